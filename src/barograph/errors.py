@@ -1,0 +1,98 @@
+"""Every error that Barograph raises on purpose.
+
+BarographError
+├── ConfigurationError        a setting or a command line that cannot work; the message says the remedy
+├── RequestError              an answer other than success, with its HTTP status
+│   ├── InvalidRequest        400
+│   ├── NotFound              404
+│   └── UpstreamUnavailable   502
+├── LeaseLost                 another collector leads; nothing may be recorded any more
+└── UpstreamError             what an upstream did, named by kind
+    ├── UnknownToUpstream     it answered that it does not know what was asked for
+    ├── InvalidReply          it answered with something that cannot be what it means
+    ├── Unreachable           no answer in time, a broken connection, or a 5xx
+    ├── Throttled             it asked us to slow down
+    └── Refused               it will not serve us (geography, a ban)
+"""
+
+from typing import ClassVar
+
+
+class BarographError(Exception):
+    """The base of every error raised on purpose."""
+
+
+class ConfigurationError(BarographError):
+    """A setting or command line that cannot work; the message names the remedy."""
+
+
+class RequestError(BarographError):
+    """A request that ends in something other than success."""
+
+    status: ClassVar[int] = 500
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidRequest(RequestError):
+    """The caller asked for something malformed."""
+
+    status = 400
+
+
+class NotFound(RequestError):
+    """No such resource."""
+
+    status = 404
+
+
+class UpstreamUnavailable(RequestError):
+    """Fresh data from the exchange is not to be had: 502 beats stale data."""
+
+    status = 502
+
+
+class LeaseLost(BarographError):
+    """Another collector holds the lease; whatever was being written is rolled back."""
+
+
+class UpstreamError(BarographError):
+    """A failure of an upstream; `kind` is the word that logs and `/api/status` use."""
+
+    kind: ClassVar[str] = "failed"
+
+
+class UnknownToUpstream(UpstreamError):
+    """The upstream answered that it does not know what was asked for."""
+
+    kind = "not found"
+
+
+class InvalidReply(UpstreamError):
+    """The upstream answered with something that cannot be what it means."""
+
+    kind = "invalid reply"
+
+
+class Unreachable(UpstreamError):
+    """No answer in time, a broken connection, or the upstream's own failure."""
+
+    kind = "unreachable"
+
+
+class Throttled(UpstreamError):
+    """The upstream asked us to slow down; `retry_after` is the pause in seconds."""
+
+    kind = "throttled"
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Refused(UpstreamError):
+    """The upstream will not serve us; asking again does not help."""
+
+    kind = "refused"

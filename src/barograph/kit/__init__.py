@@ -1,0 +1,1 @@
+"""Tools without product words."""

@@ -1,0 +1,88 @@
+"""What is known about perpetual contracts, as frozen records.
+
+The docstrings of these fields are where their meaning is written down, once: unit, sign and
+interval. `docs/fields.md` is made from them.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+MAJORS = ("BTC", "ETH", "SOL")
+"""The assets of `/api/agent/market`: sampled first and recorded by the minute."""
+
+Side = Literal["long", "short"]
+
+
+class Perpetual(Struct, frozen=True):
+    """One live USDT-margined perpetual contract, as the exchange showed it at one instant."""
+
+    contract: str
+    """The exchange's full name of the contract, e.g. `BTCUSDT`."""
+
+    base: str
+    """The base asset, e.g. `BTC` or `1000PEPE`; what `symbol` means in the API."""
+
+    last_price: float
+    """Price of the last trade, in USDT. For a multiplier contract (`1000PEPE`) of that many coins."""
+
+    funding_rate_pct: float
+    """The rate of the *current* funding interval, in percent of the position's value. Positive:
+    longs pay shorts. It is per `funding_interval_hours`, not per day or per eight hours."""
+
+    funding_interval_hours: float
+    """Hours between two settlements of this contract; exchanges use 1, 2, 4 and 8."""
+
+    next_funding_time: int
+    """When the current rate is settled, in milliseconds since the Unix epoch."""
+
+    open_interest_usd: float
+    """Value of all open positions in USD, single-sided: a long and its short count once."""
+
+
+class Perpetuals(Struct, frozen=True):
+    """Every live perpetual of one exchange in one reading."""
+
+    as_of: int
+    """When the exchange took the reading, in milliseconds since the Unix epoch."""
+
+    source: str
+    """The venue, in the words that every published `source` uses."""
+
+    contracts: tuple[Perpetual, ...]
+
+
+class LongAccounts(Struct, frozen=True):
+    """The share of accounts that are net long in one contract."""
+
+    contract: str
+
+    long_account_pct: float
+    """Accounts with a net long position, in percent of all accounts with a position. It counts
+    accounts, not money: 60 does not mean that longs are larger than shorts."""
+
+    sampled_at: int
+    """End of the exchange's own sampling period, in milliseconds since the Unix epoch."""
+
+
+class Liquidation(Struct, frozen=True):
+    """One position that the exchange closed by force."""
+
+    at: int
+    """When it happened, in milliseconds since the Unix epoch."""
+
+    contract: str
+
+    side: Side
+    """The side of the position that was liquidated, not of the order that closed it."""
+
+    size: float
+    """Size in coins of the base asset."""
+
+    price: float
+    """The bankruptcy price, in USDT."""
+
+    @property
+    def notional_usd(self) -> float:
+        """Value of the position at its bankruptcy price, in USD."""
+        return self.size * self.price

@@ -1,0 +1,187 @@
+"""Every setting, in one frozen object that is passed to whoever needs it.
+
+Each comes from the environment variable `BAROGRAPH_<NAME>`. `docs/settings.md` is made from the
+descriptions below.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from barograph.errors import ConfigurationError
+
+PREFIX = "BAROGRAPH_"
+
+
+class Settings(BaseModel):
+    """How this instance runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base_url: str = Field(
+        "http://127.0.0.1:8080",
+        description="The public address of this instance, without a trailing slash. Every link in "
+        "a body begins with it.",
+    )
+    host: str = Field("127.0.0.1", description="The address that the web server binds.")
+    port: int = Field(8080, ge=1, le=65535, description="The port that the web server binds.")
+    workers: int = Field(1, ge=1, le=64, description="How many web worker processes to run.")
+    data: Path = Field(
+        Path("data"), description="The folder that holds `barograph.sqlite3` and nothing secret."
+    )
+    log_level: str = Field(
+        "info",
+        pattern="^(debug|info|warning|error)$",
+        description="How much is logged: `debug`, `info`, `warning` or `error`.",
+    )
+
+    exchange_rest_url: str = Field(
+        "https://api.bybit.com",
+        description="Base address of the exchange's REST interface. Regional hosts of the same "
+        "exchange go here.",
+    )
+    exchange_stream_url: str = Field(
+        "wss://stream.bybit.com/v5/public/linear",
+        description="Address of the exchange's public websocket for linear contracts.",
+    )
+    exchange_source: str = Field(
+        "Bybit v5 public market data (USDT perpetuals)",
+        min_length=1,
+        description="What every published `source` says about where the data comes from.",
+    )
+
+    poll_seconds: float = Field(
+        5.0, gt=0, le=60, description="Pause between two readings of all perpetuals."
+    )
+    feed_max_age_seconds: float = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        description="The freshness bound of the market feed: data older than this is answered with "
+        "502, never shown.",
+    )
+    long_accounts_max_age_seconds: float = Field(
+        1800.0,
+        gt=0,
+        description="The freshness bound of a long-account share; past it `longAccountPct` is null.",
+    )
+    long_accounts_calls_per_second: float = Field(
+        4.0,
+        gt=0,
+        le=50,
+        description="How fast the collector goes round all contracts for long-account shares; the "
+        "exchange allows 120 calls a second for everything together.",
+    )
+    liquidations_max_age_seconds: float = Field(
+        90.0,
+        gt=0,
+        description="The freshness bound of the 24-hour liquidation window; past it `liq24h` is "
+        "unavailable.",
+    )
+    liquidations_min_coverage_pct: float = Field(
+        95.0,
+        ge=0,
+        le=100,
+        description="How much of the last 24 hours must really have been watched for `liq24h` to "
+        "be available.",
+    )
+    instruments_seconds: float = Field(
+        600.0, gt=0, description="Pause between two readings of the list of tradable contracts."
+    )
+    request_seconds: float = Field(
+        4.0,
+        gt=0,
+        le=30,
+        description="The budget of one reading from the exchange, its retries included.",
+    )
+    breaker_seconds: float = Field(
+        5.0,
+        gt=0,
+        description="First pause after repeated failures of the exchange; it doubles up to six "
+        "times this.",
+    )
+    stream_ping_seconds: float = Field(
+        20.0,
+        gt=0,
+        le=20,
+        description="Pause between two pings on a listening connection; one that is silent for one "
+        "and a half times this is given up.",
+    )
+    regime_dwell_seconds: float = Field(
+        900.0, ge=0, description="How long a new regime must last before the label changes."
+    )
+    lease_seconds: float = Field(
+        15.0,
+        gt=0,
+        description="After this long without a sign of life another collector takes over.",
+    )
+    minute_history_days: int = Field(
+        30, ge=2, description="How long the minute-by-minute record of BTC, ETH and SOL is kept."
+    )
+    hour_history_days: int = Field(
+        730, ge=60, description="How long the hourly record of all contracts is kept."
+    )
+    liquidation_history_days: int = Field(
+        90, ge=2, description="How long single liquidations are kept."
+    )
+
+    @field_validator("base_url", "exchange_rest_url")
+    @classmethod
+    def _http_address(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")) or value.endswith("/"):
+            raise ValueError("an http:// or https:// address without a trailing slash is needed")
+        return value
+
+    @field_validator("exchange_stream_url")
+    @classmethod
+    def _websocket_address(cls, value: str) -> str:
+        if not value.startswith(("ws://", "wss://")):
+            raise ValueError("a ws:// or wss:// address is needed")
+        return value
+
+    @property
+    def database_path(self) -> Path:
+        """The service's own database."""
+        return self.data / "barograph.sqlite3"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Read the settings.
+
+        Raises:
+            ConfigurationError: a name that is unknown or a value that cannot work.
+        """
+        values = {
+            name.removeprefix(PREFIX).lower(): value
+            for name, value in environment.items()
+            if name.startswith(PREFIX)
+        }
+        for name in values.keys() - cls.model_fields.keys():
+            raise ConfigurationError(_unknown_setting(name, list(cls.model_fields)))
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigurationError(_explain(error)) from error
+
+    def to_environment(self) -> dict[str, str]:
+        """The variables from which `from_environment` makes the same settings."""
+        return {
+            PREFIX + name.upper(): str(value)
+            for name, value in self.model_dump().items()
+            if value is not None
+        }
+
+
+def _unknown_setting(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {PREFIX}{near[0].upper()}?" if near else ""
+    return f"{PREFIX}{name.upper()} is not a setting{hint} (docs/settings.md lists them all)"
+
+
+def _explain(error: ValidationError) -> str:
+    return "; ".join(
+        f"{PREFIX}{str(problem['loc'][0]).upper()}: {problem['msg']}" for problem in error.errors()
+    )
