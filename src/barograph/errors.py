@@ -1,7 +1,7 @@
 """Every error that Barograph raises on purpose.
 
 BarographError
-├── ConfigurationError        a setting or a command line that cannot work; the message says the remedy
+├── ConfigurationError        a setting or a command line that cannot work
 ├── RequestError              an answer other than success, with its HTTP status
 │   ├── InvalidRequest        400
 │   ├── NotFound              404

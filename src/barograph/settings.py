@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from barograph.errors import ConfigurationError
 
@@ -22,9 +22,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     base_url: str = Field(
-        "http://127.0.0.1:8080",
-        description="The public address of this instance, without a trailing slash. Every link in "
-        "a body begins with it.",
+        "",
+        description="The public address of this instance, without a trailing slash; every link in "
+        "a body begins with it. Empty: `http://<host>:<port>`.",
     )
     host: str = Field("127.0.0.1", description="The address that the web server binds.")
     port: int = Field(8080, ge=1, le=65535, description="The port that the web server binds.")
@@ -40,6 +40,7 @@ class Settings(BaseModel):
 
     exchange_rest_url: str = Field(
         "https://api.bybit.com",
+        min_length=1,
         description="Base address of the exchange's REST interface. Regional hosts of the same "
         "exchange go here.",
     )
@@ -66,7 +67,8 @@ class Settings(BaseModel):
     long_accounts_max_age_seconds: float = Field(
         1800.0,
         gt=0,
-        description="The freshness bound of a long-account share; past it `longAccountPct` is null.",
+        description="The freshness bound of a long-account share; past it `longAccountPct` is "
+        "null.",
     )
     long_accounts_calls_per_second: float = Field(
         4.0,
@@ -128,10 +130,17 @@ class Settings(BaseModel):
         90, ge=2, description="How long single liquidations are kept."
     )
 
+    @model_validator(mode="after")
+    def _default_base_url(self) -> Self:
+        if not self.base_url:
+            host = f"[{self.host}]" if ":" in self.host else self.host
+            object.__setattr__(self, "base_url", f"http://{host}:{self.port}")
+        return self
+
     @field_validator("base_url", "exchange_rest_url")
     @classmethod
     def _http_address(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://")) or value.endswith("/"):
+        if value and (not value.startswith(("http://", "https://")) or value.endswith("/")):
             raise ValueError("an http:// or https:// address without a trailing slash is needed")
         return value
 

@@ -1,0 +1,52 @@
+"""The operator's commands, one file a noun.
+
+Exit codes: 0 done, 1 something is wrong (`doctor` found it, or the command failed), 2 the command
+line is wrong, 3 the configuration is wrong, 130 stopped by Ctrl-C.
+"""
+
+import sys
+
+import click
+
+from barograph import __version__
+from barograph.cli.collect import collect
+from barograph.cli.db import db
+from barograph.cli.demo import demo
+from barograph.cli.doctor import doctor
+from barograph.cli.serve import serve
+from barograph.errors import BarographError, ConfigurationError
+
+EXIT_FAILED = 1
+EXIT_CONFIGURATION = 3
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Settings come from BAROGRAPH_* variables: docs/settings.md lists them all.",
+)
+@click.version_option(__version__, prog_name="barograph")
+def cli() -> None:
+    """Measure, record and publish crypto market intelligence.
+
+    \b
+    Examples:
+      barograph demo                 a whole simulated world on this machine
+      barograph doctor               what is missing for a live instance
+      barograph serve --collect      a live instance in one command
+    """
+
+
+for command in (demo, serve, collect, db, doctor):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the program; what goes wrong on purpose is one line, not a trace."""
+    try:
+        cli(prog_name="barograph")
+    except ConfigurationError as error:
+        click.echo(f"barograph: {error}", err=True)
+        sys.exit(EXIT_CONFIGURATION)
+    except BarographError as error:
+        click.echo(f"barograph: {error}", err=True)
+        sys.exit(EXIT_FAILED)

@@ -1,0 +1,106 @@
+"""The web side, assembled."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from barograph.board.board import Board, HotKey
+from barograph.board.front_door import FrontDoor
+from barograph.discovery.endpoints import discovery_routes
+from barograph.discovery.index import INDEX_PATH, index_document
+from barograph.errors import RequestError, UpstreamUnavailable
+from barograph.kit.clock import Clock, system_clock
+from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.documents import Document
+from barograph.kit.http import ALLOW, ASGIApp, FreeReads, error_response
+from barograph.markets.documents import hot_documents
+from barograph.markets.endpoints import market_routes
+from barograph.markets.feeds import FEEDS, Bounds
+from barograph.markets.view import MarketReader
+from barograph.settings import Settings
+from barograph.site.endpoints import site_routes
+from barograph.status.endpoints import status_routes
+
+log = logging.getLogger(__name__)
+
+FREE_PATHS = ("/", "/api/agent", "/api/status", "/openapi.json")
+FREE_FOLDERS = ("/api/agent/",)
+
+
+def create_app(
+    settings: Settings, database: Database, *, clock: Clock = system_clock
+) -> tuple[ASGIApp, Board]:
+    """Put the web side together; the board comes along for whoever wants to refresh it by hand."""
+    bounds = Bounds.of(settings)
+    reader = MarketReader(bounds)
+    index = index_document(settings.base_url)
+
+    def render(board: Board, now: int) -> Mapping[HotKey, Document]:
+        documents: dict[HotKey, Document] = {(INDEX_PATH, b""): index}
+        with suppress(UpstreamUnavailable):  # the routes say so; nothing stale is kept hot
+            documents |= hot_documents(reader.view(board, now))
+        return documents
+
+    board = Board(database, FEEDS, clock=clock, render=render)
+    routes = _routed_app(board, database)
+    routes.include_router(discovery_routes(settings.base_url, clock))
+    routes.include_router(market_routes(board, reader))
+    routes.include_router(status_routes(board, bounds))
+    routes.include_router(site_routes(clock))
+    return FrontDoor(FreeReads(routes, is_free), board), board
+
+
+def is_free(path: str) -> bool:
+    """Whether anyone from any origin may read this path; `/api/agents` is not `/api/agent`."""
+    return path in FREE_PATHS or path.startswith(FREE_FOLDERS)
+
+
+def _routed_app(board: Board, database: Database) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            await board.refresh()
+        except DatabaseUnavailable as error:
+            log.warning("starting without data", extra={"reason": str(error)})
+        following = asyncio.create_task(board.follow())
+        yield
+        following.cancel()
+        await asyncio.wait([following])
+        await database.close()
+
+    app = FastAPI(
+        title="Barograph",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    app.add_exception_handler(RequestError, _request_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unexpected_error)
+    return app
+
+
+async def _request_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)
+    return error_response(error.status, error.message)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """What the router itself refuses: unknown paths and wrong methods."""
+    assert isinstance(error, HTTPException)
+    if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+        return error_response(error.status_code, "not found")
+    allow = ALLOW if is_free(request.url.path) else b"GET"
+    return error_response(error.status_code, "method not allowed", (b"allow", allow))
+
+
+async def _unexpected_error(_: Request, error: Exception) -> Response:
+    log.error("unexpected failure", exc_info=error)
+    return error_response(500, "internal error")

@@ -1,0 +1,61 @@
+"""Snapshots on their way through the database: one row a feed, replaced by each publication."""
+
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from barograph.kit.database import Transaction
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+class Feed(Generic[R]):
+    """A named stream of snapshots and the record that each of them is."""
+
+    def __init__(self, name: str, record: type[R]) -> None:
+        self.name = name
+        self._decoder = msgspec.json.Decoder(record)
+
+    def decode(self, payload: str) -> R:
+        """Read a snapshot that `encode` made."""
+        return self._decoder.decode(payload)
+
+    def encode(self, record: R) -> str:
+        """Write a snapshot as text."""
+        return _ENCODER.encode(record).decode()
+
+
+class Publication(NamedTuple):
+    """A snapshot ready to be written."""
+
+    feed: str
+    payload: str
+
+    @classmethod
+    def of(cls, feed: Feed[R], record: R) -> "Publication":
+        """Make the publication of one record."""
+        return cls(feed.name, feed.encode(record))
+
+
+async def publish(tx: Transaction, publications: list[Publication]) -> None:
+    """Replace the snapshots of these feeds; each gets the next version."""
+    await tx.execute_many(_PUBLISH, publications)
+
+
+async def versions(tx: Transaction) -> dict[str, int]:
+    """The version of each feed's snapshot."""
+    return {row[0]: row[1] for row in await tx.fetch("SELECT feed, version FROM snapshots")}
+
+
+async def payload(tx: Transaction, feed: str) -> tuple[int, str] | None:
+    """The version and the text of one feed's snapshot."""
+    rows: list[Any] = await tx.fetch(_LOAD, feed)
+    return rows[0] if rows else None
+
+
+_ENCODER = msgspec.json.Encoder()
+_PUBLISH = """
+INSERT INTO snapshots (feed, version, payload) VALUES ($1, 1, $2)
+ON CONFLICT (feed) DO UPDATE SET version = snapshots.version + 1, payload = excluded.payload
+"""
+_LOAD = "SELECT version, payload FROM snapshots WHERE feed = $1"

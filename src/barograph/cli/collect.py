@@ -1,0 +1,58 @@
+"""`barograph collect`: the write side."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from barograph.cli.options import data_option, read_settings, upgrade_database
+
+if TYPE_CHECKING:
+    from barograph.settings import Settings
+
+
+@click.command()
+@data_option
+@click.option("--child", is_flag=True, hidden=True)
+def collect(data: Path | None, child: bool) -> None:
+    """Collect from the exchange until stopped; a second collector stands by.
+
+    \b
+    Example:
+      BAROGRAPH_EXCHANGE_REST_URL=https://api.bybit.eu barograph collect
+    """
+    import asyncio
+
+    from barograph.kit.logs import configure_logs
+    from barograph.kit.process import die_with_parent
+
+    if child:
+        die_with_parent()
+    settings = read_settings(data=data)
+    configure_logs(settings.log_level)
+    upgrade_database(settings)
+    asyncio.run(_collect(settings))
+
+
+async def _collect(settings: "Settings") -> None:
+    import asyncio
+    import signal
+
+    from barograph.collector import Collector
+    from barograph.kit.clock import system_clock
+    from barograph.kit.database import SQLiteDatabase
+    from barograph.upstream.bybit import BybitExchange
+
+    database = SQLiteDatabase(settings.database_path)
+    exchange = BybitExchange(settings, clock=system_clock)
+    collector = Collector(settings, exchange, database, clock=system_clock)
+    running = asyncio.create_task(collector.run())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+    try:
+        await asyncio.wait([running])
+        if not running.cancelled():
+            running.result()
+    finally:
+        await exchange.close()
+        await database.close()

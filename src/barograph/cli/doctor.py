@@ -1,0 +1,183 @@
+"""`barograph doctor`: what is missing for a live instance, one line each with the remedy."""
+
+import json
+import shutil
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from barograph.cli.options import data_option, read_settings
+
+if TYPE_CHECKING:
+    from barograph.settings import Settings
+
+MIN_DISK_BYTES = 1 << 30
+MAX_SKEW_MS = 2_000
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at; the remedy is empty when all is well."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+@click.command()
+@data_option
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor(data: Path | None, as_json: bool) -> None:
+    """Look for what would keep this instance from working.
+
+    \b
+    Looks at the port, SQLite, the schema, the disk, the exchange and the clock.
+    Exit code 1 when anything is wrong.
+
+    \b
+    Example:
+      barograph doctor --json
+    """
+    import asyncio
+
+    findings = asyncio.run(_examine(read_settings(data=data)))
+    if as_json:
+        click.echo(json.dumps([finding._asdict() for finding in findings]))
+    else:
+        for finding in findings:
+            click.echo(_line(finding))
+    sys.exit(0 if all(finding.ok for finding in findings) else 1)
+
+
+def _line(finding: Finding) -> str:
+    mark = click.style("ok  ", fg="green") if finding.ok else click.style("FAIL", fg="red")
+    remedy = f" -> {finding.remedy}" if finding.remedy else ""
+    return f"{mark} {finding.name}: {finding.detail}{remedy}"
+
+
+async def _examine(settings: "Settings") -> list[Finding]:
+    looks: list[Callable[[Settings], Awaitable[Finding]]] = [
+        _port,
+        _sqlite,
+        _disk,
+        _schema,
+        _exchange,
+        _clock,
+    ]
+    return [await look(settings) for look in looks]
+
+
+async def _port(settings: "Settings") -> Finding:
+    from barograph.errors import ConfigurationError
+    from barograph.kit.process import require_free_port
+
+    try:
+        require_free_port(settings.host, settings.port)
+    except ConfigurationError:
+        return Finding(
+            "port",
+            ok=False,
+            detail=f"{settings.host}:{settings.port} is in use",
+            remedy="stop the other program or set BAROGRAPH_PORT",
+        )
+    return Finding("port", ok=True, detail=f"{settings.host}:{settings.port} is free")
+
+
+async def _sqlite(_: "Settings") -> Finding:
+    import apsw
+
+    from barograph.kit.database import SAFE_WAL, sqlite_version
+
+    if sqlite_version() < SAFE_WAL:
+        return Finding(
+            "sqlite",
+            ok=False,
+            detail=f"{apsw.sqlite_lib_version()} can corrupt its log",
+            remedy="pip install --upgrade apsw",
+        )
+    return Finding("sqlite", ok=True, detail=apsw.sqlite_lib_version())
+
+
+async def _disk(settings: "Settings") -> Finding:
+    folder = settings.data.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if free < MIN_DISK_BYTES:
+        return Finding(
+            "disk",
+            ok=False,
+            detail=f"{free / 1e9:.1f} GB free",
+            remedy="free some space or point BAROGRAPH_DATA elsewhere",
+        )
+    return Finding("disk", ok=True, detail=f"{free / 1e9:.1f} GB free")
+
+
+async def _schema(settings: "Settings") -> Finding:
+    from barograph.errors import BarographError
+    from barograph.kit.database import SQLiteDatabase
+    from barograph.kit.migrations import missing_migrations, packaged_migrations
+
+    remedy = "barograph db upgrade"
+    if not settings.database_path.exists():
+        return Finding("schema", ok=False, detail="there is no database yet", remedy=remedy)
+    database = SQLiteDatabase(settings.database_path)
+    try:
+        missing = await missing_migrations(database, packaged_migrations())
+    except BarographError as error:
+        return Finding("schema", ok=False, detail=str(error), remedy="check the data folder")
+    finally:
+        await database.close()
+    if missing:
+        return Finding("schema", ok=False, detail=f"lacks {', '.join(missing)}", remedy=remedy)
+    return Finding("schema", ok=True, detail="up to date")
+
+
+_REMEDIES = {
+    "refused": "the exchange does not serve this region: set BAROGRAPH_EXCHANGE_REST_URL to a "
+    "regional host",
+    "throttled": "wait; other programs at this address use up the exchange's limit",
+    "unreachable": "check the network and BAROGRAPH_EXCHANGE_REST_URL",
+    "invalid reply": "check that BAROGRAPH_EXCHANGE_REST_URL is the exchange's own address",
+    "not found": "check BAROGRAPH_EXCHANGE_REST_URL",
+}
+
+
+async def _exchange(settings: "Settings") -> Finding:
+    from barograph.errors import UpstreamError
+    from barograph.kit.clock import system_clock
+    from barograph.upstream.bybit import BybitExchange
+
+    exchange = BybitExchange(settings, clock=system_clock)
+    try:
+        reading = await exchange.perpetuals()
+    except UpstreamError as error:
+        detail = f"{error.kind}: {error}"
+        return Finding("exchange", ok=False, detail=detail, remedy=_REMEDIES[error.kind])
+    finally:
+        await exchange.close()
+    return Finding("exchange", ok=True, detail=f"{len(reading.contracts)} live perpetuals")
+
+
+async def _clock(settings: "Settings") -> Finding:
+    from barograph.errors import UpstreamError
+    from barograph.kit.clock import system_clock
+    from barograph.upstream.bybit import BybitExchange
+
+    exchange = BybitExchange(settings, clock=system_clock)
+    try:
+        before = system_clock()
+        theirs = await exchange.server_time()
+        skew = (before + system_clock()) // 2 - theirs
+    except UpstreamError:
+        remedy = "make the exchange reachable first"
+        return Finding("clock", ok=False, detail="nothing to compare it with", remedy=remedy)
+    finally:
+        await exchange.close()
+    detail = f"{skew / 1000:+.1f} s against the exchange"
+    if abs(skew) > MAX_SKEW_MS:
+        return Finding("clock", ok=False, detail=detail, remedy="synchronise this machine's clock")
+    return Finding("clock", ok=True, detail=detail)

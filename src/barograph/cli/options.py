@@ -1,0 +1,51 @@
+"""Options and start-up steps that several commands share."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from barograph.settings import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def data_option(function: F) -> F:
+    """`--data DIR`."""
+    return click.option(
+        "--data",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder of the database (BAROGRAPH_DATA).",
+    )(function)
+
+
+def read_settings(**overrides: Any) -> "Settings":
+    """Read the settings from the environment; options that were given win."""
+    from barograph.settings import PREFIX, Settings
+
+    given = {
+        PREFIX + name.upper(): str(value) for name, value in overrides.items() if value is not None
+    }
+    return Settings.from_environment({**os.environ, **given})
+
+
+def upgrade_database(settings: "Settings") -> list[str]:
+    """Bring the database's schema up to date and return the names of what was applied."""
+    import asyncio
+
+    from barograph.kit.clock import system_clock
+    from barograph.kit.database import SQLiteDatabase
+    from barograph.kit.migrations import packaged_migrations, upgrade
+
+    async def work() -> list[str]:
+        database = SQLiteDatabase(settings.database_path)
+        try:
+            return await upgrade(database, packaged_migrations(), system_clock)
+        finally:
+            await database.close()
+
+    settings.data.mkdir(parents=True, exist_ok=True)
+    return asyncio.run(work())

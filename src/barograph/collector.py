@@ -1,0 +1,193 @@
+"""The write side: measure, record, judge and publish, under the leader lease.
+
+One collector leads; any number of others stand by and take over when its lease runs out.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from itertools import count
+
+from barograph.errors import LeaseLost, UnknownToUpstream, UpstreamError
+from barograph.kit.clock import SECOND, Clock
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.lease import Lease
+from barograph.markets.desk import Conclusion, MarketDesk, write_conclusions
+from barograph.markets.history import forget_old
+from barograph.markets.ports import Exchange
+from barograph.markets.records import MAJORS, Perpetuals
+from barograph.settings import Settings
+
+log = logging.getLogger(__name__)
+
+Sleep = Callable[[float], Awaitable[None]]
+LEASE = "collector"
+HOUSEKEEPING_SECONDS = 600
+
+
+class Collector:
+    """Collects for as long as it runs, whenever it holds the lease."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        exchange: Exchange,
+        database: Database,
+        *,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._settings = settings
+        self._exchange = exchange
+        self._database = database
+        self._clock = clock
+        self._sleep = sleep
+        self._lease = collector_lease(settings, database, clock)
+        self._desk = MarketDesk(settings)
+        self._contracts: list[str] = []
+        self._first_reading = asyncio.Event()
+
+    async def run(self) -> None:
+        """Lead when possible, stand by otherwise, until cancelled."""
+        try:
+            while True:
+                if await self._try_acquire():
+                    log.info("collector leads")
+                    await self._lead()
+                    log.warning("collector lost the lease and stands by")
+                await self._sleep(self._settings.lease_seconds / 3)
+        finally:
+            await self._release()
+
+    async def _lead(self) -> None:
+        """Do everything a leader does until the lease is lost."""
+        self._desk = MarketDesk(self._settings)
+        self._first_reading.clear()
+        try:
+            await self._desk.load(self._database, self._clock())
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._keep_lease())
+                tasks.create_task(self._poll())
+                tasks.create_task(self._rotate_long_accounts())
+                tasks.create_task(self._listen())
+                tasks.create_task(self._keep_house())
+        except* LeaseLost:
+            pass
+        except* DatabaseUnavailable as errors:
+            log.warning("collector cannot use the database", extra={"reason": str(errors)})
+
+    async def _poll(self) -> None:
+        """Read all perpetuals again and again; the majors' shares come before the first."""
+        failing = False
+        while True:
+            started = self._clock()
+            try:
+                reading = await self._exchange.perpetuals()
+                await self._before_first(reading)
+            except UpstreamError as error:
+                if not failing:
+                    log.warning("exchange fails", extra={"kind": error.kind, "why": str(error)})
+                failing = True
+                await self._write(self._desk.conclude_failure(error, self._clock()))
+            else:
+                if failing:
+                    log.info("exchange answers again")
+                failing = False
+                await self._write(self._desk.conclude(reading))
+            spent = (self._clock() - started) / SECOND
+            await self._sleep(max(0.0, self._settings.poll_seconds - spent))
+
+    async def _before_first(self, reading: Perpetuals) -> None:
+        """Know the contracts, and sample the majors before anything is published."""
+        largest = sorted(reading.contracts, key=lambda each: -each.open_interest_usd)
+        majors = [each.contract for each in largest if each.base in MAJORS]
+        others = [each.contract for each in largest if each.base not in MAJORS]
+        self._contracts = majors + others
+        if not self._first_reading.is_set():
+            for contract in majors:
+                await self._sample(contract)
+            self._first_reading.set()
+
+    async def _rotate_long_accounts(self) -> None:
+        """Sample one contract after the other, evenly, within the exchange's limits."""
+        await self._first_reading.wait()
+        for turn in count():
+            await self._sleep(1 / self._settings.long_accounts_calls_per_second)
+            await self._sample(self._contracts[turn % len(self._contracts)])
+
+    async def _sample(self, contract: str) -> None:
+        """Take one share; a failure leaves the last one, which its own bound takes away."""
+        try:
+            self._desk.sampled(await self._exchange.long_accounts(contract))
+        except UnknownToUpstream:
+            log.debug("no long-account share", extra={"contract": contract})
+        except UpstreamError as error:
+            log.debug("long-account share failed", extra={"kind": error.kind})
+
+    async def _listen(self) -> None:
+        """Hear liquidations; listen anew when contracts are added."""
+        await self._first_reading.wait()
+        while True:
+            known = set(self._contracts)
+            listening = asyncio.create_task(self._exchange.listen(self._contracts, self._desk))
+            try:
+                while known.issuperset(self._contracts):
+                    await asyncio.wait([listening], timeout=self._settings.poll_seconds)
+                    if listening.done():
+                        listening.result()
+                        break
+            finally:
+                listening.cancel()
+                await asyncio.wait([listening])
+
+    async def _keep_lease(self) -> None:
+        """Renew the lease three times in its span."""
+        while True:
+            await self._sleep(self._settings.lease_seconds / 3)
+            if not await self._try_acquire():
+                raise LeaseLost("the lease was not renewed")
+
+    async def _keep_house(self) -> None:
+        """Drop what is past its retention."""
+
+        async def work(tx: Transaction) -> None:
+            await self._lease.fence(tx)
+            await forget_old(tx, self._settings, self._clock())
+
+        while True:
+            await self._sleep(HOUSEKEEPING_SECONDS)
+            await self._database.write(work)
+
+    async def _write(self, conclusion: Conclusion) -> None:
+        try:
+            await write_conclusions(self._database, self._lease, [conclusion])
+        except DatabaseUnavailable as error:
+            log.warning("reading not stored; kept for the next", extra={"reason": str(error)})
+        else:
+            self._desk.written(conclusion)
+
+    async def _try_acquire(self) -> bool:
+        try:
+            return await self._lease.acquire()
+        except DatabaseUnavailable as error:
+            log.warning("lease cannot be asked for", extra={"reason": str(error)})
+            return False
+
+    async def _release(self) -> None:
+        try:
+            await self._lease.release()
+        except DatabaseUnavailable:
+            log.warning("lease not released; it will run out")
+
+
+def collector_lease(settings: Settings, database: Database, clock: Clock) -> Lease:
+    """The lease that makes one collector the leader."""
+    return Lease(
+        database,
+        LEASE,
+        f"{socket.gethostname()}:{os.getpid()}",
+        clock=clock,
+        milliseconds=int(settings.lease_seconds * SECOND),
+    )

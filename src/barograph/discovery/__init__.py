@@ -1,0 +1,1 @@
+"""How the service describes itself: the index and the OpenAPI document."""

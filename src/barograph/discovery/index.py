@@ -1,0 +1,83 @@
+"""`/api/agent`: what there is to read (pure)."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from barograph.kit.documents import Document
+from barograph.kit.wire import WireModel
+from barograph.notice import NOTICE
+
+INDEX_PATH = "/api/agent"
+
+
+class EndpointEntry(WireModel):
+    """One free endpoint."""
+
+    method: str
+    path: Annotated[str, Field(description="Path below the base address, with a sample query.")]
+    description: str
+
+
+class IndexEndpoints(WireModel):
+    """The free endpoints under `/api/agent`."""
+
+    briefs: EndpointEntry
+    derivatives: EndpointEntry
+    market: EndpointEntry
+    market_state: EndpointEntry
+    guides: EndpointEntry
+
+
+class Index(WireModel):
+    """The service in one body."""
+
+    name: str
+    description: str
+    site: Annotated[str, Field(description="Public site address.")]
+    mcp: Annotated[str, Field(description="Address of the Model Context Protocol endpoint.")]
+    endpoints: IndexEndpoints
+    notice: str
+
+
+def index_document(base_url: str) -> Document:
+    """Render the index of the instance at `base_url`."""
+    index = Index(
+        name="Barograph",
+        description="Crypto market intelligence: perpetual-futures data that is measured, "
+        "recorded and published, free and without a key.",
+        site=base_url + "/",
+        mcp=base_url + "/api/mcp",
+        endpoints=_ENDPOINTS,
+        notice=NOTICE,
+    )
+    return Document(index.encode())
+
+
+_ENDPOINTS = IndexEndpoints(
+    briefs=EndpointEntry(
+        method="GET",
+        path="/api/agent/briefs?limit=15",
+        description="Analysis written from the record, newest first.",
+    ),
+    derivatives=EndpointEntry(
+        method="GET",
+        path="/api/agent/derivatives?symbol=BTC",
+        description="Price, funding, open interest and positioning of any live perpetual.",
+    ),
+    market=EndpointEntry(
+        method="GET",
+        path="/api/agent/market",
+        description="Funding and price snapshot of BTC, ETH and SOL.",
+    ),
+    market_state=EndpointEntry(
+        method="GET",
+        path="/api/agent/market-state",
+        description="Consolidated market state: assets, 24-hour liquidations and the regime.",
+    ),
+    guides=EndpointEntry(
+        method="GET",
+        path="/api/agent/guides",
+        description="Catalog of paid trading guides with their prices.",
+    ),
+)

@@ -1,0 +1,206 @@
+"""A database as two verbs: read and write, each taking one function that is one transaction.
+
+The function is `async` so that the same text of it serves every driver. On SQLite it never
+really waits: it is run to its end on the connection's own thread, and one that awaits anything
+but its own statements is refused. That is what makes it impossible for another coroutine to
+slip a statement between BEGIN and COMMIT.
+
+SQL is written with `$1`, `$2` … and the types TEXT, BIGINT and DOUBLE PRECISION, which every
+driver understands.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import apsw
+
+from barograph.errors import BarographError, ConfigurationError
+
+Value = str | int | float | None
+Row = tuple[Any, ...]
+T = TypeVar("T")
+
+SAFE_WAL = (3, 51, 3)
+"""Older SQLite can corrupt a WAL database when two connections reset the log at once."""
+
+
+class DatabaseUnavailable(BarographError):
+    """The database could not be asked; whatever was being written was not."""
+
+
+class ConstraintViolated(BarographError):
+    """The database's own rules refused the write; nothing of it was kept."""
+
+
+class Transaction(Protocol):
+    """What a unit of work may do."""
+
+    async def fetch(self, sql: str, *values: Value) -> list[Row]:
+        """Run one statement and return its rows."""
+
+    async def execute(self, sql: str, *values: Value) -> None:
+        """Run one statement for its effect."""
+
+    async def execute_many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
+        """Run one statement once for each row of values."""
+
+    async def script(self, sql: str) -> None:
+        """Run several statements that take no values."""
+
+
+Work = Callable[[Transaction], Coroutine[Any, Any, T]]
+
+
+class Database(Protocol):
+    """Where the product keeps what it knows."""
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` on one consistent view.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be read.
+        """
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` as one transaction: all of it is kept, or none of it.
+
+        Raises:
+            DatabaseUnavailable: nothing was written.
+        """
+
+    async def close(self) -> None:
+        """Release the connections."""
+
+
+class SQLiteDatabase:
+    """A SQLite file: one thread writes, another reads, and readers never wait for the writer."""
+
+    def __init__(self, path: Path, *, busy_ms: int = 5_000) -> None:
+        self._writer = _Connection(path, busy_ms, begin="BEGIN IMMEDIATE")
+        self._reader = _Connection(path, busy_ms, begin="BEGIN")
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` on one consistent view."""
+        return await self._reader.run(work)
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` as one transaction."""
+        return await self._writer.run(work)
+
+    async def close(self) -> None:
+        """Close both connections."""
+        await asyncio.gather(self._writer.close(), self._reader.close())
+
+
+class _Connection:
+    """One SQLite connection and the only thread that ever touches it."""
+
+    def __init__(self, path: Path, busy_ms: int, begin: str) -> None:
+        self._path = path
+        self._busy_ms = busy_ms
+        self._begin = begin
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
+        self._connection: apsw.Connection | None = None
+
+    async def run(self, work: Work[T]) -> T:
+        loop = asyncio.get_running_loop()
+        # Shielded: a caller that goes away must not leave a transaction half done on the thread.
+        return await asyncio.shield(loop.run_in_executor(self._thread, self._transact, work))
+
+    async def close(self) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._close)
+        self._thread.shutdown(wait=False)
+
+    def _transact(self, work: Work[T]) -> T:
+        try:
+            connection = self._open()
+            connection.execute(self._begin)
+        except apsw.Error as error:
+            raise DatabaseUnavailable(_reason(error)) from error
+        try:
+            result = _run_to_end(work(_SQLiteTransaction(connection)))
+            connection.execute("COMMIT")
+        except BaseException as error:
+            _roll_back(connection)
+            if isinstance(error, apsw.ConstraintError):
+                raise ConstraintViolated(str(error)) from error
+            if isinstance(error, apsw.Error):
+                raise DatabaseUnavailable(_reason(error)) from error
+            raise
+        return result
+
+    def _open(self) -> apsw.Connection:
+        if self._connection is None:
+            self._connection = _connect(self._path, self._busy_ms)
+        return self._connection
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class _SQLiteTransaction:
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, sql: str, *values: Value) -> list[Row]:
+        return self._connection.execute(_question_marks(sql), values).fetchall()
+
+    async def execute(self, sql: str, *values: Value) -> None:
+        self._connection.execute(_question_marks(sql), values)
+
+    async def execute_many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
+        self._connection.executemany(_question_marks(sql), rows)
+
+    async def script(self, sql: str) -> None:
+        self._connection.execute(sql)
+
+
+def sqlite_version() -> tuple[int, ...]:
+    """The version of the SQLite library in use."""
+    return tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+
+
+def _connect(path: Path, busy_ms: int) -> apsw.Connection:
+    if sqlite_version() < SAFE_WAL:
+        raise ConfigurationError(
+            f"SQLite {apsw.sqlite_lib_version()} can corrupt its log; install apsw 3.51.3 or newer"
+        )
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(busy_ms)
+    # FULL: an acknowledged write survives a power cut; NORMAL loses the last ones.
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "full")
+    connection.pragma("foreign_keys", True)
+    return connection
+
+
+def _run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never really waits, without an event loop."""
+    try:
+        work.send(None)
+    except StopIteration as finished:
+        result: T = finished.value
+        return result
+    work.close()
+    raise RuntimeError("a transaction may await nothing but its own statements")
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def _question_marks(sql: str) -> str:
+    return re.sub(r"\$(\d+)", r"?\1", sql)
+
+
+def _reason(error: apsw.Error) -> str:
+    """Name the failure without the file's path, which SQLite likes to include."""
+    return f"the database cannot be used ({type(error).__name__})"

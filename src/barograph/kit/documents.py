@@ -1,0 +1,83 @@
+"""Documents: bytes that were rendered once, and how HTTP gives them away.
+
+A document knows until when it may be given. Neither this service nor a cache that follows its
+`Cache-Control` shows it after that instant.
+"""
+
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+
+from barograph.kit.clock import SECOND, http_date
+
+Headers = list[tuple[bytes, bytes]]
+
+FOREVER = 1 << 62
+FRESH_SECONDS = 5
+REVALIDATE_SECONDS = 10
+
+CORS: Headers = [
+    (b"access-control-allow-origin", b"*"),
+    (
+        b"access-control-expose-headers",
+        b"ETag, Last-Modified, RateLimit, RateLimit-Policy, Retry-After",
+    ),
+]
+NO_STORE = (b"cache-control", b"no-store")
+JSON = b"application/json"
+
+
+class Document:
+    """An answer that is ready to be sent."""
+
+    __slots__ = ("_bare", "_whole_until", "body", "etag", "headers", "until")
+
+    def __init__(
+        self,
+        body: bytes,
+        *,
+        until: int = FOREVER,
+        modified: int | None = None,
+        content_type: bytes = JSON,
+    ) -> None:
+        self.body = body
+        self.until = until
+        self.etag = b'"' + urlsafe_b64encode(sha256(body).digest()[:15]) + b'"'
+        self._bare: Headers = [
+            (b"content-type", content_type),
+            (b"content-length", str(len(body)).encode()),
+            (b"etag", self.etag),
+            *([] if modified is None else [(b"last-modified", http_date(modified).encode())]),
+            *CORS,
+        ]
+        self.headers: Headers = [*self._bare, _WHOLE]
+        self._whole_until = until - (FRESH_SECONDS + REVALIDATE_SECONDS) * SECOND
+
+    def headers_at(self, now: int) -> Headers:
+        """The headers of an answer given now: no cache may keep it past `until`."""
+        if now <= self._whole_until:
+            return self.headers
+        return [*self._bare, _CACHE_CONTROL[max(0, (self.until - now) // SECOND)]]
+
+    def matches(self, if_none_match: bytes) -> bool:
+        """Whether a client that sent this `If-None-Match` has these bytes already."""
+        if if_none_match.strip() == b"*":
+            return True
+        tags = (tag.strip() for tag in if_none_match.split(b","))
+        return any(tag.removeprefix(b"W/") == self.etag for tag in tags)
+
+
+def without_body(headers: Headers) -> Headers:
+    """The headers of a 304: those of the 200, less what describes a body that is not sent."""
+    return [field for field in headers if field[0] not in _BODY_FIELDS]
+
+
+def _cache_control(seconds_left: int) -> tuple[bytes, bytes]:
+    fresh = min(FRESH_SECONDS, seconds_left)
+    revalidate = min(REVALIDATE_SECONDS, seconds_left - fresh)
+    value = f"public, max-age={fresh}, stale-while-revalidate={revalidate}"
+    return (b"cache-control", value.encode())
+
+
+_CACHE_CONTROL = [_cache_control(left) for left in range(FRESH_SECONDS + REVALIDATE_SECONDS + 1)]
+_WHOLE = _CACHE_CONTROL[-1]
+_BODY_FIELDS = (b"content-type", b"content-length")

@@ -1,0 +1,91 @@
+"""How free reads speak HTTP: HEAD, OPTIONS, conditional requests and errors, in one place."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.responses import Response
+
+from barograph.kit.documents import CORS, JSON, NO_STORE, Document, Headers, without_body
+from barograph.kit.wire import ErrorBody
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+ALLOW = b"GET, HEAD, OPTIONS"
+
+
+async def send_document(document: Document, scope: Scope, send: Send, now: int) -> None:
+    """Send a document in answer to a GET or HEAD, or 304 to who has it already."""
+    headers = document.headers_at(now)
+    for name, value in scope["headers"]:
+        if name == b"if-none-match" and document.matches(value):
+            await _send(send, 304, without_body(headers), b"")
+            return
+    body = b"" if scope["method"] == "HEAD" else document.body
+    await _send(send, 200, headers, body)
+
+
+def error_response(status: int, message: str, *headers: tuple[bytes, bytes]) -> Response:
+    """The one error body of the free endpoints: exactly one member, never kept by a cache."""
+    response = Response(ErrorBody(error=message).encode(), status)
+    length = (b"content-length", str(len(response.body)).encode())
+    response.raw_headers = [(b"content-type", JSON), length, NO_STORE, *CORS, *headers]
+    return response
+
+
+class DocumentResponse(Response):
+    """A route's answer: a document, sent the way the front door sends it."""
+
+    def __init__(self, document: Document, now: int) -> None:
+        super().__init__()
+        self._document = document
+        self._now = now
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        await send_document(self._document, scope, send, self._now)
+
+
+class FreeReads:
+    """Lets the GET routes of free paths answer HEAD and OPTIONS too."""
+
+    def __init__(self, app: ASGIApp, is_free: Callable[[str], bool]) -> None:
+        self._app = app
+        self._is_free = is_free
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer OPTIONS, turn HEAD into a GET without its body, pass on the rest."""
+        if scope["type"] != "http" or not self._is_free(scope["path"]):
+            await self._app(scope, receive, send)
+        elif scope["method"] == "OPTIONS":
+            await _send(send, 204, _PREFLIGHT, b"")
+        elif scope["method"] == "HEAD":
+            await self._app({**scope, "method": "GET"}, receive, _bodiless(send))
+        else:
+            await self._app(scope, receive, send)
+
+
+def _bodiless(send: Send) -> Send:
+    async def forward(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await send(message)
+
+    return forward
+
+
+async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+_PREFLIGHT: Headers = [
+    *CORS,
+    (b"allow", ALLOW),
+    (b"access-control-allow-methods", ALLOW),
+    (b"access-control-allow-headers", b"X-API-Key, If-None-Match, Content-Type"),
+    (b"access-control-max-age", b"86400"),
+]

@@ -1,0 +1,71 @@
+"""One leader among many: a lease row with a token that every write of the leader checks.
+
+A holder that froze is replaced when its lease runs out. When it wakes up its token is old, so
+its next write fails instead of mixing two leaders' work, which no lock that the frozen process
+still holds could promise.
+"""
+
+from barograph.errors import LeaseLost
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, Transaction
+
+
+class Lease:
+    """A claim to be the only one that does something, for as long as it is renewed."""
+
+    def __init__(
+        self, database: Database, name: str, holder: str, *, clock: Clock, milliseconds: int
+    ) -> None:
+        self._database = database
+        self._name = name
+        self._holder = holder
+        self._clock = clock
+        self._milliseconds = milliseconds
+        self._token: int | None = None
+
+    async def acquire(self) -> bool:
+        """Take the lease if nobody holds it, or renew it; tell whether it is ours now."""
+
+        async def work(tx: Transaction) -> int | None:
+            rows = await tx.fetch(_READ, self._name)
+            holder, token, expires_at = rows[0] if rows else (None, 0, 0)
+            ours = self._token is not None and token == self._token
+            if not ours and holder is not None and expires_at > self._clock():
+                return None
+            token = token if ours else token + 1
+            expiry = self._clock() + self._milliseconds
+            await tx.execute(_TAKE, self._name, self._holder, token, expiry)
+            return int(token)
+
+        self._token = await self._database.write(work)
+        return self._token is not None
+
+    async def fence(self, tx: Transaction) -> None:
+        """Let the transaction go on only while the lease is ours.
+
+        Raises:
+            LeaseLost: another holder took over, so the transaction is rolled back.
+        """
+        rows = await tx.fetch(_READ, self._name)
+        if self._token is None or not rows or rows[0][1] != self._token:
+            self._token = None
+            raise LeaseLost(f"the lease '{self._name}' is held by another process")
+
+    async def release(self) -> None:
+        """Let the next holder in at once; the token stays so that it can never come again."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.execute(_RELEASE, self._name, self._token)
+
+        if self._token is not None:
+            await self._database.write(work)
+            self._token = None
+
+
+_READ = "SELECT holder, token, expires_at FROM leases WHERE name = $1"
+_TAKE = """
+INSERT INTO leases (name, holder, token, expires_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (name) DO UPDATE
+SET holder = excluded.holder, token = excluded.token, expires_at = excluded.expires_at
+"""
+_RELEASE = "UPDATE leases SET holder = NULL, expires_at = 0 WHERE name = $1 AND token = $2"

@@ -1,0 +1,53 @@
+"""Processes that belong together."""
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+
+from barograph.errors import ConfigurationError
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to end this process when its parent ends, however that happens.
+
+    A fork forgets it, so every process asks for itself.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it was gone before we asked
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def require_free_port(host: str, port: int) -> None:
+    """Refuse a port that somebody listens on.
+
+    The web server shares its port among its workers, and would share it with a second service
+    just as readily, which would split the callers over two databases.
+
+    Raises:
+        ConfigurationError: the port is taken, or the address is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ConfigurationError(
+                f"{host}:{port} cannot be used ({error.strerror}): stop the other program or "
+                "choose another port with --port"
+            ) from error
+
+
+def free_port(host: str) -> int:
+    """A port that is free now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,164 @@
+"""Where bytes are rendered (pure): from a view of the market to the contract's bodies."""
+
+from barograph.board.board import HotKey
+from barograph.errors import UpstreamUnavailable
+from barograph.kit.clock import iso_timestamp
+from barograph.kit.documents import Document
+from barograph.kit.wire import WireModel
+from barograph.markets.records import MAJORS, LongAccounts, Perpetual
+from barograph.markets.regime import BASIS, describe
+from barograph.markets.view import UNAVAILABLE, MarketView
+from barograph.markets.wire import (
+    AssetSnapshot,
+    Liq24h,
+    Market,
+    MarketState,
+    PerpetualRecord,
+    RegimeState,
+    SourcedAssetSnapshot,
+)
+from barograph.notice import NOTICE
+
+DERIVATIVES_PATH = "/api/agent/derivatives"
+MARKET_PATH = "/api/agent/market"
+MARKET_STATE_PATH = "/api/agent/market-state"
+
+
+def hot_documents(view: MarketView) -> dict[HotKey, Document]:
+    """Render everything that is asked for often: the snapshots and each perpetual by its asset."""
+    documents: dict[HotKey, Document] = {}
+    for perpetual in view.perpetuals.contracts:
+        document = derivatives_document(view, perpetual.base)
+        documents[DERIVATIVES_PATH, b"symbol=" + perpetual.base.encode()] = document
+        if perpetual.base == "BTC":
+            documents[DERIVATIVES_PATH, b""] = document
+    if has_majors(view):
+        documents[MARKET_PATH, b""] = market_document(view)
+        documents[MARKET_STATE_PATH, b""] = market_state_document(view)
+    return documents
+
+
+def derivatives_document(view: MarketView, symbol: str) -> Document:
+    """Render one perpetual; an unknown symbol is a record that is not available."""
+    perpetual = view.by_name.get(symbol)
+    if perpetual is None:
+        body = PerpetualRecord(
+            source=view.perpetuals.source, notice=NOTICE, symbol=symbol, available=False
+        )
+        return _document(view, body, [])
+    share = view.share(perpetual.contract)
+    body = PerpetualRecord(
+        source=view.perpetuals.source,
+        notice=NOTICE,
+        symbol=symbol,
+        available=True,
+        lastPrice=perpetual.last_price,
+        fundingRatePct=perpetual.funding_rate_pct,
+        nextFundingTime=perpetual.next_funding_time,
+        openInterestUsd=perpetual.open_interest_usd,
+        longAccountPct=None if share is None else share.long_account_pct,
+    )
+    return _document(view, body, [share])
+
+
+def market_document(view: MarketView) -> Document:
+    """Render the snapshot of BTC, ETH and SOL.
+
+    Raises:
+        UpstreamUnavailable: none of the three is known.
+    """
+    assets = [AssetSnapshot.model_validate(fields) for fields in _asset_fields(view)]
+    body = Market(source=view.perpetuals.source, notice=NOTICE, assets=assets)
+    return _document(view, body, _major_shares(view))
+
+
+def market_state_document(view: MarketView) -> Document:
+    """Render the consolidated market state.
+
+    Raises:
+        UpstreamUnavailable: none of BTC, ETH and SOL is known.
+    """
+    source = view.perpetuals.source
+    as_of = iso_timestamp(view.perpetuals.as_of)
+    body = MarketState(
+        as_of=as_of,
+        source=source,
+        citation=f"Barograph, crypto market state as of {as_of}. Source: {source}. {NOTICE}",
+        notice=NOTICE,
+        assets=[
+            SourcedAssetSnapshot.model_validate(fields | {"source": source})
+            for fields in _asset_fields(view)
+        ],
+        liq24h=_liq24h(view),
+        regime=_regime(view),
+    )
+    until = view.until
+    if view.liquidations is not None:
+        until = min(until, view.liquidations.as_of + view.bounds.liquidations)
+    if view.regime is not None:
+        until = min(until, view.regime.as_of + view.bounds.perpetuals)
+    return _document(view, body, _major_shares(view), until)
+
+
+def has_majors(view: MarketView) -> bool:
+    """Whether at least one of BTC, ETH and SOL is known."""
+    return any(asset in view.by_name for asset in MAJORS)
+
+
+def _asset_fields(view: MarketView) -> list[dict[str, object]]:
+    if not has_majors(view):
+        raise UpstreamUnavailable(UNAVAILABLE)
+    return [_fields(view, asset, view.by_name.get(asset)) for asset in MAJORS]
+
+
+def _fields(view: MarketView, asset: str, perpetual: Perpetual | None) -> dict[str, object]:
+    if perpetual is None:
+        return {"symbol": asset, "available": False}
+    share = view.share(perpetual.contract)
+    return {
+        "symbol": asset,
+        "available": True,
+        "lastPrice": perpetual.last_price,
+        "fundingRatePct": perpetual.funding_rate_pct,
+        "openInterestUsd": perpetual.open_interest_usd,
+        "longAccountPct": None if share is None else share.long_account_pct,
+    }
+
+
+def _major_shares(view: MarketView) -> list[LongAccounts | None]:
+    known = (view.by_name.get(asset) for asset in MAJORS)
+    return [view.share(major.contract) for major in known if major is not None]
+
+
+def _liq24h(view: MarketView) -> Liq24h:
+    totals = view.liquidations
+    if totals is None:
+        return Liq24h(available=False)
+    return Liq24h(
+        available=True,
+        totalNotional=totals.total_usd,
+        longPct=totals.long_pct,
+        topAsset=totals.top_asset,
+    )
+
+
+def _regime(view: MarketView) -> RegimeState:
+    if view.regime is None:
+        return RegimeState(
+            label="unknown", basis=BASIS, note="The regime has not been judged recently."
+        )
+    return RegimeState(label=view.regime.label, basis=BASIS, note=describe(view.regime))
+
+
+def _document(
+    view: MarketView,
+    body: WireModel,
+    shares: list[LongAccounts | None],
+    until: int | None = None,
+) -> Document:
+    """Encode a body; it may be given until the first thing that it says reaches its bound."""
+    until = view.until if until is None else until
+    for share in shares:
+        if share is not None:
+            until = min(until, share.sampled_at + view.bounds.long_accounts)
+    return Document(body.encode(), until=until, modified=view.perpetuals.as_of)

@@ -1,0 +1,66 @@
+"""The free market endpoints: parse, look at the board, answer."""
+
+from fastapi import APIRouter, Request
+
+from barograph.board.board import Board
+from barograph.kit.http import DocumentResponse
+from barograph.markets.documents import (
+    DERIVATIVES_PATH,
+    MARKET_PATH,
+    MARKET_STATE_PATH,
+    derivatives_document,
+    market_document,
+    market_state_document,
+)
+from barograph.markets.symbols import DEFAULT, PATTERN, symbol_from_query
+from barograph.markets.view import MarketReader
+from barograph.markets.wire import Market, MarketState, PerpetualRecord
+
+
+def market_routes(board: Board, reader: MarketReader) -> APIRouter:
+    """The routes of `/api/agent/derivatives`, `/api/agent/market` and `/api/agent/market-state`."""
+    router = APIRouter(tags=["market"])
+
+    @router.get(
+        DERIVATIVES_PATH,
+        response_model=PerpetualRecord,
+        summary="Price, funding, open interest and positioning of one perpetual",
+        operation_id="getDerivatives",
+        openapi_extra={"parameters": [_SYMBOL_PARAMETER]},
+    )
+    async def derivatives(request: Request) -> DocumentResponse:
+        symbol = symbol_from_query(request.scope["query_string"])
+        now = board.clock()
+        return DocumentResponse(derivatives_document(reader.view(board, now), symbol), now)
+
+    @router.get(
+        MARKET_PATH,
+        response_model=Market,
+        summary="Funding and price snapshot of BTC, ETH and SOL",
+        operation_id="getMarket",
+    )
+    async def market() -> DocumentResponse:
+        now = board.clock()
+        return DocumentResponse(market_document(reader.view(board, now)), now)
+
+    @router.get(
+        MARKET_STATE_PATH,
+        response_model=MarketState,
+        summary="Consolidated market state: assets, liquidations and regime",
+        operation_id="getMarketState",
+    )
+    async def market_state() -> DocumentResponse:
+        now = board.clock()
+        return DocumentResponse(market_state_document(reader.view(board, now)), now)
+
+    return router
+
+
+_SYMBOL_PARAMETER = {
+    "name": "symbol",
+    "in": "query",
+    "required": False,
+    "description": "Base asset or full perpetual name; case does not matter.",
+    "schema": {"type": "string", "pattern": PATTERN, "default": DEFAULT},
+    "example": "ETH",
+}

@@ -1,0 +1,121 @@
+"""The record of the market: what was measured and what was concluded, kept for as long as set."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from barograph.kit.clock import DAY
+from barograph.kit.database import Transaction
+from barograph.markets.liquidations import DAY_MS
+from barograph.markets.records import Liquidation
+from barograph.settings import Settings
+
+Resolution = Literal["minute", "hour"]
+Span = tuple[int, int]
+
+
+class Reading(NamedTuple):
+    """One contract at one minute or hour, in the order of the table's columns."""
+
+    resolution: Resolution
+    contract: str
+    at: int
+    last_price: float
+    funding_rate_pct: float
+    funding_interval_hours: float
+    open_interest_usd: float
+    long_account_pct: float | None
+
+
+class RegimeChange(NamedTuple):
+    """A new label and the rate that brought it."""
+
+    at: int
+    label: str
+    funding_8h_pct: float | None
+
+
+async def record_readings(tx: Transaction, readings: Sequence[Reading]) -> None:
+    """Keep readings; the first of a minute or hour stays, whoever comes later."""
+    await tx.execute_many(_READING, readings)
+
+
+async def record_liquidations(tx: Transaction, liquidations: Sequence[Liquidation]) -> None:
+    """Keep liquidations; one that is known already stays as it is."""
+    rows = [
+        (event.at, event.contract, event.side, event.size, event.price) for event in liquidations
+    ]
+    await tx.execute_many(_LIQUIDATION, rows)
+
+
+async def record_watched(tx: Transaction, spans: Sequence[Span]) -> None:
+    """Keep spans; one that begins where a known one does makes it longer."""
+    await tx.execute_many(_SPAN, spans)
+
+
+async def record_regime_change(tx: Transaction, change: RegimeChange) -> None:
+    """Keep a change of the regime."""
+    await tx.execute(_REGIME_CHANGE, *change)
+
+
+async def recent_liquidations(tx: Transaction, now: int) -> list[Liquidation]:
+    """The liquidations of the last 24 hours."""
+    return [Liquidation(*row) for row in await tx.fetch(_RECENT_LIQUIDATIONS, now - DAY_MS)]
+
+
+async def recent_watched(tx: Transaction, now: int) -> list[Span]:
+    """The spans that reach into the last 24 hours."""
+    return [(row[0], row[1]) for row in await tx.fetch(_RECENT_SPANS, now - DAY_MS)]
+
+
+async def last_reading_at(tx: Transaction) -> int | None:
+    """When the newest hourly reading was taken; None in an empty record."""
+    rows = await tx.fetch("SELECT max(at) FROM readings WHERE resolution = 'hour'")
+    newest: int | None = rows[0][0]
+    return newest
+
+
+async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
+    """Drop what is past its retention, a bounded number of rows at a time."""
+    for resolution, days in (
+        ("minute", settings.minute_history_days),
+        ("hour", settings.hour_history_days),
+    ):
+        await tx.execute(_FORGET_READINGS, resolution, now - days * DAY, FORGET_ROWS)
+    await tx.execute(
+        _FORGET_LIQUIDATIONS, now - settings.liquidation_history_days * DAY, FORGET_ROWS
+    )
+    await tx.execute("DELETE FROM watched_spans WHERE end_at < $1", now - 2 * DAY_MS)
+
+
+FORGET_ROWS = 2_000
+"""At most this many rows go in one transaction, so that nobody waits for a clean-up."""
+
+_READING = """
+INSERT INTO readings (resolution, contract, at, last_price, funding_rate_pct,
+    funding_interval_hours, open_interest_usd, long_account_pct)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING
+"""
+_LIQUIDATION = """
+INSERT INTO liquidations (at, contract, side, size, price)
+VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING
+"""
+_SPAN = """
+INSERT INTO watched_spans (start_at, end_at) VALUES ($1, $2) ON CONFLICT (start_at) DO UPDATE
+SET end_at = CASE WHEN excluded.end_at > watched_spans.end_at
+             THEN excluded.end_at ELSE watched_spans.end_at END
+"""
+_REGIME_CHANGE = """
+INSERT INTO regime_changes (at, label, funding_8h_pct) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
+"""
+_RECENT_LIQUIDATIONS = (
+    "SELECT at, contract, side, size, price FROM liquidations WHERE at >= $1 ORDER BY at"
+)
+_RECENT_SPANS = "SELECT start_at, end_at FROM watched_spans WHERE end_at >= $1 ORDER BY start_at"
+_FORGET_READINGS = """
+DELETE FROM readings WHERE (resolution, contract, at) IN (
+    SELECT resolution, contract, at FROM readings WHERE resolution = $1 AND at < $2 LIMIT $3)
+"""
+_FORGET_LIQUIDATIONS = """
+DELETE FROM liquidations WHERE (at, contract, side, size, price) IN (
+    SELECT at, contract, side, size, price FROM liquidations WHERE at < $1 LIMIT $2)
+"""

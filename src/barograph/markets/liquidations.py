@@ -1,0 +1,109 @@
+"""The last 24 hours of liquidations, and how much of them was really watched (pure, in memory)."""
+
+import heapq
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from barograph.markets.records import Liquidation, Side
+
+DAY_MS = 24 * 3_600_000
+_CENTS = 100
+
+
+class LiquidationTotals(Struct, frozen=True):
+    """What one venue liquidated in the 24 hours before `as_of`."""
+
+    as_of: int
+    watched_pct: float
+    """Share of the 24 hours in which nothing can have been missed, in percent."""
+
+    total_usd: float
+    long_pct: float | None
+    """Liquidated longs in percent of the total; None when nothing was liquidated."""
+
+    top_asset: str | None
+    """The base asset with the largest total; None when nothing was liquidated."""
+
+
+class LiquidationWindow:
+    """Counts each liquidation once, for 24 hours.
+
+    Values are summed in whole cents: a day of adding and subtracting floats would drift.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[Liquidation] = set()
+        self._by_age: list[tuple[int, int, Liquidation]] = []
+        self._cents: Counter[tuple[str, Side]] = Counter()
+        self._order = 0
+
+    def add(self, liquidations: Iterable[Liquidation]) -> list[Liquidation]:
+        """Take a batch and return those that were not known yet."""
+        fresh = []
+        for event in liquidations:
+            if event not in self._seen:
+                self._seen.add(event)
+                self._order += 1
+                heapq.heappush(self._by_age, (event.at, self._order, event))
+                self._cents[event.contract, event.side] += _cents(event)
+                fresh.append(event)
+        return fresh
+
+    def totals(self, as_of: int, watched_pct: float, bases: dict[str, str]) -> LiquidationTotals:
+        """Sum up the 24 hours before `as_of`; `bases` names the asset of each contract."""
+        self._forget_before(as_of - DAY_MS)
+        assets: Counter[str] = Counter()
+        for (contract, _), cents in self._cents.items():
+            assets[bases.get(contract, contract)] += cents
+        total = sum(self._cents.values())
+        longs = sum(cents for (_, side), cents in self._cents.items() if side == "long")
+        return LiquidationTotals(
+            as_of=as_of,
+            watched_pct=watched_pct,
+            total_usd=total / _CENTS,
+            long_pct=round(100 * longs / total, 2) if total else None,
+            top_asset=max(assets, key=lambda asset: (assets[asset], asset)) if total else None,
+        )
+
+    def _forget_before(self, oldest: int) -> None:
+        while self._by_age and self._by_age[0][0] < oldest:
+            _, _, event = heapq.heappop(self._by_age)
+            self._seen.discard(event)
+            self._cents[event.contract, event.side] -= _cents(event)
+
+
+class WatchLog:
+    """Spans of time in which nothing can have been missed, merged as they come."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]] = ()) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):
+            self.add(start, end)
+
+    def add(self, start: int, end: int) -> tuple[int, int]:
+        """Take a span and return the merged one that now contains it."""
+        first = bisect_left(self._ends, start)
+        last = first
+        while last < len(self._starts) and self._starts[last] <= end:
+            start, end = min(start, self._starts[last]), max(end, self._ends[last])
+            last += 1
+        self._starts[first:last] = [start]
+        self._ends[first:last] = [end]
+        return start, end
+
+    def watched_pct(self, as_of: int) -> float:
+        """Share of the 24 hours before `as_of` that was watched, in percent."""
+        oldest = as_of - DAY_MS
+        watched = sum(
+            max(0, min(end, as_of) - max(start, oldest))
+            for start, end in zip(self._starts, self._ends, strict=True)
+        )
+        return round(100 * watched / DAY_MS, 2)
+
+
+def _cents(event: Liquidation) -> int:
+    return round(event.notional_usd * _CENTS)

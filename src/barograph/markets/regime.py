@@ -1,0 +1,114 @@
+"""Where the regime is decided (pure).
+
+The input is the funding rate of the BTC perpetual, brought to eight hours. Funding is pinned at
+exactly 0.01 % per eight hours whenever the premium is small, so no edge of a band may sit there:
+the neutral band reaches from -0.005 % to +0.015 %. A label is left only 0.0025 % inside its
+edge (hysteresis), and a new one is taken only after it lasted (dwell), so that it does not flap.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+Label = Literal[
+    "short-crowded", "short-leaning", "neutral", "long-leaning", "long-crowded", "unknown"
+]
+
+LABELS: tuple[Label, ...] = (
+    "short-crowded",
+    "short-leaning",
+    "neutral",
+    "long-leaning",
+    "long-crowded",
+)
+EDGES_PCT = (-0.03, -0.005, 0.015, 0.03)
+"""Funding in percent per eight hours; edge i lies between label i and label i + 1."""
+
+HYSTERESIS_PCT = 0.0025
+BASIS = "BTC perpetual funding rate"
+
+
+class Regime(Struct, frozen=True):
+    """The label in force, and the one that may replace it."""
+
+    label: Label
+    since: int
+    """When the label was taken, in milliseconds since the Unix epoch."""
+
+    funding_8h_pct: float | None
+    """The rate that was last looked at, in percent per eight hours."""
+
+    as_of: int
+    """When that rate was read."""
+
+    candidate: Label | None = None
+    candidate_since: int | None = None
+
+
+def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:
+    """Bring a rate to eight hours, so that contracts with other intervals compare."""
+    return funding_rate_pct * 8 / interval_hours
+
+
+def judge(previous: Regime | None, rate_pct: float | None, at: int, dwell: int) -> Regime:
+    """Decide the regime from the rate read at `at`; `dwell` is in milliseconds.
+
+    Without a rate the regime is `unknown` at once: a guess is worse. The first label after that
+    is taken at once too, because there is nothing that could flap.
+    """
+    if rate_pct is None:
+        since = previous.since if previous and previous.label == "unknown" else at
+        return Regime("unknown", since, None, at)
+    if previous is None or previous.label == "unknown":
+        return Regime(_band(rate_pct), at, rate_pct, at)
+    wanted = _band_from(previous.label, rate_pct)
+    if wanted == previous.label:
+        return Regime(previous.label, previous.since, rate_pct, at)
+    return _await(previous, wanted, rate_pct, at, dwell)
+
+
+def describe(regime: Regime) -> str:
+    """Say in one sentence why the label is what it is."""
+    if regime.funding_8h_pct is None:
+        return "The BTC funding rate is not known, so no regime is named."
+    rate = f"{regime.funding_8h_pct:+.4f} % per 8 hours"
+    return f"BTC funding is {rate}: {_MEANING[regime.label]}"
+
+
+def _await(previous: Regime, wanted: Label, rate_pct: float, at: int, dwell: int) -> Regime:
+    """Hold the old label until the new one has lasted for `dwell`."""
+    started = previous.candidate_since if previous.candidate == wanted else None
+    started = at if started is None else started
+    if at - started >= dwell:
+        return Regime(wanted, at, rate_pct, at)
+    return replace(
+        previous, funding_8h_pct=rate_pct, as_of=at, candidate=wanted, candidate_since=started
+    )
+
+
+def _band(rate_pct: float) -> Label:
+    """The label of a rate by the bare edges; the outer labels own their edges."""
+    below = sum(rate_pct >= edge if edge > 0 else rate_pct > edge for edge in EDGES_PCT)
+    return LABELS[below]
+
+
+def _band_from(current: Label, rate_pct: float) -> Label:
+    """The label of a rate for someone who stands in `current`: the way out is a little longer."""
+    wanted = _band(rate_pct)
+    here, there = LABELS.index(current), LABELS.index(wanted)
+    neutral = LABELS.index("neutral")
+    if abs(there - neutral) >= abs(here - neutral) and (there - neutral) * (here - neutral) >= 0:
+        return wanted
+    toward_neutral = HYSTERESIS_PCT if here < neutral else -HYSTERESIS_PCT
+    return current if _band(rate_pct - toward_neutral) == current else wanted
+
+
+_MEANING: dict[Label, str] = {
+    "short-crowded": "shorts pay longs heavily.",
+    "short-leaning": "shorts pay longs.",
+    "neutral": "near its resting rate; neither side pays a notable premium.",
+    "long-leaning": "longs pay shorts more than the resting rate.",
+    "long-crowded": "longs pay shorts heavily.",
+    "unknown": "not known.",
+}

@@ -1,0 +1,30 @@
+"""The `symbol` parameter, byte for byte (pure)."""
+
+import re
+from urllib.parse import parse_qsl
+
+from barograph.errors import InvalidRequest
+
+DEFAULT = "BTC"
+PATTERN = "^[A-Za-z0-9]{1,15}$"
+INVALID = "symbol must be 1 to 15 letters or digits, given once"
+
+_SYMBOL = re.compile(r"[A-Za-z0-9]{1,15}", re.ASCII)
+
+
+def symbol_from_query(query_string: bytes) -> str:
+    """Read the symbol of a raw query string, in upper case; BTC when it is absent.
+
+    The raw bytes are read because a framework's parser drops empty values and picks one of
+    several, and because `$` would let a trailing newline pass.
+
+    Raises:
+        InvalidRequest: it is empty, malformed or given more than once.
+    """
+    pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
+    given = [value for name, value in pairs if name == "symbol"]
+    if not given:
+        return DEFAULT
+    if len(given) > 1 or _SYMBOL.fullmatch(given[0]) is None:
+        raise InvalidRequest(INVALID)
+    return given[0].upper()

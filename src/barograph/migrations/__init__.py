@@ -1,0 +1,1 @@
+"""Numbered SQL files; `kit.migrations` applies them."""

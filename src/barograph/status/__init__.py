@@ -1,0 +1,1 @@
+"""`/api/status`: the health of the market feed and of the API."""

@@ -1,0 +1,151 @@
+"""How health is judged (pure)."""
+
+from typing import NamedTuple
+
+from barograph.kit.clock import SECOND, iso_timestamp
+from barograph.markets.feeds import Bounds, ExchangeHealth, LongAccountShares
+from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.records import MAJORS, Perpetuals
+from barograph.markets.view import is_fresh
+from barograph.notice import NOTICE
+from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, Status
+
+DATABASE_SILENT_MS = 5 * SECOND
+
+
+class Observation(NamedTuple):
+    """What a worker knows about everybody's health at `now`."""
+
+    now: int
+    started_at: int
+    version: str
+    bounds: Bounds
+    polled_at: int | None
+    perpetuals: Perpetuals | None
+    shares: LongAccountShares | None
+    liquidations: LiquidationTotals | None
+    health: ExchangeHealth | None
+
+
+def assess(seen: Observation) -> Status:
+    """Judge everything that was observed."""
+    checks = [
+        _market_feed(seen),
+        _exchange(seen),
+        _collector(seen),
+        _long_accounts(seen),
+        _liquidations(seen),
+        _database(seen),
+    ]
+    by_name = {check.name: check.status for check in checks}
+    api: Condition = "ok" if by_name["database"] == "ok" else "degraded"
+    feed = _feed_condition(by_name)
+    return Status(
+        status=_overall(feed, api, checks),
+        as_of=iso_timestamp(seen.now),
+        feed=_feed(seen, feed),
+        api=ApiStatus(
+            status=api,
+            version=seen.version,
+            started_at=iso_timestamp(seen.started_at),
+            uptime_seconds=_seconds(seen.now - seen.started_at),
+        ),
+        checks=checks,
+        notice=NOTICE,
+    )
+
+
+def _feed_condition(by_name: dict[str, Condition]) -> Condition:
+    if by_name["market-feed"] == "down":
+        return "down"
+    others = ("exchange", "collector")
+    return "ok" if all(by_name[name] == "ok" for name in others) else "degraded"
+
+
+def _overall(feed: Condition, api: Condition, checks: list[Check]) -> Condition:
+    if feed == "down" and api != "ok":
+        return "down"
+    return "ok" if all(check.status == "ok" for check in checks) else "degraded"
+
+
+def _feed(seen: Observation, condition: Condition) -> FeedStatus:
+    newest = seen.perpetuals
+    totals = seen.liquidations
+    return FeedStatus(
+        status=condition,
+        source=None if newest is None else newest.source,
+        last_update=None if newest is None else iso_timestamp(newest.as_of),
+        age_seconds=None if newest is None else _seconds(seen.now - newest.as_of),
+        max_age_seconds=_seconds(seen.bounds.perpetuals),
+        liquidation_coverage_pct=None if totals is None else totals.watched_pct,
+    )
+
+
+def _market_feed(seen: Observation) -> Check:
+    if seen.perpetuals is None:
+        return Check(name="market-feed", status="down", detail="nothing has been published yet")
+    age = f"{_seconds(seen.now - seen.perpetuals.as_of):g} s old"
+    bound = f"{_seconds(seen.bounds.perpetuals):g} s"
+    if is_fresh(seen.perpetuals.as_of, seen.bounds.perpetuals, seen.now):
+        return Check(name="market-feed", status="ok", detail=f"{age}, bound {bound}")
+    return Check(name="market-feed", status="down", detail=f"{age}, past its bound of {bound}")
+
+
+def _exchange(seen: Observation) -> Check:
+    health = seen.health
+    if health is None:
+        return Check(name="exchange", status="degraded", detail="not asked yet")
+    if health.failure is None or health.failing_since is None:
+        return Check(name="exchange", status="ok", detail="the last reading succeeded")
+    since = iso_timestamp(health.failing_since)
+    return Check(name="exchange", status="degraded", detail=f"{health.failure} since {since}")
+
+
+def _collector(seen: Observation) -> Check:
+    if seen.health is None:
+        return Check(name="collector", status="degraded", detail="no sign of life yet")
+    silent = seen.now - seen.health.as_of
+    if silent < seen.bounds.perpetuals:
+        return Check(name="collector", status="ok", detail="collecting")
+    return Check(
+        name="collector", status="degraded", detail=f"no sign of life for {_seconds(silent):g} s"
+    )
+
+
+def _long_accounts(seen: Observation) -> Check:
+    """The majors are what is promised; other contracts come and go with the rotation."""
+    contracts = () if seen.perpetuals is None else seen.perpetuals.contracts
+    shares = {} if seen.shares is None else seen.shares.shares
+    fresh = [
+        each.base
+        for each in contracts
+        if each.base in MAJORS
+        and each.contract in shares
+        and is_fresh(shares[each.contract].sampled_at, seen.bounds.long_accounts, seen.now)
+    ]
+    missing = [asset for asset in MAJORS if asset not in fresh]
+    if missing:
+        detail = f"no fresh share for {', '.join(missing)}"
+        return Check(name="long-accounts", status="degraded", detail=detail)
+    return Check(name="long-accounts", status="ok", detail="sampled")
+
+
+def _liquidations(seen: Observation) -> Check:
+    totals = seen.liquidations
+    if totals is None or not is_fresh(totals.as_of, seen.bounds.liquidations, seen.now):
+        return Check(name="liquidations", status="degraded", detail="not counted recently")
+    watched = f"{totals.watched_pct:g} % of the last 24 hours watched"
+    if totals.watched_pct >= seen.bounds.min_coverage_pct:
+        return Check(name="liquidations", status="ok", detail=watched)
+    detail = f"{watched}, {seen.bounds.min_coverage_pct:g} % needed"
+    return Check(name="liquidations", status="degraded", detail=detail)
+
+
+def _database(seen: Observation) -> Check:
+    if seen.polled_at is not None and seen.now - seen.polled_at < DATABASE_SILENT_MS:
+        return Check(name="database", status="ok", detail="readable")
+    return Check(name="database", status="down", detail="cannot be read")
+
+
+def _seconds(milliseconds: int) -> float:
+    return round(max(0, milliseconds) / SECOND, 1)

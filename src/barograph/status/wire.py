@@ -1,0 +1,50 @@
+"""The body of `/api/status`."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from barograph.kit.wire import WireModel
+
+Condition = Literal["ok", "degraded", "down"]
+
+
+class FeedStatus(WireModel):
+    """The market feed. It is `down` when its data is past the bound, where reads answer 502."""
+
+    status: Condition
+    source: Annotated[str | None, Field(description="The venue in use; null before any reading.")]
+    last_update: Annotated[str | None, Field(description="Timestamp of the newest reading.")]
+    age_seconds: Annotated[float | None, Field(description="Age of the newest reading.")]
+    max_age_seconds: Annotated[float, Field(description="The freshness bound.")]
+    liquidation_coverage_pct: Annotated[
+        float | None, Field(description="How much of the last 24 hours was watched.")
+    ]
+
+
+class ApiStatus(WireModel):
+    """The API itself, as this worker sees it."""
+
+    status: Condition
+    version: str
+    started_at: str
+    uptime_seconds: float
+
+
+class Check(WireModel):
+    """One thing that was looked at."""
+
+    name: str
+    status: Condition
+    detail: str
+
+
+class Status(WireModel):
+    """`down` when neither fresh data nor the database is there; `degraded` when any check fails."""
+
+    status: Condition
+    as_of: str
+    feed: FeedStatus
+    api: ApiStatus
+    checks: list[Check]
+    notice: str

@@ -1,0 +1,100 @@
+"""Runs several processes as one: starts them in order, restarts what dies, stops them together."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 7.0
+"""How long a child may take to stop before it is ended; the web server itself takes up to 5."""
+
+RESTART_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+STEADY_SECONDS = 30.0
+"""A child that ran this long starts again without the pauses of its earlier failures."""
+
+
+class Child(NamedTuple):
+    """A barograph command that runs beside this one."""
+
+    name: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+
+
+class Supervisor:
+    """Keeps children running until it is told to stop."""
+
+    def __init__(self) -> None:
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = asyncio.Event()
+
+    async def start(self, child: Child) -> None:
+        """Start a child and keep it running."""
+        await self._spawn(child)
+        self._tasks.append(asyncio.create_task(self._keep(child)))
+
+    async def until_stopped(self, ready: Callable[[], Awaitable[None]]) -> None:
+        """Call `ready`, then wait for Ctrl-C or SIGTERM, also while it is not ready yet."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stopping.set)
+        stopping = asyncio.create_task(self._stopping.wait())
+        becoming_ready = asyncio.ensure_future(ready())
+        await asyncio.wait([stopping, becoming_ready], return_when=asyncio.FIRST_COMPLETED)
+        if becoming_ready.done():
+            becoming_ready.result()
+        becoming_ready.cancel()
+        await stopping
+
+    async def stop(self) -> None:
+        """Stop every child, the last started first, and leave none behind."""
+        self._stopping.set()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*(_end(process) for process in reversed(self._processes.values())))
+
+    async def _keep(self, child: Child) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            started = asyncio.get_running_loop().time()
+            code = await self._processes[child.name].wait()
+            if asyncio.get_running_loop().time() - started > STEADY_SECONDS:
+                failures = 0
+            pause = RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
+            failures += 1
+            log.warning("child ended", extra={"child": child.name, "code": code, "pause": pause})
+            await asyncio.sleep(pause)
+            await self._spawn(child)
+
+    async def _spawn(self, child: Child) -> None:
+        self._processes[child.name] = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "barograph",
+            *child.arguments,
+            env={**os.environ, **child.environment},
+            stdin=asyncio.subprocess.DEVNULL,
+            # A session of its own: Ctrl-C reaches only the supervisor, which stops in order.
+            start_new_session=True,
+        )
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), STOP_SECONDS)
+    except TimeoutError:
+        log.warning("child did not stop and is ended", extra={"process": process.pid})
+    # Also what the child left behind in its session.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

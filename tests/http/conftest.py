@@ -1,0 +1,25 @@
+"""The whole application in process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.markets import reading, shares
+from support.service import Service
+
+
+@pytest.fixture
+def empty_service(tmp_path: Path) -> Iterator[Service]:
+    """A service to which nothing was published yet."""
+    service = Service(tmp_path)
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def service(empty_service: Service) -> Service:
+    """A service with a fresh market of four contracts and a wholly watched day."""
+    empty_service.watch_day()
+    empty_service.publish(reading(), shares())
+    return empty_service

@@ -1,0 +1,1 @@
+"""Helpers for tests: the production parts with other inputs passed in."""

@@ -1,0 +1,17 @@
+"""A clock that stands still until it is moved."""
+
+START = 1_794_000_000_000
+"""2026-11-06T21:20:00.000Z: an ordinary instant, on a minute, not on an hour."""
+
+
+class HandClock:
+    """Milliseconds that move only by hand."""
+
+    def __init__(self, now: int = START) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.now += int(seconds * 1000)
