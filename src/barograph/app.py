@@ -9,19 +9,19 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from barograph.board.board import Board, HotKey
+from barograph.board.board import Board
 from barograph.board.front_door import FrontDoor
 from barograph.discovery.endpoints import discovery_routes
 from barograph.discovery.index import INDEX_PATH, index_document
 from barograph.errors import RequestError, UpstreamUnavailable
 from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import Database, DatabaseUnavailable
-from barograph.kit.documents import Document
+from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ALLOW, ASGIApp, FreeReads, error_response
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
-from barograph.markets.feeds import FEEDS, Bounds
-from barograph.markets.view import MarketReader
+from barograph.markets.feeds import FEEDS
+from barograph.markets.reader import MarketReader, market_bounds
 from barograph.settings import Settings
 from barograph.site.endpoints import site_routes
 from barograph.status.endpoints import status_routes
@@ -36,7 +36,7 @@ def create_app(
     settings: Settings, database: Database, *, clock: Clock = system_clock
 ) -> tuple[ASGIApp, Board]:
     """Put the web side together; the board comes along for whoever wants to refresh it by hand."""
-    bounds = Bounds.of(settings)
+    bounds = market_bounds(settings)
     reader = MarketReader(bounds)
     index = index_document(settings.base_url)
 

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 
 from barograph.errors import LeaseLost, UnknownToUpstream, UpstreamError
-from barograph.kit.clock import SECOND, Clock
+from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
+from barograph.kit.timestamps import SECOND
 from barograph.markets.desk import Conclusion, MarketDesk, write_conclusions
 from barograph.markets.history import forget_old
 from barograph.markets.ports import Exchange
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 Sleep = Callable[[float], Awaitable[None]]
 LEASE = "collector"
 HOUSEKEEPING_SECONDS = 600
+LASTING_POLLS = 3
 
 
 class Collector:
@@ -127,20 +129,25 @@ class Collector:
             log.debug("long-account share failed", extra={"kind": error.kind})
 
     async def _listen(self) -> None:
-        """Hear liquidations; listen anew when contracts are added."""
+        """Hear liquidations; listen anew when contracts come or go."""
         await self._first_reading.wait()
         while True:
             known = set(self._contracts)
             listening = asyncio.create_task(self._exchange.listen(self._contracts, self._desk))
             try:
-                while known.issuperset(self._contracts):
-                    await asyncio.wait([listening], timeout=self._settings.poll_seconds)
-                    if listening.done():
-                        listening.result()
-                        break
+                await self._until_listing_changes(known, listening)
             finally:
                 listening.cancel()
                 await asyncio.wait([listening])
+
+    async def _until_listing_changes(self, known: set[str], listening: asyncio.Task[None]) -> None:
+        """Wait for a change that lasts; a contract missing from one reading is no reason."""
+        changed = 0
+        while changed < LASTING_POLLS:
+            await asyncio.wait([listening], timeout=self._settings.poll_seconds)
+            if listening.done():
+                listening.result()
+            changed = changed + 1 if set(self._contracts) != known else 0
 
     async def _keep_lease(self) -> None:
         """Renew the lease three times in its span."""

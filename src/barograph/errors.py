@@ -53,6 +53,9 @@ class UpstreamUnavailable(RequestError):
 
     status = 502
 
+    def __init__(self) -> None:
+        super().__init__("upstream market data is unavailable or too old; try again shortly")
+
 
 class LeaseLost(BarographError):
     """Another collector holds the lease; whatever was being written is rolled back."""

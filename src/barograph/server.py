@@ -40,8 +40,9 @@ def serve(settings: Settings) -> None:
         log_level=LogLevels.warning,
         # One worker that dies must not end the service.
         respawn_failed_workers=True,
+        respawn_interval=0.5,
         # A worker that does not stop, because it just started or holds open streams, is ended.
-        workers_kill_timeout=5,
+        workers_kill_timeout=3,
         # Counts connections, not requests: the default lets idle ones block everybody.
         backpressure=20_000,
         backlog=4_096,

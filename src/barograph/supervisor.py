@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 log = logging.getLogger(__name__)
 
-STOP_SECONDS = 7.0
-"""How long a child may take to stop before it is ended; the web server itself takes up to 5."""
+STOP_SECONDS = 5.0
+"""How long a child may take to stop before it is ended; the web server itself takes up to 3."""
 
 RESTART_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 STEADY_SECONDS = 30.0
@@ -93,7 +93,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     try:
         await asyncio.wait_for(process.wait(), STOP_SECONDS)
     except TimeoutError:
-        log.warning("child did not stop and is ended", extra={"process": process.pid})
+        log.warning("child did not stop and is ended", extra={"child": process.pid})
     # Also what the child left behind in its session.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

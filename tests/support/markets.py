@@ -21,8 +21,8 @@ def reading(as_of: int = START, contracts: tuple[Perpetual, ...] = MARKET) -> Pe
     return Perpetuals(as_of, SOURCE, contracts)
 
 
-def changed(contract: Perpetual, **fields: Any) -> Perpetual:
-    return replace(contract, **fields)
+def changed(perpetual: Perpetual, /, **fields: Any) -> Perpetual:
+    return replace(perpetual, **fields)
 
 
 def shares(at: int = START) -> list[LongAccounts]:

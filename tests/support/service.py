@@ -1,24 +1,93 @@
 """The production web application in process, over a real database, with a clock held by hand."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
 from barograph.app import create_app
+from barograph.board.front_door import FrontDoor
 from barograph.collector import collector_lease
 from barograph.errors import UpstreamError
 from barograph.kit.database import SQLiteDatabase
+from barograph.kit.http import ASGIApp
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.markets.desk import Conclusion, MarketDesk, write_conclusions
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.settings import Settings
 from support.clock import HandClock
+from support.markets import reading, shares
 
 BASE_URL = "https://barograph.example"
+MARKET_PATHS = ("/api/agent/derivatives", "/api/agent/market", "/api/agent/market-state")
+JSON_PATHS = ("/api/agent", *MARKET_PATHS, "/api/status", "/openapi.json")
+FREE_PATHS = ("/", *JSON_PATHS)
+
+
+class Answer(NamedTuple):
+    """What the application sent, byte for byte."""
+
+    status: int
+    fields: list[tuple[bytes, bytes]]
+    body: bytes
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers by lower-case name; none may come twice."""
+        found = {name.decode().lower(): value.decode() for name, value in self.fields}
+        assert len(found) == len(self.fields)
+        return found
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def ask(
+    app: ASGIApp, target: str | bytes, method: str = "GET", fields: Iterable[tuple[str, str]] = ()
+) -> Answer:
+    """Send one request as it stands.
+
+    A client library would tidy the query up and hide a body that comes in answer to HEAD.
+    """
+    raw = target if isinstance(target, bytes) else target.encode()
+    path, _, query = raw.partition(b"?")
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "https",
+        "path": path.decode(),
+        "raw_path": path,
+        "query_string": query,
+        "root_path": "",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in fields],
+        "client": ("203.0.113.7", 40_000),
+        "server": ("barograph.example", 443),
+    }
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def call() -> None:
+        try:
+            await app(scope, receive, send)
+        except Exception:
+            if not sent:  # what is raised after the answer is for the server's log
+                raise
+
+    asyncio.run(call())
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    return Answer(sent[0]["status"], list(sent[0]["headers"]), body)
 
 
 class Service:
@@ -59,6 +128,17 @@ class Service:
 
         return asyncio.run(call())
 
+    def ask(self, target: str | bytes, method: str = "GET", **headers: str) -> Answer:
+        """Ask the whole application; `if_none_match="x"` sends `If-None-Match: x`."""
+        fields = [(name.replace("_", "-"), value) for name, value in headers.items()]
+        return ask(self.app, target, method, fields)
+
+    @property
+    def routes(self) -> ASGIApp:
+        """The application without its front door."""
+        assert isinstance(self.app, FrontDoor)
+        return self.app._app
+
     def refresh(self) -> None:
         asyncio.run(self.board.refresh())
 
@@ -69,3 +149,13 @@ class Service:
         asyncio.run(write_conclusions(self.database, self.lease, [conclusion]))
         self.desk.written(conclusion)
         self.refresh()
+
+
+@contextmanager
+def fresh_service(folder: Path, **settings: Any) -> Iterator[Service]:
+    """A service with a fresh market of four contracts and a wholly watched day."""
+    service = Service(folder, **settings)
+    service.watch_day()
+    service.publish(reading(), shares())
+    yield service
+    service.close()

@@ -3,20 +3,18 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from barograph.board.snapshots import Feed, payload, versions
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
-from barograph.kit.documents import Document
+from barograph.kit.documents import Document, HotKey
 
 log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=msgspec.Struct)
-HotKey = tuple[str, bytes]
-"""A path and a raw query string."""
 
 POLL_SECONDS = 0.25
 
@@ -43,8 +41,7 @@ class Board:
 
     def latest(self, feed: Feed[R]) -> R | None:
         """The newest record of a feed, whatever its age; None before its first publication."""
-        record: Any = self._records.get(feed.name)
-        return record
+        return cast("R | None", self._records.get(feed.name))
 
     async def refresh(self) -> bool:
         """Load what changed since the last time; tell whether anything did.

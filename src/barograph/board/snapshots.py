@@ -1,5 +1,6 @@
 """Snapshots on their way through the database: one row a feed, replaced by each publication."""
 
+from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -37,7 +38,7 @@ class Publication(NamedTuple):
         return cls(feed.name, feed.encode(record))
 
 
-async def publish(tx: Transaction, publications: list[Publication]) -> None:
+async def publish(tx: Transaction, publications: Sequence[Publication]) -> None:
     """Replace the snapshots of these feeds; each gets the next version."""
     await tx.execute_many(_PUBLISH, publications)
 

@@ -22,7 +22,7 @@ def data_option(function: F) -> F:
     )(function)
 
 
-def read_settings(**overrides: Any) -> "Settings":
+def read_settings(**overrides: object) -> "Settings":
     """Read the settings from the environment; options that were given win."""
     from barograph.settings import PREFIX, Settings
 

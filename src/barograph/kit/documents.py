@@ -7,9 +7,11 @@ A document knows until when it may be given. Neither this service nor a cache th
 from base64 import urlsafe_b64encode
 from hashlib import sha256
 
-from barograph.kit.clock import SECOND, http_date
+from barograph.kit.timestamps import SECOND, http_date
 
 Headers = list[tuple[bytes, bytes]]
+HotKey = tuple[str, bytes]
+"""A path and a raw query string."""
 
 FOREVER = 1 << 62
 FRESH_SECONDS = 5

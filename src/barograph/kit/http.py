@@ -44,7 +44,7 @@ class DocumentResponse(Response):
         self._document = document
         self._now = now
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send it."""
         await send_document(self._document, scope, send, self._now)
 

@@ -1,10 +1,14 @@
 """Processes that belong together."""
 
 import ctypes
+import fcntl
 import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from barograph.errors import ConfigurationError
 
@@ -51,3 +55,20 @@ def free_port(host: str) -> int:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Keep a folder to this process for as long as the context lasts.
+
+    Raises:
+        ConfigurationError: another process has it.
+    """
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigurationError(
+                f"{folder} is in use by another process: stop it or choose another folder"
+            ) from error
+        yield

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from barograph.board.snapshots import Publication, payload, publish
 from barograph.errors import UpstreamError
-from barograph.kit.clock import HOUR, MINUTE, SECOND
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
+from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.markets.feeds import (
     EXCHANGE_HEALTH,
     LIQUIDATIONS,
@@ -43,17 +43,18 @@ from barograph.settings import Settings
 class Conclusion(NamedTuple):
     """What one reading adds: rows for the record and snapshots for the board."""
 
-    publications: list[Publication]
-    readings: list[Reading] = []
-    liquidations: list[Liquidation] = []
-    watched: list[Span] = []
+    publications: Sequence[Publication]
+    readings: Sequence[Reading] = ()
+    liquidations: Sequence[Liquidation] = ()
+    watched: Sequence[Span] = ()
     regime_change: RegimeChange | None = None
 
     @property
     def row_count(self) -> int:
         """How many rows it writes."""
-        lists = (self.publications, self.readings, self.liquidations, self.watched)
-        return sum(map(len, lists)) + (self.regime_change is not None)
+        rows = len(self.publications) + len(self.readings)
+        rows += len(self.liquidations) + len(self.watched)
+        return rows + (self.regime_change is not None)
 
 
 class MarketDesk:

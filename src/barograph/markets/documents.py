@@ -1,13 +1,12 @@
 """Where bytes are rendered (pure): from a view of the market to the contract's bodies."""
 
-from barograph.board.board import HotKey
 from barograph.errors import UpstreamUnavailable
-from barograph.kit.clock import iso_timestamp
-from barograph.kit.documents import Document
+from barograph.kit.documents import Document, HotKey
+from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.records import MAJORS, LongAccounts, Perpetual
 from barograph.markets.regime import BASIS, describe
-from barograph.markets.view import UNAVAILABLE, MarketView
+from barograph.markets.view import MarketView
 from barograph.markets.wire import (
     AssetSnapshot,
     Liq24h,
@@ -107,7 +106,7 @@ def has_majors(view: MarketView) -> bool:
 
 def _asset_fields(view: MarketView) -> list[dict[str, object]]:
     if not has_majors(view):
-        raise UpstreamUnavailable(UNAVAILABLE)
+        raise UpstreamUnavailable
     return [_fields(view, asset, view.by_name.get(asset)) for asset in MAJORS]
 
 

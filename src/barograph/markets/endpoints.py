@@ -12,8 +12,8 @@ from barograph.markets.documents import (
     market_document,
     market_state_document,
 )
+from barograph.markets.reader import MarketReader
 from barograph.markets.symbols import DEFAULT, PATTERN, symbol_from_query
-from barograph.markets.view import MarketReader
 from barograph.markets.wire import Market, MarketState, PerpetualRecord
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from barograph.kit.clock import DAY
 from barograph.kit.database import Transaction
+from barograph.kit.timestamps import DAY
 from barograph.markets.liquidations import DAY_MS
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings

@@ -24,7 +24,7 @@ class Perpetual(Struct, frozen=True):
     """The base asset, e.g. `BTC` or `1000PEPE`; what `symbol` means in the API."""
 
     last_price: float
-    """Price of the last trade, in USDT. For a multiplier contract (`1000PEPE`) of that many coins."""
+    """Price of the last trade, in USDT; of a multiplier contract (`1000PEPE`) for so many coins."""
 
     funding_rate_pct: float
     """The rate of the *current* funding interval, in percent of the position's value. Positive:

@@ -4,16 +4,16 @@ from fastapi import APIRouter
 
 from barograph import __version__
 from barograph.board.board import Board
-from barograph.kit.clock import SECOND
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
+from barograph.kit.timestamps import SECOND
 from barograph.markets.feeds import (
     EXCHANGE_HEALTH,
     LIQUIDATIONS,
     LONG_ACCOUNTS,
     PERPETUALS,
-    Bounds,
 )
+from barograph.markets.view import Bounds
 from barograph.status.rules import Observation, assess
 from barograph.status.wire import Status
 

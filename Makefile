@@ -1,0 +1,55 @@
+# The project's commands. `make help` lists them.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip --disable-pip-version-check install --quiet
+
+.PHONY: help run setup test test-fast test-long lint format bench docs clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+run: .venv/run ## start the demo: simulated exchange, collector and API on this machine
+	@$(BIN)/barograph demo $(ARGS)
+
+setup: .venv/dev ## install everything that tests, lint and benchmarks need
+
+test: .venv/dev lint ## everything that guards the product
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
+
+test-fast: .venv/dev ## the tests that need no other process
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not e2e" --ignore tests/upstream/test_referees.py
+
+test-long: .venv/dev ## crash, fuzz and soak work at full counts
+	$(BIN)/pytest -m long
+
+lint: .venv/dev ## style, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/dev ## put the code into the house style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: .venv/dev ## measure, and print the table of ratios
+	$(BIN)/python -m benchmarks
+
+docs: .venv/dev ## write the generated pages anew
+	$(BIN)/python docs/generate.py
+
+clean: ## remove everything that was installed or made here
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis data
+
+.venv/run: requirements.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --require-hashes -r requirements.txt
+	$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/dev: requirements-dev.txt requirements.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --require-hashes -r requirements-dev.txt
+	$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@ .venv/run

@@ -1,0 +1,239 @@
+"""`barograph demo`: a whole simulated world on this machine."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barograph.cli.options import upgrade_database
+
+if TYPE_CHECKING:
+    from barograph.demo.world import World
+    from barograph.settings import Settings
+
+HOST = "127.0.0.1"
+DEFAULT_DATA = Path("data/demo")
+
+_data_option = click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_DATA,
+    show_default=True,
+    help="Folder of the demo's world.",
+)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True)
+@_data_option
+@click.option("--seed", type=int, default=1, show_default=True, help="Which world to simulate.")
+@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
+@click.pass_context
+def demo(context: click.Context, port: int, data: Path, seed: int, workers: int) -> None:
+    """Run a simulated exchange, the collector and the API; needs no network and no account.
+
+    A folder that was used before continues its own world; its seed is the one it began with.
+
+    \b
+    Examples:
+      barograph demo
+      barograph demo --port 9000 --data /tmp/world
+      barograph demo fault exchange on
+    """
+    if context.invoked_subcommand is None:
+        _run(port, data, seed, workers)
+
+
+@demo.command()
+@click.argument("part", type=click.Choice(["exchange"]))
+@click.argument("state", type=click.Choice(["on", "off"]))
+@click.option("--kind", help="Which fault (default: outage); `--kind list` names them all.")
+@click.option("--symbol", help="The contract that a delisting takes away.")
+@click.option("--path", help="Limit a fault to one REST path, such as account-ratio.")
+@_data_option
+def fault(
+    part: str, state: str, kind: str | None, symbol: str | None, path: str | None, data: Path
+) -> None:
+    """Break a part of a running demo, or mend it.
+
+    \b
+    Examples:
+      barograph demo fault exchange on
+      barograph demo fault exchange on --kind hang
+      barograph demo fault exchange off
+    """
+    from barograph.demo.faults import KNOWN
+
+    if kind == "list":
+        click.echo("\n".join(KNOWN))
+        return
+    from barograph.demo.control import send_command
+
+    command: dict[str, object] = {"fault": kind or "outage", "on": state == "on"}
+    if state == "off" and kind is None:
+        command = {"off": "all"}
+    command |= {
+        name: value for name, value in {"symbol": symbol, "path": path}.items() if value is not None
+    }
+    reply: dict[str, Any] = send_command(_running(data)["exchange"], command)
+    if not reply["ok"]:
+        raise click.UsageError(reply["error"])
+    click.echo(f"{part}: {', '.join(reply['active']) or 'no fault'}")
+
+
+@demo.command(hidden=True)
+@click.option("--port", type=int, required=True)
+@_data_option
+def world(port: int, data: Path) -> None:
+    """Run only the simulated exchange."""
+    import asyncio
+
+    from barograph.demo.exchange import run_exchange
+    from barograph.kit.clock import system_clock
+    from barograph.kit.logs import configure_logs
+    from barograph.kit.process import die_with_parent
+
+    die_with_parent()
+    configure_logs("warning")
+    asyncio.run(run_exchange(_world(data, seed=0), HOST, port, clock=system_clock))
+
+
+def _run(port: int, data: Path, seed: int, workers: int) -> None:
+    import asyncio
+
+    from barograph.kit.clock import system_clock
+    from barograph.kit.logs import configure_logs
+    from barograph.kit.process import free_port, lock_folder, require_free_port
+
+    started = system_clock()
+    configure_logs("warning")
+    require_free_port(HOST, port)
+    data.mkdir(parents=True, exist_ok=True)
+    with lock_folder(data):
+        settings = demo_settings(data, port, workers, exchange_port=free_port(HOST))
+        upgrade_database(settings)
+        asyncio.run(_carry_past(settings, _world(data, seed)))
+        asyncio.run(_supervise(settings, started))
+
+
+def demo_settings(data: Path, port: int, workers: int, exchange_port: int) -> "Settings":
+    """The live configuration, pointed at the simulated exchange and with shorter bounds."""
+    from barograph.settings import Settings
+
+    return Settings(
+        host=HOST,
+        port=port,
+        workers=workers,
+        data=data,
+        log_level="warning",
+        exchange_rest_url=f"http://{HOST}:{exchange_port}",
+        exchange_stream_url=f"ws://{HOST}:{exchange_port}/v5/public/linear",
+        exchange_source="simulated exchange (demo data)",
+        poll_seconds=2,
+        feed_max_age_seconds=20,
+        long_accounts_calls_per_second=10,
+        stream_ping_seconds=5,
+        breaker_seconds=1,
+    )
+
+
+def _world(data: Path, seed: int) -> "World":
+    from barograph.demo.anchor import load_or_create_anchor
+    from barograph.demo.world import World
+    from barograph.kit.clock import system_clock
+
+    anchor = load_or_create_anchor(data, seed, system_clock())
+    return World(anchor.seed, anchor.epoch)
+
+
+async def _carry_past(settings: "Settings", world: "World") -> None:
+    from barograph.cli.progress import progress_bar
+    from barograph.kit.clock import system_clock
+    from barograph.kit.database import SQLiteDatabase
+    from barograph.replay import replay
+
+    database = SQLiteDatabase(settings.database_path)
+    try:
+        with progress_bar("replaying the simulated past") as progress:
+            await replay(settings, world, database, system_clock, progress)
+    finally:
+        await database.close()
+
+
+async def _supervise(settings: "Settings", started: int) -> None:
+    from barograph.kit.clock import system_clock
+    from barograph.kit.timestamps import SECOND
+    from barograph.supervisor import Child, Supervisor
+
+    exchange_port = settings.exchange_rest_url.rpartition(":")[2]
+    environment = settings.to_environment()
+    supervisor = Supervisor()
+    running = settings.data / "demo.json"
+
+    async def ready() -> None:
+        await _answers(f"{settings.base_url}/api/agent/market-state")
+        address = f"{HOST}:{exchange_port}"
+        running.write_text(json.dumps({"base_url": settings.base_url, "exchange": address}))
+        click.echo(_welcome(settings, (system_clock() - started) / SECOND))
+        sys.stdout.flush()
+
+    world_arguments = ["demo", "world", "--port", exchange_port, "--data", str(settings.data)]
+    try:
+        await supervisor.start(Child("exchange", world_arguments, environment))
+        await _answers(f"{settings.exchange_rest_url}/v5/market/time")
+        await supervisor.start(Child("collector", ["collect", "--child"], environment))
+        await supervisor.start(Child("web", ["serve", "--child"], environment))
+        await supervisor.until_stopped(ready)
+    finally:
+        running.unlink(missing_ok=True)
+        await supervisor.stop()
+
+
+async def _answers(address: str) -> None:
+    """Wait until an address answers with 200."""
+    import asyncio
+    from http import HTTPStatus
+
+    import httpx
+
+    async with httpx.AsyncClient(trust_env=False, timeout=5) as client:
+        while True:
+            try:
+                if (await client.get(address)).status_code == HTTPStatus.OK:
+                    return
+            except httpx.TransportError:
+                pass  # not listening yet
+            await asyncio.sleep(0.05)
+
+
+def _welcome(settings: "Settings", seconds: float) -> str:
+    base = settings.base_url
+    return f"""\
+Barograph demo, ready in {seconds:.1f} s. All of its data is simulated.
+
+  site          {base}/
+  market state  {base}/api/agent/market-state
+  any perpetual {base}/api/agent/derivatives?symbol=ETH
+  status        {base}/api/status
+  exchange      {settings.exchange_rest_url} (simulated Bybit v5)
+  data          {settings.data}
+
+  break it      barograph demo fault exchange on --data {settings.data}
+  mend it       barograph demo fault exchange off --data {settings.data}
+
+Ctrl-C stops everything."""
+
+
+def _running(data: Path) -> dict[str, str]:
+    """Where the demo that uses this folder listens."""
+    from barograph.errors import ConfigurationError
+
+    try:
+        found: dict[str, str] = json.loads((data / "demo.json").read_text())
+    except FileNotFoundError as error:
+        raise ConfigurationError(
+            f"no demo runs in {data}: start one with `barograph demo --data {data}`"
+        ) from error
+    return found

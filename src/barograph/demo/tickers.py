@@ -1,0 +1,150 @@
+"""A contract's ticker, field by field.
+
+https://bybit-exchange.github.io/docs/v5/market/tickers
+"""
+
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from barograph.demo.chance import key, mix
+from barograph.demo.contracts import FUTURE, Contract
+from barograph.demo.paths import DAY_HOURS, HOUR, Reading
+from barograph.demo.world import World
+
+_DAY: Final = DAY_HOURS * HOUR
+_YEAR_DAYS: Final = 365
+_PRE_MARKET: Final = "PreLaunch"
+
+
+@lru_cache(maxsize=4096)
+def decimal(value: float, places: int = 8) -> str:
+    """A number as the exchange writes rates: no exponent, no zeros at the end."""
+    text = f"{value:.{places}f}".rstrip("0").rstrip(".")
+    return "0" if text in {"-0", ""} else text
+
+
+def ticker(world: World, contract: Contract, now: int) -> dict[str, str]:
+    """The ticker of one contract."""
+    return msgspec.json.decode(ticker_json(world, contract, now), type=dict[str, str])
+
+
+def ticker_json(world: World, contract: Contract, now: int) -> str:
+    """The same as JSON, in one formatting: whole markets are asked for often."""
+    reading = world.path(contract).reading(now)
+    carry = world.carry(contract, now)
+    values = _prices(reading, carry) + _positions(contract, reading, carry)
+    if contract.kind == FUTURE:
+        values += _delivery(contract, reading, carry, now)
+    else:
+        rate = decimal(world.funding_rate(contract, now))
+        values += (rate, world.next_funding(contract, now))
+    return _template(contract) % (values + _book(contract, reading.last * carry, now))
+
+
+@lru_cache(maxsize=512)
+def _template(contract: Contract) -> str:
+    """A contract's row with places for what changes, in the order of the functions below."""
+    price, size = f"%.{contract.price_decimals}f", f"%.{contract.size_decimals}f"
+    fields = {
+        "symbol": contract.symbol,
+        "lastPrice": price,
+        "indexPrice": price,
+        "markPrice": price,
+        "prevPrice24h": price,
+        "price24hPcnt": "%.6f",
+        "highPrice24h": price,
+        "lowPrice24h": price,
+        "prevPrice1h": price,
+        "openInterest": size,
+        "openInterestValue": "%.2f",
+        "singleOpenInterest": size,
+        "singleOpenInterestValue": "%.2f",
+        "turnover24h": "%.2f",
+        "volume24h": size,
+        **(_FUTURE_FIELDS if contract.kind == FUTURE else _PERPETUAL_FIELDS),
+        "deliveryTime": str(contract.delivery),
+        "preOpenPrice": "",
+        "preQty": "",
+        "curPreListingPhase": "ContinuousTrading" if contract.status == _PRE_MARKET else "",
+        "bid1Price": price,
+        "bid1Size": size,
+        "ask1Price": price,
+        "ask1Size": size,
+    }
+    if contract.kind != FUTURE:
+        fields["fundingIntervalHour"] = str(contract.funding_hours)
+        fields["fundingCap"] = decimal(contract.funding_cap)
+    return msgspec.json.encode(fields).decode()
+
+
+_PERPETUAL_FIELDS: Final = {
+    "fundingRate": "%s",
+    "nextFundingTime": "%d",
+    "predictedDeliveryPrice": "",
+    "basisRate": "",
+    "basis": "",
+    "basisRateYear": "",
+    "deliveryFeeRate": "",
+}
+
+_FUTURE_FIELDS: Final = {
+    "fundingRate": "",
+    "nextFundingTime": "0",
+    "fundingIntervalHour": "",
+    "fundingCap": "",
+    "predictedDeliveryPrice": "",
+    "basisRate": "%.8f",
+    "basis": "%.2f",
+    "basisRateYear": "%.8f",
+    "deliveryFeeRate": "0",
+}
+
+
+def _prices(reading: Reading, carry: float) -> tuple[object, ...]:
+    last, day_ago, hour_ago, high, low, premium, _, _ = reading
+    index = last / (1.0 + premium)
+    return (
+        last * carry,
+        index,
+        index * (1.0 + 0.9 * premium) * carry,
+        day_ago * carry,
+        last / day_ago - 1.0,
+        high * carry,
+        low * carry,
+        hour_ago * carry,
+    )
+
+
+def _positions(contract: Contract, reading: Reading, carry: float) -> tuple[object, ...]:
+    """Open interest and trade; since June 2026 both sides and one side are told apart."""
+    price = reading.last * carry
+    interest = contract.open_interest_usd / contract.price * reading.interest
+    value = interest * price
+    turnover = contract.open_interest_usd * reading.turnover
+    return (2.0 * interest, 2.0 * value, interest, value, turnover, turnover / price)
+
+
+def _delivery(contract: Contract, reading: Reading, carry: float, now: int) -> tuple[object, ...]:
+    index = reading.last / (1.0 + reading.premium)
+    basis = reading.last * carry - index
+    years = max(1 / _YEAR_DAYS, (contract.delivery - now) / _DAY / _YEAR_DAYS)
+    return (basis / index, basis, basis / index / years)
+
+
+@lru_cache(maxsize=512)
+def _depth(contract: Contract) -> tuple[int, float, float]:
+    """What tells one book from another, a price tick, and the usual size of a best offer."""
+    step = 10.0**-contract.size_decimals
+    usual = contract.open_interest_usd / contract.price / 50_000
+    return key("book", contract.symbol), 10.0**-contract.price_decimals, max(usual, step)
+
+
+def _book(contract: Contract, last: float, now: int) -> tuple[object, ...]:
+    """The best bid and ask: a tick apart, the last trade at one of them."""
+    own, tick, usual = _depth(contract)
+    state = mix(own ^ (now // 1000))
+    bid = last - tick if state & 1 else last
+    bid_size, ask_size = state % 997 / 100.0, state // 997 % 991 / 100.0
+    return (bid, usual * (1.0 + bid_size), bid + tick, usual * (1.0 + ask_size))

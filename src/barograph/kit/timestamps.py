@@ -1,0 +1,20 @@
+"""Instants are whole milliseconds since the Unix epoch; here is how they are written."""
+
+from datetime import UTC, datetime
+from email.utils import formatdate
+
+SECOND = 1_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+
+def iso_timestamp(at: int) -> str:
+    """Format milliseconds as `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
+    moment = datetime.fromtimestamp(at // SECOND, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at % SECOND:03d}Z"
+
+
+def http_date(at: int) -> str:
+    """Format milliseconds as an HTTP date; parts of a second are cut off."""
+    return formatdate(at // SECOND, usegmt=True)

@@ -1,0 +1,71 @@
+"""Reads the board as a view of the market: the feeds, less everything past its bound."""
+
+from barograph.board.board import Board
+from barograph.errors import UpstreamUnavailable
+from barograph.kit.timestamps import SECOND
+from barograph.markets.feeds import LIQUIDATIONS, LONG_ACCOUNTS, PERPETUALS, REGIME
+from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.records import Perpetual, Perpetuals
+from barograph.markets.regime import Regime
+from barograph.markets.view import Bounds, MarketView, is_fresh
+from barograph.settings import Settings
+
+
+def market_bounds(settings: Settings) -> Bounds:
+    """The freshness bounds that were set."""
+    return Bounds(
+        perpetuals=int(settings.feed_max_age_seconds * SECOND),
+        long_accounts=int(settings.long_accounts_max_age_seconds * SECOND),
+        liquidations=int(settings.liquidations_max_age_seconds * SECOND),
+        min_coverage_pct=settings.liquidations_min_coverage_pct,
+    )
+
+
+class MarketReader:
+    """Takes what is fresh from the board."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._indexed: Perpetuals | None = None
+        self._by_name: dict[str, Perpetual] = {}
+
+    def view(self, board: Board, now: int) -> MarketView:
+        """Take what is fresh at `now`.
+
+        Raises:
+            UpstreamUnavailable: the market feed is absent or past its bound.
+        """
+        perpetuals = board.latest(PERPETUALS)
+        if perpetuals is None or not is_fresh(perpetuals.as_of, self._bounds.perpetuals, now):
+            raise UpstreamUnavailable
+        shares = board.latest(LONG_ACCOUNTS)
+        return MarketView(
+            now=now,
+            bounds=self._bounds,
+            perpetuals=perpetuals,
+            by_name=self._index(perpetuals),
+            shares={} if shares is None else shares.shares,
+            liquidations=self._liquidations(board, now),
+            regime=self._regime(board, now),
+        )
+
+    def _index(self, perpetuals: Perpetuals) -> dict[str, Perpetual]:
+        """Index a reading once, however many requests look at it."""
+        if perpetuals is not self._indexed:
+            by_contract = {perpetual.contract: perpetual for perpetual in perpetuals.contracts}
+            by_base = {perpetual.base: perpetual for perpetual in perpetuals.contracts}
+            self._by_name = by_contract | by_base
+            self._indexed = perpetuals
+        return self._by_name
+
+    def _liquidations(self, board: Board, now: int) -> LiquidationTotals | None:
+        totals = board.latest(LIQUIDATIONS)
+        if totals is None or not is_fresh(totals.as_of, self._bounds.liquidations, now):
+            return None
+        return totals if totals.watched_pct >= self._bounds.min_coverage_pct else None
+
+    def _regime(self, board: Board, now: int) -> Regime | None:
+        regime = board.latest(REGIME)
+        if regime is None or not is_fresh(regime.as_of, self._bounds.perpetuals, now):
+            return None
+        return regime

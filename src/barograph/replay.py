@@ -1,0 +1,214 @@
+"""Carries the demo's past through the collector's own record, judge and publish functions.
+
+The simulated exchange answers in process, with the clock turned back; its answers go through the
+same decoders as those of a real one.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+from typing import NamedTuple
+
+from barograph.board.snapshots import payload
+from barograph.collector import collector_lease
+from barograph.demo.batches import liquidation_messages
+from barograph.demo.rest import answer
+from barograph.demo.world import World
+from barograph.errors import ConfigurationError
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, Transaction
+from barograph.kit.lease import Lease
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.desk import Conclusion, MarketDesk, write_conclusions
+from barograph.markets.feeds import PERPETUALS
+from barograph.markets.records import MAJORS, Perpetuals
+from barograph.settings import Settings
+from barograph.upstream.bybit.decode import (
+    Instrument,
+    decode_instruments,
+    decode_long_accounts,
+    decode_tickers,
+)
+from barograph.upstream.bybit.envelope import Reply, open_envelope
+from barograph.upstream.bybit.messages import Batch, decode_message
+
+MAX_ROWS = 5_000
+"""No transaction is larger: beside a huge one every small write would wait."""
+
+FINE_MS = 2 * DAY
+"""The last two days are carried in steps of five minutes, everything before by the hour."""
+
+STRETCH = 60
+"""How many instants one process looks at before it hands them over."""
+
+_MAJOR_CONTRACTS = [f"{asset}USDT" for asset in MAJORS]
+_NEWEST_SHARE = {"period": "5min", "limit": "1"}
+
+Progress = Callable[[int, int], None]
+"""Told how many moments are done, and of how many."""
+
+
+def moments(start: int, now: int) -> Iterator[int]:
+    """The instants to carry after `start`: by the hour, then by five minutes, at last `now`."""
+    at = start
+    while at < now:
+        step = 5 * MINUTE if at >= now - FINE_MS else HOUR
+        at = min(at // step * step + step, now)
+        yield at
+
+
+async def replay(
+    settings: Settings, world: World, database: Database, clock: Clock, progress: Progress
+) -> int:
+    """Carry what the record lacks, up to now; return how many moments that was.
+
+    Raises:
+        ConfigurationError: a collector is at work on this record.
+    """
+    start = await _newest(database) or world.epoch
+    todo = list(moments(start, clock()))
+    lease = collector_lease(settings, database, clock)
+    if not await lease.acquire():
+        raise ConfigurationError("a collector is at work on this folder: stop it first")
+    past = _Past(settings, world, start)
+    await past.desk.load(database, start)
+    writer = _Writer(database, lease)
+    done = 0
+    async for glimpses in _glimpses(world, start, todo):
+        for glimpse in glimpses:
+            await writer.add(past.carry(glimpse))
+        done += len(glimpses)
+        progress(done, len(todo))
+    await writer.flush()
+    await lease.release()
+    return done
+
+
+class Glimpse(NamedTuple):
+    """What the exchange said about one instant, as it came over the wire."""
+
+    at: int
+    since: int
+    tickers: bytes
+    shares: list[tuple[str, bytes]]
+    liquidations: list[bytes]
+
+
+def look_back(seed: int, epoch: int, stretch: list[tuple[int, int, bool]]) -> list[Glimpse]:
+    """Ask the simulated exchange about a stretch of instants, each (since, at, whether in full).
+
+    Runs in a process of its own when there is much to ask: the world is a pure function, so
+    every process sees the same one.
+    """
+    world = _world(seed, epoch)
+    return [
+        Glimpse(
+            at,
+            since,
+            _ask(world, at, "tickers"),
+            [
+                (contract, _ask(world, at, "account-ratio", symbol=contract, **_NEWEST_SHARE))
+                for contract in (_contracts(world, at) if in_full else _MAJOR_CONTRACTS)
+            ],
+            liquidation_messages(world, since, at),
+        )
+        for since, at, in_full in stretch
+    ]
+
+
+async def _glimpses(world: World, start: int, todo: list[int]) -> AsyncIterator[list[Glimpse]]:
+    """Look back over all of `todo`, in order, with all processors when that pays."""
+    steps = [
+        (since, at, at == todo[-1]) for since, at in zip([start, *todo[:-1]], todo, strict=True)
+    ]
+    stretches = [steps[first : first + STRETCH] for first in range(0, len(steps), STRETCH)]
+    if len(stretches) <= 1:
+        for stretch in stretches:
+            yield look_back(world.seed, world.epoch, stretch)
+        return
+    loop = asyncio.get_running_loop()
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        jobs = [
+            loop.run_in_executor(pool, look_back, world.seed, world.epoch, stretch)
+            for stretch in stretches
+        ]
+        for job in jobs:
+            yield await job
+
+
+class _Past:
+    """The desk, looking at the exchange as it was."""
+
+    def __init__(self, settings: Settings, world: World, start: int) -> None:
+        self._source = settings.exchange_source
+        # What is tradable is asked once: in the simulated past nothing is listed anew.
+        self._kept = {each.contract: each for each in _instruments(world, start)}
+        self.desk = MarketDesk(settings)
+
+    def carry(self, glimpse: Glimpse) -> Conclusion:
+        """Measure and judge one instant."""
+        self.desk.watched(glimpse.since, glimpse.at)
+        for message in glimpse.liquidations:
+            decoded = decode_message(message)
+            if isinstance(decoded, Batch):
+                self.desk.liquidated(decoded.liquidations)
+        for contract, result in glimpse.shares:
+            self.desk.sampled(decode_long_accounts(result, contract))
+        tickers = decode_tickers(glimpse.tickers, self._kept)
+        reading = Perpetuals(glimpse.at, self._source, tickers.perpetuals)
+        conclusion = self.desk.conclude(reading)
+        self.desk.written(conclusion)
+        return conclusion
+
+
+class _Writer:
+    """Stores conclusions, as many in one transaction as may be."""
+
+    def __init__(self, database: Database, lease: Lease) -> None:
+        self._database = database
+        self._lease = lease
+        self._batch: list[Conclusion] = []
+        self._rows = 0
+
+    async def add(self, conclusion: Conclusion) -> None:
+        if self._rows + conclusion.row_count > MAX_ROWS:
+            await self.flush()
+        self._batch.append(conclusion)
+        self._rows += conclusion.row_count
+
+    async def flush(self) -> None:
+        await self._lease.acquire()
+        await write_conclusions(self._database, self._lease, self._batch)
+        self._batch, self._rows = [], 0
+
+
+@cache
+def _world(seed: int, epoch: int) -> World:
+    return World(seed, epoch)
+
+
+def _ask(world: World, at: int, endpoint: str, **query: str) -> bytes:
+    """The result of a REST endpoint at an instant."""
+    query["category"] = "linear"
+    status, body = answer(world, f"/v5/market/{endpoint}", query, at)
+    return bytes(open_envelope(Reply(status, "application/json", None, body), at).result)
+
+
+def _instruments(world: World, at: int) -> tuple[Instrument, ...]:
+    return decode_instruments(_ask(world, at, "instruments-info", limit="1000")).instruments
+
+
+def _contracts(world: World, at: int) -> list[str]:
+    return [instrument.contract for instrument in _instruments(world, at)]
+
+
+async def _newest(database: Database) -> int | None:
+    """When the last published reading was taken."""
+
+    async def work(tx: Transaction) -> int | None:
+        snapshot = await payload(tx, PERPETUALS.name)
+        return None if snapshot is None else PERPETUALS.decode(snapshot[1]).as_of
+
+    return await database.read(work)

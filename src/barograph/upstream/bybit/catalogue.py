@@ -1,0 +1,107 @@
+"""Which contracts are kept: the exchange's list, remembered between readings."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Set as AbstractSet
+
+from msgspec import Struct
+
+from barograph.errors import InvalidReply, UpstreamError
+from barograph.kit.clock import Clock
+from barograph.kit.timestamps import HOUR, MINUTE, SECOND
+from barograph.upstream.bybit.decode import Instrument
+from barograph.upstream.bybit.rest import Budget
+
+log = logging.getLogger(__name__)
+
+USABLE = 6 * HOUR
+"""How long a list is used when a newer one is not to be had."""
+
+
+class Listing(Struct, frozen=True):
+    """The list of contracts, complete."""
+
+    kept: Mapping[str, Instrument]
+    symbols: AbstractSet[str]
+    """Every name in the list, kept or not."""
+
+
+class Catalogue:
+    """Remembers the list of contracts and decides when to read it again.
+
+    That is after `seconds`, and when the tickers show a name that nobody has asked about yet, but
+    a list that can be used is not given up for one that cannot be read or lost half its contracts.
+    """
+
+    def __init__(
+        self, read: Callable[[Budget], Awaitable[Listing]], clock: Clock, seconds: float
+    ) -> None:
+        self._read = read
+        self._clock = clock
+        self._period = round(seconds * SECOND)
+        self._listing: Listing | None = None
+        self._read_at = 0
+        self._tried_at = 0
+        self._asked_about: AbstractSet[str] = frozenset()
+        self._is_failing = False
+
+    async def kept(self, budget: Budget) -> Mapping[str, Instrument]:
+        """The contracts to keep, by name.
+
+        Raises:
+            UpstreamError: there is no list that can be used, and none to be had.
+        """
+        if self._listing is None or abs(self._clock() - self._read_at) > USABLE:
+            self._listing = None
+            self._listing = await self._renewed(None, budget)
+        return self._listing.kept
+
+    async def review(self, symbols: AbstractSet[str], budget: Budget) -> None:
+        """Read the list again if it is due or lacks a name that ends in USDT.
+
+        A list that cannot be read again is no failure while the older one can be used.
+        """
+        older = self._listing
+        if older is None:
+            return
+        unlisted = {name for name in symbols if name.endswith("USDT")} - older.symbols
+        if not self._is_due(news=bool(unlisted - self._asked_about)):
+            return
+        try:
+            self._listing = await self._renewed(older, budget)
+        except UpstreamError as error:
+            self._note_failure(error)
+            return
+        # Some names never get listed, contracts before their launch for one.
+        self._asked_about = frozenset(unlisted)
+        self._note_success()
+
+    def _is_due(self, *, news: bool) -> bool:
+        since_reading = abs(self._clock() - self._read_at)
+        since_try = abs(self._clock() - self._tried_at)
+        is_old = since_reading >= self._period and since_try >= min(self._period, MINUTE)
+        return is_old or (news and since_try >= MINUTE)
+
+    async def _renewed(self, older: Listing | None, budget: Budget) -> Listing:
+        self._tried_at = self._clock()
+        newer = await self._read(budget)
+        if not newer.kept:
+            raise InvalidReply("the list of contracts has none to keep")
+        if older is not None and 2 * len(newer.kept.keys() & older.kept.keys()) < len(older.kept):
+            raise InvalidReply(
+                f"the list of contracts fell from {len(older.kept)} to {len(newer.kept)}"
+            )
+        self._read_at = self._clock()
+        return newer
+
+    def _note_failure(self, error: UpstreamError) -> None:
+        if not self._is_failing:
+            self._is_failing = True
+            log.warning(
+                "older list of contracts kept", extra={"kind": error.kind, "detail": str(error)}
+            )
+
+    def _note_success(self) -> None:
+        if self._is_failing:
+            self._is_failing = False
+            log.info("list of contracts renewed")

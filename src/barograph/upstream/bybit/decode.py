@@ -1,0 +1,219 @@
+"""The result of each REST endpoint as frozen records; nothing here touches a network or a clock."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from barograph.errors import InvalidReply, UnknownToUpstream
+from barograph.markets.records import LongAccounts, Perpetual
+from barograph.upstream.bybit.wire import (
+    Cell,
+    UnreadableError,
+    above_zero,
+    moment,
+    number,
+    parse,
+    percent,
+)
+
+_NANOSECOND_DIGITS = 6
+_MINUTES = 60
+_SUM_TOLERANCE_PCT = 1.0
+
+
+class Instrument(Struct, frozen=True):
+    """A perpetual that is traded against USDT."""
+
+    contract: str
+    base: str
+    funding_interval_hours: float | None
+
+
+class InstrumentPage(Struct, frozen=True):
+    """One page of the list of contracts."""
+
+    instruments: tuple[Instrument, ...]
+    """Those to keep."""
+    symbols: frozenset[str]
+    """Every name on the page, kept or not."""
+    cursor: str
+    """What asks for the next page; empty on the last one."""
+
+
+class Tickers(Struct, frozen=True):
+    """The kept perpetuals of one reading."""
+
+    perpetuals: tuple[Perpetual, ...]
+    symbols: frozenset[str]
+    """Every name in the reading, kept or not."""
+
+
+class _InstrumentRow(Struct, rename="camel"):
+    symbol: str
+    contract_type: str
+    status: str
+    base_coin: str
+    quote_coin: str
+    funding_interval: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
+
+
+class _InstrumentResult(Struct, rename="camel"):
+    list: list[_InstrumentRow]
+    next_page_cursor: str = ""
+
+
+class _TickerRow(Struct, rename="camel"):
+    symbol: str
+    last_price: Cell = None
+    funding_rate: Cell = None
+    funding_interval_hour: Cell = None
+    next_funding_time: Cell = None
+    single_open_interest_value: Cell = None
+
+
+class _TickerResult(Struct):
+    list: list[_TickerRow]
+
+
+class _RatioRow(Struct, rename="camel"):
+    symbol: str
+    buy_ratio: Cell
+    sell_ratio: Cell
+    timestamp: Cell
+
+
+class _RatioResult(Struct):
+    list: list[_RatioRow]
+
+
+class _TimeResult(Struct, rename="camel"):
+    time_nano: str
+
+
+_INSTRUMENTS = msgspec.json.Decoder(_InstrumentResult)
+_TICKERS = msgspec.json.Decoder(_TickerResult)
+_RATIOS = msgspec.json.Decoder(_RatioResult)
+_TIME = msgspec.json.Decoder(_TimeResult)
+
+
+def decode_time(result: bytes) -> int:
+    """The exchange's clock: https://bybit-exchange.github.io/docs/v5/market/time .
+
+    Raises:
+        InvalidReply: it holds no time.
+    """
+    nanoseconds = parse(result, _TIME, "the time").time_nano
+    try:
+        return moment(nanoseconds[:-_NANOSECOND_DIGITS])
+    except UnreadableError as error:
+        raise InvalidReply(f"the time cannot be read: {error}") from error
+
+
+def decode_instruments(result: bytes) -> InstrumentPage:
+    """A page of contracts: https://bybit-exchange.github.io/docs/v5/market/instrument .
+
+    The list also holds USDC perpetuals, dated futures and contracts before their launch.
+
+    Raises:
+        InvalidReply: it is not such a list.
+    """
+    page = parse(result, _INSTRUMENTS, "the list of contracts")
+    return InstrumentPage(
+        instruments=tuple(_instrument(row) for row in page.list if _is_kept(row)),
+        symbols=frozenset(row.symbol for row in page.list),
+        cursor=page.next_page_cursor,
+    )
+
+
+def decode_tickers(result: bytes, kept: Mapping[str, Instrument]) -> Tickers:
+    """All contracts at once: https://bybit-exchange.github.io/docs/v5/market/tickers .
+
+    A kept contract whose row cannot be read is left out, so that it is shown as unavailable. When
+    that happens to more than half of them, it is the reading that is broken.
+
+    Raises:
+        InvalidReply: it is not such a list, or holds too few of the kept contracts.
+    """
+    rows = parse(result, _TICKERS, "the tickers").list
+    perpetuals = {
+        row.symbol: perpetual
+        for row in rows
+        if (instrument := kept.get(row.symbol)) is not None
+        and (perpetual := _perpetual(row, instrument)) is not None
+    }
+    if not perpetuals or 2 * len(perpetuals) < len(kept):
+        raise InvalidReply(
+            f"the tickers have {len(rows)} rows, and {len(perpetuals)} of {len(kept)} contracts "
+            "can be read"
+        )
+    return Tickers(tuple(perpetuals.values()), frozenset(row.symbol for row in rows))
+
+
+def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
+    """The newest share: https://bybit-exchange.github.io/docs/v5/market/long-short-ratio .
+
+    Raises:
+        UnknownToUpstream: there is no share of this contract.
+        InvalidReply: it is not such a share, or one of another contract.
+    """
+    rows = parse(result, _RATIOS, "the account ratio").list
+    if not rows:
+        raise UnknownToUpstream(f"the exchange has no account ratio of {contract}")
+    try:
+        sampled_at, row = max(((moment(row.timestamp), row) for row in rows), key=lambda it: it[0])
+        long_pct, short_pct = percent(row.buy_ratio), percent(row.sell_ratio)
+    except UnreadableError as error:
+        raise InvalidReply(f"the account ratio cannot be read: {error}") from error
+    if row.symbol != contract:
+        raise InvalidReply(f"the account ratio of {contract} came as one of {row.symbol[:40]}")
+    if min(long_pct, short_pct) < 0 or abs(long_pct + short_pct - 100) > _SUM_TOLERANCE_PCT:
+        raise InvalidReply(f"{long_pct} % long and {short_pct} % short accounts are not a whole")
+    return LongAccounts(contract, long_pct, sampled_at)
+
+
+def _is_kept(row: _InstrumentRow) -> bool:
+    return (
+        row.contract_type == "LinearPerpetual"
+        and row.quote_coin == "USDT"
+        and row.status == "Trading"
+    )
+
+
+def _instrument(row: _InstrumentRow) -> Instrument:
+    minutes = row.funding_interval
+    hours = None if minutes is None or minutes <= 0 else minutes / _MINUTES
+    return Instrument(row.symbol, row.base_coin, hours)
+
+
+def _perpetual(row: _TickerRow, instrument: Instrument) -> Perpetual | None:
+    try:
+        return Perpetual(
+            contract=row.symbol,
+            base=instrument.base,
+            last_price=above_zero(row.last_price),
+            funding_rate_pct=percent(row.funding_rate),
+            funding_interval_hours=_interval(row, instrument),
+            next_funding_time=moment(row.next_funding_time),
+            open_interest_usd=_open_interest(row),
+        )
+    except UnreadableError:
+        return None
+
+
+def _interval(row: _TickerRow, instrument: Instrument) -> float:
+    try:
+        return above_zero(row.funding_interval_hour)
+    except UnreadableError:
+        if instrument.funding_interval_hours is None:
+            raise
+        return instrument.funding_interval_hours
+
+
+def _open_interest(row: _TickerRow) -> float:
+    """Only the single-sided field: `openInterestValue` counts a position and its other side."""
+    value = number(row.single_open_interest_value)
+    if value < 0:
+        raise UnreadableError(f"{value} is not an open interest")
+    return value

@@ -1,0 +1,159 @@
+"""Bybit as the markets' `Exchange`."""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from urllib.parse import unquote
+
+import httpx
+from msgspec import structs
+
+from barograph.errors import InvalidReply
+from barograph.kit.clock import Clock
+from barograph.kit.timestamps import MINUTE
+from barograph.markets.ports import LiquidationWatcher
+from barograph.markets.records import LongAccounts, Perpetuals
+from barograph.settings import Settings
+from barograph.upstream.bybit.catalogue import Catalogue, Listing
+from barograph.upstream.bybit.decode import (
+    Instrument,
+    InstrumentPage,
+    Tickers,
+    decode_instruments,
+    decode_long_accounts,
+    decode_tickers,
+    decode_time,
+)
+from barograph.upstream.bybit.envelope import Envelope, check_clock
+from barograph.upstream.bybit.rest import Budget, RestClient, Sleep
+from barograph.upstream.bybit.stream import LiquidationStream
+
+_PAGES = 20
+_RATIO_PERIOD = 5 * MINUTE
+
+
+class BybitExchange:
+    """Bybit's public data of USDT perpetuals: https://bybit-exchange.github.io/docs/v5/intro ."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Sleep = asyncio.sleep,
+        random: Random | None = None,
+    ) -> None:
+        jitter = Random() if random is None else random
+        self._settings = settings
+        self._clock = clock
+        self._rest = RestClient(
+            settings, clock=clock, transport=transport, sleep=sleep, random=jitter
+        )
+        self._stream = LiquidationStream(settings, clock=clock, sleep=sleep, random=jitter)
+        self._catalogue = Catalogue(self._listing, clock, settings.instruments_seconds)
+        self._last_time = 0
+        self._last_as_of = 0
+
+    @property
+    def source(self) -> str:
+        """The venue, in the words that every published `source` uses."""
+        return self._settings.exchange_source
+
+    async def perpetuals(self) -> Perpetuals:
+        """Read every live USDT perpetual at once.
+
+        Raises:
+            UpstreamError: there is no reading, or none that can be true.
+        """
+        budget = self._rest.budget()
+        kept = await self._catalogue.kept(budget)
+
+        def read(envelope: Envelope) -> tuple[int, Tickers]:
+            return self._time(envelope), decode_tickers(envelope.result, kept)
+
+        time, tickers = await self._rest.call("tickers", {"category": "linear"}, read, budget)
+        reading = Perpetuals(self._as_of(time), self.source, tickers.perpetuals)
+        if budget.is_half_left():
+            await self._catalogue.review(tickers.symbols, budget)
+        return reading
+
+    async def long_accounts(self, contract: str) -> LongAccounts:
+        """Read the newest long-account share of one contract.
+
+        Raises:
+            UnknownToUpstream: the exchange has no such contract, or no share for it.
+            UpstreamError: there is no reading, or none that can be true.
+        """
+
+        def read(envelope: Envelope) -> LongAccounts:
+            time = self._time(envelope)
+            share = decode_long_accounts(envelope.result, contract)
+            if share.sampled_at > time + _RATIO_PERIOD:
+                raise InvalidReply(f"the account ratio of {contract} is from the future")
+            return structs.replace(share, sampled_at=min(share.sampled_at, time, self._clock()))
+
+        params = {"category": "linear", "symbol": contract, "period": "5min", "limit": "1"}
+        return await self._rest.call("account-ratio", params, read, self._rest.budget())
+
+    async def server_time(self) -> int:
+        """Read the exchange's clock, in milliseconds since the Unix epoch, however wrong it is.
+
+        Raises:
+            UpstreamError: there is no answer, or no time in it.
+        """
+        return await self._rest.call("time", {}, _server_time, self._rest.budget())
+
+    async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
+        """Hear the liquidations of `contracts` until cancelled, reconnecting as needed."""
+        await self._stream.listen(contracts, watcher)
+
+    async def close(self) -> None:
+        """Release every connection."""
+        await self._rest.close()
+
+    async def _listing(self, budget: Budget) -> Listing:
+        kept: dict[str, Instrument] = {}
+        symbols: set[str] = set()
+        cursor = ""
+        for _ in range(_PAGES):
+            page = await self._page(cursor, budget)
+            kept.update({instrument.contract: instrument for instrument in page.instruments})
+            symbols |= page.symbols
+            cursor = page.cursor
+            if not cursor:
+                return Listing(kept, symbols)
+        raise InvalidReply(f"the list of contracts has no end after {_PAGES} pages")
+
+    async def _page(self, cursor: str, budget: Budget) -> InstrumentPage:
+        def read(envelope: Envelope) -> InstrumentPage:
+            self._time(envelope)
+            page = decode_instruments(envelope.result)
+            if not page.symbols and not cursor:
+                raise InvalidReply("the list of contracts is empty")
+            return page
+
+        return await self._rest.call("instruments-info", _page_params(cursor), read, budget)
+
+    def _time(self, envelope: Envelope) -> int:
+        return check_clock(envelope, self._clock(), self._settings.feed_max_age_seconds)
+
+    def _as_of(self, time: int) -> int:
+        """When the reading was taken, on our clock at the latest.
+
+        The same reply served again stays as old as it was, even when the exchange's clock is ahead
+        and ours has moved on.
+        """
+        if time != self._last_time:
+            self._last_time, self._last_as_of = time, min(time, self._clock())
+        return self._last_as_of
+
+
+def _page_params(cursor: str) -> dict[str, str]:
+    params = {"category": "linear", "limit": "1000"}
+    # The exchange hands cursors out percent-encoded and wants them back encoded once, not twice.
+    return {**params, "cursor": unquote(cursor)} if cursor else params
+
+
+def _server_time(envelope: Envelope) -> int:
+    return decode_time(envelope.result)

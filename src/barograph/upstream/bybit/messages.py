@@ -1,0 +1,122 @@
+"""The messages of the public websocket, both ways; nothing here touches a network or a clock."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from barograph.errors import InvalidReply
+from barograph.markets.records import Liquidation, Side
+from barograph.upstream.bybit.wire import Cell, UnreadableError, above_zero, moment, parse
+
+PING = '{"op":"ping"}'
+
+MAX_ARGS_CHARACTERS = 20_000
+"""The exchange allows 21,000 for all subscriptions of one connection."""
+
+_ARGS_A_REQUEST = 500
+_TOPIC = "allLiquidation."
+_SIDES: dict[Cell, Side] = {"Buy": "long", "Sell": "short"}
+
+
+class Batch(Struct, frozen=True):
+    """Liquidations that the exchange pushed together."""
+
+    liquidations: tuple[Liquidation, ...]
+
+
+class Subscribed(Struct, frozen=True):
+    """The answer to one subscribe request."""
+
+    accepted: bool
+    detail: str
+
+
+class Pong(Struct, frozen=True):
+    """The answer to a ping."""
+
+
+class Other(Struct, frozen=True):
+    """A message that means nothing to us."""
+
+
+Message = Batch | Subscribed | Pong | Other
+
+
+class _Message(Struct):
+    op: str | None = None
+    success: bool | None = None
+    ret_msg: str | None = None
+    topic: str | None = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Row(Struct):
+    T: Cell
+    s: str
+    S: Cell
+    v: Cell
+    p: Cell
+
+
+_MESSAGE = msgspec.json.Decoder(_Message)
+_ROWS = msgspec.json.Decoder(list[_Row])
+
+
+def subscribe_requests(contracts: Sequence[str]) -> tuple[list[str], int]:
+    """The requests for as many of `contracts`, in order, as one connection can carry.
+
+    Limits: https://bybit-exchange.github.io/docs/v5/ws/connect#public-channel---args-limits .
+
+    Returns:
+        The requests, and how many contracts are in them.
+    """
+    topics: list[str] = []
+    characters = 0
+    for contract in contracts:
+        topic = _TOPIC + contract
+        characters += len(topic) + len('"",')
+        if characters > MAX_ARGS_CHARACTERS:
+            break
+        topics.append(topic)
+    requests = [
+        msgspec.json.encode(
+            {"op": "subscribe", "args": topics[start : start + _ARGS_A_REQUEST]}
+        ).decode()
+        for start in range(0, len(topics), _ARGS_A_REQUEST)
+    ]
+    return requests, len(topics)
+
+
+def decode_message(data: bytes) -> Message:
+    """One message of the stream: https://bybit-exchange.github.io/docs/v5/ws/connect .
+
+    Raises:
+        InvalidReply: it is none.
+    """
+    message = parse(data, _MESSAGE, "the message")
+    if message.topic is not None and message.topic.startswith(_TOPIC):
+        return Batch(_liquidations(message.data))
+    if message.op == "subscribe":
+        return Subscribed(message.success is True, (message.ret_msg or "")[:200])
+    if message.op == "pong" or message.ret_msg == "pong":
+        return Pong()
+    return Other()
+
+
+def _liquidations(data: bytes) -> tuple[Liquidation, ...]:
+    """A batch: https://bybit-exchange.github.io/docs/v5/websocket/public/all-liquidation .
+
+    `S` is the side of the position, not of the order that closed it.
+    """
+    try:
+        return tuple(_liquidation(row) for row in parse(data, _ROWS, "the liquidations"))
+    except UnreadableError as error:
+        raise InvalidReply(f"the liquidations cannot be read: {error}") from error
+
+
+def _liquidation(row: _Row) -> Liquidation:
+    side = _SIDES.get(row.S)
+    if side is None:
+        raise UnreadableError(f"{row.S!r:.40} is not a side")
+    return Liquidation(moment(row.T), row.s, side, above_zero(row.v), above_zero(row.p))

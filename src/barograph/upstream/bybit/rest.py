@@ -1,0 +1,189 @@
+"""One REST reading: its retries, its time budget and what keeps us from asking too often."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from random import Random
+from typing import Literal, TypeVar
+
+import httpx
+
+from barograph.errors import (
+    InvalidReply,
+    Refused,
+    Throttled,
+    UnknownToUpstream,
+    Unreachable,
+    UpstreamError,
+)
+from barograph.kit.clock import Clock
+from barograph.kit.timestamps import SECOND
+from barograph.settings import Settings
+from barograph.upstream.bybit.breaker import Breaker
+from barograph.upstream.bybit.envelope import Envelope, Reply, open_envelope
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+Endpoint = Literal["time", "instruments-info", "tickers", "account-ratio"]
+
+MAX_REPLY_BYTES = 16 * 1024 * 1024
+"""All tickers are about 0.6 MB; a reply much larger than that is not one."""
+
+_ATTEMPTS = 4
+_FIRST_BACKOFF_SECONDS = 0.2
+
+
+class Budget:
+    """What is left of the time that one reading may take, its retries and pages included."""
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._end = clock() + round(seconds * SECOND)
+
+    def left(self) -> float:
+        """Seconds that remain; never more than there were, even if the clock is set back."""
+        return min(max((self._end - self._clock()) / SECOND, 0.0), self._seconds)
+
+    def is_half_left(self) -> bool:
+        """Whether something that can wait may begin."""
+        return self.left() >= self._seconds / 2
+
+    def attempt(self) -> float:
+        """Seconds that one attempt may take: no more than half, so that another one fits."""
+        return min(self.left(), self._seconds / 2)
+
+
+class RestClient:
+    """Calls of Bybit's public REST interface, each a success or an `UpstreamError`.
+
+    Failures of one endpoint do not keep the others from being asked; being throttled or refused
+    does, because that is about us and not about the endpoint.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock,
+        transport: httpx.AsyncBaseTransport | None,
+        sleep: Sleep,
+        random: Random,
+    ) -> None:
+        self._seconds = settings.request_seconds
+        self._breaker_seconds = settings.breaker_seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._random = random
+        self._host = Breaker(clock, settings.breaker_seconds, (Throttled, Refused))
+        self._endpoints: dict[Endpoint, Breaker] = {}
+        self._failing: dict[Endpoint, str] = {}
+        self._http = httpx.AsyncClient(
+            base_url=settings.exchange_rest_url,
+            transport=transport,
+            timeout=settings.request_seconds,
+            headers={"User-Agent": "barograph", "Accept-Encoding": "gzip"},
+            trust_env=False,
+        )
+
+    def budget(self) -> Budget:
+        """Start the time of one reading."""
+        return Budget(self._seconds, self._clock)
+
+    async def call(
+        self,
+        endpoint: Endpoint,
+        params: Mapping[str, str],
+        read: Callable[[Envelope], T],
+        budget: Budget,
+    ) -> T:
+        """Ask `endpoint` until `read` is content with the answer or there is no time left.
+
+        Raises:
+            UpstreamError: how the last attempt failed, or why none was made.
+        """
+        breaker = self._endpoints.setdefault(
+            endpoint, Breaker(self._clock, self._breaker_seconds, (Unreachable, InvalidReply))
+        )
+        # Both are asked first: one that refuses must not look to the other like a call that ended.
+        self._host.check()
+        breaker.check()
+        try:
+            with self._host.guard(), breaker.guard():
+                answer = await self._try(endpoint, params, read, budget)
+        except UnknownToUpstream:
+            self._note_success(endpoint)
+            raise
+        except UpstreamError as error:
+            self._note_failure(endpoint, error)
+            raise
+        self._note_success(endpoint)
+        return answer
+
+    async def close(self) -> None:
+        """Release every connection."""
+        await self._http.aclose()
+
+    async def _try(
+        self,
+        endpoint: Endpoint,
+        params: Mapping[str, str],
+        read: Callable[[Envelope], T],
+        budget: Budget,
+    ) -> T:
+        failed = 0
+        while True:
+            try:
+                reply = await self._fetch(endpoint, params, budget.attempt())
+                return read(open_envelope(reply, self._clock()))
+            except (Unreachable, InvalidReply):
+                # Full jitter: many clients that failed together do not come back together.
+                pause = self._random.uniform(0.0, _FIRST_BACKOFF_SECONDS * 2**failed)
+                failed += 1
+                if failed == _ATTEMPTS or pause >= budget.left():
+                    raise
+            await self._sleep(pause)
+
+    async def _fetch(self, endpoint: Endpoint, params: Mapping[str, str], seconds: float) -> Reply:
+        try:
+            # httpx bounds each read; a reply that comes by the byte is bounded only from here.
+            async with (
+                asyncio.timeout(seconds),
+                self._http.stream("GET", f"/v5/market/{endpoint}", params=params) as response,
+            ):
+                return Reply(
+                    status=response.status_code,
+                    content_type=response.headers.get("content-type", ""),
+                    limit_reset=response.headers.get("x-bapi-limit-reset-timestamp"),
+                    body=await _body(response),
+                )
+        except httpx.DecodingError as error:
+            raise InvalidReply(f"{endpoint}: the reply cannot be unpacked") from error
+        except TimeoutError as error:
+            raise Unreachable(f"{endpoint}: no answer within {seconds:.1f} s") from error
+        except (httpx.RequestError, OSError) as error:
+            raise Unreachable(f"{endpoint}: {type(error).__name__} {error}".rstrip()) from error
+
+    def _note_failure(self, endpoint: Endpoint, error: UpstreamError) -> None:
+        """Log a failure when it is a new one, not at every poll."""
+        if self._failing.get(endpoint) != error.kind:
+            self._failing[endpoint] = error.kind
+            log.warning(
+                "exchange call failed",
+                extra={"endpoint": endpoint, "kind": error.kind, "detail": str(error)},
+            )
+
+    def _note_success(self, endpoint: Endpoint) -> None:
+        if self._failing.pop(endpoint, None) is not None:
+            log.info("exchange call recovered", extra={"endpoint": endpoint})
+
+
+async def _body(response: httpx.Response) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > MAX_REPLY_BYTES:
+            raise InvalidReply(f"the reply is larger than {MAX_REPLY_BYTES} bytes")
+    return bytes(body)

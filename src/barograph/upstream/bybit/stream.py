@@ -1,0 +1,223 @@
+"""Listening to liquidations on two connections, so that one may break without a gap."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from random import Random
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
+
+from barograph.errors import Refused, Unreachable, UpstreamError
+from barograph.kit.clock import Clock
+from barograph.kit.timestamps import SECOND
+from barograph.markets.ports import LiquidationWatcher
+from barograph.settings import Settings
+from barograph.upstream.bybit.messages import (
+    PING,
+    Batch,
+    Pong,
+    Subscribed,
+    decode_message,
+    subscribe_requests,
+)
+from barograph.upstream.bybit.rest import Sleep
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS = 2
+
+_SILENCE = 1.5
+_OPEN_SECONDS = 10.0
+_CLOSE_SECONDS = 0.5
+_MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+_SHORTEST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 30.0
+
+
+class LiquidationStream:
+    """Keeps `CONNECTIONS` equal connections open and passes on what each of them hears."""
+
+    def __init__(self, settings: Settings, *, clock: Clock, sleep: Sleep, random: Random) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._sleep = sleep
+        self._random = random
+
+    async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
+        """Hear the liquidations of `contracts` until cancelled, reconnecting as needed."""
+        requests, carried = subscribe_requests(contracts)
+        if carried < len(contracts):
+            log.warning(
+                "contracts left out of the liquidation stream",
+                extra={"left_out": len(contracts) - carried, "listened_to": carried},
+            )
+        if not requests:
+            await asyncio.Event().wait()
+        tasks = [
+            asyncio.create_task(self._keep_open(number, requests, watcher))
+            for number in range(CONNECTIONS)
+        ]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _keep_open(
+        self, number: int, requests: Sequence[str], watcher: LiquidationWatcher
+    ) -> None:
+        failures = 0
+        state = _State(number)
+        if number > 0:
+            await self._sleep(self._pause(number, failures))
+        while True:
+            began = self._clock()
+            try:
+                await self._hear(requests, watcher, state)
+            except UpstreamError as error:
+                state.lost(error)
+            # A connection that lasted owes nothing to those that failed before it.
+            lasted = self._clock() - began > _LONGEST_PAUSE_SECONDS * SECOND
+            failures = 0 if lasted else failures + 1
+            await self._sleep(self._pause(number, failures))
+
+    async def _hear(
+        self, requests: Sequence[str], watcher: LiquidationWatcher, state: "_State"
+    ) -> None:
+        """Hold one connection for as long as it works.
+
+        Raises:
+            UpstreamError: why it does not work any more.
+        """
+        settings = self._settings
+        try:
+            async with connect(
+                settings.exchange_stream_url,
+                compression=None,
+                user_agent_header="barograph",
+                proxy=None,
+                open_timeout=_OPEN_SECONDS,
+                close_timeout=_CLOSE_SECONDS,
+                # The exchange answers its own kind of ping, and that is what proves it alive.
+                ping_interval=None,
+                max_size=_MAX_MESSAGE_BYTES,
+            ) as socket:
+                ear = _Ear(watcher, self._clock, len(requests), state)
+                await _converse(socket, requests, ear, settings.stream_ping_seconds)
+        except (WebSocketException, OSError) as error:
+            raise Unreachable(f"{type(error).__name__} {error}".rstrip()) from error
+
+    def _pause(self, number: int, failures: int) -> float:
+        """Seconds until the next try; each connection draws from its own part of the range.
+
+        So two connections that broke together do not come back together.
+        """
+        longest = min(
+            2 * _SHORTEST_PAUSE_SECONDS * 2.0 ** min(failures, 10), _LONGEST_PAUSE_SECONDS
+        )
+        part = (number + self._random.random()) / CONNECTIONS
+        return longest * (1 + part) / 2
+
+
+class _State:
+    """Logs what becomes of one connection when it changes, not at every try."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._last: str | None = None
+
+    def watching(self) -> None:
+        if self._last != "watching":
+            self._last = "watching"
+            log.info("liquidation stream watching", extra={"connection": self._number})
+
+    def lost(self, error: UpstreamError) -> None:
+        if self._last != error.kind:
+            self._last = error.kind
+            log.warning(
+                "liquidation stream lost",
+                extra={"connection": self._number, "kind": error.kind, "detail": str(error)},
+            )
+
+
+class _Ear:
+    """What one connection has heard, and up to when it is proved to have missed nothing."""
+
+    def __init__(
+        self, watcher: LiquidationWatcher, clock: Clock, requests: int, state: _State
+    ) -> None:
+        self._watcher = watcher
+        self._clock = clock
+        self._unanswered = requests
+        self._state = state
+        self._proved_at: int | None = None
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether the exchange has accepted every subscription."""
+        return self._unanswered <= 0
+
+    def hear(self, data: bytes) -> None:
+        """Take one message.
+
+        Raises:
+            InvalidReply: it cannot be read, so something may have been missed.
+            Refused: the exchange does not accept a subscription.
+        """
+        match decode_message(data):
+            case Batch(liquidations):
+                if liquidations:
+                    self._watcher.liquidated(liquidations)
+                self._prove()
+            case Pong():
+                self._prove()
+            case Subscribed(accepted, detail):
+                if not accepted:
+                    raise Refused(f"the subscription: {detail}")
+                self._unanswered -= 1
+                if self._unanswered == 0:
+                    self._proved_at = self._clock()
+            case _:
+                pass
+
+    def _prove(self) -> None:
+        if self._proved_at is None:
+            return
+        start, self._proved_at = self._proved_at, self._clock()
+        if start < self._proved_at:
+            self._watcher.watched(start, self._proved_at)
+        self._state.watching()
+
+
+async def _converse(
+    socket: ClientConnection, requests: Sequence[str], ear: _Ear, ping_seconds: float
+) -> None:
+    """Subscribe, then listen and ping until the connection breaks or falls silent.
+
+    Raises:
+        UpstreamError: silence, or a message that `ear` cannot take.
+    """
+    for request in requests:
+        await socket.send(request)
+    now = asyncio.get_running_loop().time
+    heard_at = now()
+    ping_at = heard_at + ping_seconds
+    subscribed_by = heard_at + _SILENCE * ping_seconds
+    while True:
+        silent_at = heard_at + _SILENCE * ping_seconds
+        try:
+            async with asyncio.timeout_at(min(ping_at, silent_at)):
+                data = await socket.recv(decode=False)
+        except TimeoutError:
+            if now() >= silent_at:
+                raise Unreachable(f"silent for {_SILENCE * ping_seconds:.0f} s") from None
+        else:
+            heard_at = now()
+            ear.hear(data)
+        if not ear.is_subscribed and now() >= subscribed_by:
+            raise Unreachable("the subscription was not answered")
+        if now() >= ping_at:
+            await socket.send(PING)
+            ping_at = now() + ping_seconds

@@ -1,0 +1,107 @@
+"""The web server as a process: each of its defaults that would hurt is held here."""
+
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.processes import HOST, Process, answer_200, eventually, running, unused_port
+
+pytestmark = pytest.mark.e2e
+
+
+class Web:
+    """`barograph serve` on a port of its own."""
+
+    def __init__(self, process: Process, port: int) -> None:
+        self.process = process
+        self.port = port
+        self.address = f"http://{HOST}:{port}/api/agent"
+
+    def workers(self) -> list[psutil.Process]:
+        return self.process.family()[1:]
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Web]:
+    port = unused_port()
+    arguments = ("serve", "--port", str(port), "--workers", "2", "--data", str(tmp_path))
+    with running(*arguments, log=tmp_path / "log") as process:
+        found = Web(process, port)
+        eventually(lambda: answer_200(found.address), "the first answer")
+        yield found
+
+
+@pytest.mark.outcome("a web worker is killed", "it is replaced; callers lose nothing")
+def test_killed_worker_is_replaced_and_the_service_goes_on(web: Web) -> None:
+    before = {each.pid for each in web.workers()}
+    assert len(before) == 2
+    psutil.Process(min(before)).kill()
+    assert answer_200(web.address) is not None
+    eventually(lambda: _two_others(web, before), "a new worker")
+    assert all(answer_200(web.address) for _ in range(20))
+
+
+@pytest.mark.outcome("SIGTERM or Ctrl-C", "everything stops within seconds and leaves nothing")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_stops_the_server_with_open_connections(web: Web, number: int) -> None:
+    family = web.process.family()
+    with ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(socket.create_connection((HOST, web.port))).send(b"GET / HT")
+        assert web.process.stop(number) < 8
+    assert _none_left(family)
+
+
+def test_server_stops_even_when_it_just_started(tmp_path: Path) -> None:
+    port = unused_port()
+    arguments = ("serve", "--port", str(port), "--workers", "2", "--data", str(tmp_path))
+    with running(*arguments, log=tmp_path / "log") as process:
+        eventually(lambda: len(process.family()) > 1 or None, "the first worker")
+        family = process.family()
+        assert process.stop() < 8
+        assert _none_left(family)
+
+
+@pytest.mark.outcome("1,100 idle connections are open", "others are answered as always")
+def test_idle_connections_do_not_keep_others_out(web: Web) -> None:
+    with ExitStack() as stack:
+        for _ in range(1_100):
+            stack.enter_context(socket.create_connection((HOST, web.port)))
+        assert answer_200(web.address) is not None
+
+
+@pytest.mark.outcome("the port is taken", "the second service refuses to start and says so")
+def test_second_server_on_the_same_port_is_refused(web: Web, tmp_path: Path) -> None:
+    log = tmp_path / "second"
+    with running("serve", "--port", str(web.port), "--data", str(tmp_path), log=log) as second:
+        assert second.popen.wait(20) == 3
+    assert f"{HOST}:{web.port} cannot be used" in log.read_text()
+    assert answer_200(web.address) is not None
+
+
+@pytest.mark.outcome("the server's parent is killed", "its workers end too")
+def test_workers_end_when_their_parent_is_killed(web: Web) -> None:
+    family = web.process.family()
+    web.process.popen.kill()
+    web.process.popen.wait()
+    eventually(lambda: _none_left(family) or None, "the end of all workers")
+
+
+def _two_others(web: Web, before: set[int]) -> bool | None:
+    now = {each.pid for each in web.workers()}
+    return (len(now) == 2 and now != before) or None
+
+
+def _none_left(family: list[psutil.Process]) -> bool:
+    deadline = time.monotonic() + 1
+    while time.monotonic() < deadline:
+        if not any(each.is_running() and each.status() != "zombie" for each in family):
+            return True
+        time.sleep(0.02)
+    return False

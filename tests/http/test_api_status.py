@@ -1,0 +1,306 @@
+"""`/api/status`: health of the feed and of the API, always 200."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph import __version__
+from barograph.app import create_app
+from barograph.errors import InvalidReply, Refused, Throttled, Unreachable, UpstreamError
+from barograph.kit.clock import DAY
+from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase, Transaction
+from barograph.notice import NOTICE
+from support.clock import START, HandClock
+from support.markets import BTC, ETH, reading, shares
+from support.service import Answer, Service, ask
+
+CHECKS = ["market-feed", "exchange", "collector", "long-accounts", "liquidations", "database"]
+CONDITIONS = {"ok", "degraded", "down"}
+STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def well_formed(answer: Answer) -> dict[str, Any]:
+    """The body of a status answer, which has one shape whatever it has to say."""
+    assert answer.status == 200
+    body: dict[str, Any] = answer.json()
+    assert list(body) == ["status", "as_of", "feed", "api", "checks", "notice"]
+    assert list(body["feed"]) == [
+        "status",
+        "source",
+        "last_update",
+        "age_seconds",
+        "max_age_seconds",
+        "liquidation_coverage_pct",
+    ]
+    assert list(body["api"]) == ["status", "version", "started_at", "uptime_seconds"]
+    assert [check["name"] for check in body["checks"]] == CHECKS
+    for check in body["checks"]:
+        assert list(check) == ["name", "status", "detail"]
+        assert isinstance(check["detail"], str)
+    assert STAMP.fullmatch(body["as_of"])
+    assert STAMP.fullmatch(body["api"]["started_at"])
+    assert body["notice"] == NOTICE
+    conditions = {part["status"] for part in (body, body["feed"], body["api"], *body["checks"])}
+    assert conditions <= CONDITIONS
+    return body
+
+
+def status(service: Service) -> dict[str, Any]:
+    return well_formed(service.ask("/api/status"))
+
+
+def bad_checks(body: dict[str, Any]) -> dict[str, str]:
+    return {check["name"]: check["status"] for check in body["checks"] if check["status"] != "ok"}
+
+
+def detail(body: dict[str, Any], name: str) -> str:
+    found: str = next(check["detail"] for check in body["checks"] if check["name"] == name)
+    return found
+
+
+def assert_nothing_leaks(answer: Answer, service: Service) -> None:
+    text = answer.body.decode()
+    assert str(service.settings.data) not in text
+    assert not re.search(r"(?i)https?:|wss?:|sqlite|apsw|traceback|error|/[a-z]+/", text)
+
+
+@pytest.mark.contract("endpoints.status", "free.status")
+def test_with_a_fresh_market_everything_is_ok(service: Service) -> None:
+    service.clock.pass_seconds(4.25)
+
+    body = status(service)
+
+    assert body["status"] == "ok"
+    assert body["as_of"] == "2026-11-06T21:20:04.250Z"
+    assert bad_checks(body) == {}
+    assert body["feed"] == {
+        "status": "ok",
+        "source": "test venue",
+        "last_update": "2026-11-06T21:20:00.000Z",
+        "age_seconds": 4.2,
+        "max_age_seconds": 30.0,
+        "liquidation_coverage_pct": 100.0,
+    }
+    assert body["api"] == {
+        "status": "ok",
+        "version": __version__,
+        "started_at": "2026-11-06T21:20:00.000Z",
+        "uptime_seconds": 4.2,
+    }
+
+
+@pytest.mark.contract("endpoints.status", "free.status")
+def test_before_the_first_reading_the_feed_is_down_and_nothing_is_made_up(
+    empty_service: Service,
+) -> None:
+    empty_service.refresh()
+
+    body = status(empty_service)
+
+    assert body["status"] == "degraded"
+    assert body["api"]["status"] == "ok"
+    assert body["feed"] == {
+        "status": "down",
+        "source": None,
+        "last_update": None,
+        "age_seconds": None,
+        "max_age_seconds": 30.0,
+        "liquidation_coverage_pct": None,
+    }
+    assert bad_checks(body).keys() == set(CHECKS) - {"database"}
+
+
+@pytest.mark.contract("free.status")
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (Unreachable("no answer from 10.1.2.3"), "unreachable"),
+        (InvalidReply("<html> /srv/secret"), "invalid reply"),
+        (Throttled("slow down", retry_after=1.0), "throttled"),
+        (Refused("https://exchange.example refuses"), "refused"),
+    ],
+)
+def test_an_exchange_that_fails_while_data_is_fresh_is_degraded_and_named_by_kind(
+    service: Service, failure: UpstreamError, kind: str
+) -> None:
+    service.clock.pass_seconds(5)
+    service.publish_failure(failure)
+    service.clock.pass_seconds(3)
+    service.publish_failure(failure)
+
+    answer = service.ask("/api/status")
+    body = well_formed(answer)
+
+    assert body["status"] == "degraded"
+    assert body["feed"]["status"] == "degraded"
+    assert body["api"]["status"] == "ok"
+    assert bad_checks(body) == {"exchange": "degraded"}
+    assert detail(body, "exchange") == f"{kind} since 2026-11-06T21:20:05.000Z"
+    assert str(failure) not in answer.body.decode()
+    assert_nothing_leaks(answer, service)
+    assert service.ask("/api/agent/market-state").status == 200
+
+
+@pytest.mark.contract("free.status")
+def test_after_the_next_good_reading_the_exchange_is_ok_again(service: Service) -> None:
+    service.publish_failure(Unreachable("gone"))
+    assert status(service)["status"] == "degraded"
+
+    service.clock.pass_seconds(5)
+    service.publish(reading(service.clock.now))
+
+    assert status(service)["status"] == "ok"
+
+
+@pytest.mark.contract("endpoints.status", "free.status")
+def test_a_feed_past_its_bound_is_down_and_the_answer_is_still_200(service: Service) -> None:
+    service.clock.pass_seconds(29.999)
+    service.refresh()
+    assert status(service)["feed"]["status"] == "ok"
+
+    service.clock.pass_seconds(0.001)
+    service.refresh()
+    answer = service.ask("/api/status")
+    body = well_formed(answer)
+
+    assert body["status"] == "degraded"
+    assert body["feed"]["status"] == "down"
+    assert body["feed"]["age_seconds"] == 30
+    assert body["feed"]["last_update"] == "2026-11-06T21:20:00.000Z"
+    assert body["api"]["status"] == "ok"
+    assert bad_checks(body) == {"market-feed": "down", "collector": "degraded"}
+    assert service.ask("/api/agent/market").status == 502
+    assert_nothing_leaks(answer, service)
+
+
+@pytest.mark.contract("free.status")
+def test_a_feed_that_is_down_comes_back_with_the_next_reading(service: Service) -> None:
+    service.clock.pass_seconds(300)
+    service.publish_failure(Unreachable("gone"))
+    body = status(service)
+    assert body["feed"]["status"] == "down"
+    assert bad_checks(body)["exchange"] == "degraded"
+
+    service.watch_day()
+    service.publish(reading(service.clock.now))
+
+    assert status(service)["status"] == "ok"
+
+
+@pytest.mark.contract("free.status")
+def test_a_reading_from_far_in_the_future_is_not_called_healthy(service: Service) -> None:
+    service.publish(reading(START + DAY))
+
+    assert status(service)["feed"]["status"] == "down"
+
+
+def test_missing_coverage_of_liquidations_is_shown_and_degrades(empty_service: Service) -> None:
+    empty_service.desk.watched(START - DAY // 2, START)
+    empty_service.publish(reading(), shares())
+
+    body = status(empty_service)
+
+    assert body["feed"]["liquidation_coverage_pct"] == 50
+    assert body["feed"]["status"] == "ok"
+    assert body["status"] == "degraded"
+    assert bad_checks(body) == {"liquidations": "degraded"}
+    assert "50 %" in detail(body, "liquidations")
+
+
+def test_unwatched_liquidations_are_zero_percent_and_not_null(empty_service: Service) -> None:
+    empty_service.publish(reading(), shares())
+
+    assert status(empty_service)["feed"]["liquidation_coverage_pct"] == 0
+
+
+def test_a_major_without_a_fresh_share_is_named(empty_service: Service) -> None:
+    empty_service.watch_day()
+    bitcoin, _, solana = shares()
+    empty_service.publish(reading(), [bitcoin, solana])
+
+    body = status(empty_service)
+
+    assert bad_checks(body) == {"long-accounts": "degraded"}
+    assert "ETH" in detail(body, "long-accounts")
+    assert "BTC" not in detail(body, "long-accounts")
+
+
+def test_a_missing_major_is_noticed(service: Service) -> None:
+    service.publish(reading(contracts=(BTC, ETH)))
+
+    body = status(service)
+
+    assert body["status"] == "degraded"
+    assert "SOL" in detail(body, "long-accounts")
+
+
+def test_a_database_not_read_for_five_seconds_degrades_the_api(service: Service) -> None:
+    service.clock.pass_seconds(4.999)
+    assert status(service)["api"]["status"] == "ok"
+
+    service.clock.pass_seconds(0.001)
+    body = status(service)
+
+    assert body["status"] == "degraded"
+    assert body["api"]["status"] == "degraded"
+    assert body["feed"]["status"] == "ok"
+    assert bad_checks(body) == {"database": "down"}
+
+
+def test_neither_fresh_data_nor_a_database_is_down_and_still_200(service: Service) -> None:
+    service.clock.pass_seconds(30)
+
+    body = status(service)
+
+    assert body["status"] == "down"
+    assert body["feed"]["status"] == "down"
+
+
+def test_a_broken_database_is_noticed_while_memory_serves_until_the_bound(
+    service: Service,
+) -> None:
+    async def breakage(tx: Transaction) -> None:
+        await tx.execute("ALTER TABLE snapshots RENAME TO lost")
+
+    async def repair(tx: Transaction) -> None:
+        await tx.execute("ALTER TABLE lost RENAME TO snapshots")
+
+    asyncio.run(service.database.write(breakage))
+    service.clock.pass_seconds(6)
+    with pytest.raises(DatabaseUnavailable):
+        service.refresh()
+    answer = service.ask("/api/status")
+    body = well_formed(answer)
+    assert bad_checks(body) == {"database": "down"}
+    assert_nothing_leaks(answer, service)
+    assert service.ask("/api/agent/market-state").status == 200
+
+    asyncio.run(service.database.write(repair))
+    service.refresh()
+    assert status(service)["status"] == "ok"
+
+
+def test_a_worker_that_never_reached_its_database_is_down_and_leaks_nothing(
+    service: Service, tmp_path: Path
+) -> None:
+    database = SQLiteDatabase(tmp_path / "no such folder" / "secret.sqlite3")
+    app, board = create_app(service.settings, database, clock=HandClock())
+    with pytest.raises(DatabaseUnavailable):
+        asyncio.run(board.refresh())
+
+    answer = ask(app, "/api/status")
+    body = well_formed(answer)
+    asyncio.run(database.close())
+
+    assert body["status"] == "down"
+    assert body["api"]["status"] == "degraded"
+    assert_nothing_leaks(answer, service)
+    assert "secret" not in answer.body.decode()
+
+
+@pytest.mark.contract("endpoints.status")
+def test_the_status_ignores_every_parameter(service: Service) -> None:
+    assert service.ask("/api/status?verbose=1&symbol=%ff") == service.ask("/api/status")

@@ -1,0 +1,243 @@
+"""ETags, conditional requests, and caches that never outlive the data."""
+
+import re
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import pytest
+
+from support.clock import START
+from support.markets import BTC, ETH, changed, reading, shares
+from support.service import (
+    FREE_PATHS,
+    JSON_PATHS,
+    MARKET_PATHS,
+    Answer,
+    Service,
+    ask,
+    fresh_service,
+)
+
+BOUND_MS = 30_000
+EVERY_FREE_PATH = pytest.mark.parametrize("path", FREE_PATHS)
+EVERY_MARKET_PATH = pytest.mark.parametrize("path", MARKET_PATHS)
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A fresh market that the tests here only read."""
+    with fresh_service(tmp_path_factory.mktemp("market")) as service:
+        yield service
+
+
+def seconds_kept(answer: Answer) -> int:
+    """How long a cache may show an answer: fresh, and stale while it asks again."""
+    found = re.fullmatch(
+        r"public, max-age=(\d+), stale-while-revalidate=(\d+)", answer.headers["cache-control"]
+    )
+    assert found, answer.headers["cache-control"]
+    return int(found[1]) + int(found[2])
+
+
+def last_modified(answer: Answer) -> int:
+    return int(parsedate_to_datetime(answer.headers["last-modified"]).timestamp()) * 1000
+
+
+@EVERY_FREE_PATH
+def test_every_free_read_has_a_strong_etag_that_equal_bytes_share(
+    market: Service, path: str
+) -> None:
+    first, second = market.ask(path), market.ask(path)
+
+    assert re.fullmatch(r'"[\x21\x23-\x7e]+"', first.headers["etag"])
+    assert first == second
+
+
+def test_other_bytes_have_another_etag(market: Service) -> None:
+    targets = [*FREE_PATHS, "/api/agent/derivatives?symbol=ETH", "/api/agent/derivatives?symbol=X"]
+
+    tags = {market.ask(target).headers["etag"] for target in targets}
+
+    assert len(tags) == len(targets)
+
+
+@EVERY_MARKET_PATH
+def test_new_data_has_a_new_etag_and_the_old_one_gets_the_new_bytes(
+    service: Service, path: str
+) -> None:
+    old = service.ask(path)
+    service.publish(reading(contracts=(changed(BTC, last_price=67_001.0), ETH)))
+
+    new = service.ask(path, if_none_match=old.headers["etag"])
+
+    assert new.status == 200
+    assert new.headers["etag"] != old.headers["etag"]
+    assert b"67001.0" in new.body
+
+
+@pytest.mark.parametrize("path", ["/api/agent/derivatives", "/api/agent/market"])
+def test_the_same_values_read_again_keep_their_etag_and_get_a_new_time(
+    service: Service, path: str
+) -> None:
+    old = service.ask(path)
+    service.clock.pass_seconds(5)
+    service.publish(reading(START + 5_000))
+
+    new = service.ask(path)
+
+    assert (new.body, new.headers["etag"]) == (old.body, old.headers["etag"])
+    assert last_modified(new) == last_modified(old) + 5_000
+
+
+@EVERY_FREE_PATH
+@pytest.mark.parametrize(
+    "form", ["{0}", "W/{0}", '"x", {0}', '{0} , "x"', '"x",W/{0},"y"', "*", " {0} ", " * "]
+)
+def test_who_has_the_bytes_already_gets_304(market: Service, path: str, form: str) -> None:
+    whole = market.ask(path)
+
+    answer = market.ask(path, if_none_match=form.format(whole.headers["etag"]))
+
+    assert answer.status == 304
+    assert answer.body == b""
+    described = ("content-type", "content-length")
+    assert answer.headers == {
+        name: value for name, value in whole.headers.items() if name not in described
+    }
+    assert {"etag", "cache-control", "access-control-allow-origin"} <= answer.headers.keys()
+
+
+@EVERY_FREE_PATH
+@pytest.mark.parametrize("form", ['"x"', 'W/"x"', '"x", "y"', "{1}", '"{0}"', "", '""', "w/{0}"])
+def test_who_has_other_bytes_gets_all_of_them(market: Service, path: str, form: str) -> None:
+    whole = market.ask(path)
+    etag = whole.headers["etag"]
+
+    assert market.ask(path, if_none_match=form.format(etag, etag.strip('"'))) == whole
+
+
+def test_an_if_none_match_on_several_lines_is_one_list(market: Service) -> None:
+    etag = market.ask("/api/agent/market").headers["etag"]
+    lines = [("If-None-Match", '"x"'), ("If-None-Match", etag)]
+
+    assert ask(market.app, "/api/agent/market", fields=lines).status == 304
+    assert ask(market.routes, "/api/agent/market", fields=lines).status == 304
+
+
+@EVERY_FREE_PATH
+def test_head_with_a_matching_etag_gets_304_too(market: Service, path: str) -> None:
+    etag = market.ask(path).headers["etag"]
+
+    head = market.ask(path, "HEAD", if_none_match=etag)
+
+    assert head == market.ask(path, if_none_match=etag)
+    assert head.status == 304
+
+
+@EVERY_MARKET_PATH
+def test_no_cache_may_keep_market_data_past_its_bound_at_any_instant_of_its_life(
+    service: Service, path: str
+) -> None:
+    etag = service.ask(path).headers["etag"]
+    kept = []
+    for now in (*range(START, START + BOUND_MS, 500), START + BOUND_MS - 1):
+        service.clock.now = now
+        for app in (service.app, service.routes):
+            for fields in ([], [("If-None-Match", etag)]):
+                answer = ask(app, path, fields=fields)
+                assert answer.status in {200, 304}
+                kept.append(seconds_kept(answer))
+                assert now + kept[-1] * 1000 <= START + BOUND_MS
+    assert max(kept) > 0
+    assert min(kept) == 0
+
+    service.clock.now = START + BOUND_MS
+    assert service.ask(path).headers["cache-control"] == "no-store"
+
+
+@EVERY_MARKET_PATH
+def test_a_cache_shows_nothing_that_the_service_itself_would_not_show_any_more(
+    tmp_path: Path, path: str
+) -> None:
+    with fresh_service(tmp_path, liquidations_max_age_seconds=17) as service:
+        service.publish(reading(), shares(START - 1_790_500))
+        answers = []
+        for second in range(30):
+            service.clock.now = START + second * 1000
+            answers.append(service.ask(path))
+
+    assert len({answer.body for answer in answers}) == (3 if path.endswith("state") else 2)
+    for second, answer in enumerate(answers):
+        for later in answers[second : second + seconds_kept(answer) + 1]:
+            if later is not answers[-1]:
+                kept = answers.index(later) - second < seconds_kept(answer)
+                assert later.body == answer.body or not kept
+
+
+@pytest.mark.parametrize(
+    ("feed_bound", "longest"), [(0.5, 0), (1, 1), (7, 7), (15, 15), (3600, 15)]
+)
+def test_a_configured_bound_bounds_the_caches_too(
+    tmp_path: Path, feed_bound: float, longest: int
+) -> None:
+    settings = {"feed_max_age_seconds": feed_bound, "liquidations_max_age_seconds": 3600}
+    with fresh_service(tmp_path, **settings) as service:
+        for path in MARKET_PATHS:
+            assert seconds_kept(service.ask(path)) == longest
+
+
+@pytest.mark.parametrize("path", ["/", "/api/agent", "/openapi.json"])
+def test_what_does_not_age_may_be_kept_at_any_time(service: Service, path: str) -> None:
+    service.clock.pass_seconds(86_400)
+
+    assert seconds_kept(service.ask(path)) > 0
+
+
+def test_a_status_is_kept_for_two_seconds_at_most(market: Service) -> None:
+    assert seconds_kept(market.ask("/api/status")) <= 2
+
+
+@EVERY_MARKET_PATH
+def test_last_modified_is_the_time_of_the_data_and_not_of_the_answer(
+    service: Service, path: str
+) -> None:
+    service.publish(reading(START - 3_456))
+    service.clock.pass_seconds(20)
+
+    assert last_modified(service.ask(path)) == START - 4_000
+    assert last_modified(service.ask(path + "?x")) == START - 4_000
+
+
+@pytest.mark.parametrize(
+    ("target", "method", "status"),
+    [
+        ("/api/agent/derivatives?symbol=", "GET", 400),
+        ("/api/agent/derivatives?symbol=", "HEAD", 400),
+        ("/api/agent/nope", "GET", 404),
+        ("/api/nope", "GET", 404),
+        *((path, "POST", 405) for path in FREE_PATHS),
+    ],
+)
+def test_errors_are_never_kept(market: Service, target: str, method: str, status: int) -> None:
+    answer = market.ask(target, method, if_none_match="*")
+
+    assert answer.status == status
+    assert answer.headers["cache-control"] == "no-store"
+    assert not answer.headers.keys() & {"etag", "last-modified"}
+
+
+@EVERY_MARKET_PATH
+def test_a_502_is_never_kept(empty_service: Service, path: str) -> None:
+    answer = empty_service.ask(path)
+
+    assert answer.status == 502
+    assert answer.headers["cache-control"] == "no-store"
+    assert not answer.headers.keys() & {"etag", "last-modified"}
+
+
+@pytest.mark.parametrize("path", JSON_PATHS)
+def test_the_content_length_is_that_of_the_body(market: Service, path: str) -> None:
+    answer = market.ask(path)
+
+    assert int(answer.headers["content-length"]) == len(answer.body) > 0

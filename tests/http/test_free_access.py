@@ -1,0 +1,107 @@
+"""What all free endpoints have in common: no key is needed, and everything is JSON."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from barograph.notice import NOTICE
+from support.service import JSON_PATHS, MARKET_PATHS, Service, fresh_service
+
+API_PATHS = [path for path in JSON_PATHS if path.startswith("/api")]
+CREDENTIALS = [
+    {},
+    {"authorization": "Bearer forged"},
+    {"authorization": "Basic bm9ib2R5Og=="},
+    {"x_api_key": "unknown"},
+    {"cookie": "session=1"},
+    {"payment_signature": "forged"},
+    {"x_payment": "forged"},
+]
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A fresh market that the tests here only read."""
+    with fresh_service(tmp_path_factory.mktemp("market")) as service:
+        yield service
+
+
+def members(value: Any) -> set[str]:
+    """The name of every member at any depth."""
+    if isinstance(value, dict):
+        return set(value).union(*map(members, value.values()))
+    return set().union(*map(members, value)) if isinstance(value, list) else set()
+
+
+@pytest.mark.contract(
+    "free.keyless",
+    "endpoints.free-need-no-credentials",
+    "auth.agent-none",
+    "auth.status-none",
+    "auth.free-api-needs-no-feed",
+)
+@pytest.mark.parametrize("path", API_PATHS)
+def test_no_credential_is_needed_and_none_changes_the_answer(market: Service, path: str) -> None:
+    bare = market.ask(path)
+
+    assert bare.status == 200
+    for headers in CREDENTIALS:
+        assert market.ask(path, **headers) == bare
+    assert "set-cookie" not in bare.headers
+
+
+@pytest.mark.contract("service.json")
+@pytest.mark.parametrize("path", JSON_PATHS)
+def test_every_body_is_compact_utf8_json(market: Service, path: str) -> None:
+    answer = market.ask(path)
+
+    assert answer.headers["content-type"] == "application/json"
+    compact = json.dumps(answer.json(), separators=(",", ":"), ensure_ascii=False)
+    assert answer.body.decode("utf-8") == compact
+    assert not re.search(rb"\b(NaN|Infinity)\b", answer.body)
+
+
+@pytest.mark.contract("notice.market-endpoints")
+@pytest.mark.parametrize("target", [*API_PATHS, "/api/agent/derivatives?symbol=NOSUCH"])
+def test_every_data_answer_carries_the_notice(market: Service, target: str) -> None:
+    notice = market.ask(target).json()["notice"]
+
+    assert notice == NOTICE == "Information only, not financial advice."
+
+
+@pytest.mark.contract("notice.market-endpoints")
+def test_the_status_carries_the_notice_also_without_data(empty_service: Service) -> None:
+    assert empty_service.ask("/api/status").json()["notice"] == NOTICE
+
+
+@pytest.mark.contract("versioning.agent-unmarked")
+@pytest.mark.parametrize("path", ["/api/agent", *MARKET_PATHS])
+def test_bodies_and_headers_under_api_agent_carry_no_version_marker(
+    market: Service, path: str
+) -> None:
+    answer = market.ask(path)
+
+    assert not {name for name in members(answer.json()) if "version" in name or "schema" in name}
+    assert not {name for name in answer.headers if "version" in name}
+    assert not re.search(rb"\bv[0-9]+\b", answer.body)
+
+
+@pytest.mark.contract("versioning.agent-unmarked")
+@pytest.mark.parametrize("path", ["/api/v1/agent", "/api/agent/v1", "/api/agent/v1/market"])
+def test_no_versioned_path_of_the_agent_endpoints_exists(market: Service, path: str) -> None:
+    assert market.ask(path).status == 404
+
+
+@pytest.mark.contract("free.read-only")
+@pytest.mark.parametrize("path", API_PATHS)
+def test_reading_changes_nothing(market: Service, path: str) -> None:
+    before = [market.ask(each) for each in API_PATHS]
+
+    for _ in range(3):
+        market.ask(path)
+        market.refresh()
+
+    assert [market.ask(each) for each in API_PATHS] == before

@@ -1,0 +1,158 @@
+"""Data past its bound is never shown."""
+
+import pytest
+
+from support.clock import START
+from support.markets import reading, shares
+from support.service import MARKET_PATHS, Service
+
+BOUND_MS = 30_000
+STALE = b'{"error":"upstream market data is unavailable or too old; try again shortly"}'
+EVERY_MARKET_PATH = pytest.mark.parametrize(
+    "path", [*MARKET_PATHS, "/api/agent/derivatives?symbol=eth", "/api/agent/market?x=1"]
+)
+
+
+@pytest.mark.contract("derivatives.502", "market.502", "market-state.502", "errors.502")
+@EVERY_MARKET_PATH
+def test_data_is_shown_until_just_before_its_bound_and_then_502(
+    service: Service, path: str
+) -> None:
+    service.clock.now = START + BOUND_MS - 1
+    assert service.ask(path).status == 200
+
+    for late in (0, 1, 60_000, 86_400_000):
+        service.clock.now = START + BOUND_MS + late
+        answer = service.ask(path)
+        assert answer.status == 502
+        assert answer.body == STALE
+
+
+@pytest.mark.contract("derivatives.502", "market.502", "market-state.502")
+@EVERY_MARKET_PATH
+def test_stale_data_is_502_also_to_a_caller_who_has_it_already(service: Service, path: str) -> None:
+    etag = service.ask(path).headers["etag"]
+    assert service.ask(path, if_none_match=etag).status == 304
+    service.clock.now = START + BOUND_MS
+
+    for tag in (etag, f"W/{etag}", "*"):
+        answer = service.ask(path, if_none_match=tag)
+        assert (answer.status, answer.body) == (502, STALE)
+
+
+@pytest.mark.contract("derivatives.502", "market.502", "market-state.502")
+@EVERY_MARKET_PATH
+def test_stale_data_is_502_to_head_too(service: Service, path: str) -> None:
+    service.clock.now = START + BOUND_MS
+
+    answer = service.ask(path, "HEAD")
+
+    assert (answer.status, answer.body) == (502, b"")
+
+
+@pytest.mark.contract("derivatives.502", "market.502", "market-state.502")
+@EVERY_MARKET_PATH
+def test_a_new_reading_ends_the_502(service: Service, path: str) -> None:
+    service.clock.now = START + 10 * BOUND_MS
+    assert service.ask(path).status == 502
+
+    service.publish(reading(service.clock.now))
+
+    assert service.ask(path).status == 200
+
+
+@pytest.mark.contract("derivatives.502", "market.502", "market-state.502", "errors.502")
+@EVERY_MARKET_PATH
+def test_before_the_first_reading_everything_is_502(empty_service: Service, path: str) -> None:
+    answer = empty_service.ask(path)
+
+    assert (answer.status, answer.body) == (502, STALE)
+
+
+@pytest.mark.contract("derivatives.502", "market.502", "market-state.502")
+@EVERY_MARKET_PATH
+def test_a_reading_that_was_old_when_it_came_is_not_shown(service: Service, path: str) -> None:
+    service.publish(reading(START - BOUND_MS))
+
+    assert service.ask(path).status == 502
+
+
+@pytest.mark.contract("derivatives.502", "market.502", "market-state.502")
+@EVERY_MARKET_PATH
+def test_a_reading_from_far_in_the_future_is_not_fresh(service: Service, path: str) -> None:
+    service.publish(reading(START + 86_400_000))
+
+    assert service.ask(path).status == 502
+
+
+@EVERY_MARKET_PATH
+def test_an_exchange_clock_that_is_a_little_ahead_does_no_harm(service: Service, path: str) -> None:
+    service.publish(reading(START + 2_000))
+
+    assert service.ask(path).status == 200
+
+
+@EVERY_MARKET_PATH
+def test_a_clock_set_back_far_makes_data_as_unusable_as_a_reading_from_the_future(
+    service: Service, path: str
+) -> None:
+    service.clock.now = START - 86_400_000
+
+    assert service.ask(path).status == 502
+
+
+@pytest.mark.contract("derivatives.400", "errors.400")
+@pytest.mark.parametrize("query", ["symbol=", "symbol=BTC-USDT", "symbol=BTC&symbol=BTC"])
+def test_an_invalid_symbol_is_400_also_when_the_feed_is_stale_or_absent(
+    service: Service, empty_service: Service, query: str
+) -> None:
+    service.clock.now = START + BOUND_MS
+
+    assert service.ask(f"/api/agent/derivatives?{query}").status == 400
+    assert service.ask(f"/api/agent/derivatives?{query}", if_none_match="*").status == 400
+
+
+@pytest.mark.contract("derivatives.400")
+def test_an_invalid_symbol_is_400_before_the_first_reading(empty_service: Service) -> None:
+    assert empty_service.ask("/api/agent/derivatives?symbol=").status == 400
+
+
+@pytest.mark.contract("derivatives.502", "derivatives.available")
+def test_a_stale_feed_does_not_say_that_a_symbol_is_unknown(service: Service) -> None:
+    assert service.ask("/api/agent/derivatives?symbol=NOSUCH").json()["available"] is False
+    service.clock.now = START + BOUND_MS
+
+    assert service.ask("/api/agent/derivatives?symbol=NOSUCH").status == 502
+
+
+@pytest.mark.contract("derivatives.long-account-pct", "asset.long-account-pct")
+def test_a_long_account_share_past_its_own_bound_is_null_and_the_rest_stays(
+    empty_service: Service,
+) -> None:
+    service = empty_service
+    service.publish(reading(), shares(START - 1_790_000))
+    before = service.ask("/api/agent/derivatives").json()
+    service.clock.pass_seconds(9.999)
+    assert service.ask("/api/agent/derivatives").json() == before
+    assert before["longAccountPct"] == 61.5
+
+    service.clock.pass_seconds(0.001)
+
+    assert service.ask("/api/agent/derivatives").json() == {**before, "longAccountPct": None}
+    for path in ("/api/agent/market", "/api/agent/market-state"):
+        assets = service.ask(path).json()["assets"]
+        assert [asset["longAccountPct"] for asset in assets] == [None] * 3
+        assert [asset["available"] for asset in assets] == [True] * 3
+        assert [asset["openInterestUsd"] for asset in assets] == [5e9, 2.5e9, 0]
+
+
+@pytest.mark.contract("derivatives.long-account-pct", "asset.long-account-pct")
+def test_each_share_reaches_its_bound_alone(empty_service: Service) -> None:
+    service = empty_service
+    bitcoin, ether, solana = shares(START - 1_790_000)[0], *shares()[1:]
+    service.publish(reading(), [bitcoin, ether, solana])
+    service.clock.pass_seconds(10)
+
+    assets = service.ask("/api/agent/market").json()["assets"]
+
+    assert [asset["longAccountPct"] for asset in assets] == [None, 55.0, 0.0]

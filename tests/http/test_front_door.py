@@ -1,0 +1,209 @@
+"""The front door answers as the routes do, byte for byte, and spares them the hot reads."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barograph.board.board import HotKey
+from barograph.board.front_door import FrontDoor
+from barograph.kit.clock import DAY
+from barograph.kit.http import Receive, Scope, Send
+from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
+from support.clock import START
+from support.markets import BTC, MARKET, NEXT_FUNDING, PEPE, changed, reading, shares
+from support.service import MARKET_PATHS, Answer, Service, ask, fresh_service
+
+HOT = [
+    "/api/agent",
+    *MARKET_PATHS,
+    *(f"/api/agent/derivatives?symbol={each.base}" for each in MARKET),
+]
+BASES = ("BTC", "ETH", "SOL", "XRP", "1000PEPE")
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A fresh market that the tests here only read."""
+    with fresh_service(tmp_path_factory.mktemp("market")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def any_market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service for one market after the other."""
+    with fresh_service(tmp_path_factory.mktemp("any-market")) as service:
+        yield service
+
+
+def target(key: HotKey) -> bytes:
+    path, query = key
+    return path.encode() + (b"?" + query if query else b"")
+
+
+def both(service: Service, asked: str | bytes, method: str = "GET", tag: str = "") -> Answer:
+    """Ask with and without the front door, and insist on one answer."""
+    fields = [("If-None-Match", tag)] if tag else []
+    answer = ask(service.app, asked, method, fields)
+    assert answer == ask(service.routes, asked, method, fields)
+    return answer
+
+
+async def nothing_behind(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError(f"{scope['path']}?{scope['query_string']} went through the front door")
+
+
+def test_the_hot_reads_are_the_index_the_snapshots_and_every_perpetual(service: Service) -> None:
+    assert {target(key).decode() for key in service.board.hot} == set(HOT)
+
+
+@pytest.mark.parametrize("asked", HOT)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_hot_read_is_answered_before_any_routing(
+    market: Service, asked: str, method: str
+) -> None:
+    door = FrontDoor(nothing_behind, market.board)
+
+    answer = ask(door, asked, method)
+
+    assert answer == market.ask(asked, method)
+    assert ask(door, asked, method, [("If-None-Match", answer.headers["etag"])]).status == 304
+
+
+@pytest.mark.parametrize("asked", HOT)
+def test_front_door_and_routes_give_one_answer_at_every_age(service: Service, asked: str) -> None:
+    for age_ms in (0, 1, 14_999, 15_000, 15_001, 20_500, 29_000, 29_001, 29_999):
+        service.clock.now = START + age_ms
+        whole = both(service, asked)
+        assert whole.status == 200
+        assert both(service, asked, "HEAD").fields == whole.fields
+        assert both(service, asked, tag=whole.headers["etag"]).status == 304
+        assert both(service, asked, "HEAD", tag="*").status == 304
+        assert both(service, asked, tag='"x"') == whole
+
+
+@pytest.mark.parametrize("asked", HOT)
+def test_other_methods_pass_the_front_door_by(market: Service, asked: str) -> None:
+    assert both(market, asked, "OPTIONS").status == 204
+    assert both(market, asked, "POST").status == 405
+
+
+def test_past_the_bound_the_front_door_leaves_the_answer_to_the_routes(service: Service) -> None:
+    service.clock.pass_seconds(30)
+
+    for asked in HOT[1:]:
+        for method in ("GET", "HEAD"):
+            assert both(service, asked, method).status == 502
+            assert both(service, asked, method, tag="*").status == 502
+
+
+def test_front_door_and_routes_agree_when_the_clock_is_set_back(service: Service) -> None:
+    service.clock.pass_seconds(-86_400)
+
+    for asked in HOT:
+        both(service, asked)
+
+
+def test_front_door_and_routes_agree_while_one_part_after_the_other_reaches_its_bound(
+    tmp_path: Path,
+) -> None:
+    with fresh_service(tmp_path, liquidations_max_age_seconds=20) as service:
+        service.publish(reading(), shares(START - 1_790_000))
+        bodies = set()
+        for age_ms in (0, 9_999, 10_000, 10_001, 19_999, 20_000, 29_999, 30_000):
+            service.clock.now = START + age_ms
+            for asked in HOT:
+                both(service, asked)
+            bodies.add(service.ask("/api/agent/market-state").body)
+
+    assert len(bodies) == 4
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "BTC-29JAN27",
+        "A_B",
+        "kPEPE",
+        "ABCDEFGHIJKLMNOP",
+        "A%42",
+        "X&symbol=Y",
+        "币安人生",
+        "\u017fol",
+    ],
+)
+def test_a_contract_whose_name_is_no_valid_symbol_opens_no_side_entrance(
+    service: Service, base: str
+) -> None:
+    odd = changed(PEPE, contract=base + "USDT", base=base)
+    service.publish(reading(contracts=(BTC, odd)))
+
+    both(service, b"/api/agent/derivatives?symbol=" + base.encode())
+
+
+PERPETUALS = st.lists(
+    st.builds(
+        Perpetual,
+        contract=st.just(""),
+        base=st.sampled_from(BASES),
+        last_price=st.floats(1e-9, 1e7),
+        funding_rate_pct=st.floats(-4, 4) | st.just(0.0),
+        funding_interval_hours=st.sampled_from([1.0, 2.0, 4.0, 8.0]),
+        next_funding_time=st.integers(NEXT_FUNDING, NEXT_FUNDING + DAY),
+        open_interest_usd=st.floats(0, 1e12),
+    ).map(lambda each: changed(each, contract=each.base + "USDT")),
+    unique_by=lambda each: each.base,
+)
+SHARES = st.lists(
+    st.builds(
+        LongAccounts,
+        contract=st.sampled_from([base + "USDT" for base in BASES]),
+        long_account_pct=st.floats(0, 100),
+        sampled_at=st.integers(START - 1_830_000, START),
+    )
+)
+LIQUIDATIONS = st.lists(
+    st.builds(
+        Liquidation,
+        at=st.integers(START - DAY - 1_000, START),
+        contract=st.sampled_from(["BTCUSDT", "XRPUSDT", "GONEUSDT"]),
+        side=st.sampled_from(["long", "short"]),
+        size=st.floats(0, 1e6),
+        price=st.floats(1e-6, 1e6),
+    ),
+    max_size=3,
+)
+
+
+PUBLISHED = st.tuples(PERPETUALS, st.text(min_size=1, max_size=20)).map(
+    lambda drawn: Perpetuals(START, drawn[1], tuple(drawn[0]))
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    published=PUBLISHED,
+    sampled=SHARES,
+    liquidations=LIQUIDATIONS,
+    age_ms=st.integers(-2_000, 31_000),
+)
+def test_front_door_and_routes_give_one_answer_for_any_market_at_any_time(
+    any_market: Service,
+    published: Perpetuals,
+    sampled: list[LongAccounts],
+    liquidations: list[Liquidation],
+    age_ms: int,
+) -> None:
+    service = any_market
+    service.clock.now = START
+    service.desk.liquidated(liquidations)
+    service.publish(published, sampled)
+    asked = {*map(target, service.board.hot), *(path.encode() for path in MARKET_PATHS)}
+    service.clock.now = START + age_ms
+
+    for each in sorted(asked):
+        answer = both(service, each)
+        assert answer.status in {200, 502}
+        both(service, each, "HEAD", tag=answer.headers.get("etag", "*"))

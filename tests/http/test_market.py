@@ -1,0 +1,107 @@
+"""`/api/agent/market`: the snapshot of BTC, ETH and SOL."""
+
+import pytest
+
+from barograph.notice import NOTICE
+from support.markets import BTC, ETH, MARKET, PEPE, SOL, reading
+from support.service import Service
+
+ASSET = [
+    "symbol",
+    "available",
+    "lastPrice",
+    "fundingRatePct",
+    "openInterestUsd",
+    "longAccountPct",
+]
+
+
+@pytest.mark.contract(
+    "endpoints.market",
+    "market.envelope",
+    "market.assets.symbols",
+    "asset.symbol",
+    "asset.available",
+    "asset.last-price",
+    "asset.funding-rate-pct",
+    "asset.open-interest-usd",
+    "asset.long-account-pct",
+    "free.funding-and-price-snapshot",
+)
+def test_the_market_is_the_contracts_body_byte_for_byte(service: Service) -> None:
+    answer = service.ask("/api/agent/market")
+
+    assert answer.status == 200
+    assert answer.body == (
+        b'{"source":"test venue","notice":"Information only, not financial advice.","assets":['
+        b'{"symbol":"BTC","available":true,"lastPrice":67000.5,"fundingRatePct":0.01,'
+        b'"openInterestUsd":5000000000.0,"longAccountPct":61.5},'
+        b'{"symbol":"ETH","available":true,"lastPrice":3500.25,"fundingRatePct":-0.0125,'
+        b'"openInterestUsd":2500000000.0,"longAccountPct":55.0},'
+        b'{"symbol":"SOL","available":true,"lastPrice":180.1,"fundingRatePct":0.0,'
+        b'"openInterestUsd":0.0,"longAccountPct":0.0}]}'
+    )
+
+
+@pytest.mark.contract("market.assets.symbols", "market-state.assets")
+@pytest.mark.parametrize("path", ["/api/agent/market", "/api/agent/market-state"])
+def test_the_assets_keep_their_order_whatever_the_exchange_lists_first(
+    service: Service, path: str
+) -> None:
+    service.publish(reading(contracts=MARKET[::-1]))
+
+    assets = service.ask(path).json()["assets"]
+
+    assert [asset["symbol"] for asset in assets] == ["BTC", "ETH", "SOL"]
+    assert [asset["lastPrice"] for asset in assets] == [67_000.5, 3_500.25, 180.1]
+
+
+@pytest.mark.contract("asset.available", "market.assets.symbols", "market-state.assets")
+@pytest.mark.parametrize("path", ["/api/agent/market", "/api/agent/market-state"])
+@pytest.mark.parametrize("missing", [BTC, ETH, SOL], ids=lambda contract: contract.base)
+def test_one_missing_major_is_not_available_and_the_others_are(
+    service: Service, path: str, missing: object
+) -> None:
+    service.publish(reading(contracts=tuple(each for each in MARKET if each != missing)))
+
+    answer = service.ask(path)
+
+    assert answer.status == 200
+    for asset, contract in zip(answer.json()["assets"], (BTC, ETH, SOL), strict=True):
+        assert list(asset)[:6] == ASSET
+        assert asset["symbol"] == contract.base
+        assert asset["available"] is (contract != missing)
+        if contract == missing:
+            assert [asset[member] for member in ASSET[2:]] == [None] * 4
+        else:
+            assert asset["lastPrice"] == contract.last_price
+
+
+@pytest.mark.contract("market.502", "market-state.502", "errors.502")
+@pytest.mark.parametrize("path", ["/api/agent/market", "/api/agent/market-state"])
+def test_without_any_major_there_is_no_market(service: Service, path: str) -> None:
+    service.publish(reading(contracts=(PEPE,)))
+
+    answer = service.ask(path)
+
+    assert answer.status == 502
+    assert list(answer.json()) == ["error"]
+
+
+@pytest.mark.contract("derivatives.available")
+def test_without_any_major_other_perpetuals_are_still_served(service: Service) -> None:
+    service.publish(reading(contracts=(PEPE,)))
+
+    pepe = service.ask("/api/agent/derivatives?symbol=1000PEPE")
+    bitcoin = service.ask("/api/agent/derivatives")
+
+    assert (pepe.status, pepe.json()["available"]) == (200, True)
+    assert (bitcoin.status, bitcoin.json()["available"]) == (200, False)
+
+
+@pytest.mark.contract("endpoints.market", "market.envelope")
+def test_the_market_ignores_every_parameter(service: Service) -> None:
+    bare = service.ask("/api/agent/market")
+
+    assert bare.json()["notice"] == NOTICE
+    assert service.ask("/api/agent/market?symbol=%ff&symbol=&limit=0") == bare

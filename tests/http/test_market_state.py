@@ -1,0 +1,233 @@
+"""`/api/agent/market-state`: everything about the market in one answer."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.kit.clock import DAY
+from barograph.markets.records import Liquidation, Perpetual
+from barograph.notice import NOTICE
+from support.clock import START
+from support.markets import BTC, ETH, PEPE, changed, reading
+from support.service import Service, fresh_service
+
+LIQ24H = ["available", "totalNotional", "longPct", "topAsset"]
+UNAVAILABLE = {"available": False, "totalNotional": None, "longPct": None, "topAsset": None}
+
+
+def state(service: Service) -> dict[str, Any]:
+    answer = service.ask("/api/agent/market-state")
+    assert answer.status == 200
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+@pytest.mark.contract(
+    "endpoints.market-state",
+    "free.consolidated-snapshot",
+    "market-state.as-of",
+    "market-state.source",
+    "market-state.citation",
+    "market-state.notice",
+    "market-state.assets",
+    "market-state.assets.source",
+    "market-state.liq24h.available",
+    "market-state.liq24h.total-notional",
+    "market-state.liq24h.long-pct",
+    "market-state.liq24h.top-asset",
+    "market-state.regime.label",
+    "market-state.regime.basis",
+    "market-state.regime.note",
+    "timestamps.as-of",
+)
+def test_the_market_state_is_the_contracts_body_byte_for_byte(empty_service: Service) -> None:
+    empty_service.watch_day([Liquidation(START - 1_000, "BTCUSDT", "long", 2.0, 60_000.0)])
+    empty_service.publish(reading(contracts=(BTC,)))
+
+    assert empty_service.ask("/api/agent/market-state").body == (
+        b'{"as_of":"2026-11-06T21:20:00.000Z","source":"test venue",'
+        b'"citation":"Barograph, crypto market state as of 2026-11-06T21:20:00.000Z. '
+        b'Source: test venue. Information only, not financial advice.",'
+        b'"notice":"Information only, not financial advice.","assets":['
+        b'{"symbol":"BTC","available":true,"lastPrice":67000.5,"fundingRatePct":0.01,'
+        b'"openInterestUsd":5000000000.0,"longAccountPct":null,"source":"test venue"},'
+        b'{"symbol":"ETH","available":false,"lastPrice":null,"fundingRatePct":null,'
+        b'"openInterestUsd":null,"longAccountPct":null,"source":"test venue"},'
+        b'{"symbol":"SOL","available":false,"lastPrice":null,"fundingRatePct":null,'
+        b'"openInterestUsd":null,"longAccountPct":null,"source":"test venue"}],'
+        b'"liq24h":{"available":true,"totalNotional":120000.0,"longPct":100.0,"topAsset":"BTC"},'
+        b'"regime":{"label":"neutral","basis":"BTC perpetual funding rate",'
+        b'"note":"BTC funding is +0.0100 % per 8 hours: near its resting rate; '
+        b'neither side pays a notable premium."}}'
+    )
+
+
+@pytest.mark.contract(
+    "asset.last-price",
+    "asset.funding-rate-pct",
+    "asset.open-interest-usd",
+    "asset.long-account-pct",
+    "market-state.assets.source",
+)
+def test_the_assets_are_those_of_the_market_each_with_its_source(service: Service) -> None:
+    market = service.ask("/api/agent/market").json()
+
+    assets = state(service)["assets"]
+
+    assert assets == [{**asset, "source": market["source"]} for asset in market["assets"]]
+    assert assets[2]["fundingRatePct"] == assets[2]["longAccountPct"] == 0
+
+
+@pytest.mark.contract("timestamps.as-of", "market-state.as-of")
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(0, "00.000Z"), (7, "00.007Z"), (999, "00.999Z"), (10_050, "10.050Z")],
+)
+def test_as_of_has_milliseconds_and_a_z(service: Service, milliseconds: int, text: str) -> None:
+    service.publish(reading(START + milliseconds))
+
+    assert state(service)["as_of"] == "2026-11-06T21:20:" + text
+
+
+@pytest.mark.contract("market-state.citation", "market-state.notice")
+def test_the_citation_embeds_as_of_and_the_notice(service: Service) -> None:
+    service.publish(reading(START + 1_234))
+
+    body = state(service)
+
+    assert body["notice"] == NOTICE
+    assert "2026-11-06T21:20:01.234Z" in body["citation"]
+    assert NOTICE in body["citation"]
+
+
+@pytest.mark.contract(
+    "market-state.liq24h.total-notional",
+    "market-state.liq24h.long-pct",
+    "market-state.liq24h.top-asset",
+)
+def test_liquidations_are_summed_by_side_and_asset(service: Service) -> None:
+    service.watch_day(
+        [
+            Liquidation(START - 1_000, "BTCUSDT", "long", 1.0, 60_000.0),
+            Liquidation(START - 2_000, "ETHUSDT", "short", 20.0, 3_500.0),
+            Liquidation(START - 3_000, "ETHUSDT", "long", 20.0, 3_500.0),
+            Liquidation(START - DAY - 1, "SOLUSDT", "long", 1_000_000.0, 100.0),
+        ]
+    )
+    service.publish(reading())
+
+    liq24h = state(service)["liq24h"]
+
+    assert list(liq24h) == LIQ24H
+    assert liq24h == {
+        "available": True,
+        "totalNotional": 200_000.0,
+        "longPct": 65.0,
+        "topAsset": "ETH",
+    }
+
+
+@pytest.mark.contract("market-state.liq24h.long-pct")
+def test_only_shorts_liquidated_is_zero_percent_long_and_not_unknown(service: Service) -> None:
+    service.watch_day([Liquidation(START - 1_000, "BTCUSDT", "short", 1.0, 60_000.0)])
+    service.publish(reading())
+
+    assert state(service)["liq24h"]["longPct"] == 0
+    assert state(service)["liq24h"]["totalNotional"] == 60_000
+
+
+@pytest.mark.contract("market-state.liq24h.available", "market-state.liq24h.total-notional")
+def test_a_watched_day_without_liquidations_is_available_and_zero(service: Service) -> None:
+    liq24h = state(service)["liq24h"]
+
+    assert list(liq24h) == LIQ24H
+    assert liq24h["available"] is True
+    assert liq24h["totalNotional"] == 0
+    assert liq24h["longPct"] is None
+    assert liq24h["topAsset"] is None
+
+
+@pytest.mark.contract("market-state.liq24h.available")
+@pytest.mark.parametrize(
+    ("watched_pct", "available"), [(0, False), (50, False), (94.99, False), (95, True), (99, True)]
+)
+def test_liquidations_need_95_percent_of_the_day_watched(
+    empty_service: Service, watched_pct: float, available: bool
+) -> None:
+    if watched_pct:
+        empty_service.desk.watched(START - round(DAY * watched_pct / 100), START)
+    empty_service.desk.liquidated([Liquidation(START - 1, "BTCUSDT", "long", 1.0, 60_000.0)])
+    empty_service.publish(reading())
+
+    liq24h = state(empty_service)["liq24h"]
+
+    assert list(liq24h) == LIQ24H
+    assert liq24h["available"] is available
+    if not available:
+        assert liq24h == UNAVAILABLE
+
+
+@pytest.mark.contract("market-state.liq24h.available")
+def test_liquidation_totals_past_their_bound_are_unavailable_while_the_market_is_fresh(
+    tmp_path: Path,
+) -> None:
+    with fresh_service(tmp_path, liquidations_max_age_seconds=10) as service:
+        service.clock.pass_seconds(9.999)
+        assert state(service)["liq24h"]["available"] is True
+
+        service.clock.pass_seconds(0.001)
+        assert state(service)["liq24h"] == UNAVAILABLE
+
+
+@pytest.mark.contract("market-state.regime.label", "market-state.regime.note")
+@pytest.mark.parametrize(
+    ("funding", "label"),
+    [
+        (-0.05, "short-crowded"),
+        (-0.01, "short-leaning"),
+        (0.0, "neutral"),
+        (0.01, "neutral"),
+        (0.02, "long-leaning"),
+        (0.05, "long-crowded"),
+    ],
+)
+def test_the_regime_is_named_from_the_btc_funding_rate_alone(
+    empty_service: Service, funding: float, label: str
+) -> None:
+    loud = changed(ETH, funding_rate_pct=-funding * 9)
+    empty_service.publish(reading(contracts=(changed(BTC, funding_rate_pct=funding), loud)))
+
+    regime = state(empty_service)["regime"]
+
+    assert list(regime) == ["label", "basis", "note"]
+    assert regime["label"] == label
+    assert f"{funding:+.4f} %" in regime["note"]
+
+
+@pytest.mark.contract("market-state.regime.basis")
+@pytest.mark.parametrize("contracts", [(BTC, ETH), (ETH, PEPE)])
+def test_the_regimes_basis_names_the_btc_perpetual_funding_rate(
+    empty_service: Service, contracts: tuple[Perpetual, ...]
+) -> None:
+    empty_service.publish(reading(contracts=contracts))
+
+    assert state(empty_service)["regime"]["basis"] == "BTC perpetual funding rate"
+
+
+@pytest.mark.contract("market-state.regime.label")
+def test_without_btc_the_regime_is_unknown_at_once(service: Service) -> None:
+    service.publish(reading(contracts=(ETH, PEPE)))
+
+    regime = state(service)["regime"]
+
+    assert regime["label"] == "unknown"
+    assert isinstance(regime["note"], str)
+    assert regime["note"]
+
+
+@pytest.mark.contract("endpoints.market-state")
+def test_the_market_state_ignores_every_parameter(service: Service) -> None:
+    bare = service.ask("/api/agent/market-state")
+
+    assert service.ask("/api/agent/market-state?symbol=&as_of=1970-01-01") == bare

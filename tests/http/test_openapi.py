@@ -1,0 +1,179 @@
+"""`/openapi.json`: the description is valid, and the service does what it says."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openapi_schema_validator import OAS31Validator
+from openapi_spec_validator import validate
+
+from support.markets import BTC, PEPE, reading
+from support.service import BASE_URL, Service, fresh_service
+
+ERRORS = {
+    "/api/agent": set(),
+    "/api/agent/derivatives": {"400", "502"},
+    "/api/agent/market": {"502"},
+    "/api/agent/market-state": {"502"},
+    "/api/status": set(),
+}
+UNAVAILABLE = [
+    ("/api/agent/derivatives", "?symbol=1000PEPE"),
+    ("/api/agent/derivatives", "?symbol=NOSUCH"),
+]
+EVERY_PATH = pytest.mark.parametrize("path", ERRORS)
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with fresh_service(tmp_path_factory.mktemp("openapi")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def description(market: Service) -> dict[str, Any]:
+    answer = market.ask("/openapi.json")
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json"
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def validator(description: dict[str, Any], path: str, status: str = "200") -> OAS31Validator:
+    response = description["paths"][path]["get"]["responses"][status]
+    schema = response["content"]["application/json"]["schema"]
+    return OAS31Validator({**schema, "components": description["components"]})
+
+
+@pytest.mark.contract("versioning.interface-description")
+def test_the_interface_description_is_valid_openapi_3_1_of_version_1_0_0(
+    description: dict[str, Any],
+) -> None:
+    assert description["info"]["version"] == "1.0.0"
+    assert description["openapi"].startswith("3.1.")
+    validate(description)
+
+
+@pytest.mark.contract("service.base-address")
+def test_the_described_server_is_the_base_address(description: dict[str, Any]) -> None:
+    assert description["servers"] == [{"url": BASE_URL}]
+
+
+@pytest.mark.contract("endpoints.get")
+def test_exactly_the_free_endpoints_are_described_and_only_with_get(
+    description: dict[str, Any],
+) -> None:
+    assert {path: list(item) for path, item in description["paths"].items()} == {
+        path: ["get"] for path in ERRORS
+    }
+    assert "securitySchemes" not in description["components"]
+
+
+@EVERY_PATH
+def test_the_described_errors_are_those_of_the_contract_and_never_422(
+    description: dict[str, Any], path: str
+) -> None:
+    responses = description["paths"][path]["get"]["responses"]
+
+    assert set(responses) == {"200"} | ERRORS[path]
+    assert not {name for name in description["components"]["schemas"] if "Validation" in name}
+
+
+def test_the_error_body_is_described_as_one_string(description: dict[str, Any]) -> None:
+    error = description["components"]["schemas"]["ErrorBody"]
+
+    assert error["properties"].keys() == {"error"}
+    assert error["properties"]["error"]["type"] == "string"
+    assert error["required"] == ["error"]
+    assert error["additionalProperties"] is False
+
+
+@pytest.mark.contract(
+    "derivatives.symbol.optional", "derivatives.symbol.pattern", "derivatives.symbol.default"
+)
+def test_the_symbol_is_described_with_its_pattern_and_default(description: dict[str, Any]) -> None:
+    (symbol,) = description["paths"]["/api/agent/derivatives"]["get"]["parameters"]
+
+    assert (symbol["name"], symbol["in"], symbol["required"]) == ("symbol", "query", False)
+    assert symbol["schema"] == {
+        "type": "string",
+        "pattern": "^[A-Za-z0-9]{1,15}$",
+        "default": "BTC",
+    }
+
+
+@EVERY_PATH
+def test_every_described_path_answers_with_a_body_of_its_schema(
+    market: Service, description: dict[str, Any], path: str
+) -> None:
+    answer = market.ask(path)
+
+    assert answer.status == 200
+    validator(description, path).validate(answer.json())
+
+
+@EVERY_PATH
+def test_the_schema_refuses_a_body_with_one_member_more_or_of_another_type(
+    market: Service, description: dict[str, Any], path: str
+) -> None:
+    body = market.ask(path).json()
+    check = validator(description, path)
+
+    assert not check.is_valid({**body, "surprise": 1})
+    for member in body:
+        assert not check.is_valid({**body, member: {"other": "type"}})
+
+
+@EVERY_PATH
+def test_the_schema_promises_every_member_of_the_body(
+    market: Service, description: dict[str, Any], path: str
+) -> None:
+    body = market.ask(path).json()
+    check = validator(description, path)
+
+    for member in body:
+        rest = {name: value for name, value in body.items() if name != member}
+        assert not check.is_valid(rest), f"{member} may be missing"
+
+
+@pytest.mark.parametrize("name", ["AssetSnapshot", "SourcedAssetSnapshot", "Liq24h"])
+def test_the_schema_promises_every_member_of_a_part(description: dict[str, Any], name: str) -> None:
+    schema = description["components"]["schemas"][name]
+
+    assert set(schema["required"]) == set(schema["properties"])
+
+
+def test_what_is_not_available_is_of_the_schema_too(
+    empty_service: Service, description: dict[str, Any]
+) -> None:
+    empty_service.publish(reading(contracts=(BTC, PEPE)))
+
+    for path, query in [*((path, "") for path in ERRORS), *UNAVAILABLE]:
+        answer = empty_service.ask(path + query)
+        assert answer.status == 200
+        validator(description, path).validate(answer.json())
+
+
+@pytest.mark.contract("errors.body", "errors.400", "errors.502")
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/api/agent/derivatives?symbol=", "400"),
+        ("/api/agent/derivatives", "502"),
+        ("/api/agent/market", "502"),
+        ("/api/agent/market-state", "502"),
+    ],
+)
+def test_a_described_error_really_has_that_status_and_schema(
+    empty_service: Service, description: dict[str, Any], target: str, status: str
+) -> None:
+    answer = empty_service.ask(target)
+
+    assert str(answer.status) == status
+    validator(description, target.partition("?")[0], status).validate(answer.json())
+
+
+def test_the_description_is_the_same_with_and_without_data(
+    market: Service, empty_service: Service
+) -> None:
+    assert empty_service.ask("/openapi.json") == market.ask("/openapi.json")

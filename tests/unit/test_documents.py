@@ -1,0 +1,165 @@
+"""A document and its headers: no cache may show it past its instant."""
+
+import re
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.kit.documents import FOREVER, Document, Headers, without_body
+from support.clock import START
+
+UNTIL = START + 30_000
+
+
+def field(headers: Headers, name: bytes) -> bytes | None:
+    found = [value for key, value in headers if key == name]
+    assert len(found) <= 1, f"{name!r} is sent {len(found)} times"
+    return found[0] if found else None
+
+
+def kept_seconds(document: Document, now: int) -> tuple[int, int]:
+    """For how long a cache may show it, and then for how long while it asks again."""
+    value = field(document.headers_at(now), b"cache-control") or b""
+    parts = re.fullmatch(rb"public, max-age=(\d+), stale-while-revalidate=(\d+)", value)
+    assert parts is not None, value
+    return int(parts[1]), int(parts[2])
+
+
+@pytest.mark.parametrize(
+    ("milliseconds_left", "kept"),
+    [
+        (30_000, (5, 10)),
+        (15_000, (5, 10)),
+        (14_999, (5, 9)),
+        (10_000, (5, 5)),
+        (5_999, (5, 0)),
+        (5_000, (5, 0)),
+        (4_999, (4, 0)),
+        (1_000, (1, 0)),
+        (999, (0, 0)),
+        (0, (0, 0)),
+        (-60_000, (0, 0)),
+    ],
+)
+def test_the_nearer_the_end_the_shorter_a_cache_may_keep_it(
+    milliseconds_left: int, kept: tuple[int, int]
+) -> None:
+    assert kept_seconds(Document(b"{}", until=UNTIL), UNTIL - milliseconds_left) == kept
+
+
+@given(st.integers(START, START + 120_000), st.integers(0, 120_000))
+def test_no_cache_that_obeys_shows_a_document_past_its_end(until: int, left: int) -> None:
+    now = until - left
+    fresh, revalidate = kept_seconds(Document(b"{}", until=until), now)
+
+    assert now + (fresh + revalidate) * 1000 <= until
+    assert fresh <= 5
+    assert revalidate <= 10
+    assert fresh == 5 or revalidate == 0
+
+
+def test_a_document_without_an_end_may_always_be_kept_for_the_whole_time() -> None:
+    document = Document(b"{}")
+
+    assert document.until == FOREVER
+    assert kept_seconds(document, START) == kept_seconds(document, START * 2) == (5, 10)
+
+
+def test_headers_far_from_the_end_are_the_ones_made_once() -> None:
+    document = Document(b"{}", until=UNTIL)
+
+    assert document.headers_at(START) is document.headers
+
+
+@given(st.integers(-1_000, 31_000))
+def test_only_the_cache_control_changes_with_time(passed: int) -> None:
+    document = Document(b"[1]", until=UNTIL, modified=START)
+
+    now = [each for each in document.headers_at(START + passed) if each[0] != b"cache-control"]
+    then = [each for each in document.headers if each[0] != b"cache-control"]
+    assert now == then
+
+
+def test_a_document_says_what_it_is_and_when_it_was_made() -> None:
+    headers = Document("{\"é\":1}".encode(), modified=START + 999).headers_at(START)
+
+    assert field(headers, b"content-type") == b"application/json"
+    assert field(headers, b"content-length") == b"8"
+    assert field(headers, b"last-modified") == b"Fri, 06 Nov 2026 21:20:00 GMT"
+    assert field(headers, b"access-control-allow-origin") == b"*"
+    assert b"ETag" in (field(headers, b"access-control-expose-headers") or b"")
+
+
+def test_other_content_types_and_no_date_are_possible() -> None:
+    headers = Document(b"<svg/>", content_type=b"image/svg+xml").headers
+
+    assert field(headers, b"content-type") == b"image/svg+xml"
+    assert field(headers, b"last-modified") is None
+
+
+def test_the_etag_is_a_strong_tag_of_the_bytes_alone() -> None:
+    document = Document(b"{}")
+
+    assert document.etag == b'"RBNvo1WzZ4oRRq0W9-hk"'
+    assert sha256(b"{}").hexdigest().startswith("44136fa355b3678a1146ad16f7e864")
+    assert Document(b"{}", until=UNTIL, modified=START).etag == document.etag
+    assert field(document.headers, b"etag") == document.etag
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40))
+def test_other_bytes_have_another_etag(one: bytes, other: bytes) -> None:
+    assert (Document(one).etag == Document(other).etag) == (one == other)
+
+
+@given(st.binary(max_size=40))
+def test_an_etag_needs_no_quoting(body: bytes) -> None:
+    assert re.fullmatch(rb'"[A-Za-z0-9_-]{20}"', Document(body).etag)
+
+
+OURS = Document(b"{}").etag
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        OURS,
+        b"W/" + OURS,
+        b'"other", ' + OURS,
+        OURS + b',"other"',
+        b'"a,b" , W/' + OURS + b" ",
+        b"*",
+        b" * ",
+    ],
+)
+def test_a_client_that_names_our_etag_has_it_already(sent: bytes) -> None:
+    assert Document(b"{}").matches(sent)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b'""',
+        b'"other"',
+        OURS.strip(b'"'),
+        OURS.lower(),
+        OURS[:-2] + b'"',
+        b"w/" + OURS,
+        b'"x*"',
+        Document(b"[]").etag,
+    ],
+)
+def test_a_client_that_names_other_tags_does_not_have_it(sent: bytes) -> None:
+    assert not Document(b"{}").matches(sent)
+
+
+def test_a_304_keeps_every_field_but_those_of_the_body() -> None:
+    document = Document(b"{}", until=UNTIL, modified=START)
+    names = [name for name, _ in without_body(document.headers_at(START))]
+
+    assert b"content-type" not in names
+    assert b"content-length" not in names
+    assert {b"etag", b"last-modified", b"cache-control"} <= set(names)
+    assert len(names) == len(document.headers) - 2

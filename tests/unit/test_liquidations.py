@@ -1,0 +1,270 @@
+"""The 24-hour window counts each liquidation once, to the cent, and knows what it watched."""
+
+import random
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barograph.markets.liquidations import DAY_MS, LiquidationTotals, LiquidationWindow, WatchLog
+from barograph.markets.records import Liquidation, Side
+from support.clock import START
+
+BASES = {"BTCUSDT": "BTC", "ETHUSDT": "ETH", "1000PEPEUSDT": "1000PEPE"}
+
+
+def event(
+    at: int = START,
+    contract: str = "BTCUSDT",
+    side: Side = "long",
+    size: float = 1.0,
+    price: float = 100.0,
+) -> Liquidation:
+    return Liquidation(at, contract, side, size, price)
+
+
+def totals(window: LiquidationWindow, as_of: int = START) -> LiquidationTotals:
+    return window.totals(as_of, 100.0, BASES)
+
+
+def total(*events: Liquidation, as_of: int = START) -> float:
+    window = LiquidationWindow()
+    window.add(events)
+    return totals(window, as_of).total_usd
+
+
+def cents(each: Liquidation) -> int:
+    return round(each.notional_usd * 100)
+
+
+events = st.builds(
+    Liquidation,
+    st.integers(START - 3 * DAY_MS, START),
+    st.sampled_from(sorted(BASES)),
+    st.sampled_from(["long", "short"]),
+    st.floats(0.001, 1_000),
+    st.floats(0.01, 90_000),
+)
+
+
+def test_a_liquidation_heard_twice_counts_once_whoever_sends_it() -> None:
+    window = LiquidationWindow()
+
+    assert window.add([event(), event()]) == [event()]
+    assert window.add([event(), event(size=2.0)]) == [event(size=2.0)]
+    assert totals(window).total_usd == 300.0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        event(at=START - 1),
+        event(contract="ETHUSDT"),
+        event(side="short"),
+        event(size=1.5),
+        event(price=101.0),
+    ],
+)
+def test_liquidations_that_differ_in_any_member_both_count(other: Liquidation) -> None:
+    assert total(event(), other) == event().notional_usd + other.notional_usd
+
+
+@given(st.lists(events, max_size=40), st.randoms(use_true_random=False), st.integers(1, 5))
+@settings(deadline=None)
+def test_order_batches_and_repeats_do_not_matter(
+    heard: list[Liquidation], chance: random.Random, connections: int
+) -> None:
+    told = heard * connections
+    chance.shuffle(told)
+    window, fresh = LiquidationWindow(), []
+    while told:
+        size = chance.randint(1, 7)
+        fresh += window.add(told[:size])
+        del told[:size]
+
+    in_window = [each for each in set(heard) if each.at >= START - DAY_MS]
+    assert len(fresh) == len(set(fresh)) == len(set(heard))
+    assert totals(window).total_usd == sum(map(cents, in_window)) / 100
+
+
+def test_a_liquidation_counts_until_it_is_exactly_24_hours_old() -> None:
+    assert total(event(START), as_of=START + DAY_MS) == 100.0
+    assert total(event(START), as_of=START + DAY_MS + 1) == 0.0
+
+
+def test_a_late_repeat_of_an_expired_liquidation_is_not_counted_again() -> None:
+    window = LiquidationWindow()
+    window.add([event()])
+    later = START + DAY_MS + 1
+    totals(window, later)
+
+    window.add([event()])
+
+    assert totals(window, later).total_usd == 0.0
+
+
+def test_the_oldest_expires_first_however_late_it_was_heard() -> None:
+    window = LiquidationWindow()
+    window.add([event(START, size=1)])
+    window.add([event(START - 1_000, size=2)])
+
+    assert totals(window, START + DAY_MS).total_usd == 100.0
+
+
+def test_a_hundred_thousand_liquidations_come_and_go_to_the_cent() -> None:
+    chance = random.Random(20261106)
+    heard = [
+        event(
+            START + chance.randrange(3 * DAY_MS),
+            chance.choice(sorted(BASES)),
+            chance.choice(("long", "short")),
+            round(chance.lognormvariate(0, 2), 3),
+            round(chance.uniform(0.01, 90_000), 2),
+        )
+        for _ in range(100_000)
+    ]
+    window = LiquidationWindow()
+    for number in range(20):
+        window.add(heard[number::20])
+        if number >= 9:
+            totals(window, START + number * DAY_MS // 10)
+
+    as_of = START + 3 * DAY_MS
+    alive = {each for each in heard if as_of - DAY_MS <= each.at}
+    seen = totals(window, as_of)
+    exact = sum(map(cents, alive))
+    longs = sum(cents(each) for each in alive if each.side == "long")
+    assert seen.total_usd == float(Decimal(exact) / 100)
+    assert seen.long_pct == round(100 * longs / exact, 2)
+    assert totals(window, as_of + 2 * DAY_MS).total_usd == 0.0
+
+
+def test_an_empty_window_is_zero_dollars_and_names_no_share_and_no_asset() -> None:
+    assert totals(LiquidationWindow()) == LiquidationTotals(START, 100.0, 0.0, None, None)
+
+
+def test_a_window_that_emptied_again_is_like_an_empty_one() -> None:
+    window = LiquidationWindow()
+    window.add([event()])
+    later = START + DAY_MS + 1
+
+    assert totals(window, later) == LiquidationTotals(later, 100.0, 0.0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("sides", "share"),
+    [(["long"], 100.0), (["short"], 0.0), (["long", "short"], 50.0), (["long"] * 2, 100.0)],
+)
+def test_the_long_share_is_by_value(sides: list[Side], share: float) -> None:
+    window = LiquidationWindow()
+    window.add([event(START - number, side=side) for number, side in enumerate(sides)])
+
+    assert totals(window).long_pct == share
+
+
+def test_the_top_asset_has_the_largest_total_of_both_sides() -> None:
+    window = LiquidationWindow()
+    window.add([event(size=5), event(contract="ETHUSDT", size=3)])
+    window.add([event(contract="ETHUSDT", side="short", size=3)])
+
+    assert totals(window).top_asset == "ETH"
+
+
+def test_the_top_asset_is_another_one_when_the_first_has_expired() -> None:
+    window = LiquidationWindow()
+    window.add([event(START - DAY_MS, size=9), event(contract="1000PEPEUSDT")])
+
+    assert totals(window).top_asset == "BTC"
+    assert totals(window, START + 1).top_asset == "1000PEPE"
+
+
+def test_totals_carry_the_instant_and_the_coverage_they_were_asked_for() -> None:
+    seen = LiquidationWindow().totals(START + 7, 96.25, BASES)
+
+    assert (seen.as_of, seen.watched_pct) == (START + 7, 96.25)
+
+
+SLOTS = 1_000
+SLOT = DAY_MS // SLOTS
+spans = st.lists(
+    st.tuples(st.integers(0, 2_500), st.integers(1, 400)).map(lambda s: (s[0], s[0] + s[1])),
+    max_size=25,
+)
+
+
+def run_around(watched: set[int], start: int, end: int) -> tuple[int, int]:
+    """The longest run of watched slots that holds all from `start` to `end`."""
+    while start - 1 in watched:
+        start -= 1
+    while end in watched:
+        end += 1
+    return start, end
+
+
+@given(spans, st.integers(0, 3_500))
+@settings(deadline=None)
+def test_watched_spans_agree_with_a_model_that_marks_every_slot(
+    added: list[tuple[int, int]], as_of: int
+) -> None:
+    log, watched = WatchLog(), set[int]()
+    for start, end in added:
+        watched.update(range(start, end))
+        merged = log.add(start * SLOT, end * SLOT)
+        assert merged == tuple(slot * SLOT for slot in run_around(watched, start, end))
+
+    seen = len(watched & set(range(as_of - SLOTS, as_of)))
+    assert log.watched_pct(as_of * SLOT) == round(100 * seen / SLOTS, 2)
+
+
+@given(spans, st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
+    added: list[tuple[int, int]], chance: random.Random
+) -> None:
+    one = WatchLog()
+    for start, end in added:
+        one.add(start, end)
+    shuffled = added * 2
+    chance.shuffle(shuffled)
+    other = WatchLog(shuffled)
+
+    assert one.watched_pct(DAY_MS) == other.watched_pct(DAY_MS)
+    assert one.add(0, 3_000) == other.add(0, 3_000)
+
+
+@pytest.mark.parametrize(
+    ("watched", "pct"),
+    [
+        ([], 0.0),
+        ([(START - DAY_MS, START)], 100.0),
+        ([(START - 9 * DAY_MS, START + DAY_MS)], 100.0),
+        ([(START - DAY_MS // 4, START)], 25.0),
+        ([(START - DAY_MS, START - DAY_MS // 2), (START - DAY_MS // 4, START)], 75.0),
+        ([(START - 2 * DAY_MS, START - DAY_MS)], 0.0),
+        ([(START, START + DAY_MS)], 0.0),
+        ([(START - 10, START - 10)], 0.0),
+    ],
+)
+def test_coverage_is_the_watched_share_of_the_last_24_hours(
+    watched: list[tuple[int, int]], pct: float
+) -> None:
+    assert WatchLog(watched).watched_pct(START) == pct
+
+
+def test_a_span_heard_by_two_connections_is_watched_once() -> None:
+    log = WatchLog()
+    log.add(START - DAY_MS, START - DAY_MS // 2)
+
+    assert log.add(START - DAY_MS * 3 // 4, START - DAY_MS // 2) == (
+        START - DAY_MS,
+        START - DAY_MS // 2,
+    )
+    assert log.watched_pct(START) == 50.0
+
+
+def test_a_span_that_bridges_two_makes_them_one() -> None:
+    log = WatchLog([(0, 10), (20, 30), (40, 50)])
+
+    assert log.add(5, 25) == (0, 30)
+    assert log.add(30, 40) == (0, 50)

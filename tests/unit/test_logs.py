@@ -1,0 +1,78 @@
+"""Logs are an event name and fields, one line each."""
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from barograph.kit.logs import EventFormatter
+
+
+def line(message: str, *args: object, **extra: object) -> str:
+    logger = logging.getLogger("barograph.sample")
+    record = logger.makeRecord(
+        logger.name, logging.WARNING, __file__, 1, message, args, None, extra=extra
+    )
+    return EventFormatter().format(record)
+
+
+def test_a_line_is_time_level_logger_event_and_fields() -> None:
+    written = line("exchange fails", kind="throttled", seconds=1.5, contract=None)
+
+    assert written.endswith(
+        " warning barograph.sample: exchange fails kind='throttled' seconds=1.5 contract=None"
+    )
+    assert written[:2] == "20"
+
+
+def test_an_event_without_fields_is_only_its_name() -> None:
+    assert line("collector leads").endswith(" warning barograph.sample: collector leads")
+
+
+def test_arguments_of_other_libraries_are_filled_in() -> None:
+    assert line("started %s of %d", "one", 2).endswith(": started one of 2")
+
+
+@pytest.mark.parametrize("value", ["two\nlines", "a\r\nb", "x\x1b[31m", "\u2028"])
+def test_a_field_cannot_start_a_new_line(value: str) -> None:
+    assert len(line("event", reason=value).splitlines()) == 1
+    assert "\x1b" not in line("event", reason=value)
+
+
+def test_a_failure_is_written_below_its_event() -> None:
+    try:
+        raise ValueError("wrong")
+    except ValueError:
+        record = logging.getLogger("a").makeRecord(
+            "a", logging.ERROR, __file__, 1, "unexpected failure", (), sys.exc_info()
+        )
+    first, *trace = EventFormatter().format(record).splitlines()
+
+    assert first.endswith(" error a: unexpected failure")
+    assert trace[-1] == "ValueError: wrong"
+
+
+CONFIGURED = """
+import logging
+from barograph.kit.logs import configure_logs
+
+logging.basicConfig(format="another form")
+configure_logs("info")
+logging.getLogger("barograph.a").info("kept", extra={"n": 1})
+logging.getLogger("barograph.a").debug("too quiet")
+logging.getLogger("httpx").info("GET https://exchange.example/secret")
+logging.getLogger("websockets.client").info("connected to wss://exchange.example")
+logging.getLogger("httpx").warning("strange")
+"""
+
+
+def test_configured_logs_go_to_standard_error_without_the_addresses_that_clients_ask() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", CONFIGURED], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert ran.stdout == ""
+    kept, strange = ran.stderr.splitlines()
+    assert kept.endswith(" info barograph.a: kept n=1")
+    assert strange.endswith(" warning httpx: strange")

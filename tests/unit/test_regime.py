@@ -1,0 +1,309 @@
+"""Which label a funding rate earns, and when it may change."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barograph.kit.clock import MINUTE
+from barograph.markets.feeds import REGIME
+from barograph.markets.regime import (
+    EDGES_PCT,
+    HYSTERESIS_PCT,
+    LABELS,
+    Label,
+    Regime,
+    describe,
+    eight_hour_rate,
+    judge,
+)
+from support.clock import START
+
+DWELL = 15 * MINUTE
+PIN = 0.01
+JUST_INSIDE = HYSTERESIS_PCT * 0.999
+
+rates = st.floats(-0.1, 0.1)
+moments = st.lists(
+    st.tuples(st.integers(1, 30 * MINUTE), st.none() | rates), min_size=1, max_size=60
+)
+
+
+def follow(series: list[tuple[int, float | None]], dwell: int = DWELL) -> list[Regime]:
+    """Judge a series of (milliseconds since the reading before, rate)."""
+    judged: list[Regime] = []
+    at = START
+    for pause, rate in series:
+        at += pause
+        judged.append(judge(judged[-1] if judged else None, rate, at, dwell))
+    return judged
+
+
+def changes(judged: list[Regime]) -> list[tuple[Regime, Regime]]:
+    return [
+        (before, after)
+        for before, after in zip(judged, judged[1:], strict=False)
+        if before.label != after.label
+    ]
+
+
+def standing(label: Label, rate: float | None = None) -> Regime:
+    return Regime(label, START, rate, START)
+
+
+@pytest.mark.parametrize(
+    ("rate", "label"),
+    [
+        (-1.0, "short-crowded"),
+        (-0.03, "short-crowded"),
+        (math.nextafter(-0.03, 0), "short-leaning"),
+        (-0.01, "short-leaning"),
+        (-0.005, "short-leaning"),
+        (math.nextafter(-0.005, 0), "neutral"),
+        (0.0, "neutral"),
+        (PIN, "neutral"),
+        (math.nextafter(0.015, 0), "neutral"),
+        (0.015, "long-leaning"),
+        (math.nextafter(0.03, 0), "long-leaning"),
+        (0.03, "long-crowded"),
+        (1.0, "long-crowded"),
+    ],
+)
+def test_the_first_rate_is_labelled_at_once_and_the_outer_band_owns_the_edge(
+    rate: float, label: Label
+) -> None:
+    assert judge(None, rate, START, DWELL) == Regime(label, START, rate, START)
+
+
+@pytest.mark.parametrize(
+    ("label", "kept_by", "left_by", "next_label"),
+    [
+        ("short-crowded", -0.0276, -0.0274, "short-leaning"),
+        ("short-leaning", -0.0026, -0.0024, "neutral"),
+        ("long-leaning", 0.0126, 0.0124, "neutral"),
+        ("long-crowded", 0.0276, 0.0274, "long-leaning"),
+    ],
+)
+def test_a_label_is_left_only_a_quarter_of_a_basis_point_inside_its_edge(
+    label: Label, kept_by: float, left_by: float, next_label: Label
+) -> None:
+    assert judge(standing(label), kept_by, START + 1, 0).label == label
+    assert judge(standing(label), left_by, START + 1, 0).label == next_label
+
+
+@pytest.mark.parametrize(
+    ("label", "rate", "wanted"),
+    [
+        ("neutral", 0.015, "long-leaning"),
+        ("neutral", -0.005, "short-leaning"),
+        ("long-leaning", 0.03, "long-crowded"),
+        ("short-leaning", -0.03, "short-crowded"),
+        ("long-crowded", -0.03, "short-crowded"),
+        ("long-crowded", -0.005, "short-leaning"),
+        ("short-leaning", 0.015, "long-leaning"),
+        ("long-crowded", PIN, "neutral"),
+        ("short-crowded", PIN, "neutral"),
+    ],
+)
+def test_the_way_outward_or_across_takes_no_more_than_the_bare_edge(
+    label: Label, rate: float, wanted: Label
+) -> None:
+    assert judge(standing(label), rate, START + 1, 0).label == wanted
+
+
+def test_a_new_label_waits_for_its_dwell_and_is_taken_the_moment_that_is_over() -> None:
+    first, almost, at_last = follow([(1, 0.0), (1, 0.02), (DWELL - 1, 0.02)])[:3]
+    assert (first.label, almost.label, at_last.label) == ("neutral", "neutral", "neutral")
+    assert (at_last.candidate, at_last.candidate_since) == ("long-leaning", START + 2)
+
+    taken = judge(at_last, 0.02, START + 2 + DWELL, DWELL)
+
+    assert taken == Regime("long-leaning", START + 2 + DWELL, 0.02, START + 2 + DWELL)
+
+
+def test_a_waiting_label_still_shows_the_rate_that_was_last_read() -> None:
+    _, waiting = follow([(1, 0.0), (MINUTE, 0.02)])
+
+    assert (waiting.label, waiting.since) == ("neutral", START + 1)
+    assert (waiting.funding_8h_pct, waiting.as_of) == (0.02, START + 1 + MINUTE)
+
+
+def test_coming_back_starts_the_wait_all_over() -> None:
+    judged = follow([(1, 0.0), (1, 0.02), (DWELL - 1, 0.0), (1, 0.02), (DWELL - 1, 0.02)])
+
+    assert [each.label for each in judged] == ["neutral"] * 5
+    assert judged[2].candidate is None
+    assert judged[2].candidate_since is None
+    assert judge(judged[-1], 0.02, judged[-1].as_of + 1, DWELL).label == "long-leaning"
+
+
+def test_another_candidate_starts_its_own_wait() -> None:
+    judged = follow([(1, 0.0), (1, 0.02), (DWELL - 1, -0.02), (DWELL - 1, -0.02), (1, -0.02)])
+
+    assert [each.label for each in judged] == ["neutral"] * 4 + ["short-leaning"]
+
+
+def test_without_a_rate_the_regime_is_unknown_at_once() -> None:
+    judged = follow([(1, 0.04), (1, None), (MINUTE, None)])
+
+    assert judged[1] == Regime("unknown", START + 2, None, START + 2)
+    assert judged[2] == Regime("unknown", START + 2, None, START + 2 + MINUTE)
+
+
+def test_unknown_is_the_first_label_when_the_first_rate_is_missing() -> None:
+    assert judge(None, None, START, DWELL) == Regime("unknown", START, None, START)
+
+
+def test_unknown_is_left_at_once() -> None:
+    judged = follow([(1, 0.04), (1, None), (1, -0.04)])
+
+    assert judged[2] == Regime("short-crowded", START + 3, -0.04, START + 3)
+
+
+def test_a_missing_rate_forgets_the_candidate() -> None:
+    judged = follow([(1, 0.0), (1, 0.02), (1, None), (1, 0.0), (DWELL, 0.02)])
+
+    assert judged[-1].label == "neutral"
+    assert judged[-1].candidate_since == judged[-1].as_of
+
+
+@given(st.lists(st.floats(-0.0024, 0.0024), max_size=40), st.sampled_from([1, 2, 4, 8]))
+@settings(deadline=None)
+def test_funding_around_its_pin_never_changes_the_label(
+    offsets: list[float], interval: float
+) -> None:
+    pinned_rate = PIN * interval / 8
+    series = [(MINUTE, eight_hour_rate(pinned_rate, interval) + offset) for offset in offsets]
+
+    judged = follow([(1, 0.0), *series], dwell=0)
+
+    assert {each.label for each in judged} == {"neutral"}
+
+
+def test_no_edge_and_no_way_back_lies_at_the_pin() -> None:
+    ways_back = [edge - math.copysign(HYSTERESIS_PCT, edge) for edge in EDGES_PCT]
+
+    assert min(abs(PIN - edge) for edge in [*EDGES_PCT, *ways_back]) >= 0.0024
+
+
+@given(st.sampled_from(LABELS), st.lists(st.floats(0, 1), min_size=1, max_size=40), st.data())
+@settings(deadline=None)
+def test_a_label_is_kept_while_the_rate_stays_inside(
+    label: Label, places: list[float], data: st.DataObject
+) -> None:
+    dwell = data.draw(st.sampled_from([0, 1, DWELL]))
+    edges = [-0.2, *EDGES_PCT, 0.2]
+    low, high = edges[LABELS.index(label)], edges[LABELS.index(label) + 1]
+    low -= JUST_INSIDE if label.startswith("long") else -1e-12
+    high += JUST_INSIDE if label.startswith("short") else -1e-12
+    regime = standing(label)
+
+    for minute, place in enumerate(places, 1):
+        rate = low + place * (high - low)
+        regime = judge(regime, rate, START + minute * MINUTE, dwell)
+        assert (regime.label, regime.since, regime.candidate) == (label, START, None)
+
+
+@given(moments, st.integers(1, 60 * MINUTE))
+@settings(deadline=None)
+def test_named_labels_change_at_most_once_a_dwell(
+    series: list[tuple[int, float | None]], dwell: int
+) -> None:
+    for before, after in changes(follow(series, dwell)):
+        if "unknown" not in {before.label, after.label}:
+            assert after.since - before.since >= dwell
+
+
+@given(
+    st.sampled_from(EDGES_PCT),
+    st.lists(st.floats(-JUST_INSIDE, JUST_INSIDE), min_size=1, max_size=60),
+    st.sampled_from([0, MINUTE, DWELL]),
+)
+@settings(deadline=None)
+def test_a_rate_that_trembles_around_an_edge_flips_the_label_at_most_once(
+    edge: float, offsets: list[float], dwell: int
+) -> None:
+    judged = follow([(MINUTE, edge + offset) for offset in offsets], dwell)
+
+    assert len(changes(judged)) <= 1
+
+
+@given(moments, st.integers(0, 60 * MINUTE))
+@settings(deadline=None)
+def test_the_same_readings_always_end_in_the_same_regime(
+    series: list[tuple[int, float | None]], dwell: int
+) -> None:
+    judged = follow(series, dwell)
+
+    assert follow(series, dwell) == judged
+    for before, after in zip(judged, judged[1:], strict=False):
+        stored = REGIME.decode(REGIME.encode(before))
+        assert judge(stored, after.funding_8h_pct, after.as_of, dwell) == after
+
+
+@given(moments)
+@settings(deadline=None)
+def test_without_a_dwell_the_label_always_suits_the_rate_within_the_hysteresis(
+    series: list[tuple[int, float | None]],
+) -> None:
+    for regime in follow(series, dwell=0):
+        rate = regime.funding_8h_pct
+        if rate is None:
+            assert regime.label == "unknown"
+        else:
+            near = {
+                judge(None, rate + offset, START, 0).label
+                for offset in (-HYSTERESIS_PCT, 0, HYSTERESIS_PCT)
+            }
+            assert regime.label in near
+
+
+@pytest.mark.parametrize(
+    ("rate", "hours", "eight_hours"),
+    [(0.01, 8, 0.01), (0.005, 4, 0.01), (0.00125, 1, 0.01), (-0.01, 2, -0.04), (0.0, 4, 0.0)],
+)
+def test_rates_of_other_intervals_are_brought_to_eight_hours(
+    rate: float, hours: float, eight_hours: float
+) -> None:
+    assert eight_hour_rate(rate, hours) == pytest.approx(eight_hours, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [
+        (-0.04, "BTC funding is -0.0400 % per 8 hours: shorts pay longs heavily."),
+        (-0.01, "BTC funding is -0.0100 % per 8 hours: shorts pay longs."),
+        (0.0, "BTC funding is +0.0000 % per 8 hours: near its resting rate"),
+        (PIN, "BTC funding is +0.0100 % per 8 hours: near its resting rate"),
+        (0.02, "BTC funding is +0.0200 % per 8 hours: longs pay shorts more"),
+        (0.05, "BTC funding is +0.0500 % per 8 hours: longs pay shorts heavily."),
+    ],
+)
+def test_the_sentence_names_the_rate_and_what_it_means(rate: float, said: str) -> None:
+    assert describe(judge(None, rate, START, DWELL)).startswith(said)
+
+
+def test_the_sentence_of_an_unknown_regime_names_no_rate() -> None:
+    said = describe(judge(None, None, START, DWELL))
+
+    assert said == "The BTC funding rate is not known, so no regime is named."
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "untrue"),
+    [
+        (0.0, 0.05, "neither side pays"),
+        (0.0, -0.05, "neither side pays"),
+        (0.05, -0.01, "longs pay shorts"),
+        (0.02, -0.05, "longs pay shorts"),
+        (-0.05, 0.02, "shorts pay longs"),
+    ],
+)
+def test_the_sentence_is_true_of_the_rate_while_another_label_waits(
+    first: float, then: float, untrue: str
+) -> None:
+    _, waiting = follow([(1, first), (MINUTE, then)])
+    assert waiting.candidate is not None
+
+    assert untrue not in describe(waiting)

@@ -1,0 +1,170 @@
+"""Every setting is described, comes from the environment and refuses what cannot work."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from pydantic import ValidationError
+
+from barograph.errors import ConfigurationError
+from barograph.settings import PREFIX, Settings
+
+NAMES = sorted(Settings.model_fields)
+FLOATS = [name for name in NAMES if Settings.model_fields[name].annotation is float]
+
+
+def read(**values: str) -> Settings:
+    return Settings.from_environment({PREFIX + name.upper(): v for name, v in values.items()})
+
+
+def refusal(**values: str) -> str:
+    with pytest.raises(ConfigurationError) as refused:
+        read(**values)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_setting_is_described_in_a_sentence(name: str) -> None:
+    description = Settings.model_fields[name].description
+
+    assert description is not None
+    assert description[0].isupper()
+    assert description.endswith(".")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_setting_has_a_default_so_that_nothing_must_be_set(name: str) -> None:
+    assert not Settings.model_fields[name].is_required()
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    assert Settings.from_environment({}) == Settings.model_validate({})
+
+
+def test_variables_of_other_programs_are_not_looked_at() -> None:
+    assert Settings.from_environment({"PORT": "1", "XBAROGRAPH_PORT": "2"}).port == 8080
+
+
+def test_values_are_read_as_their_types() -> None:
+    settings = read(port="9000", poll_seconds="2.5", data="/srv/baro", log_level="debug")
+
+    assert (settings.port, settings.poll_seconds) == (9000, 2.5)
+    assert settings.data == Path("/srv/baro")
+    assert settings.database_path == Path("/srv/baro/barograph.sqlite3")
+
+
+some_settings: dict[str, SearchStrategy[Any]] = {
+    "host": st.sampled_from(["127.0.0.1", "0.0.0.0", "::1", "localhost"]),  # noqa: S104
+    "port": st.integers(1, 65535),
+    "workers": st.integers(1, 64),
+    "base_url": st.sampled_from(["", "https://barograph.example", "http://10.0.0.1:81/sub"]),
+    "data": st.sampled_from(["data", "/srv/a folder", "../x"]),
+    "log_level": st.sampled_from(["debug", "info", "warning", "error"]),
+    "poll_seconds": st.floats(0.001, 60),
+    "long_accounts_max_age_seconds": st.floats(0.001, 1e9),
+    "liquidations_min_coverage_pct": st.floats(0, 100),
+    "regime_dwell_seconds": st.floats(0, 1e6),
+    "minute_history_days": st.integers(2, 10_000),
+    "exchange_source": st.text("abc é=,'\"", min_size=1),
+}
+
+
+@given(st.fixed_dictionaries({}, optional=some_settings))
+def test_settings_survive_the_way_through_the_environment(values: dict[str, Any]) -> None:
+    settings = Settings.model_validate(values)
+
+    assert Settings.from_environment(settings.to_environment()) == settings
+
+
+def test_the_environment_holds_every_setting_under_its_own_name() -> None:
+    environment = Settings.model_validate({}).to_environment()
+
+    assert sorted(environment) == [PREFIX + name.upper() for name in NAMES]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("prot", "BAROGRAPH_PORT"),
+        ("poll_second", "BAROGRAPH_POLL_SECONDS"),
+        ("exchange_url", "BAROGRAPH_EXCHANGE_REST_URL"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest_one(name: str, meant: str) -> None:
+    said = refusal(**{name: "1"})
+
+    assert said.startswith(f"BAROGRAPH_{name.upper()} is not a setting")
+    assert f"did you mean {meant}?" in said
+
+
+def test_an_unknown_name_that_is_like_no_other_is_refused_without_a_guess() -> None:
+    said = refusal(zzzzzzzz="1")
+
+    assert said == "BAROGRAPH_ZZZZZZZZ is not a setting (docs/settings.md lists them all)"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("port", "0"),
+        ("port", "65536"),
+        ("port", "eighty"),
+        ("port", ""),
+        ("workers", "0"),
+        ("workers", "1.5"),
+        ("log_level", "loud"),
+        ("log_level", "info\n"),
+        ("poll_seconds", "0"),
+        ("poll_seconds", "-1"),
+        ("poll_seconds", "61"),
+        ("feed_max_age_seconds", "0"),
+        ("liquidations_min_coverage_pct", "101"),
+        ("lease_seconds", "0"),
+        ("stream_ping_seconds", "21"),
+        ("hour_history_days", "59"),
+        ("base_url", "barograph.example"),
+        ("base_url", "https://barograph.example/"),
+        ("base_url", "ftp://barograph.example"),
+        ("exchange_rest_url", ""),
+        ("exchange_rest_url", "api.exchange.example"),
+        ("exchange_stream_url", "https://exchange.example"),
+        ("exchange_stream_url", ""),
+        ("exchange_source", ""),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_by_name(name: str, value: str) -> None:
+    assert refusal(**{name: value}).startswith(f"BAROGRAPH_{name.upper()}: ")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("name", FLOATS)
+def test_a_number_that_is_not_finite_is_refused_by_name(name: str, value: str) -> None:
+    assert refusal(**{name: value}).startswith(f"BAROGRAPH_{name.upper()}: ")
+
+
+def test_all_bad_values_are_named_at_once() -> None:
+    said = refusal(port="x", workers="0")
+
+    assert "BAROGRAPH_PORT: " in said
+    assert "BAROGRAPH_WORKERS: " in said
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "base_url"),
+    [
+        ("127.0.0.1", "8080", "http://127.0.0.1:8080"),
+        ("localhost", "80", "http://localhost:80"),
+        ("::1", "9000", "http://[::1]:9000"),
+    ],
+)
+def test_the_base_address_is_the_bound_one_unless_set(host: str, port: str, base_url: str) -> None:
+    assert read(host=host, port=port).base_url == base_url
+    assert read(host=host, port=port, base_url="https://b.example").base_url == "https://b.example"
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        Settings.model_validate({}).port = 1

@@ -1,0 +1,207 @@
+"""What the status says about everybody's health."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from barograph.errors import Unreachable
+from barograph.markets.feeds import Bounds, ExchangeHealth, LongAccountShares
+from barograph.markets.liquidations import LiquidationTotals
+from barograph.notice import NOTICE
+from barograph.settings import Settings
+from barograph.status.rules import DATABASE_SILENT_MS, Observation, assess
+from barograph.status.wire import Check, Status
+from support.clock import START
+from support.markets import BTC, ETH, SOL, SOURCE, reading, shares
+
+BOUNDS = Bounds.of(Settings.model_validate({}))
+NOW = START + 2_000
+WELL = Observation(
+    now=NOW,
+    started_at=START - 60_000,
+    version="1.2.3",
+    bounds=BOUNDS,
+    polled_at=NOW - 250,
+    perpetuals=reading(START),
+    shares=LongAccountShares({share.contract: share for share in shares(START)}),
+    liquidations=LiquidationTotals(START, 99.5, 1_000.0, 60.0, "BTC"),
+    health=ExchangeHealth(START),
+)
+NOTHING = WELL._replace(
+    polled_at=None, perpetuals=None, shares=None, liquidations=None, health=None
+)
+
+
+def check(status: Status, name: str) -> Check:
+    (found,) = [each for each in status.checks if each.name == name]
+    return found
+
+
+def verdict(seen: Observation, name: str) -> str:
+    return check(assess(seen), name).status
+
+
+def test_all_is_ok_when_everything_is_fresh() -> None:
+    status = assess(WELL)
+
+    assert (status.status, status.feed.status, status.api.status) == ("ok", "ok", "ok")
+    assert {each.status for each in status.checks} == {"ok"}
+    assert status.as_of == "2026-11-06T21:20:02.000Z"
+    assert status.notice == NOTICE
+
+
+def test_every_check_is_always_listed_in_the_same_order() -> None:
+    names = ["market-feed", "exchange", "collector", "long-accounts", "liquidations", "database"]
+
+    assert [each.name for each in assess(WELL).checks] == names
+    assert [each.name for each in assess(NOTHING).checks] == names
+
+
+def test_the_feed_names_its_venue_age_bound_and_coverage() -> None:
+    feed = assess(WELL).feed
+
+    assert (feed.source, feed.last_update) == (SOURCE, "2026-11-06T21:20:00.000Z")
+    assert (feed.age_seconds, feed.max_age_seconds) == (2.0, 30.0)
+    assert feed.liquidation_coverage_pct == 99.5
+
+
+def test_the_api_names_its_version_and_uptime() -> None:
+    api = assess(WELL).api
+
+    assert (api.version, api.uptime_seconds) == ("1.2.3", 62.0)
+    assert api.started_at == "2026-11-06T21:19:00.000Z"
+
+
+def test_before_anything_is_known_unknown_is_null_and_never_zero() -> None:
+    status = assess(NOTHING)
+
+    assert status.status == "down"
+    assert status.feed.model_dump(exclude={"status", "max_age_seconds"}) == {
+        "source": None,
+        "last_update": None,
+        "age_seconds": None,
+        "liquidation_coverage_pct": None,
+    }
+    assert {each.name: each.status for each in status.checks} == {
+        "market-feed": "down",
+        "exchange": "degraded",
+        "collector": "degraded",
+        "long-accounts": "degraded",
+        "liquidations": "degraded",
+        "database": "down",
+    }
+
+
+@pytest.mark.parametrize(
+    ("passed", "condition"), [(0, "ok"), (29_999, "ok"), (30_000, "down"), (10**9, "down")]
+)
+def test_the_feed_is_down_from_its_bound_on(passed: int, condition: str) -> None:
+    now = START + passed
+
+    assert assess(WELL._replace(now=now, polled_at=now)).feed.status == condition
+
+
+def test_a_reading_from_the_far_future_is_not_fresh() -> None:
+    assert verdict(WELL._replace(perpetuals=reading(NOW + 30_001)), "market-feed") == "down"
+
+
+def test_a_stale_feed_with_a_readable_database_is_degraded_overall() -> None:
+    now = START + 40_000
+    status = assess(WELL._replace(now=now, polled_at=now))
+
+    assert (status.status, status.feed.status, status.api.status) == ("degraded", "down", "ok")
+    assert check(status, "market-feed").detail == "40 s old, past its bound of 30 s"
+
+
+def test_an_unreadable_database_with_fresh_data_in_memory_is_degraded_overall() -> None:
+    status = assess(WELL._replace(polled_at=NOW - DATABASE_SILENT_MS))
+
+    assert (status.status, status.feed.status, status.api.status) == ("degraded", "ok", "degraded")
+    assert check(status, "database").status == "down"
+
+
+def test_neither_fresh_data_nor_the_database_is_down() -> None:
+    now = START + 40_000
+
+    assert assess(WELL._replace(now=now, polled_at=START)).status == "down"
+
+
+@pytest.mark.parametrize(("silent", "condition"), [(0, "ok"), (4_999, "ok"), (5_000, "down")])
+def test_the_database_is_down_after_five_silent_seconds(silent: int, condition: str) -> None:
+    assert verdict(WELL._replace(polled_at=NOW - silent), "database") == condition
+
+
+def test_a_failing_exchange_is_named_by_kind_and_since_when() -> None:
+    health = ExchangeHealth(NOW, Unreachable.kind, START - 1_000)
+    status = assess(WELL._replace(health=health))
+
+    assert (status.status, status.feed.status) == ("degraded", "degraded")
+    assert check(status, "exchange").detail == "unreachable since 2026-11-06T21:19:59.000Z"
+    assert check(status, "collector").status == "ok"
+
+
+def test_a_silent_collector_is_degraded_and_says_for_how_long() -> None:
+    now = START + 30_000
+    status = assess(WELL._replace(now=now, polled_at=now))
+
+    assert check(status, "collector").status == "degraded"
+    assert check(status, "collector").detail == "no sign of life for 30 s"
+    assert verdict(WELL._replace(now=START + 29_999), "collector") == "ok"
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [(["BTCUSDT"], "BTC"), (["ETHUSDT", "SOLUSDT"], "ETH, SOL")],
+)
+def test_each_major_without_a_fresh_share_is_named(missing: list[str], named: str) -> None:
+    assert WELL.shares is not None
+    known = {name: share for name, share in WELL.shares.shares.items() if name not in missing}
+    found = check(assess(WELL._replace(shares=LongAccountShares(known))), "long-accounts")
+
+    assert (found.status, found.detail) == ("degraded", f"no fresh share for {named}")
+
+
+def test_a_share_past_its_bound_counts_as_missing() -> None:
+    assert WELL.shares is not None
+    old = replace(WELL.shares.shares["BTCUSDT"], sampled_at=NOW - BOUNDS.long_accounts)
+    seen = WELL._replace(shares=LongAccountShares({**WELL.shares.shares, "BTCUSDT": old}))
+
+    assert check(assess(seen), "long-accounts").detail == "no fresh share for BTC"
+
+
+def test_other_contracts_need_no_share() -> None:
+    assert verdict(WELL, "long-accounts") == "ok"
+    assert verdict(WELL._replace(perpetuals=reading(START, (BTC, ETH, SOL))), "long-accounts") == (
+        "ok"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "condition"),
+    [
+        ({"watched_pct": 95.0}, "ok"),
+        ({"watched_pct": 94.99}, "degraded"),
+        ({"watched_pct": 0.0}, "degraded"),
+        ({"as_of": NOW - BOUNDS.liquidations}, "degraded"),
+        ({"as_of": NOW - BOUNDS.liquidations + 1}, "ok"),
+        ({"total_usd": 0.0, "long_pct": None, "top_asset": None}, "ok"),
+    ],
+)
+def test_liquidations_need_coverage_and_freshness_but_not_events(
+    fields: dict[str, Any], condition: str
+) -> None:
+    assert WELL.liquidations is not None
+    seen = WELL._replace(liquidations=replace(WELL.liquidations, **fields))
+
+    assert verdict(seen, "liquidations") == condition
+
+
+def test_too_little_coverage_is_said_with_what_is_needed() -> None:
+    seen = WELL._replace(liquidations=LiquidationTotals(START, 12.5, 0.0, None, None))
+    status = assess(seen)
+
+    assert check(status, "liquidations").detail == (
+        "12.5 % of the last 24 hours watched, 95 % needed"
+    )
+    assert (status.status, status.feed.status) == ("degraded", "ok")

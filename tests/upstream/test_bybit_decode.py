@@ -1,0 +1,331 @@
+"""Bybit's replies as records."""
+
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.errors import InvalidReply, UnknownToUpstream
+from barograph.markets.records import Liquidation, LongAccounts, Perpetual
+from barograph.upstream.bybit.decode import (
+    Instrument,
+    decode_instruments,
+    decode_long_accounts,
+    decode_tickers,
+    decode_time,
+)
+from barograph.upstream.bybit.messages import (
+    MAX_ARGS_CHARACTERS,
+    Batch,
+    Other,
+    Pong,
+    Subscribed,
+    decode_message,
+    subscribe_requests,
+)
+from barograph.upstream.bybit.wire import UnreadableError, moment, number, percent
+
+REPLIES = Path(__file__).parent / "bybit_replies"
+
+KEPT = {
+    "1000000BABYDOGEUSDT": Instrument("1000000BABYDOGEUSDT", "1000000BABYDOGE", 4.0),
+    "1000PEPEUSDT": Instrument("1000PEPEUSDT", "1000PEPE", 4.0),
+    "BTCUSDT": Instrument("BTCUSDT", "BTC", 8.0),
+    "ETHUSDT": Instrument("ETHUSDT", "ETH", 8.0),
+    "SHIB1000USDT": Instrument("SHIB1000USDT", "SHIB1000", 8.0),
+    "SOLUSDT": Instrument("SOLUSDT", "SOL", 8.0),
+}
+
+
+def _result(name: str) -> Any:
+    return json.loads((REPLIES / name).read_bytes())["result"]
+
+
+def _tickers(**changes: Mapping[str, object]) -> bytes:
+    """The stored tickers with some rows changed; a field changed to `...` is taken out."""
+    result = _result("tickers.json")
+    for row in result["list"]:
+        row.update(changes.get(row["symbol"], {}))
+        for field in [field for field, value in row.items() if value is ...]:
+            del row[field]
+    return msgspec.json.encode(result)
+
+
+def _names(result: bytes) -> set[str]:
+    return {perpetual.contract for perpetual in decode_tickers(result, KEPT).perpetuals}
+
+
+def test_only_trading_usdt_perpetuals_are_kept() -> None:
+    page = decode_instruments(msgspec.json.encode(_result("instruments.json")))
+    assert {instrument.contract: instrument for instrument in page.instruments} == KEPT
+    assert {"BIOUSDT", "BTCPERP", "BTCUSDT-25DEC26", "LUNA2USDT"} <= page.symbols
+    assert page.cursor == ""
+
+
+def test_a_page_that_is_not_the_last_carries_a_cursor() -> None:
+    page = decode_instruments(msgspec.json.encode(_result("instruments_first_page.json")))
+    assert page.cursor == "first%3DBTCUSDT%26last%3DBTCUSDT"
+
+
+def test_every_kept_contract_becomes_a_perpetual() -> None:
+    tickers = decode_tickers(_tickers(), KEPT)
+    assert {perpetual.contract for perpetual in tickers.perpetuals} == KEPT.keys()
+    by_name = {perpetual.contract: perpetual for perpetual in tickers.perpetuals}
+    assert by_name["1000PEPEUSDT"] == Perpetual(
+        contract="1000PEPEUSDT",
+        base="1000PEPE",
+        last_price=0.0071385,
+        funding_rate_pct=0.005,
+        funding_interval_hours=4.0,
+        next_funding_time=1794801600000,
+        open_interest_usd=81234567.0912,
+    )
+    assert by_name["SHIB1000USDT"].funding_rate_pct == 0.0
+    assert {"BIOUSDT", "BTC-25DEC26"} <= tickers.symbols
+
+
+def test_open_interest_is_single_sided() -> None:
+    row = next(row for row in _result("tickers.json")["list"] if row["symbol"] == "BTCUSDT")
+    perpetual = next(p for p in decode_tickers(_tickers(), KEPT).perpetuals if p.base == "BTC")
+    assert perpetual.open_interest_usd == float(row["singleOpenInterestValue"])
+    assert float(row["openInterestValue"]) == pytest.approx(2 * perpetual.open_interest_usd)
+
+
+@pytest.mark.parametrize("value", [..., "", None])
+def test_without_the_single_sided_field_a_contract_is_left_out_rather_than_doubled(
+    value: object,
+) -> None:
+    result = _tickers(BTCUSDT={"singleOpenInterestValue": value})
+    assert _names(result) == KEPT.keys() - {"BTCUSDT"}
+
+
+def test_the_funding_interval_comes_from_the_list_when_the_ticker_has_none() -> None:
+    kept = {**KEPT, "SOLUSDT": Instrument("SOLUSDT", "SOL", 2.0)}
+    sol = next(p for p in decode_tickers(_tickers(), kept).perpetuals if p.base == "SOL")
+    assert sol.funding_interval_hours == 2.0
+
+
+def test_without_any_funding_interval_a_contract_is_left_out() -> None:
+    kept = {**KEPT, "SOLUSDT": Instrument("SOLUSDT", "SOL", None)}
+    assert "SOLUSDT" not in {p.contract for p in decode_tickers(_tickers(), kept).perpetuals}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("fundingRate", ""),
+        ("fundingRate", "abc"),
+        ("fundingRate", 0.0001),
+        ("lastPrice", "NaN"),
+        ("lastPrice", "Infinity"),
+        ("lastPrice", "0"),
+        ("lastPrice", "-1"),
+        ("lastPrice", "1_000"),
+        ("lastPrice", "\u0661"),
+        ("lastPrice", "1\n"),
+        ("lastPrice", "9" * 400),
+        ("lastPrice", None),
+        ("singleOpenInterestValue", "-1"),
+        ("nextFundingTime", "0"),
+        ("nextFundingTime", "1794816000"),
+        ("nextFundingTime", "soon"),
+    ],
+)
+def test_a_kept_contract_with_a_broken_field_is_left_out_and_no_other(
+    field: str, value: object
+) -> None:
+    assert _names(_tickers(ETHUSDT={field: value})) == KEPT.keys() - {"ETHUSDT"}
+
+
+def test_when_most_kept_contracts_cannot_be_read_the_reading_is_invalid() -> None:
+    half = list(KEPT)[:3]
+    assert len(_names(_tickers(**{name: {"lastPrice": ""} for name in half}))) == 3
+    most = list(KEPT)[:4]
+    with pytest.raises(InvalidReply, match="2 of 6"):
+        decode_tickers(_tickers(**{name: {"lastPrice": ""} for name in most}), KEPT)
+
+
+@pytest.mark.parametrize(
+    "result", [b'{"list":[]}', b'{"list":[{"symbol":"BTCPERP","lastPrice":"1"}]}']
+)
+def test_tickers_without_any_kept_contract_are_invalid(result: bytes) -> None:
+    with pytest.raises(InvalidReply):
+        decode_tickers(result, KEPT)
+
+
+@pytest.mark.parametrize(
+    "result", [b"", b"null", b"{}", b'{"list":{}}', b'{"list":[1]}', b'{"list":[{"symbol":1}]}']
+)
+def test_a_result_of_another_shape_is_invalid(result: bytes) -> None:
+    with pytest.raises(InvalidReply):
+        decode_tickers(result, KEPT)
+    with pytest.raises(InvalidReply):
+        decode_instruments(result)
+    with pytest.raises(InvalidReply):
+        decode_long_accounts(result, "BTCUSDT")
+    with pytest.raises(InvalidReply):
+        decode_time(result)
+
+
+def test_a_share_is_read_in_percent() -> None:
+    result = msgspec.json.encode(_result("account_ratio.json"))
+    expected = LongAccounts("BTCUSDT", long_account_pct=57.77, sampled_at=1794787200000)
+    assert decode_long_accounts(result, "BTCUSDT") == expected
+
+
+def test_the_newest_share_is_taken_whatever_the_order() -> None:
+    rows = [("0.4", "0.6", "1794787200000"), ("0.3", "0.7", "1794787500000")]
+    for order in (rows, rows[::-1]):
+        keys = ("buyRatio", "sellRatio", "timestamp")
+        listed = [{"symbol": "BTCUSDT", **dict(zip(keys, row, strict=True))} for row in order]
+        result = msgspec.json.encode({"list": listed})
+        assert decode_long_accounts(result, "BTCUSDT").long_account_pct == 30.0
+
+
+def test_no_share_is_unknown_and_not_zero() -> None:
+    with pytest.raises(UnknownToUpstream):
+        decode_long_accounts(b'{"list":[]}', "BTCUSDT")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"symbol": "ETHUSDT"},
+        {"buyRatio": ""},
+        {"buyRatio": "0", "sellRatio": "0"},
+        {"buyRatio": "57.77"},
+        {"buyRatio": "-0.2", "sellRatio": "1.2"},
+        {"timestamp": "now"},
+    ],
+)
+def test_a_share_that_cannot_be_true_is_invalid(change: dict[str, str]) -> None:
+    row = {**_result("account_ratio.json")["list"][0], **change}
+    with pytest.raises(InvalidReply):
+        decode_long_accounts(msgspec.json.encode({"list": [row]}), "BTCUSDT")
+
+
+def test_the_time_is_read_in_milliseconds() -> None:
+    assert decode_time(msgspec.json.encode(_result("time.json"))) == 1794787212345
+
+
+@pytest.mark.parametrize("text", ["", "1794787212", "-1", "12345678901234567890123"])
+def test_a_time_in_another_unit_is_invalid(text: str) -> None:
+    with pytest.raises(InvalidReply):
+        decode_time(msgspec.json.encode({"timeNano": text}))
+
+
+@given(st.decimals(-1, 1, allow_nan=False, places=12))
+def test_percent_is_the_nearest_float_to_the_shifted_decimal(rate: object) -> None:
+    text = f"{rate:f}"
+    assert percent(text) == float(Fraction(text) * 100)
+
+
+@given(st.integers(-9_999_999, 9_999_999))
+def test_percent_prints_as_the_digits_of_the_wire(units: int) -> None:
+    # Eight decimals on the wire are six in percent, and repr is the shortest text of a float.
+    text = f"{units / 10**8:.8f}"
+    assert round(percent(text), 6) == percent(text)
+
+
+def test_minus_zero_is_zero() -> None:
+    assert str(percent("-0.0000")) == str(number("-0")) == "0.0"
+
+
+@given(
+    st.text("0123456789.eE+-_ \nanif\u0661")
+    | st.integers()
+    | st.floats()
+    | st.booleans()
+    | st.none()
+)
+def test_whatever_comes_is_a_number_or_unreadable(cell: str | float | bool | None) -> None:
+    for read in (number, percent, moment):
+        try:
+            value = read(cell)
+        except UnreadableError:
+            continue
+        assert abs(value) < float("inf")
+
+
+def test_the_side_of_a_liquidation_is_that_of_the_position() -> None:
+    message = decode_message((REPLIES / "liquidations.json").read_bytes())
+    assert message == Batch(
+        (
+            Liquidation(1794787211945, "BTCUSDT", "long", 0.35, 93810.2),
+            Liquidation(1794787212225, "BTCUSDT", "short", 0.002, 94991.0),
+        )
+    )
+
+
+def test_answers_of_the_stream_are_told_apart() -> None:
+    read = {path.name: decode_message(path.read_bytes()) for path in REPLIES.glob("*.json")}
+    assert read["subscribed.json"] == Subscribed(accepted=True, detail="")
+    assert read["pong.json"] == Pong()
+    refused = read["subscription_refused.json"]
+    assert isinstance(refused, Subscribed)
+    assert not refused.accepted
+    assert "NOPEUSDT" in refused.detail
+    assert decode_message(b'{"args":["1672916271846"],"op":"pong"}') == Pong()
+    assert decode_message(b'{"topic":"tickers.BTCUSDT","data":{}}') == Other()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"S": "Long"},
+        {"S": None},
+        {"v": "0"},
+        {"v": 1.5},
+        {"p": ""},
+        {"T": 5},
+        {"T": "x"},
+        {"s": None},
+    ],
+)
+def test_a_batch_that_cannot_be_read_is_invalid(row: dict[str, object]) -> None:
+    message = json.loads((REPLIES / "liquidations.json").read_bytes())
+    message["data"][1].update(row)
+    with pytest.raises(InvalidReply):
+        decode_message(msgspec.json.encode(message))
+
+
+@pytest.mark.parametrize("data", [b"", b"pong", b"[]", b"\xff", b'{"op":1}', b'{"op":"ping"'])
+def test_a_message_that_is_none_is_invalid(data: bytes) -> None:
+    with pytest.raises(InvalidReply):
+        decode_message(data)
+
+
+def test_subscriptions_keep_their_order_in_requests_of_five_hundred() -> None:
+    contracts = [f"C{number}USDT" for number in range(650)]
+    requests, carried = subscribe_requests(contracts)
+    decoded = [json.loads(request) for request in requests]
+    assert [len(request["args"]) for request in decoded] == [500, 150]
+    assert {request["op"] for request in decoded} == {"subscribe"}
+    topics = [topic for request in decoded for topic in request["args"]]
+    assert topics == [f"allLiquidation.{contract}" for contract in contracts]
+    assert carried == 650
+
+
+def test_what_a_connection_cannot_carry_is_left_out_from_the_end() -> None:
+    contracts = [f"LONGNAME{number:04}USDT" for number in range(1000)]
+    requests, carried = subscribe_requests(contracts)
+    args = [topic for request in requests for topic in json.loads(request)["args"]]
+    assert carried == len(args) < 1000
+    assert args[-1] == f"allLiquidation.{contracts[carried - 1]}"
+    assert len(json.dumps(args, separators=(",", ":"))) <= MAX_ARGS_CHARACTERS + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("0.00057", 0.057), ("0.00007", 0.007), ("-0.00014", -0.014)]
+)
+def test_percent_moves_the_point_where_a_product_of_floats_would_not(
+    text: str, expected: float
+) -> None:
+    assert float(text) * 100 != expected
+    assert percent(text) == expected

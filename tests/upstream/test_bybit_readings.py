@@ -1,0 +1,260 @@
+"""Reading all perpetuals: which contracts, how old, and what a bad reply may not do."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from barograph.errors import InvalidReply, Unreachable, UpstreamError
+from barograph.kit.clock import HOUR, MINUTE, SECOND
+from barograph.markets.ports import Exchange
+from barograph.markets.records import Perpetuals
+from barograph.settings import Settings
+from barograph.upstream.bybit import BybitExchange
+
+REPLIES = Path(__file__).parent / "bybit_replies"
+START = 1_794_787_212_345
+KEPT = {
+    "1000000BABYDOGEUSDT",
+    "1000PEPEUSDT",
+    "BTCUSDT",
+    "ETHUSDT",
+    "SHIB1000USDT",
+    "SOLUSDT",
+}
+
+
+def _document(name: str) -> Any:
+    return json.loads((REPLIES / name).read_bytes())
+
+
+class Venue:
+    """Bybit by stored replies, with a list and tickers that can be changed."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.now = START
+        self.ahead = 0
+        self.stuck_at: int | None = None
+        self.instruments: list[Any] = [_document("instruments.json")]
+        self.tickers = _document("tickers.json")
+        self.broken: set[str] = set()
+        self.asked: list[httpx.Request] = []
+        self.exchange = BybitExchange(
+            Settings(**{"exchange_source": "a test", **settings}),
+            clock=lambda: self.now,
+            transport=httpx.MockTransport(self._answer),
+            sleep=self._sleep,
+            random=Random(1),
+        )
+
+    def listings(self) -> int:
+        return sum(request.url.path.endswith("instruments-info") for request in self.asked)
+
+    def rows(self, document: Any) -> list[dict[str, object]]:
+        rows: list[dict[str, object]] = document["result"]["list"]
+        return rows
+
+    async def read(self, later: int = 0) -> Perpetuals:
+        self.now += later
+        return await self.exchange.perpetuals()
+
+    async def _sleep(self, seconds: float) -> None:
+        self.now += round(seconds * 1000)
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        endpoint = request.url.path.removeprefix("/v5/market/")
+        if endpoint in self.broken:
+            return httpx.Response(503)
+        document = self.tickers
+        if endpoint == "instruments-info":
+            cursor = request.url.params.get("cursor")
+            document = self.instruments[0 if cursor is None else 1]
+        time = self.now + self.ahead if self.stuck_at is None else self.stuck_at
+        return httpx.Response(200, json={**document, "time": time})
+
+
+def names(reading: Perpetuals) -> set[str]:
+    return {perpetual.contract for perpetual in reading.contracts}
+
+
+async def failure(venue: Venue, later: int = 0) -> UpstreamError:
+    with pytest.raises(UpstreamError) as raised:
+        await venue.read(later)
+    return raised.value
+
+
+def test_it_is_the_exchange_that_the_markets_need() -> None:
+    exchange: Exchange = Venue().exchange
+    assert exchange.source == "a test"
+
+
+def test_a_reading_has_every_live_perpetual_its_source_and_the_exchange_time() -> None:
+    venue = Venue()
+    venue.ahead = -250
+    reading = asyncio.run(venue.read())
+    assert names(reading) == KEPT
+    assert reading.source == "a test"
+    assert reading.as_of == START - 250
+
+
+def test_the_list_is_read_page_by_page_with_the_cursor_encoded_once() -> None:
+    venue = Venue()
+    venue.instruments = [
+        _document("instruments_first_page.json"),
+        _document("instruments_last_page.json"),
+    ]
+    assert names(asyncio.run(venue.read())) == KEPT
+    queries = [request.url.query.decode() for request in venue.asked[:2]]
+    assert queries[0] == "category=linear&limit=1000"
+    assert queries[1].endswith("&cursor=first%3DBTCUSDT%26last%3DBTCUSDT")
+
+
+def test_a_list_without_an_end_is_invalid() -> None:
+    venue = Venue()
+    first = _document("instruments_first_page.json")
+    venue.instruments = [first, first]
+    assert type(asyncio.run(failure(venue))) is InvalidReply
+    assert len(venue.asked) == 20
+
+
+def test_an_empty_last_page_is_no_fault() -> None:
+    venue = Venue()
+    first = _document("instruments.json")
+    first["result"]["nextPageCursor"] = "more"
+    last = _document("instruments_last_page.json")
+    last["result"]["list"] = []
+    venue.instruments = [first, last]
+    assert names(asyncio.run(venue.read())) == KEPT
+
+
+def test_the_list_is_remembered_and_read_again_after_its_time() -> None:
+    venue = Venue(instruments_seconds=600)
+
+    async def day() -> list[int]:
+        counts = []
+        for later in (0, 5 * SECOND, 594 * SECOND, 5 * SECOND, 5 * SECOND):
+            await venue.read(later)
+            counts.append(venue.listings())
+        return counts
+
+    assert asyncio.run(day()) == [1, 1, 1, 2, 2]
+
+
+def test_a_new_contract_is_looked_up_once_and_then_kept() -> None:
+    venue = Venue()
+
+    async def listing() -> None:
+        await venue.read()
+        row = {**venue.rows(venue.tickers)[5], "symbol": "NEWUSDT"}
+        venue.rows(venue.tickers).append(row)
+        assert "NEWUSDT" not in names(await venue.read(5 * SECOND))
+        assert venue.listings() == 1
+        instrument = {**venue.rows(venue.instruments[0])[5], "symbol": "NEWUSDT"}
+        venue.rows(venue.instruments[0]).append(instrument)
+        await venue.read(MINUTE)
+        assert venue.listings() == 2
+        assert "NEWUSDT" in names(await venue.read(5 * SECOND))
+
+    asyncio.run(listing())
+
+
+def test_a_name_that_is_never_listed_is_not_looked_up_again_and_again() -> None:
+    venue = Venue(instruments_seconds=3600)
+    venue.rows(venue.tickers).append({**venue.rows(venue.tickers)[2], "symbol": "SOONUSDT"})
+
+    async def minutes() -> None:
+        for _ in range(10):
+            await venue.read(MINUTE)
+
+    asyncio.run(minutes())
+    assert venue.listings() == 2
+
+
+def test_an_older_list_is_used_for_six_hours_when_no_newer_one_can_be_read() -> None:
+    venue = Venue()
+
+    async def outage() -> UpstreamError:
+        await venue.read()
+        venue.broken = {"instruments-info"}
+        for _ in range(5):
+            assert names(await venue.read(HOUR)) == KEPT
+        assert names(await venue.read(HOUR - MINUTE)) == KEPT
+        error = await failure(venue, 2 * MINUTE)
+        venue.broken = set()
+        assert names(await venue.read(HOUR)) == KEPT
+        return error
+
+    assert type(asyncio.run(outage())) is Unreachable
+
+
+@pytest.mark.parametrize("rows_left", [0, 2])
+def test_a_list_that_lost_most_of_its_contracts_is_not_believed(rows_left: int) -> None:
+    venue = Venue()
+
+    async def shrink() -> None:
+        await venue.read()
+        del venue.rows(venue.instruments[0])[rows_left:]
+        for _ in range(3):
+            assert names(await venue.read(11 * MINUTE)) == KEPT
+
+    asyncio.run(shrink())
+
+
+def test_a_delisted_contract_disappears_alone() -> None:
+    venue = Venue()
+
+    async def delist() -> Perpetuals:
+        await venue.read()
+        for document in (venue.tickers, venue.instruments[0]):
+            rows = venue.rows(document)
+            rows[:] = [row for row in rows if row["symbol"] != "SOLUSDT"]
+        return await venue.read(11 * MINUTE)
+
+    assert names(asyncio.run(delist())) == KEPT - {"SOLUSDT"}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda venue: venue.rows(venue.instruments[0]).clear(),
+        lambda venue: [row.update(status="Closed") for row in venue.rows(venue.instruments[0])],
+        lambda venue: venue.rows(venue.tickers).clear(),
+        lambda venue: [row.update(fundingRate="") for row in venue.rows(venue.tickers)],
+        lambda venue: setattr(venue, "ahead", -31_000),
+        lambda venue: setattr(venue, "ahead", 61_000),
+    ],
+    ids=["no list", "nothing trades", "no tickers", "no rates", "old", "ahead"],
+)
+def test_a_reading_that_cannot_be_true_is_invalid_and_never_empty(
+    spoil: Callable[[Venue], object],
+) -> None:
+    venue = Venue()
+    spoil(venue)
+    assert type(asyncio.run(failure(venue))) is InvalidReply
+
+
+def test_a_clock_that_is_ahead_does_not_make_a_reading_younger_than_now() -> None:
+    venue = Venue()
+    venue.ahead = 20_000
+    assert asyncio.run(venue.read()).as_of == START
+
+
+@pytest.mark.parametrize("ahead", [-2_000, 0, 20_000])
+def test_the_same_reply_again_does_not_look_fresh(ahead: int) -> None:
+    venue = Venue()
+
+    async def stuck() -> None:
+        venue.stuck_at = START + ahead
+        first = await venue.read()
+        assert first.as_of == START + min(ahead, 0)
+        assert (await venue.read(5 * SECOND)).as_of == first.as_of
+        assert (await venue.read(15 * SECOND)).as_of == first.as_of
+        assert type(await failure(venue, 60 * SECOND)) is InvalidReply
+
+    asyncio.run(stuck())

@@ -1,0 +1,410 @@
+"""What Bybit's REST interface does wrong, and what becomes of it."""
+
+import asyncio
+import gzip
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from random import Random
+from time import monotonic
+from typing import Any
+
+import httpx
+import pytest
+
+from barograph.errors import (
+    InvalidReply,
+    Refused,
+    Throttled,
+    UnknownToUpstream,
+    Unreachable,
+    UpstreamError,
+)
+from barograph.markets.ports import Exchange
+from barograph.settings import Settings
+from barograph.upstream.bybit import BybitExchange
+
+REPLIES = Path(__file__).parent / "bybit_replies"
+NOW = 1_794_787_212_345
+
+Answer = Callable[[httpx.Request], httpx.Response | Awaitable[httpx.Response]]
+
+
+def reply(name: str, status: int = 200, reset: str | None = None) -> httpx.Response:
+    body = (REPLIES / name).read_bytes()
+    kind = "text/html" if name.endswith(".html") else "application/json; charset=utf-8"
+    headers = {"content-type": kind}
+    if reset is not None:
+        headers["X-Bapi-Limit-Reset-Timestamp"] = reset
+    return httpx.Response(status, content=body, headers=headers)
+
+
+def changed(name: str, change: Callable[[Any], None]) -> httpx.Response:
+    document = json.loads((REPLIES / name).read_bytes())
+    change(document)
+    return httpx.Response(200, json=document)
+
+
+class Bybit:
+    """Bybit by stored replies: its answers can be replaced, and its clock and ours moved."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.now = NOW
+        self.pauses: list[float] = []
+        self.asked: list[httpx.Request] = []
+        self.answers: dict[str, Answer] = {}
+        self.exchange = BybitExchange(
+            Settings(**{"exchange_rest_url": "https://exchange.example", **settings}),
+            clock=lambda: self.now,
+            transport=httpx.MockTransport(self._answer),
+            sleep=self._sleep,
+            random=Random(1),
+        )
+
+    def calls(self, endpoint: str) -> int:
+        return sum(request.url.path.endswith(endpoint) for request in self.asked)
+
+    def wait(self, seconds: float) -> None:
+        self.now += round(seconds * 1000)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.wait(seconds)
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        endpoint = request.url.path.removeprefix("/v5/market/")
+        answer = self.answers.get(endpoint, self._well)(request)
+        return answer if isinstance(answer, httpx.Response) else await answer
+
+    def _well(self, request: httpx.Request) -> httpx.Response:
+        names = {"instruments-info": "instruments.json", "account-ratio": "account_ratio.json"}
+        endpoint = request.url.path.removeprefix("/v5/market/")
+        name = names.get(endpoint, f"{endpoint}.json")
+        return changed(name, lambda document: document.update(time=self.now - 40))
+
+
+def run(bybit: Bybit, *calls: Callable[[Exchange], Awaitable[object]]) -> list[object]:
+    """Make the calls one after another; a failure is a result as well."""
+
+    async def all_calls() -> list[object]:
+        results: list[object] = []
+        for call in calls:
+            try:
+                results.append(await call(bybit.exchange))
+            except UpstreamError as error:
+                results.append(error)
+        await bybit.exchange.close()
+        return results
+
+    return asyncio.run(all_calls())
+
+
+def perpetuals(exchange: Exchange) -> Awaitable[object]:
+    return exchange.perpetuals()
+
+
+def bitcoin(exchange: Exchange) -> Awaitable[object]:
+    return exchange.long_accounts("BTCUSDT")
+
+
+def test_a_share_is_asked_for_by_contract() -> None:
+    bybit = Bybit()
+    [share] = run(bybit, bitcoin)
+    assert share.long_account_pct == 57.77  # type: ignore[attr-defined]
+    assert dict(bybit.asked[0].url.params) == {
+        "category": "linear",
+        "symbol": "BTCUSDT",
+        "period": "5min",
+        "limit": "1",
+    }
+
+
+def test_the_exchange_clock_is_read_as_it_is_however_wrong() -> None:
+    bybit = Bybit()
+    bybit.now += 3_600_000
+    assert run(bybit, lambda exchange: exchange.server_time()) == [NOW]
+
+
+FAILURES: dict[str, tuple[Callable[[], httpx.Response], type[UpstreamError]]] = {
+    "symbol invalid": (lambda: reply("symbol_invalid.json"), UnknownToUpstream),
+    "10001 about something else": (
+        lambda: changed("symbol_invalid.json", lambda d: d.update(retMsg="period wrong")),
+        InvalidReply,
+    ),
+    "10006": (lambda: reply("too_many_visits.json"), Throttled),
+    "10009": (
+        lambda: changed("server_error.json", lambda d: d.update(retCode=10009)),
+        Refused,
+    ),
+    "10016": (lambda: reply("server_error.json"), Unreachable),
+    "10000": (lambda: changed("server_error.json", lambda d: d.update(retCode=10000)), Unreachable),
+    "another code": (
+        lambda: changed("server_error.json", lambda d: d.update(retCode=10002)),
+        InvalidReply,
+    ),
+    "HTTP 429": (lambda: httpx.Response(429), Throttled),
+    "HTTP 403 JSON": (lambda: reply("too_frequent.json", 403), Throttled),
+    "HTTP 403 page": (lambda: reply("region.html", 403), Refused),
+    "HTTP 403 without a reason": (lambda: httpx.Response(403), Refused),
+    "HTTP 502": (lambda: httpx.Response(502, html="<h1>Bad gateway</h1>"), Unreachable),
+    "HTTP 404": (lambda: httpx.Response(404, json={}), InvalidReply),
+    "HTTP 204": (lambda: httpx.Response(204), InvalidReply),
+    "a redirect": (
+        lambda: httpx.Response(302, headers={"location": "https://elsewhere.example/"}),
+        InvalidReply,
+    ),
+    "a truncated body": (
+        lambda: httpx.Response(200, content=(REPLIES / "account_ratio.json").read_bytes()[:150]),
+        InvalidReply,
+    ),
+    "an empty body": (lambda: httpx.Response(200), InvalidReply),
+    "a page": (lambda: httpx.Response(200, html="<h1>Maintenance</h1>"), InvalidReply),
+    "not UTF-8": (
+        lambda: httpx.Response(200, content=b'{"retCode":0,"retMsg":"\xff"}'),
+        InvalidReply,
+    ),
+    "nested without end": (
+        lambda: httpx.Response(200, content=b'{"retCode":0,"result":' + b"[" * 200_000),
+        InvalidReply,
+    ),
+    "broken packing": (
+        lambda: httpx.Response(
+            200,
+            stream=httpx.ByteStream(gzip.compress(b"{}")[:-4] + b"oops"),
+            headers={"content-encoding": "gzip"},
+        ),
+        InvalidReply,
+    ),
+    "a code that is no number": (
+        lambda: changed("account_ratio.json", lambda d: d.update(retCode="0")),
+        InvalidReply,
+    ),
+    "a huge time": (
+        lambda: changed("account_ratio.json", lambda d: d.update(time=10**400)),
+        InvalidReply,
+    ),
+    "no time": (lambda: changed("account_ratio.json", lambda d: d.pop("time")), InvalidReply),
+    "an old time": (
+        lambda: changed("account_ratio.json", lambda d: d.update(time=NOW - 31_000)),
+        InvalidReply,
+    ),
+    "a future time": (
+        lambda: changed("account_ratio.json", lambda d: d.update(time=NOW + 61_000)),
+        InvalidReply,
+    ),
+    "a future share": (
+        lambda: changed(
+            "account_ratio.json",
+            lambda d: d["result"]["list"][0].update(timestamp=str(NOW + 400_000)),
+        ),
+        InvalidReply,
+    ),
+    "no share": (
+        lambda: changed("account_ratio.json", lambda d: d["result"]["list"].clear()),
+        UnknownToUpstream,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_each_failure_has_its_kind_and_only_those_that_may_pass_are_tried_again(name: str) -> None:
+    answer, kind = FAILURES[name]
+    bybit = Bybit()
+    bybit.answers["account-ratio"] = lambda request: answer()
+    [error] = run(bybit, bitcoin)
+    assert type(error) is kind
+    assert len(bybit.asked) == (4 if kind in {Unreachable, InvalidReply} else 1)
+
+
+@pytest.mark.parametrize(
+    "error", [httpx.ConnectError("refused"), httpx.ReadError("reset"), OSError("no route")]
+)
+def test_a_broken_connection_is_unreachable(error: Exception) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise error
+
+    bybit = Bybit()
+    bybit.answers["account-ratio"] = answer
+    [result] = run(bybit, bitcoin)
+    assert type(result) is Unreachable
+
+
+def test_a_reply_without_end_is_cut_off() -> None:
+    sent = 0
+
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            nonlocal sent
+            while True:
+                sent += 1
+                yield b" " * 1024 * 1024
+
+    bybit = Bybit(request_seconds=30)
+    bybit.answers["account-ratio"] = lambda request: httpx.Response(200, stream=Endless())
+    [error] = run(bybit, bitcoin)
+    assert type(error) is InvalidReply
+    assert sent == 4 * 17
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (str(NOW + 1500), 1.5),
+        (str(NOW - 1), 5.0),
+        (str(NOW + 700_000), 5.0),
+        ("soon", 5.0),
+        ("", 5.0),
+    ],
+)
+def test_the_pause_of_a_throttled_call_is_the_one_that_the_exchange_names(
+    header: str, seconds: float
+) -> None:
+    bybit = Bybit()
+    bybit.answers["account-ratio"] = lambda request: reply("too_many_visits.json", reset=header)
+    [error] = run(bybit, bitcoin)
+    assert isinstance(error, Throttled)
+    assert error.retry_after == seconds
+
+
+def test_a_ban_lasts_ten_minutes_for_every_endpoint() -> None:
+    bybit = Bybit()
+    bybit.answers["account-ratio"] = lambda request: reply("too_frequent.json", 403)
+    first, second = run(bybit, bitcoin, perpetuals)
+    assert isinstance(first, Throttled)
+    assert isinstance(second, Throttled)
+    assert first.retry_after == second.retry_after == 600.0
+    assert len(bybit.asked) == 1
+
+
+def test_after_a_ban_one_call_tries_and_frees_the_others() -> None:
+    bybit = Bybit()
+    bybit.answers["account-ratio"] = lambda request: reply("too_frequent.json", 403)
+
+    async def later(exchange: Exchange) -> object:
+        bybit.wait(600)
+        bybit.answers.clear()
+        return await exchange.long_accounts("BTCUSDT")
+
+    _, share, reading = run(bybit, bitcoin, later, perpetuals)
+    assert not isinstance(share, UpstreamError)
+    assert not isinstance(reading, UpstreamError)
+
+
+def test_a_refusal_holds_every_endpoint_for_a_minute() -> None:
+    bybit = Bybit()
+    bybit.answers["tickers"] = lambda request: reply("region.html", 403)
+
+    async def later(exchange: Exchange) -> object:
+        bybit.wait(61)
+        return await exchange.long_accounts("BTCUSDT")
+
+    first, second, third = run(bybit, perpetuals, bitcoin, later)
+    assert type(first) is type(second) is Refused
+    assert not isinstance(third, UpstreamError)
+    assert bybit.calls("account-ratio") == 1
+
+
+def test_failing_shares_do_not_stop_the_tickers() -> None:
+    bybit = Bybit()
+    bybit.answers["account-ratio"] = lambda request: httpx.Response(502)
+    *errors, reading = run(bybit, *[bitcoin] * 6, perpetuals)
+    assert {type(error) for error in errors} == {Unreachable}
+    assert bybit.calls("account-ratio") == 4 * 4
+    assert not isinstance(reading, UpstreamError)
+
+
+def test_an_open_breaker_lets_a_call_through_after_its_pause() -> None:
+    bybit = Bybit(breaker_seconds=5)
+    bybit.answers["account-ratio"] = lambda request: httpx.Response(502)
+
+    async def recover(exchange: Exchange) -> object:
+        bybit.wait(5)
+        bybit.answers.clear()
+        return await exchange.long_accounts("BTCUSDT")
+
+    *_, share = run(bybit, *[bitcoin] * 4, recover)
+    assert not isinstance(share, UpstreamError)
+
+
+def test_a_passing_failure_is_not_seen() -> None:
+    bybit = Bybit()
+    answers = iter([httpx.Response(502), reply("server_error.json")])
+    well = bybit._well
+    bybit.answers["account-ratio"] = lambda request: next(answers, None) or well(request)
+    [share] = run(bybit, bitcoin)
+    assert not isinstance(share, UpstreamError)
+    assert len(bybit.pauses) == 2
+    assert 0 <= bybit.pauses[0] <= 0.2
+    assert 0 <= bybit.pauses[1] <= 0.4
+
+
+def test_retries_stay_inside_the_budget() -> None:
+    bybit = Bybit(request_seconds=1)
+
+    def slow(request: httpx.Request) -> httpx.Response:
+        bybit.wait(0.5)
+        return httpx.Response(502)
+
+    bybit.answers["account-ratio"] = slow
+    [error] = run(bybit, bitcoin)
+    assert type(error) is Unreachable
+    assert len(bybit.asked) == 2
+
+
+def test_a_hanging_exchange_is_given_up_at_half_the_budget_and_tried_again() -> None:
+    bybit = Bybit(request_seconds=0.06)
+
+    async def hang(request: httpx.Request) -> httpx.Response:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            bybit.wait(0.03)
+        raise AssertionError
+
+    bybit.answers["account-ratio"] = hang
+    began = monotonic()
+    [error] = run(bybit, bitcoin)
+    assert monotonic() - began < 0.9
+    assert type(error) is Unreachable
+    assert "no answer" in str(error)
+    assert 1 <= len(bybit.asked) <= 2
+
+
+def test_a_reply_that_comes_by_the_byte_is_given_up() -> None:
+    class Drip(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                yield b" "
+                await asyncio.sleep(0.005)
+
+    bybit = Bybit(request_seconds=0.06)
+
+    def drip(request: httpx.Request) -> httpx.Response:
+        bybit.wait(0.06)
+        return httpx.Response(200, stream=Drip())
+
+    bybit.answers["account-ratio"] = drip
+    [error] = run(bybit, bitcoin)
+    assert type(error) is Unreachable
+
+
+def test_a_failure_is_logged_when_it_begins_and_when_it_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, logger="barograph")
+    bybit = Bybit()
+    bybit.answers["account-ratio"] = lambda request: httpx.Response(502)
+
+    async def recover(exchange: Exchange) -> object:
+        bybit.wait(60)
+        bybit.answers.clear()
+        return await exchange.long_accounts("BTCUSDT")
+
+    run(bybit, *[bitcoin] * 6, recover, bitcoin)
+    assert [record.message for record in caplog.records] == [
+        "exchange call failed",
+        "exchange call recovered",
+    ]
+    assert caplog.records[0].__dict__["kind"] == "unreachable"

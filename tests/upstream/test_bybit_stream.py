@@ -1,0 +1,364 @@
+"""Listening to liquidations, against a small server that can misbehave."""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+
+from barograph.kit.clock import system_clock
+from barograph.markets.records import Liquidation
+from barograph.settings import Settings
+from barograph.upstream.bybit import BybitExchange
+
+REPLIES = Path(__file__).parent / "bybit_replies"
+BATCH = (REPLIES / "liquidations.json").read_text()
+SUBSCRIBED = (REPLIES / "subscribed.json").read_text()
+REFUSED = (REPLIES / "subscription_refused.json").read_text()
+PONG = (REPLIES / "pong.json").read_text()
+
+CONTRACTS = ["BTCUSDT", "ETHUSDT"]
+AT_ONCE = 0.04
+"""Pings so often that silence is noticed soon."""
+
+
+class Watcher:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.heard: list[Liquidation] = []
+        self.spans: list[tuple[int, int]] = []
+
+    def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
+        self.heard.extend(liquidations)
+
+    def watched(self, start: int, end: int) -> None:
+        self.spans.append((start, end))
+
+
+class Server:
+    """A websocket server; each connection is handled by `behave`, given its number."""
+
+    def __init__(
+        self, behave: Callable[["Server", ServerConnection, int], Awaitable[None]]
+    ) -> None:
+        self.behave = behave
+        self.connections = 0
+        self.open: set[ServerConnection] = set()
+        self.requests: list[list[str]] = []
+        self.pings = 0
+
+    async def handle(self, socket: ServerConnection) -> None:
+        number, self.connections = self.connections, self.connections + 1
+        self.open.add(socket)
+        try:
+            await self.behave(self, socket, number)
+        except ConnectionClosed:
+            pass
+        finally:
+            self.open.discard(socket)
+
+    async def converse(self, socket: ServerConnection, answer: str = SUBSCRIBED) -> None:
+        """Answer subscriptions and pings like the exchange."""
+        async for text in socket:
+            request = json.loads(text)
+            if request["op"] == "subscribe":
+                self.requests.append(request["args"])
+                await socket.send(answer)
+            else:
+                self.pings += 1
+                await socket.send(PONG)
+
+    async def push(self, text: str) -> None:
+        for socket in list(self.open):
+            await socket.send(text)
+
+
+class Listening:
+    """An adapter that listens to a `Server`; `until` waits for what a test expects."""
+
+    def __init__(self, server: Server, watcher: Watcher, pauses: list[float]) -> None:
+        self.server = server
+        self.watcher = watcher
+        self.pauses = pauses
+
+    async def until(self, expected: Callable[[], object]) -> None:
+        async with asyncio.timeout(5):
+            while not expected():  # noqa: ASYNC110 -- what is expected is said by no event
+                await asyncio.sleep(0.002)
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    behave: Callable[[Server, ServerConnection, int], Awaitable[None]],
+    contracts: Sequence[str] = CONTRACTS,
+    clock: Callable[[], int] = system_clock,
+    ping_seconds: float = 0.5,
+) -> AsyncIterator[Listening]:
+    server, watcher = Server(behave), Watcher()
+    pauses: list[float] = []
+
+    async def soon(seconds: float) -> None:
+        pauses.append(seconds)
+        await asyncio.sleep(0.002)
+
+    async with serve(server.handle, "127.0.0.1", 0, close_timeout=0.1) as running:
+        port = next(iter(running.sockets)).getsockname()[1]
+        settings = Settings(
+            exchange_stream_url=f"ws://127.0.0.1:{port}", stream_ping_seconds=ping_seconds
+        )
+        exchange = BybitExchange(settings, clock=clock, sleep=soon, random=Random(1))
+        task = asyncio.create_task(exchange.listen(contracts, watcher))
+        try:
+            yield Listening(server, watcher, pauses)
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                async with asyncio.timeout(2):
+                    await task
+            await exchange.close()
+
+
+async def well(server: Server, socket: ServerConnection, number: int) -> None:
+    await server.converse(socket)
+
+
+def test_two_connections_hear_every_contract_and_duplicates_are_passed_on() -> None:
+    async def scene() -> None:
+        async with listening(well) as there:
+            await there.until(lambda: len(there.server.requests) >= 2)
+            topics = ["allLiquidation.BTCUSDT", "allLiquidation.ETHUSDT"]
+            assert there.server.requests == [topics, topics]
+            await there.server.push(BATCH)
+            await there.until(lambda: len(there.watcher.heard) >= 4)
+            assert len(set(there.watcher.heard)) == 2
+            assert {heard.side for heard in there.watcher.heard} == {"long", "short"}
+
+    asyncio.run(scene())
+
+
+def test_a_quiet_market_is_watched_by_pongs_without_a_gap() -> None:
+    async def scene() -> list[tuple[int, int]]:
+        async def one(server: Server, socket: ServerConnection, number: int) -> None:
+            if number == 0:
+                await server.converse(socket)
+
+        async with listening(one, ping_seconds=0.15) as there:
+            await there.until(lambda: len(there.watcher.spans) >= 3)
+            assert there.server.pings >= 3
+            return there.watcher.spans
+
+    spans = asyncio.run(scene())
+    assert all(end == start for (_, end), (start, _) in pairwise(spans))
+    assert all(start < end for start, end in spans)
+
+
+def test_nothing_counts_as_watched_before_every_subscription_is_accepted() -> None:
+    contracts = [f"C{number}USDT" for number in range(600)]
+
+    async def half(server: Server, socket: ServerConnection, number: int) -> None:
+        async for text in socket:
+            request = json.loads(text)
+            if request["op"] == "ping":
+                await socket.send(PONG)
+            elif len(request["args"]) == 500:
+                await socket.send(SUBSCRIBED)
+                await socket.send(BATCH)
+
+    async def scene() -> None:
+        async with listening(half, contracts, ping_seconds=AT_ONCE) as there:
+            await there.until(lambda: len(there.watcher.heard) >= 8)
+            assert there.watcher.spans == []
+
+    asyncio.run(scene())
+
+
+def test_a_dropped_connection_comes_back_and_subscribes_again() -> None:
+    async def drop_first(server: Server, socket: ServerConnection, number: int) -> None:
+        if number == 0:
+            async for text in socket:
+                assert json.loads(text)["op"] == "subscribe"
+                await socket.send(SUBSCRIBED)
+                return
+        await server.converse(socket)
+
+    async def scene() -> None:
+        async with listening(drop_first) as there:
+            await there.until(lambda: len(there.server.requests) >= 2)
+            await there.server.push(BATCH)
+            await there.until(lambda: len(there.watcher.heard) >= 4)
+            assert there.server.connections == 3
+
+    asyncio.run(scene())
+
+
+def test_a_silent_connection_is_dropped_and_its_silence_is_not_watched() -> None:
+    async def fall_silent(server: Server, socket: ServerConnection, number: int) -> None:
+        if number >= 2:
+            await socket.wait_closed()
+        async for text in socket:
+            if json.loads(text)["op"] == "subscribe":
+                await socket.send(SUBSCRIBED)
+                await asyncio.sleep(0.01)
+                await socket.send(BATCH)
+
+    async def scene() -> Listening:
+        async with listening(fall_silent, ping_seconds=0.1) as there:
+            await there.until(lambda: there.server.connections >= 4)
+            return there
+
+    there = asyncio.run(scene())
+    assert len(there.watcher.heard) == 4
+    assert len(there.watcher.spans) == 2
+    # The silence lasted 150 ms before it was noticed.
+    assert all(end - start < 100 for start, end in there.watcher.spans)
+
+
+def test_a_message_that_cannot_be_read_drops_the_connection_and_its_span() -> None:
+    async def babble(server: Server, socket: ServerConnection, number: int) -> None:
+        if number < 2:
+            await socket.recv()
+            await socket.send(SUBSCRIBED)
+            await asyncio.sleep(0.01)
+            await socket.send(BATCH.replace('"Buy"', '"Up"'))
+        await server.converse(socket)
+
+    async def scene() -> None:
+        async with listening(babble, ping_seconds=0.1) as there:
+            await there.until(lambda: there.server.connections >= 4)
+            assert there.watcher.spans == []
+            assert there.watcher.heard == []
+            await there.until(lambda: len(there.watcher.spans) >= 2)
+
+    asyncio.run(scene())
+
+
+def test_a_refused_subscription_is_logged_once_and_tried_again_more_and_more_slowly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def refuse(server: Server, socket: ServerConnection, number: int) -> None:
+        await server.converse(socket, REFUSED)
+
+    async def scene() -> Listening:
+        async with listening(refuse) as there:
+            await there.until(lambda: there.server.connections >= 20)
+            return there
+
+    there = asyncio.run(scene())
+    assert there.watcher.spans == []
+    lost = [record for record in caplog.records if record.message == "liquidation stream lost"]
+    assert sorted(record.__dict__["connection"] for record in lost) == [0, 1]
+    assert {record.__dict__["kind"] for record in lost} == {"refused"}
+    assert all(0.5 <= pause <= 30 for pause in there.pauses)
+    assert max(there.pauses) > 14
+
+
+def test_an_unanswered_subscription_is_given_up() -> None:
+    async def ignore(server: Server, socket: ServerConnection, number: int) -> None:
+        async for text in socket:
+            if json.loads(text)["op"] == "ping":
+                await socket.send(PONG)
+
+    async def scene() -> None:
+        async with listening(ignore, ping_seconds=AT_ONCE) as there:
+            await there.until(lambda: there.server.connections >= 4)
+            assert there.watcher.spans == []
+
+    asyncio.run(scene())
+
+
+def test_connections_that_broke_together_do_not_come_back_together() -> None:
+    async def scene() -> list[float]:
+        async with listening(well) as there:
+            await there.until(lambda: len(there.server.requests) >= 2)
+            there.pauses.clear()
+            for socket in list(there.server.open):
+                socket.transport.abort()
+            await there.until(lambda: len(there.server.requests) >= 4)
+            return there.pauses
+
+    first, second = sorted(asyncio.run(scene()))
+    assert 1.0 <= first < 1.5 <= second <= 2.0
+
+
+def test_what_a_connection_cannot_carry_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    contracts = [f"LONGNAME{number:04}USDT" for number in range(1000)]
+
+    async def scene() -> int:
+        async with listening(well, contracts) as there:
+            await there.until(lambda: len(there.server.requests) >= 4)
+            return sum(len(args) for args in there.server.requests) // 2
+
+    carried = asyncio.run(scene())
+    [record] = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert record.message == "contracts left out of the liquidation stream"
+    assert record.__dict__["left_out"] == 1000 - carried > 0
+
+
+def test_a_clock_that_is_set_back_reports_no_span_that_ends_before_it_starts() -> None:
+    ticks = iter(range(10**12 * 2, 0, -1000))
+
+    async def scene() -> None:
+        async with listening(well, clock=lambda: next(ticks), ping_seconds=AT_ONCE) as there:
+            await there.until(lambda: there.server.pings >= 4)
+            assert there.watcher.spans == []
+
+    asyncio.run(scene())
+
+
+def test_it_ends_promptly_even_when_the_exchange_hangs() -> None:
+    async def hang(server: Server, socket: ServerConnection, number: int) -> None:
+        socket.transport.pause_reading()
+        await socket.wait_closed()
+
+    async def scene() -> float:
+        loop = asyncio.get_running_loop()
+        async with listening(hang) as there:
+            await there.until(lambda: there.server.connections >= 2)
+            await asyncio.sleep(0.05)
+            began = loop.time()
+        return loop.time() - began
+
+    assert asyncio.run(scene()) < 1.5
+
+
+def test_a_watcher_that_fails_ends_the_listening_with_its_own_error() -> None:
+    class Failing(Watcher):
+        def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
+            raise LookupError("no more")
+
+    async def talk(socket: ServerConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            await socket.recv()
+            await socket.send(SUBSCRIBED)
+            await socket.send(BATCH)
+            await socket.wait_closed()
+
+    async def scene() -> None:
+        async with serve(talk, "127.0.0.1", 0) as running:
+            port = next(iter(running.sockets)).getsockname()[1]
+            settings = Settings(exchange_stream_url=f"ws://127.0.0.1:{port}")
+            exchange = BybitExchange(settings, clock=system_clock)
+            with pytest.raises(LookupError):
+                await exchange.listen(CONTRACTS, Failing())
+            await exchange.close()
+
+    asyncio.run(scene())
+
+
+def test_without_contracts_it_waits_to_be_cancelled() -> None:
+    async def scene() -> None:
+        exchange = BybitExchange(Settings(), clock=system_clock)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await exchange.listen([], Watcher())
+        await exchange.close()
+
+    asyncio.run(scene())
