@@ -95,12 +95,13 @@ async def _request_error(_: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     """What the router itself refuses: unknown paths and wrong methods."""
     assert isinstance(error, HTTPException)
+    free = is_free(request.scope["path"])
     if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
-        return error_response(error.status_code, "not found")
-    allow = ALLOW if is_free(request.url.path) else b"GET"
-    return error_response(error.status_code, "method not allowed", (b"allow", allow))
+        return error_response(error.status_code, "not found", is_free=free)
+    allow = (b"allow", ALLOW if free else b"GET")
+    return error_response(error.status_code, "method not allowed", allow, is_free=free)
 
 
-async def _unexpected_error(_: Request, error: Exception) -> Response:
+async def _unexpected_error(request: Request, error: Exception) -> Response:
     log.error("unexpected failure", exc_info=error)
-    return error_response(500, "internal error")
+    return error_response(500, "internal error", is_free=is_free(request.scope["path"]))

@@ -10,8 +10,8 @@ import pytest
 from barograph import __version__
 from barograph.app import create_app
 from barograph.errors import InvalidReply, Refused, Throttled, Unreachable, UpstreamError
-from barograph.kit.clock import DAY
 from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase, Transaction
+from barograph.kit.timestamps import DAY
 from barograph.notice import NOTICE
 from support.clock import START, HandClock
 from support.markets import BTC, ETH, reading, shares

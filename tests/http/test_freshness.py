@@ -1,7 +1,11 @@
 """Data past its bound is never shown."""
 
+import asyncio
+from contextlib import suppress
+
 import pytest
 
+from barograph.kit.database import DatabaseUnavailable, Transaction
 from support.clock import START
 from support.markets import reading, shares
 from support.service import MARKET_PATHS, Service
@@ -103,9 +107,7 @@ def test_a_clock_set_back_far_makes_data_as_unusable_as_a_reading_from_the_futur
 
 @pytest.mark.contract("derivatives.400", "errors.400")
 @pytest.mark.parametrize("query", ["symbol=", "symbol=BTC-USDT", "symbol=BTC&symbol=BTC"])
-def test_an_invalid_symbol_is_400_also_when_the_feed_is_stale_or_absent(
-    service: Service, empty_service: Service, query: str
-) -> None:
+def test_an_invalid_symbol_is_400_also_when_the_feed_is_stale(service: Service, query: str) -> None:
     service.clock.now = START + BOUND_MS
 
     assert service.ask(f"/api/agent/derivatives?{query}").status == 400
@@ -156,3 +158,21 @@ def test_each_share_reaches_its_bound_alone(empty_service: Service) -> None:
     assets = service.ask("/api/agent/market").json()["assets"]
 
     assert [asset["longAccountPct"] for asset in assets] == [None, 55.0, 0.0]
+
+
+def test_a_snapshot_that_cannot_be_read_leaves_what_is_known_and_the_next_one_is_taken(
+    service: Service,
+) -> None:
+    async def spoil(tx: Transaction) -> None:
+        await tx.execute('UPDATE snapshots SET version = version + 1, payload = \'{"as_of": "x"}\'')
+
+    known = [service.ask(path) for path in MARKET_PATHS]
+    asyncio.run(service.database.write(spoil))
+
+    with suppress(DatabaseUnavailable):  # the one failure after which a worker goes on following
+        service.refresh()
+
+    assert [service.ask(path) for path in MARKET_PATHS] == known
+    service.clock.pass_seconds(5)
+    service.publish(reading(service.clock.now))
+    assert service.ask("/api/agent/market-state").json()["as_of"] == "2026-11-06T21:20:05.000Z"

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.board.board import HotKey
 from barograph.board.front_door import FrontDoor
-from barograph.kit.clock import DAY
+from barograph.kit.documents import HotKey
 from barograph.kit.http import Receive, Scope, Send
+from barograph.kit.timestamps import DAY
+from barograph.markets.desk import MarketDesk
 from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
 from support.clock import START
 from support.markets import BTC, MARKET, NEXT_FUNDING, PEPE, changed, reading, shares
@@ -186,19 +187,24 @@ PUBLISHED = st.tuples(PERPETUALS, st.text(min_size=1, max_size=20)).map(
 @given(
     published=PUBLISHED,
     sampled=SHARES,
+    watched=st.booleans(),
     liquidations=LIQUIDATIONS,
     age_ms=st.integers(-2_000, 31_000),
 )
 def test_front_door_and_routes_give_one_answer_for_any_market_at_any_time(
     any_market: Service,
+    *,
     published: Perpetuals,
     sampled: list[LongAccounts],
+    watched: bool,
     liquidations: list[Liquidation],
     age_ms: int,
 ) -> None:
     service = any_market
     service.clock.now = START
-    service.desk.liquidated(liquidations)
+    service.desk = MarketDesk(service.settings)
+    if watched:
+        service.watch_day(liquidations)
     service.publish(published, sampled)
     asked = {*map(target, service.board.hot), *(path.encode() for path in MARKET_PATHS)}
     service.clock.now = START + age_ms

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from barograph.kit.clock import DAY
+from barograph.kit.timestamps import DAY
 from barograph.markets.records import Liquidation, Perpetual
 from barograph.notice import NOTICE
 from support.clock import START

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.kit.clock import DAY, HOUR, MINUTE, SECOND, http_date, iso_timestamp, system_clock
+from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, http_date, iso_timestamp
 from support.clock import START
 
 instants = st.integers(0, 4_102_444_800_000)

@@ -83,7 +83,7 @@ def test_only_the_cache_control_changes_with_time(passed: int) -> None:
 
 
 def test_a_document_says_what_it_is_and_when_it_was_made() -> None:
-    headers = Document("{\"é\":1}".encode(), modified=START + 999).headers_at(START)
+    headers = Document('{"é":1}'.encode(), modified=START + 999).headers_at(START)
 
     assert field(headers, b"content-type") == b"application/json"
     assert field(headers, b"content-length") == b"8"

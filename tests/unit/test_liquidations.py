@@ -71,7 +71,7 @@ def test_liquidations_that_differ_in_any_member_both_count(other: Liquidation) -
 
 
 @given(st.lists(events, max_size=40), st.randoms(use_true_random=False), st.integers(1, 5))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_order_batches_and_repeats_do_not_matter(
     heard: list[Liquidation], chance: random.Random, connections: int
 ) -> None:
@@ -113,11 +113,12 @@ def test_the_oldest_expires_first_however_late_it_was_heard() -> None:
 
 
 def test_a_hundred_thousand_liquidations_come_and_go_to_the_cent() -> None:
+    contracts = sorted(BASES)
     chance = random.Random(20261106)
     heard = [
         event(
             START + chance.randrange(3 * DAY_MS),
-            chance.choice(sorted(BASES)),
+            chance.choice(contracts),
             chance.choice(("long", "short")),
             round(chance.lognormvariate(0, 2), 3),
             round(chance.uniform(0.01, 90_000), 2),
@@ -203,7 +204,7 @@ def run_around(watched: set[int], start: int, end: int) -> tuple[int, int]:
 
 
 @given(spans, st.integers(0, 3_500))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_watched_spans_agree_with_a_model_that_marks_every_slot(
     added: list[tuple[int, int]], as_of: int
 ) -> None:
@@ -218,7 +219,7 @@ def test_watched_spans_agree_with_a_model_that_marks_every_slot(
 
 
 @given(spans, st.randoms(use_true_random=False))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
     added: list[tuple[int, int]], chance: random.Random
 ) -> None:

@@ -1,12 +1,13 @@
 """Which label a funding rate earns, and when it may change."""
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.kit.clock import MINUTE
+from barograph.kit.timestamps import MINUTE
 from barograph.markets.feeds import REGIME
 from barograph.markets.regime import (
     EDGES_PCT,
@@ -41,11 +42,7 @@ def follow(series: list[tuple[int, float | None]], dwell: int = DWELL) -> list[R
 
 
 def changes(judged: list[Regime]) -> list[tuple[Regime, Regime]]:
-    return [
-        (before, after)
-        for before, after in zip(judged, judged[1:], strict=False)
-        if before.label != after.label
-    ]
+    return [(before, after) for before, after in pairwise(judged) if before.label != after.label]
 
 
 def standing(label: Label, rate: float | None = None) -> Regime:
@@ -169,7 +166,7 @@ def test_a_missing_rate_forgets_the_candidate() -> None:
 
 
 @given(st.lists(st.floats(-0.0024, 0.0024), max_size=40), st.sampled_from([1, 2, 4, 8]))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_funding_around_its_pin_never_changes_the_label(
     offsets: list[float], interval: float
 ) -> None:
@@ -188,7 +185,7 @@ def test_no_edge_and_no_way_back_lies_at_the_pin() -> None:
 
 
 @given(st.sampled_from(LABELS), st.lists(st.floats(0, 1), min_size=1, max_size=40), st.data())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_a_label_is_kept_while_the_rate_stays_inside(
     label: Label, places: list[float], data: st.DataObject
 ) -> None:
@@ -206,7 +203,7 @@ def test_a_label_is_kept_while_the_rate_stays_inside(
 
 
 @given(moments, st.integers(1, 60 * MINUTE))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_named_labels_change_at_most_once_a_dwell(
     series: list[tuple[int, float | None]], dwell: int
 ) -> None:
@@ -220,7 +217,7 @@ def test_named_labels_change_at_most_once_a_dwell(
     st.lists(st.floats(-JUST_INSIDE, JUST_INSIDE), min_size=1, max_size=60),
     st.sampled_from([0, MINUTE, DWELL]),
 )
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_a_rate_that_trembles_around_an_edge_flips_the_label_at_most_once(
     edge: float, offsets: list[float], dwell: int
 ) -> None:
@@ -230,20 +227,20 @@ def test_a_rate_that_trembles_around_an_edge_flips_the_label_at_most_once(
 
 
 @given(moments, st.integers(0, 60 * MINUTE))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_the_same_readings_always_end_in_the_same_regime(
     series: list[tuple[int, float | None]], dwell: int
 ) -> None:
     judged = follow(series, dwell)
 
     assert follow(series, dwell) == judged
-    for before, after in zip(judged, judged[1:], strict=False):
+    for before, after in pairwise(judged):
         stored = REGIME.decode(REGIME.encode(before))
         assert judge(stored, after.funding_8h_pct, after.as_of, dwell) == after
 
 
 @given(moments)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 def test_without_a_dwell_the_label_always_suits_the_rate_within_the_hysteresis(
     series: list[tuple[int, float | None]],
 ) -> None:

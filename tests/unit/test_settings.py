@@ -57,7 +57,7 @@ def test_values_are_read_as_their_types() -> None:
 
 
 some_settings: dict[str, SearchStrategy[Any]] = {
-    "host": st.sampled_from(["127.0.0.1", "0.0.0.0", "::1", "localhost"]),  # noqa: S104
+    "host": st.sampled_from(["127.0.0.1", "0.0.0.0", "::1", "localhost"]),
     "port": st.integers(1, 65535),
     "workers": st.integers(1, 64),
     "base_url": st.sampled_from(["", "https://barograph.example", "http://10.0.0.1:81/sub"]),
@@ -82,7 +82,7 @@ def test_settings_survive_the_way_through_the_environment(values: dict[str, Any]
 def test_the_environment_holds_every_setting_under_its_own_name() -> None:
     environment = Settings.model_validate({}).to_environment()
 
-    assert sorted(environment) == [PREFIX + name.upper() for name in NAMES]
+    assert set(environment) == {PREFIX + name.upper() for name in NAMES}
 
 
 @pytest.mark.parametrize(
@@ -167,4 +167,4 @@ def test_the_base_address_is_the_bound_one_unless_set(host: str, port: str, base
 
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
-        Settings.model_validate({}).port = 1
+        Settings.model_validate({}).port = 1  # type: ignore[misc]

@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from barograph.errors import Unreachable
-from barograph.markets.feeds import Bounds, ExchangeHealth, LongAccountShares
+from barograph.markets.feeds import ExchangeHealth, LongAccountShares
 from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.reader import market_bounds
 from barograph.notice import NOTICE
 from barograph.settings import Settings
 from barograph.status.rules import DATABASE_SILENT_MS, Observation, assess
@@ -15,7 +16,7 @@ from barograph.status.wire import Check, Status
 from support.clock import START
 from support.markets import BTC, ETH, SOL, SOURCE, reading, shares
 
-BOUNDS = Bounds.of(Settings.model_validate({}))
+BOUNDS = market_bounds(Settings.model_validate({}))
 NOW = START + 2_000
 WELL = Observation(
     now=NOW,

@@ -52,11 +52,18 @@ class Board:
         loaded = await self._database.read(self._load_changes)
         self.polled_at = self.clock()
         for name, (version, text) in loaded.items():
-            self._records[name] = self._feeds[name].decode(text)
             self._versions[name] = version
+            self._take(name, text)
         if loaded:
             self.hot = self._render(self, self.clock())
         return bool(loaded)
+
+    def _take(self, name: str, text: str) -> None:
+        """Remember a snapshot; one that another version wrote and this one can't read is left."""
+        try:
+            self._records[name] = self._feeds[name].decode(text)
+        except msgspec.MsgspecError:
+            log.exception("snapshot cannot be read", extra={"feed": name})
 
     async def follow(self) -> None:
         """Refresh for ever; an unreadable database leaves the memory as it is."""

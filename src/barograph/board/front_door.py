@@ -23,7 +23,7 @@ class FrontDoor:
             document: Document | None = board.hot.get((scope["path"], scope["query_string"]))
             if document is not None:
                 now = board.clock()
-                if now < document.until:
+                if document.since <= now < document.until:
                     await send_document(document, scope, send, now)
                     return
         await self._app(scope, receive, send)

@@ -184,25 +184,28 @@ def dated(now: int) -> tuple[Contract, ...]:
 
 @lru_cache(maxsize=64)
 def _dated_on(day: int) -> tuple[Contract, ...]:
-    listed = []
-    for delivery in _next_quarters(date(1970, 1, 1) + timedelta(days=day), 2):
-        stamp = f"{delivery.day}{delivery:%b%y}".upper()
-        at = datetime(delivery.year, delivery.month, delivery.day, _DELIVERY_HOUR, tzinfo=UTC)
-        when = int(at.timestamp() * 1000)
-        for coin in ("BTC", "ETH"):
-            for quote, name in (("USDC", coin), ("USDT", coin + "USDT")):
-                listed.append(
-                    _based_on(
-                        _BY_COIN[coin],
-                        f"{name}-{stamp}",
-                        quote,
-                        0.004,
-                        kind=FUTURE,
-                        delivery=when,
-                        launch=when - 190 * _DAY_MS,
-                    )
-                )
-    return tuple(listed)
+    deliveries = _next_quarters(date(1970, 1, 1) + timedelta(days=day), 2)
+    return tuple(future for delivery in deliveries for future in _delivered_on(delivery))
+
+
+@lru_cache(maxsize=64)
+def _delivered_on(delivery: date) -> tuple[Contract, ...]:
+    stamp = f"{delivery.day}{delivery:%b%y}".upper()
+    midnight = datetime(delivery.year, delivery.month, delivery.day, tzinfo=UTC)
+    when = int(midnight.timestamp()) * 1000 + _DELIVERY_HOUR * 3_600_000
+    return tuple(
+        _based_on(
+            _BY_COIN[coin],
+            f"{coin}{margin}-{stamp}",
+            quote,
+            0.004,
+            kind=FUTURE,
+            delivery=when,
+            launch=when - 190 * _DAY_MS,
+        )
+        for coin in ("BTC", "ETH")
+        for quote, margin in (("USDC", ""), ("USDT", "USDT"))
+    )
 
 
 def _next_quarters(after: date, count: int) -> list[date]:

@@ -48,7 +48,7 @@ def wrong(fault: str, now: int) -> Response:
         case "403-json":
             return reply(403, envelope(now, code=10018, message="access too frequent"))
         case "429":
-            return reply(429, envelope(now, code=429, message="System level frequency protection"))
+            return reply(429, b"System level frequency protection", TEXT)
         case "10006":
             body = envelope(now, code=10006, message="Too many visits!")
             return reply(200, body, X_Bapi_Limit_Reset_Timestamp=str(now + 1000))

@@ -205,10 +205,10 @@ def _candle_starts(moment: _Moment, query: Query, interval: str) -> list[int]:
     start, end = _integer(query, "start"), _integer(query, "end")
     last = moment.now if end is None else min(end, moment.now)
     first = last - limit * INTERVALS[interval] if start is None else start
-    time = floor(interval, max(first, moment.world.birth))
+    time = max(floor(interval, first), floor(interval, moment.world.birth))
     starts: list[int] = []
     while time <= last and not (end is None and start is not None and len(starts) == limit):
-        if time >= max(first, moment.world.birth):
+        if time >= first:
             starts.append(time)
         time = following(interval, time)
     return starts[-limit:]

@@ -43,7 +43,8 @@ def discovery_routes(base_url: str, clock: Clock) -> APIRouter:
     async def read_openapi(request: Request) -> DocumentResponse:
         if not description:
             schema = openapi_schema(request.app, base_url)
-            description.append(Document(json.dumps(schema, ensure_ascii=False).encode()))
+            text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+            description.append(Document(text.encode()))
         return DocumentResponse(description[0], clock())
 
     return router

@@ -1,7 +1,7 @@
 """Documents: bytes that were rendered once, and how HTTP gives them away.
 
-A document knows until when it may be given. Neither this service nor a cache that follows its
-`Cache-Control` shows it after that instant.
+A document knows since when and until when it may be given. Neither this service nor a cache that
+follows its `Cache-Control` shows it after that.
 """
 
 from base64 import urlsafe_b64encode
@@ -31,17 +31,19 @@ JSON = b"application/json"
 class Document:
     """An answer that is ready to be sent."""
 
-    __slots__ = ("_bare", "_whole_until", "body", "etag", "headers", "until")
+    __slots__ = ("_bare", "_whole_until", "body", "etag", "headers", "since", "until")
 
     def __init__(
         self,
         body: bytes,
         *,
+        since: int = 0,
         until: int = FOREVER,
         modified: int | None = None,
         content_type: bytes = JSON,
     ) -> None:
         self.body = body
+        self.since = since
         self.until = until
         self.etag = b'"' + urlsafe_b64encode(sha256(body).digest()[:15]) + b'"'
         self._bare: Headers = [

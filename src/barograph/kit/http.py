@@ -28,11 +28,14 @@ async def send_document(document: Document, scope: Scope, send: Send, now: int) 
     await _send(send, 200, headers, body)
 
 
-def error_response(status: int, message: str, *headers: tuple[bytes, bytes]) -> Response:
-    """The one error body of the free endpoints: exactly one member, never kept by a cache."""
+def error_response(
+    status: int, message: str, *headers: tuple[bytes, bytes], is_free: bool = True
+) -> Response:
+    """An error: exactly one member, never kept by a cache, for any origin only on free paths."""
     response = Response(ErrorBody(error=message).encode(), status)
     length = (b"content-length", str(len(response.body)).encode())
-    response.raw_headers = [(b"content-type", JSON), length, NO_STORE, *CORS, *headers]
+    response.raw_headers = [(b"content-type", JSON), length, NO_STORE, *headers]
+    response.raw_headers += CORS if is_free else []
     return response
 
 

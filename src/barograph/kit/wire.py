@@ -6,7 +6,10 @@ from pydantic import BaseModel, ConfigDict
 class WireModel(BaseModel):
     """A body: nothing unexpected gets in, and its members keep their order."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # A member that may be null is still always there, and the schema says so.
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
+    )
 
     def encode(self) -> bytes:
         """The body as it goes over the wire: UTF-8 and compact."""

@@ -6,6 +6,7 @@ from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.records import MAJORS, LongAccounts, Perpetual
 from barograph.markets.regime import BASIS, describe
+from barograph.markets.symbols import is_normalized
 from barograph.markets.view import MarketView
 from barograph.markets.wire import (
     AssetSnapshot,
@@ -27,6 +28,8 @@ def hot_documents(view: MarketView) -> dict[HotKey, Document]:
     """Render everything that is asked for often: the snapshots and each perpetual by its asset."""
     documents: dict[HotKey, Document] = {}
     for perpetual in view.perpetuals.contracts:
+        if not is_normalized(perpetual.base):
+            continue  # a name that `symbol` cannot be must not get in by the front door
         document = derivatives_document(view, perpetual.base)
         documents[DERIVATIVES_PATH, b"symbol=" + perpetual.base.encode()] = document
         if perpetual.base == "BTC":
@@ -160,4 +163,4 @@ def _document(
     for share in shares:
         if share is not None:
             until = min(until, share.sampled_at + view.bounds.long_accounts)
-    return Document(body.encode(), until=until, modified=view.perpetuals.as_of)
+    return Document(body.encode(), since=view.now, until=until, modified=view.perpetuals.as_of)

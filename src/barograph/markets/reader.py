@@ -52,8 +52,8 @@ class MarketReader:
     def _index(self, perpetuals: Perpetuals) -> dict[str, Perpetual]:
         """Index a reading once, however many requests look at it."""
         if perpetuals is not self._indexed:
-            by_contract = {perpetual.contract: perpetual for perpetual in perpetuals.contracts}
-            by_base = {perpetual.base: perpetual for perpetual in perpetuals.contracts}
+            by_contract = {each.contract.upper(): each for each in perpetuals.contracts}
+            by_base = {each.base.upper(): each for each in perpetuals.contracts}
             self._by_name = by_contract | by_base
             self._indexed = perpetuals
         return self._by_name

@@ -12,6 +12,11 @@ INVALID = "symbol must be 1 to 15 letters or digits, given once"
 _SYMBOL = re.compile(r"[A-Za-z0-9]{1,15}", re.ASCII)
 
 
+def is_normalized(name: str) -> bool:
+    """Whether a name is what `symbol_from_query` could return."""
+    return _SYMBOL.fullmatch(name) is not None and name == name.upper()
+
+
 def symbol_from_query(query_string: bytes) -> str:
     """Read the symbol of a raw query string, in upper case; BTC when it is absent.
 

@@ -24,7 +24,7 @@ class MarketView(NamedTuple):
     bounds: Bounds
     perpetuals: Perpetuals
     by_name: Mapping[str, Perpetual]
-    """Contracts by base asset and by full name."""
+    """Contracts by base asset and by full name, in upper case."""
 
     shares: Mapping[str, LongAccounts]
     """Long-account shares by full name, of any age: ask `share` for a fresh one."""

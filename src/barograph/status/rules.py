@@ -85,6 +85,8 @@ def _market_feed(seen: Observation) -> Check:
     if seen.perpetuals is None:
         return Check(name="market-feed", status="down", detail="nothing has been published yet")
     age = f"{_seconds(seen.now - seen.perpetuals.as_of):g} s old"
+    if seen.perpetuals.as_of > seen.now + seen.bounds.perpetuals:
+        return Check(name="market-feed", status="down", detail="from the future: check the clocks")
     bound = f"{_seconds(seen.bounds.perpetuals):g} s"
     if is_fresh(seen.perpetuals.as_of, seen.bounds.perpetuals, seen.now):
         return Check(name="market-feed", status="ok", detail=f"{age}, bound {bound}")

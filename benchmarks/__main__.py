@@ -1,0 +1,76 @@
+"""`python -m benchmarks`: measure, and print the table. Nothing is kept."""
+
+import argparse
+import os
+import platform
+import signal
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks import footprint, hot_reads, snapshot, upstream_calls
+from benchmarks.load import require_wrk
+from benchmarks.plan import ROUNDS, Plan, full, quick
+from benchmarks.processes import BenchmarkFailed
+from benchmarks.table import Section, render
+
+SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
+    hot_reads.measure,
+    upstream_calls.measure,
+    snapshot.measure,
+    footprint.measure,
+)
+
+
+def main() -> None:
+    """Measure everything, one subject after the other."""
+    plan = _plan()
+    # Being ended by a signal must end the children too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    started = time.monotonic()
+    try:
+        require_wrk()
+        sections = [_measure(subject, plan) for subject in SUBJECTS]
+    except BenchmarkFailed as failure:
+        sys.exit(f"benchmarks: {failure}")
+    print(f"{_heading(plan)}\n\n{render(sections)}\n")
+    print(f"{_verdict(sections)} Measured in {time.monotonic() - started:.0f} s.")
+
+
+def _plan() -> Plan:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rounds", type=_positive, help=f"rounds of a comparison ({ROUNDS})")
+    parser.add_argument("--quick", action="store_true", help="coarse, in less than a minute")
+    options = parser.parse_args()
+    return quick(options.rounds) if options.quick else full(options.rounds)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("a number from 1 up is needed")
+    return int(text)
+
+
+def _measure(subject: Callable[[Plan, Path], Section], plan: Plan) -> Section:
+    with TemporaryDirectory(prefix="barograph-benchmark-", ignore_cleanup_errors=True) as folder:
+        return subject(plan, Path(folder))
+
+
+def _heading(plan: Plan) -> str:
+    return (
+        f"Barograph, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC: {os.cpu_count()} cores, load "
+        f"{os.getloadavg()[1]:.1f}, Python {platform.python_version()}, {plan.rounds} rounds"
+    )
+
+
+def _verdict(sections: list[Section]) -> str:
+    figures = [figure for section in sections for figure in section.figures]
+    missed = [figure.name.strip() for figure in figures if figure.met is False]
+    return f"Not met: {', '.join(missed)}." if missed else "Every target is met."
+
+
+if __name__ == "__main__":
+    main()

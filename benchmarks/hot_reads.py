@@ -1,0 +1,133 @@
+"""Hot reads: the service beside three other servers that give the same answer.
+
+What is compared is the number of requests that a server answers in one second of its own CPU
+time, because the number in a second of wall time depends on who else uses the machine.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from benchmarks.load import requests_in
+from benchmarks.market import benchmark_settings, publish_market
+from benchmarks.peers import nginx_peer, nginx_program, python_peer, store
+from benchmarks.plan import Plan
+from benchmarks.processes import (
+    Answer,
+    BenchmarkFailed,
+    Child,
+    answers,
+    unused_port,
+    web_service,
+)
+from benchmarks.table import Figure, Section, at_least
+
+TITLE = "Hot reads: requests per CPU-second of the server, median of the rounds (middle half)"
+NO_NGINX = "nginx not found: apt-get install nginx-light"
+BARE_SHARE = 0.85
+FASTAPI_TIMES = 4
+ROUND_SECONDS = 1
+
+Rates = dict[str, list[float]]
+
+
+class Contender(NamedTuple):
+    """A server that takes part in a comparison."""
+
+    child: Child
+    port: int
+
+    def rate(self, target: str) -> float:
+        """Requests per second of CPU time of its workers, user and system."""
+        before = self._cpu_seconds()
+        requests = requests_in(self.port, target, ROUND_SECONDS)
+        return requests / (self._cpu_seconds() - before)
+
+    def _cpu_seconds(self) -> float:
+        times = [worker.cpu_times() for worker in self.child.workers()]
+        return sum(each.user + each.system for each in times)
+
+
+def measure(plan: Plan, folder: Path) -> Section:
+    """Compare every hot read."""
+    settings = benchmark_settings(folder, unused_port())
+    publish_market(settings)
+    figures: list[Figure] = []
+    with web_service(settings) as child:
+        for number, target in enumerate(plan.targets):
+            service = Contender(child, settings.port)
+            figures += _compare(service, target, folder / f"answer{number}", plan.rounds)
+    return Section(TITLE, figures)
+
+
+def _compare(service: Contender, target: str, file: Path, rounds: int) -> list[Figure]:
+    print(f"hot reads: {target}", file=sys.stderr)
+    answer = _answer(service, target)
+    store(file, target, answer)
+    with _contenders(service, target, file) as contenders:
+        _check_same(contenders, target, answer)
+        rates = _alternate(contenders, target, rounds)
+    name = target.removeprefix("/api/agent/")
+    figures = [
+        at_least(f"{name} / bare ASGI", _ratios(rates, "service", "bare"), BARE_SHARE),
+        at_least(f"{name} / FastAPI model", _ratios(rates, "service", "fastapi"), FASTAPI_TIMES),
+        Figure(f"{name} / nginx file", NO_NGINX),
+        at_least("A/A control: bare ASGI / bare ASGI", _ratios(rates, "twin", "bare")),
+    ]
+    if "nginx" in rates:
+        figures[2] = at_least(f"{name} / nginx file", _ratios(rates, "service", "nginx"))
+    return figures
+
+
+@contextmanager
+def _contenders(service: Contender, target: str, file: Path) -> Iterator[dict[str, Contender]]:
+    """Everybody who gives this answer; the twin is a second bare application."""
+    with ExitStack() as stack:
+        peers = {
+            name: Contender(*stack.enter_context(python_peer(kind, target, file)))
+            for name, kind in (("bare", "bare"), ("twin", "bare"), ("fastapi", "fastapi"))
+        }
+        if nginx_program() is not None:
+            peers["nginx"] = Contender(*stack.enter_context(nginx_peer(target, file)))
+        yield {"service": service, **peers}
+
+
+def _alternate(contenders: dict[str, Contender], target: str, rounds: int) -> Rates:
+    """Measure everybody in turn, forwards and backwards, after a round that does not count."""
+    for contender in contenders.values():
+        contender.rate(target)
+    rates: Rates = {name: [] for name in contenders}
+    for number in range(rounds):
+        names = list(contenders) if number % 2 == 0 else list(reversed(contenders))
+        for name in names:
+            rates[name].append(contenders[name].rate(target))
+    return rates
+
+
+def _ratios(rates: Rates, ours: str, theirs: str) -> list[float]:
+    return [one / other for one, other in zip(rates[ours], rates[theirs], strict=True)]
+
+
+def _check_same(contenders: dict[str, Contender], target: str, answer: Answer) -> None:
+    """Let nobody be compared who says something else."""
+    for name, contender in contenders.items():
+        found = _answer(contender, target)
+        if msgspec.json.decode(found.body) != msgspec.json.decode(answer.body):
+            raise BenchmarkFailed(f"{name} gives another answer to {target}")
+        if name in {"bare", "twin"} and _undated(found) != _undated(answer):
+            raise BenchmarkFailed(f"{name} sends other headers than the service")
+
+
+def _undated(answer: Answer) -> tuple[list[tuple[str, str]], bytes]:
+    return sorted(field for field in answer.headers if field[0].lower() != "date"), answer.body
+
+
+def _answer(contender: Contender, target: str) -> Answer:
+    answer = answers(contender.port, target)
+    if answer is None:
+        raise BenchmarkFailed(f"no answer to {target}")
+    return answer

@@ -1,0 +1,73 @@
+"""A live service on this machine: an exchange, the collector and the web, each its own process."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from barograph.demo.anchor import load_or_create_anchor
+from barograph.demo.exchange import Address
+from barograph.kit.clock import system_clock
+from barograph.settings import Settings
+from benchmarks.processes import (
+    BAROGRAPH,
+    HOST,
+    Child,
+    answers,
+    running,
+    until,
+    unused_port,
+    web_service,
+)
+
+SEED = 1
+POLL_SECONDS = 1
+
+
+class Live(NamedTuple):
+    """What runs, and where."""
+
+    exchange: Address
+    collector: Child
+    web: Child
+    web_port: int
+
+
+def simulated_exchange(data: Path, port: int) -> Sequence[str]:
+    """The command that runs the demo's exchange alone."""
+    load_or_create_anchor(data, SEED, system_clock())
+    return (*BAROGRAPH, "demo", "world", "--port", str(port), "--data", str(data))
+
+
+def wide_exchange(_: Path, port: int) -> Sequence[str]:
+    """The command that runs the same exchange with as many contracts as a real one has."""
+    return (sys.executable, "-m", "benchmarks.market", str(port))
+
+
+@contextmanager
+def live_service(data: Path, *, wide: bool = False) -> Iterator[Live]:
+    """Everything, collecting and answering."""
+    exchange = Address(HOST, unused_port())
+    settings = _settings(data, exchange)
+    command = (wide_exchange if wide else simulated_exchange)(data, exchange.port)
+    with running(command, log=data / "exchange.log") as world:
+        until(lambda: answers(exchange.port, "/v5/market/time"), world)
+        collect = (*BAROGRAPH, "collect", "--child")
+        environment = settings.to_environment()
+        with (
+            running(collect, log=data / "collector.log", environment=environment) as collector,
+            web_service(settings) as web,
+        ):
+            yield Live(exchange, collector, web, settings.port)
+
+
+def _settings(data: Path, exchange: Address) -> Settings:
+    return Settings(
+        port=unused_port(),
+        data=data,
+        log_level="warning",
+        exchange_rest_url=exchange.rest_url,
+        exchange_stream_url=exchange.stream_url,
+        poll_seconds=POLL_SECONDS,
+    )

@@ -1,0 +1,140 @@
+"""A market as large as the real one: the simulated exchange, widened to 700 perpetuals."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from barograph.collector import collector_lease
+from barograph.demo.batches import liquidation_messages
+from barograph.demo.contracts import PERPETUAL, TRADING, Contract
+from barograph.demo.exchange import run_exchange
+from barograph.demo.rest import answer
+from barograph.demo.world import World
+from barograph.kit.clock import system_clock
+from barograph.kit.database import Database, SQLiteDatabase
+from barograph.kit.lease import Lease
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.process import die_with_parent
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.desk import MarketDesk, write_conclusions
+from barograph.markets.records import LongAccounts, Perpetuals
+from barograph.settings import Settings
+from barograph.upstream.bybit.decode import Instrument, decode_instruments, decode_tickers
+from barograph.upstream.bybit.envelope import Reply, open_envelope
+from barograph.upstream.bybit.messages import Batch, decode_message
+from benchmarks.processes import HOST
+
+CONTRACTS = 700
+SEED = 1
+
+
+class WideWorld(World):
+    """The simulated world with more names: each further contract follows a path that exists."""
+
+    def __init__(self, seed: int, epoch: int) -> None:
+        super().__init__(seed, epoch)
+        models = [each for each in self._standing.values() if _is_kept(each)]
+        for number in range(CONTRACTS - len(models)):
+            model = models[number % len(models)]
+            coin = f"{model.coin[:11]}{number:03d}"
+            self._paths[coin] = self._paths[model.coin]
+            self._standing[f"{coin}USDT"] = replace(model, symbol=f"{coin}USDT", coin=coin)
+
+    def contracts(self, now: int) -> tuple[Contract, ...]:
+        """Everything listed at a time, by symbol."""
+        standing = {each.symbol: each for each in super().contracts(now)} | self._standing
+        return tuple(standing[symbol] for symbol in sorted(standing))
+
+
+class Market:
+    """The wide market as the collector meets it: bodies from the wire, and the kept contracts."""
+
+    def __init__(self, now: int) -> None:
+        self.world = WideWorld(SEED, now // HOUR * HOUR - 2 * DAY)
+        self.kept = self._kept(now)
+        assert len(self.kept) == CONTRACTS
+
+    def tickers(self, at: int) -> bytes:
+        """The exchange's answer about all contracts."""
+        return answer(self.world, "/v5/market/tickers", {"category": "linear"}, at)[1]
+
+    def read(self, body: bytes, at: int) -> Perpetuals:
+        """Decode such an answer the way the adapter does."""
+        envelope = open_envelope(Reply(200, "application/json", None, body), at)
+        tickers = decode_tickers(envelope.result, self.kept)
+        return Perpetuals(envelope.time, "benchmark", tickers.perpetuals)
+
+    def brief(self, desk: MarketDesk, now: int) -> None:
+        """Tell a desk everything but the prices: every share, and a whole day of liquidations."""
+        desk.watched(now - DAY, now)
+        for message in liquidation_messages(self.world, now - DAY, now):
+            decoded = decode_message(message)
+            if isinstance(decoded, Batch):
+                desk.liquidated(decoded.liquidations)
+        for contract in self.world.contracts(now):
+            if contract.symbol in self.kept:
+                share = round(100 * self.world.long_share(contract, now), 2)
+                desk.sampled(LongAccounts(contract.symbol, share, now))
+
+    def _kept(self, now: int) -> Mapping[str, Instrument]:
+        query = {"category": "linear", "limit": "1000"}
+        body = answer(self.world, "/v5/market/instruments-info", query, now)[1]
+        envelope = open_envelope(Reply(200, "application/json", None, body), now)
+        return {each.contract: each for each in decode_instruments(envelope.result).instruments}
+
+
+def benchmark_settings(data: Path, port: int) -> Settings:
+    """The service as it is by default, with bounds that a published market outlives here."""
+    return Settings(
+        data=data,
+        port=port,
+        workers=1,
+        log_level="warning",
+        feed_max_age_seconds=3600,
+        liquidations_max_age_seconds=3600,
+        long_accounts_max_age_seconds=3600,
+    )
+
+
+async def open_database(settings: Settings) -> tuple[Database, Lease]:
+    """A new database with its schema, and the lease that a writer needs."""
+    database = SQLiteDatabase(settings.database_path)
+    await upgrade(database, packaged_migrations(), system_clock)
+    lease = collector_lease(settings, database, system_clock)
+    await lease.acquire()
+    return database, lease
+
+
+def publish_market(settings: Settings) -> None:
+    """Fill a new database with the market as it is now, by the product's own functions."""
+
+    async def work() -> None:
+        now = system_clock()
+        market, desk = Market(now), MarketDesk(settings)
+        market.brief(desk, now)
+        database, lease = await open_database(settings)
+        try:
+            reading = market.read(market.tickers(now), now)
+            await write_conclusions(database, lease, [desk.conclude(reading)])
+            await lease.release()
+        finally:
+            await database.close()
+
+    asyncio.run(work())
+
+
+def _is_kept(contract: Contract) -> bool:
+    return (contract.kind, contract.status, contract.quote) == (PERPETUAL, TRADING, "USDT")
+
+
+def _run(port: int) -> None:
+    """Run the wide exchange until ended: `python -m benchmarks.market PORT`."""
+    die_with_parent()
+    world = WideWorld(SEED, system_clock() // HOUR * HOUR - 2 * DAY)
+    asyncio.run(run_exchange(world, HOST, port, clock=system_clock))
+
+
+if __name__ == "__main__":
+    _run(int(sys.argv[1]))

@@ -1,0 +1,170 @@
+"""What the service is compared with: three other servers that give the same answer.
+
+Run as `python -m benchmarks.peers bare|fastapi PORT FILE`; the file holds the answer.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+from fastapi import FastAPI
+from granian.server import Server
+
+import barograph.server
+from barograph.kit.http import ASGIApp, Receive, Scope, Send
+from barograph.kit.process import die_with_parent
+from barograph.kit.wire import WireModel
+from barograph.markets.documents import DERIVATIVES_PATH, MARKET_PATH, MARKET_STATE_PATH
+from barograph.markets.wire import Market, MarketState, PerpetualRecord
+from barograph.settings import Settings
+from benchmarks.processes import HOST, Answer, Child, answers, running, until, unused_port
+
+FILE_VARIABLE = "BENCHMARK_ANSWER"
+MODELS: Mapping[str, type[WireModel]] = {
+    DERIVATIVES_PATH: PerpetualRecord,
+    MARKET_PATH: Market,
+    MARKET_STATE_PATH: MarketState,
+}
+# The server adds these two to every answer by itself.
+OF_THE_SERVER = ("server", "date")
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """An answer on its way to a peer."""
+
+    path: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+def store(file: Path, target: str, answer: Answer) -> None:
+    """Put an answer where a peer finds it."""
+    headers = [field for field in answer.headers if field[0].lower() not in OF_THE_SERVER]
+    path = target.partition("?")[0]
+    file.write_bytes(msgspec.json.encode(Stored(path, headers, answer.body)))
+
+
+def bare() -> ASGIApp:
+    """The least that an ASGI application can do: send what it has."""
+    stored = _stored()
+    headers = [(name.encode(), value.encode()) for name, value in stored.headers]
+    start = {"type": "http.response.start", "status": 200, "headers": headers}
+    body = {"type": "http.response.body", "body": stored.body, "more_body": False}
+
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await send(start)
+            await send(body)
+
+    return app
+
+
+def fastapi() -> ASGIApp:
+    """The usual way: a route that makes a model of the facts and leaves the rest to FastAPI."""
+    stored = _stored()
+    model = MODELS[stored.path]
+    facts: dict[str, Any] = msgspec.json.decode(stored.body)
+    app = FastAPI()
+
+    @app.get(stored.path, response_model=model)
+    async def read() -> WireModel:
+        return model(**facts)
+
+    return app
+
+
+@contextmanager
+def python_peer(kind: str, target: str, file: Path) -> Iterator[tuple[Child, int]]:
+    """One of the two applications above as a process, answering; its port comes along."""
+    port = unused_port()
+    command = (sys.executable, "-m", "benchmarks.peers", kind, str(port), str(file))
+    with running(command, log=file.with_suffix(f".{kind}.log")) as child:
+        until(lambda: answers(port, target), child)
+        yield child, port
+
+
+@contextmanager
+def nginx_peer(target: str, file: Path) -> Iterator[tuple[Child, int]]:
+    """Nginx with one worker that serves a file of the same bytes."""
+    stored = _read(file)
+    folder = file.with_suffix(".nginx")
+    page = folder / "pages" / stored.path.lstrip("/")
+    page.parent.mkdir(parents=True)
+    page.write_bytes(stored.body)
+    port = unused_port()
+    configuration = folder / "nginx.conf"
+    configuration.write_text(_NGINX.format(folder=folder, host=HOST, port=port, user=_nginx_user()))
+    command = (nginx_program() or "", "-p", str(folder), "-c", str(configuration))
+    with running(command, log=folder / "log") as child:
+        until(lambda: answers(port, target), child)
+        yield child, port
+
+
+def nginx_program() -> str | None:
+    """Where nginx is; Debian keeps it from the search path of ordinary users."""
+    return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+
+def _nginx_user() -> str:
+    """Root's workers would change to a user who cannot read the temporary folder."""
+    return "user root;" if os.geteuid() == 0 else ""
+
+
+_NGINX = """\
+{user}
+worker_processes 1;
+daemon off;
+pid {folder}/pid;
+error_log {folder}/error.log;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_requests 100000000;
+    open_file_cache max=100;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{
+        listen {host}:{port};
+        root {folder}/pages;
+        default_type application/json;
+    }}
+}}
+"""
+
+
+def _read(file: Path) -> Stored:
+    return msgspec.json.decode(file.read_bytes(), type=Stored)
+
+
+def _stored() -> Stored:
+    """The answer that this worker gives."""
+    die_with_parent()
+    return _read(Path(os.environ[FILE_VARIABLE]))
+
+
+def _serve(kind: str, port: int, file: str) -> None:
+    """Run the product's own server function around another application.
+
+    Only the application is exchanged, so every setting of the server is the product's.
+    """
+    die_with_parent()
+    os.environ[FILE_VARIABLE] = file
+
+    peer = f"benchmarks.peers:{kind}"
+    with patch.object(barograph.server, "Server", lambda _, **options: Server(peer, **options)):
+        barograph.server.serve(Settings(host=HOST, port=port, workers=1))
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,126 @@
+"""A reading's way from the exchange's bytes to the answers: CPU time of each step."""
+
+import asyncio
+import gzip
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from barograph.app import create_app
+from barograph.board.board import Board
+from barograph.kit.clock import system_clock
+from barograph.kit.database import Database, SQLiteDatabase
+from barograph.kit.lease import Lease
+from barograph.kit.timestamps import HOUR, SECOND
+from barograph.markets.desk import MarketDesk, write_conclusions
+from barograph.settings import Settings
+from benchmarks.market import CONTRACTS, Market, benchmark_settings, open_database
+from benchmarks.plan import Plan
+from benchmarks.processes import unused_port
+from benchmarks.table import Figure, Section
+
+TITLE = f"One reading of {CONTRACTS} contracts: CPU time, median of the readings"
+BOUND_MS = 20
+WARM_UP = 5
+POLL = 5 * SECOND
+HOURS = 7
+
+
+class Cost(NamedTuple):
+    """CPU milliseconds of one reading, by step."""
+
+    unpack: float
+    decode: float
+    conclude: float
+    write: float
+    refresh: float
+
+    @property
+    def snapshot(self) -> float:
+        """What the collector spends from the unpacked bytes to the stored snapshot."""
+        return self.decode + self.conclude + self.write
+
+
+class Stopwatch:
+    """CPU time of this process, all threads, since the last look."""
+
+    def __init__(self) -> None:
+        self._last = time.process_time()
+
+    def lap(self) -> float:
+        """Milliseconds since the last look."""
+        now = time.process_time()
+        spent, self._last = now - self._last, now
+        return spent * 1000
+
+
+class Line:
+    """The collector's part and the web's part on one database, with a clock moved by hand."""
+
+    def __init__(self, settings: Settings, database: Database, lease: Lease) -> None:
+        self._database = database
+        self._lease = lease
+        self.now = system_clock()
+        self._market = Market(self.now)
+        self._desk = MarketDesk(settings)
+        self._market.brief(self._desk, self.now)
+        self._reader = SQLiteDatabase(settings.database_path)
+        self._board: Board = create_app(settings, self._reader, clock=lambda: self.now)[1]
+
+    async def carry(self, step: int) -> Cost:
+        """Take the reading of `step` milliseconds later all the way."""
+        self.now += step
+        packed = gzip.compress(self._market.tickers(self.now), 6)
+        watch = Stopwatch()
+        body = gzip.decompress(packed)
+        unpack = watch.lap()
+        reading = self._market.read(body, self.now)
+        decode = watch.lap()
+        conclusion = self._desk.conclude(reading)
+        conclude = watch.lap()
+        await write_conclusions(self._database, self._lease, [conclusion])
+        self._desk.written(conclusion)
+        write = watch.lap()
+        await self._board.refresh()
+        return Cost(unpack, decode, conclude, write, watch.lap())
+
+    async def close(self) -> None:
+        """Release the reader's connections."""
+        await self._reader.close()
+
+
+def measure(plan: Plan, folder: Path) -> Section:
+    """Carry many readings, one after the other."""
+    print("readings", file=sys.stderr)
+    usual, hourly = asyncio.run(_carry(benchmark_settings(folder, unused_port()), plan.snapshots))
+    middle = Cost(*(median(column) for column in zip(*usual, strict=True)))
+    total = median(cost.snapshot for cost in usual)
+    full_hour = median(cost.snapshot for cost in hourly)
+    return Section(
+        TITLE,
+        [
+            Figure("decode + snapshot", f"{total:.1f} ms", f"< {BOUND_MS} ms", total < BOUND_MS),
+            Figure("  decode the tickers", f"{middle.decode:.1f} ms"),
+            Figure("  judge and encode", f"{middle.conclude:.1f} ms"),
+            Figure("  write to SQLite", f"{middle.write:.1f} ms"),
+            Figure("decode + snapshot at a full hour", f"{full_hour:.1f} ms"),
+            Figure("unpack the reply before it", f"{middle.unpack:.1f} ms"),
+            Figure("web worker: load and render all", f"{middle.refresh:.1f} ms"),
+        ],
+    )
+
+
+async def _carry(settings: Settings, count: int) -> tuple[list[Cost], list[Cost]]:
+    """Readings as they come every few seconds, and some that open an hour and record it."""
+    database, lease = await open_database(settings)
+    line = Line(settings, database, lease)
+    try:
+        for _ in range(WARM_UP):
+            await line.carry(POLL)
+        usual = [await line.carry(POLL) for _ in range(count)]
+        return usual, [await line.carry(HOUR) for _ in range(HOURS)]
+    finally:
+        await line.close()
+        await database.close()

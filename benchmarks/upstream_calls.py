@@ -1,0 +1,71 @@
+"""Upstream calls: readers must not cause any.
+
+The simulated exchange counts the requests that it gets. They are counted over two windows of the
+same length, the first without readers, the second with readers at full speed.
+"""
+
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import cast
+
+from barograph.demo.control import send_command
+from barograph.markets.documents import MARKET_STATE_PATH
+from benchmarks.live import Live, live_service
+from benchmarks.load import readers
+from benchmarks.plan import Plan
+from benchmarks.table import Figure, Section
+
+TITLE = (
+    "Upstream calls a minute, counted by the exchange: without readers, with readers at full speed"
+)
+ENDPOINTS = ("tickers", "account-ratio", "instruments-info")
+ONE_CALL = 1
+"""Calls are timed, so one may fall just inside or just outside of a window."""
+
+SLOWER = 0.1
+"""The rotation of account ratios waits a fixed time after each answer, so on a machine that its
+readers keep busy it turns a little slower. It may not turn faster."""
+
+
+def measure(plan: Plan, folder: Path) -> Section:
+    """Count for a while without readers and for as long with them."""
+    print("upstream calls", file=sys.stderr)
+    with live_service(folder) as live:
+        time.sleep(1)  # the first readings come in a burst
+        without = _calls_in(live, plan.window_seconds)
+        with readers(live.web_port, MARKET_STATE_PATH):
+            time.sleep(0.5)
+            with_readers = _calls_in(live, plan.window_seconds)
+    names = [*ENDPOINTS, *sorted((without.keys() | with_readers.keys()) - set(ENDPOINTS))]
+    return Section(
+        TITLE,
+        [_figure(name, without[name], with_readers[name], plan.window_seconds) for name in names],
+    )
+
+
+def _figure(name: str, without: int, with_readers: int, seconds: int) -> Figure:
+    """Judge one endpoint by the calls themselves; the minute is only how they are printed."""
+    slack = without * SLOWER if name == "account-ratio" else 0
+    fewest = without - max(ONE_CALL, slack)
+    minute = 60 / seconds
+    return Figure(
+        name,
+        f"{without * minute:.0f} and {with_readers * minute:.0f} "
+        f"({without} and {with_readers} in {seconds} s)",
+        "equal: +1 call, -10 %" if slack else "equal: +-1 call",
+        fewest <= with_readers <= without + ONE_CALL,
+    )
+
+
+def _calls_in(live: Live, seconds: int) -> Counter[str]:
+    before = _calls(live)
+    time.sleep(seconds)
+    return _calls(live) - before
+
+
+def _calls(live: Live) -> Counter[str]:
+    reply = send_command(live.exchange.control_url, {"count": True})
+    counts = cast("dict[str, int]", reply["requests"])
+    return Counter({path.rpartition("/")[2]: count for path, count in counts.items()})

@@ -1,6 +1,0 @@
-"""Everything that tests of several folders share."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))

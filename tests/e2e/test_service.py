@@ -1,0 +1,118 @@
+"""The live configuration as processes: `serve` and `collect`, pointed at the simulated exchange."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+from barograph.demo.anchor import load_or_create_anchor
+from barograph.kit.clock import system_clock
+from support.processes import HOST, Process, answer_200, eventually, get, running, unused_port
+
+pytestmark = pytest.mark.e2e
+
+
+class Live(NamedTuple):
+    base_url: str
+    environment: dict[str, str]
+    folder: Path
+
+    @property
+    def market(self) -> str:
+        return f"{self.base_url}/api/agent/market"
+
+    def collector(self, name: str) -> Process:
+        return Process("collect", log=self.folder / name, **self.environment)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """An exchange and two web workers; collectors are the tests' own."""
+    folder = tmp_path_factory.mktemp("live")
+    world, data = folder / "world", folder / "data"
+    world.mkdir()
+    load_or_create_anchor(world, 3, system_clock())
+    port, exchange_port = unused_port(), unused_port()
+    environment = {
+        "BAROGRAPH_DATA": str(data),
+        "BAROGRAPH_PORT": str(port),
+        "BAROGRAPH_WORKERS": "2",
+        "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:{exchange_port}",
+        "BAROGRAPH_EXCHANGE_STREAM_URL": f"ws://{HOST}:{exchange_port}/v5/public/linear",
+        "BAROGRAPH_POLL_SECONDS": "0.3",
+        "BAROGRAPH_FEED_MAX_AGE_SECONDS": "4",
+        "BAROGRAPH_LEASE_SECONDS": "1",
+    }
+    exchange = ("demo", "world", "--port", str(exchange_port), "--data", str(world))
+    with (
+        running(*exchange, log=folder / "exchange.log"),
+        running("serve", log=folder / "web.log", **environment),
+    ):
+        found = Live(f"http://{HOST}:{port}", environment, folder)
+        eventually(lambda: answer_200(f"{found.base_url}/api/agent"), "the first answer")
+        yield found
+
+
+@pytest.mark.outcome(
+    "the collector is killed",
+    "the web serves until the bound, then answers 502; another collector takes over",
+)
+def test_second_collector_takes_over_from_a_killed_one(live: Live) -> None:
+    first, second = live.collector("first.log"), live.collector("second.log")
+    try:
+        eventually(lambda: answer_200(live.market), "the first data")
+        leader, follower = _by_role(first, second)
+        leader.popen.kill()
+        eventually(lambda: b"collector leads" in follower.log.read_bytes() or None, "a takeover")
+        killed = time.monotonic()
+        assert answer_200(live.market) is not None
+        eventually(lambda: _is_newer_than(live, killed), "data of the second collector")
+        follower.popen.kill()
+        assert answer_200(live.market) is not None
+        stale = eventually(lambda: _is_502(live.market), "the bound")
+        assert list(stale.json()) == ["error"]
+        status = get(f"{live.base_url}/api/status")
+        assert status is not None
+        checks = {check["name"]: check["status"] for check in status.json()["checks"]}
+        assert status.json()["status"] == "degraded"
+        assert checks["collector"] == "degraded"
+    finally:
+        first.end()
+        second.end()
+
+
+def test_every_worker_serves_every_live_perpetual(live: Live) -> None:
+    with running("collect", log=live.folder / "all.log", **live.environment):
+        eventually(lambda: answer_200(live.market), "data")
+        for symbol in ("BTC", "1000PEPE", "SHIB1000", "1000000BABYDOGE"):
+            address = f"{live.base_url}/api/agent/derivatives?symbol={symbol}"
+            bodies = [answer_200(address) for _ in range(4)]
+            assert all(body is not None and body.json()["available"] for body in bodies)
+        for filtered in ("BTCPERP", "BTCUSDC"):
+            body = answer_200(f"{live.base_url}/api/agent/derivatives?symbol={filtered}")
+            assert body is not None
+            assert body.json()["available"] is False
+
+
+def _by_role(first: Process, second: Process) -> tuple[Process, Process]:
+    leads = [
+        process for process in (first, second) if b"collector leads" in process.log.read_bytes()
+    ]
+    assert len(leads) == 1
+    return leads[0], second if leads[0] is first else first
+
+
+def _is_502(address: str) -> httpx.Response | None:
+    response = get(address)
+    return response if response is not None and response.status_code == 502 else None
+
+
+def _is_newer_than(live: Live, moment: float) -> bool | None:
+    status = get(f"{live.base_url}/api/status")
+    if status is None:
+        return None
+    age = status.json()["feed"]["age_seconds"]
+    return (time.monotonic() - age > moment) or None

@@ -1,0 +1,333 @@
+"""The record: each fact once, the first of its minute or hour, for as long as set."""
+
+import asyncio
+
+import pytest
+
+from barograph.errors import LeaseLost, Unreachable
+from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
+from barograph.kit.lease import Lease
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.desk import MarketDesk, write_conclusions
+from barograph.markets.feeds import LIQUIDATIONS
+from barograph.markets.history import (
+    FORGET_ROWS,
+    Reading,
+    RegimeChange,
+    Resolution,
+    forget_old,
+    last_reading_at,
+    recent_liquidations,
+    recent_watched,
+    record_liquidations,
+    record_readings,
+    record_regime_change,
+    record_watched,
+)
+from barograph.markets.records import Liquidation
+from barograph.settings import Settings
+from support.clock import START, HandClock
+from support.markets import reading, shares
+
+SETTINGS = Settings.model_validate({})
+LONG = Liquidation(START - 1_000, "BTCUSDT", "long", 2.0, 50_000.0)
+
+
+def row(
+    at: int = START,
+    resolution: Resolution = "minute",
+    contract: str = "BTCUSDT",
+    price: float = 1.0,
+) -> Reading:
+    return Reading(resolution, contract, at, price, 0.01, 8, 5.0, None)
+
+
+class Record:
+    """The verbs of the record, each in a transaction of its own."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        self.database = database
+        self.runner = runner
+
+    def fetch(self, sql: str) -> list[Row]:
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch(sql)
+
+        return self.runner.run(self.database.read(work))
+
+    def count(self, table: str, condition: str = "1 = 1") -> int:
+        return int(self.fetch(f"SELECT count(*) FROM {table} WHERE {condition}")[0][0])
+
+    def readings(self, *rows: Reading) -> None:
+        async def work(tx: Transaction) -> None:
+            await record_readings(tx, rows)
+
+        self.runner.run(self.database.write(work))
+
+    def liquidations(self, *events: Liquidation) -> None:
+        async def work(tx: Transaction) -> None:
+            await record_liquidations(tx, events)
+
+        self.runner.run(self.database.write(work))
+
+    def watched(self, *spans: tuple[int, int]) -> None:
+        async def work(tx: Transaction) -> None:
+            await record_watched(tx, spans)
+
+        self.runner.run(self.database.write(work))
+
+    def regime_change(self, change: RegimeChange) -> None:
+        async def work(tx: Transaction) -> None:
+            await record_regime_change(tx, change)
+
+        self.runner.run(self.database.write(work))
+
+    def forget(self, now: int) -> None:
+        async def work(tx: Transaction) -> None:
+            await forget_old(tx, SETTINGS, now)
+
+        self.runner.run(self.database.write(work))
+
+    def recent(self, now: int) -> tuple[list[Liquidation], list[tuple[int, int]]]:
+        async def work(tx: Transaction) -> tuple[list[Liquidation], list[tuple[int, int]]]:
+            return await recent_liquidations(tx, now), await recent_watched(tx, now)
+
+        return self.runner.run(self.database.read(work))
+
+    def last_reading_at(self) -> int | None:
+        return self.runner.run(self.database.read(last_reading_at))
+
+
+@pytest.fixture
+def record(database: Database, runner: asyncio.Runner) -> Record:
+    return Record(database, runner)
+
+
+def test_the_first_reading_of_a_minute_stays_whoever_comes_later(record: Record) -> None:
+    record.readings(row(price=1.0))
+    record.readings(row(price=2.0), row(START + MINUTE, price=3.0))
+
+    stored = record.fetch("SELECT at, last_price FROM readings ORDER BY at")
+    assert stored == [(START, 1.0), (START + MINUTE, 3.0)]
+
+
+def test_a_minute_and_an_hour_and_two_contracts_do_not_stand_in_each_others_way(
+    record: Record,
+) -> None:
+    record.readings(row(), row(resolution="hour"), row(contract="ETHUSDT"))
+
+    assert record.count("readings") == 3
+
+
+def test_a_reading_is_stored_whole_with_null_for_what_is_not_known(record: Record) -> None:
+    known = Reading("hour", "SOLUSDT", START, 180.1, -0.0125, 4, 0.0, 0.0)
+    record.readings(known, known._replace(contract="X", long_account_pct=None))
+
+    assert record.fetch("SELECT * FROM readings ORDER BY contract") == [
+        tuple(known),
+        ("hour", "X", START, 180.1, -0.0125, 4, 0.0, None),
+    ]
+
+
+def test_an_unknown_resolution_is_refused(record: Record) -> None:
+    with pytest.raises(ConstraintViolated):
+        record.readings(row()._replace(resolution="week"))  # type: ignore[arg-type]
+
+    assert record.count("readings") == 0
+
+
+def test_a_liquidation_is_stored_once_however_often_it_comes(record: Record) -> None:
+    other = Liquidation(LONG.at, LONG.contract, "short", LONG.size, LONG.price)
+    record.liquidations(LONG, LONG)
+    record.liquidations(LONG, other)
+
+    assert record.count("liquidations") == 2
+
+
+def test_a_span_grows_in_place_and_never_shrinks(record: Record) -> None:
+    record.watched((START, START + 10))
+    record.watched((START, START + 30), (START + 50, START + 60))
+    record.watched((START, START + 20))
+
+    spans = [(START, START + 30), (START + 50, START + 60)]
+    assert record.fetch("SELECT start_at, end_at FROM watched_spans ORDER BY 1") == spans
+
+
+def test_the_first_change_of_the_regime_at_an_instant_stays(record: Record) -> None:
+    record.regime_change(RegimeChange(START, "neutral", 0.01))
+    record.regime_change(RegimeChange(START, "long-leaning", 0.02))
+    record.regime_change(RegimeChange(START + 1, "unknown", None))
+
+    assert record.fetch("SELECT * FROM regime_changes ORDER BY at") == [
+        (START, "neutral", 0.01),
+        (START + 1, "unknown", None),
+    ]
+
+
+def test_recent_liquidations_are_those_of_the_last_24_hours_in_order(record: Record) -> None:
+    at = [START, START - DAY - 1, START - 5, START - DAY]
+    record.liquidations(*(Liquidation(each, "BTCUSDT", "long", 1.5, 2.5) for each in at))
+
+    liquidations, _ = record.recent(START)
+
+    assert [each.at for each in liquidations] == [START - DAY, START - 5, START]
+    assert liquidations[0] == Liquidation(START - DAY, "BTCUSDT", "long", 1.5, 2.5)
+
+
+def test_recent_spans_are_those_that_reach_into_the_last_24_hours(record: Record) -> None:
+    gone = (START - 3 * DAY, START - DAY - 1)
+    reaching = (START - 2 * DAY, START - DAY)
+    inside = (START - 500, START - 400)
+    record.watched(inside, gone, reaching)
+
+    assert record.recent(START)[1] == [reaching, inside]
+
+
+def test_the_newest_hourly_reading_is_known_and_none_in_an_empty_record(record: Record) -> None:
+    assert record.last_reading_at() is None
+    record.readings(row(START + HOUR, "minute"))
+    assert record.last_reading_at() is None
+    record.readings(row(START, "hour"), row(START - HOUR, "hour"))
+    assert record.last_reading_at() == START
+
+
+@pytest.mark.parametrize(("resolution", "days"), [("minute", 30), ("hour", 730)])
+def test_readings_are_dropped_only_when_older_than_their_retention(
+    record: Record, resolution: Resolution, days: int
+) -> None:
+    oldest = START - days * DAY
+    record.readings(*(row(at, resolution) for at in (oldest - 1, oldest, START)))
+
+    record.forget(START)
+
+    assert record.fetch("SELECT at FROM readings ORDER BY at") == [(oldest,), (START,)]
+
+
+def test_minutes_are_dropped_long_before_hours(record: Record) -> None:
+    old = START - 31 * DAY
+    record.readings(row(old, "minute"), row(old, "hour"))
+
+    record.forget(START)
+
+    assert record.fetch("SELECT resolution FROM readings") == [("hour",)]
+
+
+def test_liquidations_and_spans_are_dropped_when_old(record: Record) -> None:
+    oldest = START - 90 * DAY
+    kept = [Liquidation(at, "BTCUSDT", "long", 1.0, 1.0) for at in (oldest, START)]
+    record.liquidations(Liquidation(oldest - 1, "BTCUSDT", "long", 1.0, 1.0), *kept)
+    record.watched((START - 9 * DAY, START - 2 * DAY - 1), (START - 8 * DAY, START - 2 * DAY))
+
+    record.forget(START)
+
+    assert record.fetch("SELECT at FROM liquidations ORDER BY at") == [(oldest,), (START,)]
+    assert record.fetch("SELECT start_at FROM watched_spans") == [(START - 8 * DAY,)]
+
+
+def test_a_clean_up_drops_a_bounded_number_of_rows_and_the_next_goes_on(record: Record) -> None:
+    rows = FORGET_ROWS + 500
+    very_old = START - 1_000 * DAY
+    record.readings(*(row(very_old + number) for number in range(rows)), row())
+    record.liquidations(
+        *(Liquidation(very_old + number, "X", "long", 1.0, 1.0) for number in range(rows)), LONG
+    )
+
+    record.forget(START)
+    assert (record.count("readings"), record.count("liquidations")) == (501, 501)
+    record.forget(START)
+    assert (record.count("readings"), record.count("liquidations")) == (1, 1)
+    record.forget(START)
+    assert (record.count("readings"), record.count("liquidations")) == (1, 1)
+
+
+class Office:
+    """A desk and the lease under which its conclusions are stored."""
+
+    def __init__(self, record: Record, clock: HandClock) -> None:
+        self._record = record
+        self._clock = clock
+        self.desk = MarketDesk(SETTINGS)
+        self.lease = Lease(record.database, "desk", "test", clock=clock, milliseconds=15_000)
+        self.leads = record.runner.run(self.lease.acquire())
+
+    def load(self) -> None:
+        self._record.runner.run(self.desk.load(self._record.database, self._clock()))
+
+    def store(self) -> None:
+        conclusion = self.desk.conclude(reading(self._clock()))
+        self._record.runner.run(write_conclusions(self._record.database, self.lease, [conclusion]))
+        self.desk.written(conclusion)
+
+
+def test_a_conclusion_is_recorded_and_published_together(record: Record) -> None:
+    office = Office(record, HandClock())
+    office.desk.liquidated([LONG])
+    office.desk.watched(START - MINUTE, START)
+
+    office.store()
+
+    assert record.count("readings", "resolution = 'minute'") == 3
+    assert record.count("readings", "resolution = 'hour'") == 4
+    assert record.count("liquidations") == record.count("watched_spans") == 1
+    assert record.count("regime_changes") == 1
+    assert record.count("snapshots", "version = 1") == 5
+
+
+def test_a_conclusion_of_who_lost_the_lease_leaves_no_trace(record: Record) -> None:
+    clock = HandClock()
+    old = Office(record, clock)
+    clock.pass_seconds(15)
+    new = Office(record, clock)
+    assert new.leads
+    old.desk.liquidated([LONG])
+
+    with pytest.raises(LeaseLost):
+        old.store()
+
+    for table in ("readings", "liquidations", "regime_changes", "snapshots"):
+        assert record.count(table) == 0
+
+
+def test_a_desk_that_takes_over_continues_the_earlier_record(record: Record) -> None:
+    clock = HandClock()
+    first = Office(record, clock)
+    first.desk.liquidated([LONG])
+    first.desk.watched(START - DAY // 4, START)
+    for share in shares():
+        first.desk.sampled(share)
+    first.store()
+    clock.pass_seconds(30)
+    second = Office(record, clock)
+    second.load()
+    second.desk.watched(START, START + 30_000)
+
+    conclusion = second.desk.conclude(reading(clock()))
+
+    totals = next(each for each in conclusion.publications if each.feed == LIQUIDATIONS.name)
+    assert LIQUIDATIONS.decode(totals.payload).total_usd == 100_000.0
+    assert LIQUIDATIONS.decode(totals.payload).watched_pct == 25.03
+    assert list(conclusion.liquidations) == []
+    assert conclusion.regime_change is None
+    assert {each.long_account_pct for each in conclusion.readings} == {61.5, 55.0, 0.0, None}
+    second.desk.liquidated([LONG])
+    second.store()
+    assert record.count("liquidations") == 1
+    assert record.count("regime_changes") == 1
+    assert record.count("readings", f"resolution = 'minute' AND at = {START}") == 3
+
+
+def test_a_failure_right_after_taking_over_still_names_the_top_asset_by_its_base(
+    record: Record,
+) -> None:
+    clock = HandClock()
+    first = Office(record, clock)
+    first.desk.liquidated([LONG])
+    first.store()
+    clock.pass_seconds(30)
+    second = Office(record, clock)
+    second.load()
+
+    conclusion = second.desk.conclude_failure(Unreachable("down"), clock())
+
+    totals = next(each for each in conclusion.publications if each.feed == LIQUIDATIONS.name)
+    assert LIQUIDATIONS.decode(totals.payload).top_asset == "BTC"

@@ -1,0 +1,185 @@
+"""Numbered SQL files are applied once each, in order, all or none."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from barograph.errors import ConfigurationError
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
+from barograph.kit.migrations import (
+    Migration,
+    missing_migrations,
+    packaged_migrations,
+    upgrade,
+)
+from support.clock import START, HandClock
+
+FIRST = Migration(1, "first", "CREATE TABLE one (a BIGINT); CREATE INDEX one_a ON one (a);")
+SECOND = Migration(2, "second", "CREATE TABLE two (b BIGINT);")
+BROKEN = Migration(3, "broken", "CREATE TABLE three (c BIGINT); CREATE NONSENSE;")
+PACKAGED = [step.name for step in packaged_migrations()]
+
+
+async def applied(tx: Transaction) -> list[Row]:
+    return await tx.fetch("SELECT number, name, applied_at FROM schema_migrations ORDER BY number")
+
+
+def has_table(database: Database, runner: asyncio.Runner, name: str) -> bool:
+    async def work(tx: Transaction) -> None:
+        await tx.fetch(f"SELECT * FROM {name}")
+
+    try:
+        runner.run(database.read(work))
+    except DatabaseUnavailable:
+        return False
+    return True
+
+
+def test_a_fresh_database_gets_every_migration_in_order(
+    empty_database: Database, runner: asyncio.Runner
+) -> None:
+    names = runner.run(upgrade(empty_database, [FIRST, SECOND], HandClock()))
+
+    assert names == ["first", "second"]
+    assert runner.run(empty_database.read(applied)) == [
+        (1, "first", START),
+        (2, "second", START),
+    ]
+    assert has_table(empty_database, runner, "one")
+    assert has_table(empty_database, runner, "two")
+
+
+def test_what_is_applied_already_is_not_applied_again(
+    empty_database: Database, runner: asyncio.Runner
+) -> None:
+    runner.run(upgrade(empty_database, [FIRST], HandClock()))
+    later = HandClock(START + 1)
+
+    assert runner.run(upgrade(empty_database, [FIRST], later)) == []
+    assert runner.run(upgrade(empty_database, [FIRST, SECOND], later)) == ["second"]
+    assert runner.run(upgrade(empty_database, [FIRST, SECOND], later)) == []
+    assert [row[2] for row in runner.run(empty_database.read(applied))] == [START, START + 1]
+
+
+def test_missing_migrations_are_named_without_being_applied(
+    empty_database: Database, runner: asyncio.Runner
+) -> None:
+    assert runner.run(missing_migrations(empty_database, [FIRST, SECOND])) == ["first", "second"]
+    runner.run(upgrade(empty_database, [FIRST], HandClock()))
+
+    assert runner.run(missing_migrations(empty_database, [FIRST, SECOND])) == ["second"]
+    assert not has_table(empty_database, runner, "two")
+
+
+def test_the_packaged_migrations_are_numbered_from_one_without_a_gap() -> None:
+    steps = packaged_migrations()
+
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+    assert all(step.name and step.sql.strip() for step in steps)
+
+
+def test_the_packaged_migrations_make_the_schema(
+    database: Database, runner: asyncio.Runner
+) -> None:
+    for table in ("snapshots", "leases", "readings", "liquidations", "watched_spans"):
+        assert has_table(database, runner, table)
+    assert runner.run(missing_migrations(database, packaged_migrations())) == []
+
+
+def test_an_edited_file_is_refused_with_a_remedy_and_nothing_is_applied(
+    empty_database: Database, runner: asyncio.Runner
+) -> None:
+    runner.run(upgrade(empty_database, [FIRST], HandClock()))
+    edited = FIRST._replace(sql=FIRST.sql + " ")
+
+    with pytest.raises(ConfigurationError, match=r"migration 1 \(first\) was edited .* restore"):
+        runner.run(upgrade(empty_database, [edited, SECOND], HandClock()))
+
+    assert not has_table(empty_database, runner, "two")
+
+
+def test_a_database_of_a_newer_version_is_refused_with_a_remedy(
+    empty_database: Database, runner: asyncio.Runner
+) -> None:
+    runner.run(upgrade(empty_database, [FIRST, SECOND], HandClock()))
+
+    with pytest.raises(ConfigurationError, match=r"migration 2, .* run the newer barograph"):
+        runner.run(upgrade(empty_database, [FIRST], HandClock()))
+
+
+def test_a_migration_that_fails_leaves_the_old_schema_whole(
+    empty_database: Database, runner: asyncio.Runner
+) -> None:
+    runner.run(upgrade(empty_database, [FIRST], HandClock()))
+
+    with pytest.raises(DatabaseUnavailable):
+        runner.run(upgrade(empty_database, [FIRST, SECOND, BROKEN], HandClock()))
+
+    assert [row[1] for row in runner.run(empty_database.read(applied))] == ["first"]
+    assert not has_table(empty_database, runner, "two")
+    assert not has_table(empty_database, runner, "three")
+    assert runner.run(upgrade(empty_database, [FIRST, SECOND], HandClock())) == ["second"]
+
+
+DIES_IN_THE_MIDDLE = f"""
+import asyncio, os, signal
+from barograph.kit.migrations import Migration, upgrade
+
+steps = [Migration(*{tuple(FIRST)!r}), Migration(*{tuple(SECOND)!r})]
+moments = iter([1])
+
+def clock():  # asked after each file has run
+    return next(moments, None) or os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(upgrade(database, steps, clock))
+"""
+
+
+def test_a_process_that_dies_in_the_middle_leaves_the_old_schema_whole(
+    empty_database: Database,
+    start_python: Callable[[str], "subprocess.Popen[str]"],
+    assert_sound: Callable[[], None],
+    runner: asyncio.Runner,
+) -> None:
+    assert start_python(DIES_IN_THE_MIDDLE).wait(60) == -signal.SIGKILL
+
+    assert not has_table(empty_database, runner, "one")
+    assert_sound()
+    assert runner.run(upgrade(empty_database, [FIRST, SECOND], HandClock())) == ["first", "second"]
+
+
+def start_upgrade(folder: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "barograph", "db", "upgrade", "--data", str(folder)],
+        env={name: v for name, v in os.environ.items() if not name.startswith("BAROGRAPH_")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def assert_all_succeed(folder: Path, processes: int) -> None:
+    upgrades = [start_upgrade(folder) for _ in range(processes)]
+    ended = [(each.communicate(timeout=60), each.returncode) for each in upgrades]
+
+    assert [code for _, code in ended] == [0] * processes, ended
+    said = sorted(out for (out, _), _ in ended)
+    up_to_date = "the schema is up to date\n"
+    applied_all = "".join(f"applied {name}\n" for name in PACKAGED) + up_to_date
+    assert said == sorted([applied_all] + [up_to_date] * (processes - 1))
+
+
+def test_three_upgrades_at_once_all_succeed_and_one_of_them_does_the_work(tmp_path: Path) -> None:
+    assert_all_succeed(tmp_path / "data", 3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("attempt", range(10))
+def test_six_upgrades_at_once_all_succeed_again_and_again(tmp_path: Path, attempt: int) -> None:
+    assert_all_succeed(tmp_path / "data", 6)

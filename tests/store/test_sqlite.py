@@ -1,0 +1,222 @@
+"""What only a SQLite file can do wrong."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from barograph.kit.database import (
+    SAFE_WAL,
+    DatabaseUnavailable,
+    Row,
+    SQLiteDatabase,
+    Transaction,
+    sqlite_version,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "secret-folder.sqlite3"
+
+
+@pytest.fixture
+def numbers(path: Path) -> Iterator[SQLiteDatabase]:
+    """A file with an empty table of numbers, opened by a caller without patience."""
+    database = SQLiteDatabase(path, busy_ms=1)
+
+    async def work(tx: Transaction) -> None:
+        await tx.script("CREATE TABLE numbers (n BIGINT NOT NULL)")
+
+    asyncio.run(database.write(work))
+    yield database
+    asyncio.run(database.close())
+
+
+async def count(tx: Transaction) -> int:
+    rows = await tx.fetch("SELECT count(*) FROM numbers")
+    return int(rows[0][0])
+
+
+async def insert(tx: Transaction) -> None:
+    await tx.execute("INSERT INTO numbers (n) VALUES ($1)", 1)
+
+
+def refusal(database: SQLiteDatabase, verb: str = "read") -> str:
+    async def look(tx: Transaction) -> list[Row]:
+        return await tx.fetch("SELECT * FROM sqlite_master")
+
+    call = database.read if verb == "read" else database.write
+    with pytest.raises(DatabaseUnavailable) as refused:
+        asyncio.run(call(look))
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("pragma", "value"), [("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1)]
+)
+def test_both_connections_are_set_to_survive_a_power_cut(
+    numbers: SQLiteDatabase, pragma: str, value: object
+) -> None:
+    async def ask(tx: Transaction) -> list[Row]:
+        return await tx.fetch(f"PRAGMA {pragma}")
+
+    assert asyncio.run(numbers.write(ask)) == [(value,)]
+    assert asyncio.run(numbers.read(ask)) == [(value,)]
+
+
+def test_the_library_in_use_has_a_safe_log() -> None:
+    assert sqlite_version() >= SAFE_WAL
+
+
+def test_a_transaction_that_waits_for_something_else_is_refused_and_rolled_back(
+    numbers: SQLiteDatabase,
+) -> None:
+    async def work(tx: Transaction) -> None:
+        await insert(tx)
+        await asyncio.sleep(0)
+        await insert(tx)
+
+    with pytest.raises(RuntimeError, match="await nothing but its own statements"):
+        asyncio.run(numbers.write(work))
+
+    assert asyncio.run(numbers.read(count)) == 0
+    asyncio.run(numbers.write(insert))
+    assert asyncio.run(numbers.read(count)) == 1
+
+
+def test_a_transaction_inside_a_transaction_is_refused_and_rolled_back(
+    numbers: SQLiteDatabase,
+) -> None:
+    async def work(tx: Transaction) -> None:
+        await insert(tx)
+        await numbers.write(insert)
+
+    with pytest.raises(RuntimeError):
+        asyncio.run(numbers.write(work))
+
+    assert asyncio.run(numbers.read(count)) == 0
+
+
+def test_a_refused_transaction_runs_its_own_clean_up(numbers: SQLiteDatabase) -> None:
+    cleaned = []
+
+    async def work(tx: Transaction) -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            cleaned.append(True)
+
+    with pytest.raises(RuntimeError):
+        asyncio.run(numbers.write(work))
+
+    assert cleaned == [True]
+
+
+def test_past_the_busy_time_a_write_fails_without_naming_the_file(
+    numbers: SQLiteDatabase, path: Path
+) -> None:
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+
+    said = refusal(numbers, "write")
+
+    assert "secret-folder" not in said
+    assert asyncio.run(numbers.read(count)) == 0
+    other.execute("ROLLBACK")
+    asyncio.run(numbers.write(insert))
+    assert asyncio.run(numbers.read(count)) == 1
+    other.close()
+
+
+def test_a_reader_is_not_held_up_by_a_writer_in_the_middle(
+    numbers: SQLiteDatabase, path: Path
+) -> None:
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE; INSERT INTO numbers VALUES (1)")
+
+    assert asyncio.run(numbers.read(count)) == 0
+
+    other.execute("COMMIT")
+    assert asyncio.run(numbers.read(count)) == 1
+    other.close()
+
+
+@pytest.mark.parametrize("content", [b"this is not a database, but long enough" * 100, b"\0" * 99])
+def test_a_file_that_is_no_database_is_unavailable_and_not_named(
+    path: Path, content: bytes
+) -> None:
+    path.write_bytes(content)
+    database = SQLiteDatabase(path)
+
+    for verb in ("read", "write"):
+        assert "secret-folder" not in refusal(database, verb)
+
+    asyncio.run(database.close())
+    assert path.read_bytes() == content
+
+
+def test_a_file_that_cannot_be_opened_is_unavailable_and_not_named(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "absent-folder" / "a.sqlite3"):
+        database = SQLiteDatabase(place)
+        for verb in ("read", "write"):
+            said = refusal(database, verb)
+            assert str(tmp_path) not in said
+            assert "absent-folder" not in said
+        asyncio.run(database.close())
+
+
+def test_a_file_that_is_damaged_inside_is_unavailable(path: Path) -> None:
+    with_rows = apsw.Connection(str(path))
+    with_rows.execute("CREATE TABLE numbers (n BIGINT NOT NULL)")
+    with_rows.execute("BEGIN")
+    with_rows.executemany("INSERT INTO numbers VALUES (?)", ((n,) for n in range(20_000)))
+    with_rows.execute("COMMIT")
+    with_rows.close()
+    content = bytearray(path.read_bytes())
+    content[8_192:] = b"\xff" * (len(content) - 8_192)
+    path.write_bytes(content)
+    database = SQLiteDatabase(path)
+
+    async def total(tx: Transaction) -> list[Row]:
+        return await tx.fetch("SELECT sum(n) FROM numbers")
+
+    with pytest.raises(DatabaseUnavailable) as refused:
+        asyncio.run(database.read(total))
+
+    assert "secret-folder" not in str(refused.value)
+    asyncio.run(database.close())
+
+
+def test_a_file_that_becomes_usable_is_used_without_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "later" / "a.sqlite3"
+    database = SQLiteDatabase(path)
+    refusal(database)
+
+    path.parent.mkdir()
+
+    async def work(tx: Transaction) -> list[Row]:
+        return await tx.fetch("SELECT 1")
+
+    assert asyncio.run(database.read(work)) == [(1,)]
+    asyncio.run(database.close())
+
+
+def test_nothing_is_opened_before_the_first_use(path: Path) -> None:
+    database = SQLiteDatabase(path)
+
+    assert not path.exists()
+    asyncio.run(database.close())
+    assert not path.exists()
+
+
+def test_closing_leaves_one_whole_file(numbers: SQLiteDatabase, path: Path) -> None:
+    another = SQLiteDatabase(path)
+    asyncio.run(another.write(insert))
+    asyncio.run(another.close())
+
+    copy = apsw.Connection(str(path))
+    assert copy.execute("SELECT count(*) FROM numbers").fetchall() == [(1,)]
+    copy.close()

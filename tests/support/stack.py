@@ -1,0 +1,144 @@
+"""Exchange, collector and web side together on loopback, in one process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from barograph.app import create_app
+from barograph.collector import Collector
+from barograph.demo.exchange import running_exchange
+from barograph.demo.faults import Faults
+from barograph.demo.world import World
+from barograph.kit.clock import system_clock
+from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.history import record_watched
+from barograph.settings import Settings
+from barograph.upstream.bybit import BybitExchange
+
+DATA_PATHS = (
+    "/api/agent/derivatives?symbol=BTC",
+    "/api/agent/market",
+    "/api/agent/market-state",
+)
+
+
+class ShiftedClock:
+    """The real clock, which a test may move ahead for everyone."""
+
+    def __init__(self) -> None:
+        self.ahead = 0
+
+    def __call__(self) -> int:
+        return system_clock() + self.ahead
+
+
+class Stack:
+    """A running service whose exchange can be broken."""
+
+    def __init__(
+        self,
+        faults: Faults,
+        clock: ShiftedClock,
+        client: httpx.AsyncClient,
+        database: SQLiteDatabase,
+    ) -> None:
+        self.faults = faults
+        self.clock = clock
+        self.database = database
+        self._client = client
+        self.seen: list[tuple[str, int, dict[str, Any]]] = []
+
+    async def get(self, path: str) -> tuple[int, dict[str, Any]]:
+        """Ask; an answer that takes long would be a hang."""
+        response = await asyncio.wait_for(self._client.get(path), 5)
+        body = response.json()
+        self.seen.append((path, response.status_code, body))
+        return response.status_code, body
+
+    async def until(self, seen: Callable[[], Awaitable[bool]], what: str) -> None:
+        """Wait for something to be seen, looking at all data paths meanwhile."""
+        deadline = asyncio.get_running_loop().time() + 30
+        while not await seen():
+            assert asyncio.get_running_loop().time() < deadline, f"never seen: {what}"
+            for path in DATA_PATHS:
+                await self.get(path)
+            await asyncio.sleep(0.1)
+
+    async def until_data(self, status: int) -> None:
+        async def seen() -> bool:
+            return all([(await self.get(path))[0] == status for path in DATA_PATHS])
+
+        await self.until(seen, f"{status} on every data path")
+
+
+@asynccontextmanager
+async def running_stack(folder: Path, **overrides: Any) -> AsyncIterator[Stack]:
+    """Run everything with short bounds over a day that was wholly watched."""
+    clock = ShiftedClock()
+    world = _world(clock() // HOUR * HOUR - 3 * DAY)
+    faults = Faults()
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(running_exchange(world, clock, faults))
+        settings = stack_settings(folder, address.rest_url, address.stream_url, **overrides)
+        database = SQLiteDatabase(settings.database_path)
+        stack.push_async_callback(database.close)
+        await upgrade(database, packaged_migrations(), clock)
+        await _watch_yesterday(database, clock())
+        exchange = BybitExchange(settings, clock=clock)
+        stack.push_async_callback(exchange.close)
+        app, board = create_app(settings, database, clock=clock)
+        collector = Collector(settings, exchange, database, clock=clock)
+        for work in (board.follow(), collector.run()):
+            task = asyncio.create_task(work)
+            stack.push_async_callback(_cancelled, task)
+        client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=app), base_url="http://barograph.example"
+        )
+        yield Stack(faults, clock, await stack.enter_async_context(client), database)
+
+
+def stack_settings(folder: Path, rest_url: str, stream_url: str, **overrides: Any) -> Settings:
+    return Settings.model_validate(
+        {
+            "data": folder,
+            "base_url": "http://barograph.example",
+            "exchange_rest_url": rest_url,
+            "exchange_stream_url": stream_url,
+            "exchange_source": "simulated exchange (demo data)",
+            "poll_seconds": 0.4,
+            "feed_max_age_seconds": 2.5,
+            "request_seconds": 2,
+            "breaker_seconds": 0.2,
+            "stream_ping_seconds": 0.3,
+            "instruments_seconds": 1,
+            "long_accounts_calls_per_second": 5,
+            **overrides,
+        }
+    )
+
+
+@cache
+def _world(epoch: int) -> World:
+    """One world for all stacks: it is a pure function."""
+    return World(7, epoch)
+
+
+async def _watch_yesterday(database: SQLiteDatabase, now: int) -> None:
+    async def work(tx: Transaction) -> None:
+        await record_watched(tx, [(now - DAY, now)])
+
+    await database.write(work)
+
+
+async def _cancelled(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()

@@ -1,0 +1,631 @@
+"""The collector measures, records, judges and publishes while it leads, and only then."""
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from barograph.board.snapshots import Feed, payload, versions
+from barograph.collector import HOUSEKEEPING_SECONDS, Collector, collector_lease
+from barograph.errors import Throttled, UnknownToUpstream, Unreachable, UpstreamError
+from barograph.kit.database import (
+    Database,
+    DatabaseUnavailable,
+    Row,
+    SQLiteDatabase,
+    Transaction,
+    Work,
+)
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.timestamps import DAY
+from barograph.markets.feeds import (
+    EXCHANGE_HEALTH,
+    FEEDS,
+    LONG_ACCOUNTS,
+    PERPETUALS,
+    ExchangeHealth,
+)
+from barograph.markets.ports import Exchange, LiquidationWatcher
+from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
+from barograph.settings import Settings
+from support.clock import START, HandClock
+from support.markets import BTC, ETH, MARKET, PEPE, SOL, SOURCE, changed, reading
+
+T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
+
+POLL = 5
+LIQUIDATION = Liquidation(START - 1_000, "BTCUSDT", "long", 2.0, 50_000.0)
+LATER = Liquidation(START - 500, "ETHUSDT", "short", 1.0, 3_000.0)
+NEW = changed(PEPE, contract="NEWUSDT", base="NEW")
+
+
+class ScriptedExchange:
+    """An exchange that shows, hears and fails as it is told."""
+
+    def __init__(self, clock: HandClock) -> None:
+        self._clock = clock
+        self._contracts: tuple[Perpetual, ...] = MARKET
+        self._seconds = 0.0
+        self._failure: UpstreamError | None = None
+        self._share_failure: UpstreamError | None = None
+        self._watcher: LiquidationWatcher | None = None
+        self._crash: asyncio.Future[None] | None = None
+        self._listens = asyncio.Condition()
+        self.calls: list[str] = []
+        self.listened: list[tuple[str, ...]] = []
+
+    @property
+    def source(self) -> str:
+        return SOURCE
+
+    def lists(self, *contracts: Perpetual) -> None:
+        self._contracts = contracts
+
+    def fails_with(self, error: UpstreamError) -> None:
+        self._failure = error
+
+    def takes_seconds(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def answers_again(self) -> None:
+        self._failure = self._share_failure = None
+
+    def has_no_shares(self, error: UpstreamError) -> None:
+        self._share_failure = error
+
+    def hears(self, *liquidations: Liquidation) -> None:
+        assert self._watcher is not None, "nobody listens"
+        self._watcher.liquidated(liquidations)
+
+    def stops_listening_with(self, error: Exception) -> None:
+        assert self._crash is not None, "nobody listens"
+        self._crash.set_exception(error)
+
+    async def is_listened_to(self, times: int) -> None:
+        async with asyncio.timeout(30), self._listens:
+            await self._listens.wait_for(lambda: len(self.listened) >= times)
+
+    async def perpetuals(self) -> Perpetuals:
+        self.calls.append("perpetuals")
+        self._clock.pass_seconds(self._seconds)
+        if self._failure is not None:
+            raise self._failure
+        return reading(self._clock(), self._contracts)
+
+    async def long_accounts(self, contract: str) -> LongAccounts:
+        self.calls.append(contract)
+        if self._share_failure is not None:
+            raise self._share_failure
+        return LongAccounts(contract, 60.0, self._clock())
+
+    async def server_time(self) -> int:
+        return self._clock()
+
+    async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
+        self._watcher = watcher
+        self._crash = asyncio.get_running_loop().create_future()
+        async with self._listens:
+            self.listened.append(tuple(contracts))
+            self._listens.notify_all()
+        await self._crash
+
+    async def close(self) -> None:
+        return
+
+
+class PluggedDatabase:
+    """The real database, whose plug can be pulled, and which knows when nobody uses it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.pulled = False
+        self.at_work: set[asyncio.Future[Any]] = set()
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._use(self._database.read, work)
+
+    async def write(self, work: Work[T]) -> T:
+        return await self._use(self._database.write, work)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    async def _use(self, verb: Callable[[Work[T]], Awaitable[T]], work: Work[T]) -> T:
+        if self.pulled:
+            raise DatabaseUnavailable("the plug is pulled")
+        using = asyncio.ensure_future(verb(work))
+        self.at_work.add(using)
+        using.add_done_callback(self.at_work.discard)
+        return await asyncio.shield(using)
+
+
+class Sleepers:
+    """Those who sleep by the hand clock; a frozen process is one whose sleepers are not woken."""
+
+    def __init__(self, clock: HandClock) -> None:
+        self._clock = clock
+        self._order = count()
+        self._asleep: list[tuple[int, int, asyncio.Future[None]]] = []
+
+    async def sleep(self, seconds: float) -> None:
+        waking = asyncio.get_running_loop().create_future()
+        due = self._clock() + round(seconds * 1000)
+        heapq.heappush(self._asleep, (due, next(self._order), waking))
+        await waking
+
+    def wake_next(self, until: int) -> bool:
+        """Wake who is due first, by `until` at the latest; tell whether anybody was."""
+        while self._asleep and self._asleep[0][0] <= until:
+            due, _, waking = heapq.heappop(self._asleep)
+            if not waking.done():
+                self._clock.now = max(self._clock.now, due)
+                waking.set_result(None)
+                return True
+        return False
+
+
+class World:
+    """A clock, a database, an exchange and any number of collectors."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        calm = {"long_accounts_calls_per_second": 0.2, "poll_seconds": POLL, "lease_seconds": 60}
+        self.settings = Settings.model_validate({"data": folder, **calm, **settings})
+        self.clock = HandClock()
+        self.database = PluggedDatabase(SQLiteDatabase(self.settings.database_path))
+        self.exchange = ScriptedExchange(self.clock)
+        self.rival = collector_lease(self.settings, self.database, self.clock)
+        self._running: list[asyncio.Task[None]] = []
+
+    async def start(self) -> tuple[Sleepers, "asyncio.Task[None]"]:
+        """Start a collector and let it come to rest."""
+        sleepers = Sleepers(self.clock)
+        port: Exchange = self.exchange
+        collector = Collector(
+            self.settings, port, self.database, clock=self.clock, sleep=sleepers.sleep
+        )
+        running = asyncio.create_task(collector.run())
+        self._running.append(running)
+        await self.settle()
+        return sleepers, running
+
+    async def settle(self) -> None:
+        """Let everybody go on until all of them wait for time to pass."""
+        quiet = 0
+        while quiet < 30:
+            if self.database.at_work:
+                await asyncio.wait(set(self.database.at_work))
+                quiet = 0
+            await asyncio.sleep(0)
+            quiet += 1
+
+    async def pass_seconds(self, seconds: float, *awake: Sleepers) -> None:
+        end = self.clock.now + round(seconds * 1000)
+        while any(each.wake_next(end) for each in awake):
+            await self.settle()
+        self.clock.now = max(self.clock.now, end)
+
+    async def stop(self) -> None:
+        self.database.pulled = False
+        for running in self._running:
+            running.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await self.settle()
+        await self.database.close()
+
+    async def versions(self) -> dict[str, int]:
+        return await self.database.read(versions)
+
+    async def published(self, feed: Feed[R]) -> R | None:
+        async def load(tx: Transaction) -> tuple[int, str] | None:
+            return await payload(tx, feed.name)
+
+        found = await self.database.read(load)
+        return None if found is None else feed.decode(found[1])
+
+    async def fetch(self, sql: str) -> list[Row]:
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch(sql)
+
+        return await self.database.read(work)
+
+
+Scenario = Callable[[World], Awaitable[None]]
+Play = Callable[..., None]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Play:
+    """Plays a scenario in a new world: `play(scenario, poll_seconds=1)`."""
+
+    def run(scenario: Scenario, **settings: Any) -> None:
+        async def whole() -> None:
+            world = World(tmp_path, **settings)
+            await upgrade(world.database, packaged_migrations(), world.clock)
+            try:
+                await scenario(world)
+            finally:
+                await world.stop()
+
+        asyncio.run(whole())
+
+    return run
+
+
+def test_the_majors_are_sampled_before_anything_is_published(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        await world.start()
+
+        assert world.exchange.calls == ["perpetuals", "BTCUSDT", "ETHUSDT", "SOLUSDT"]
+        assert await world.versions() == {feed.name: 1 for feed in FEEDS}
+        shares = await world.published(LONG_ACCOUNTS)
+        assert shares is not None
+        assert sorted(shares.shares) == ["BTCUSDT", "ETHUSDT", "SOLUSDT"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("error", [UnknownToUpstream("no ratio"), Throttled("slow down", 5.0)])
+def test_a_market_is_published_even_when_no_share_is_to_be_had(
+    play: Play, error: UpstreamError
+) -> None:
+    async def scenario(world: World) -> None:
+        world.exchange.has_no_shares(error)
+        sleepers, _ = await world.start()
+        await world.pass_seconds(20, sleepers)
+
+        shares = await world.published(LONG_ACCOUNTS)
+        assert shares is not None
+        assert shares.shares == {}
+        assert await world.published(PERPETUALS) == reading(START + 20_000)
+
+    play(scenario)
+
+
+def test_every_poll_publishes_a_new_reading(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, _ = await world.start()
+        for polls in range(2, 6):
+            await world.pass_seconds(POLL, sleepers)
+            assert (await world.versions())["perpetuals"] == polls
+            assert await world.published(PERPETUALS) == reading(world.clock())
+
+    play(scenario)
+
+
+def test_time_spent_on_a_reading_shortens_the_pause_after_it(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        world.exchange.takes_seconds(3)
+        sleepers, _ = await world.start()
+        assert world.clock() == START + 3_000
+        await world.pass_seconds(2, sleepers)
+        assert world.exchange.calls.count("perpetuals") == 2
+
+    play(scenario)
+
+
+def test_shares_are_sampled_one_after_the_other_with_the_majors_first(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        world.exchange.lists(PEPE, NEW, SOL, ETH, BTC)
+        sleepers, _ = await world.start()
+        world.exchange.calls.clear()
+        await world.pass_seconds(6, sleepers)
+
+        sampled = [call for call in world.exchange.calls if call != "perpetuals"]
+        names = ["BTCUSDT", "ETHUSDT", "SOLUSDT", "1000PEPEUSDT", "NEWUSDT"]
+        assert sampled == [*names, "BTCUSDT"]
+
+    play(scenario, long_accounts_calls_per_second=1, poll_seconds=3)
+
+
+def test_a_failing_exchange_is_published_as_health_and_nothing_else_changes(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, _ = await world.start()
+        before = await world.versions()
+        world.exchange.fails_with(Unreachable("no answer"))
+        await world.pass_seconds(3 * POLL, sleepers)
+
+        after = await world.versions()
+        for feed in ("perpetuals", "long-accounts", "regime"):
+            assert after[feed] == before[feed]
+        assert await world.published(EXCHANGE_HEALTH) == ExchangeHealth(
+            START + 15_000, "unreachable", START + 5_000
+        )
+
+    play(scenario)
+
+
+def test_an_exchange_that_answers_again_is_published_again_by_itself(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, _ = await world.start()
+        world.exchange.fails_with(Unreachable("no answer"))
+        await world.pass_seconds(4 * POLL, sleepers)
+        world.exchange.answers_again()
+        await world.pass_seconds(POLL, sleepers)
+
+        assert await world.published(EXCHANGE_HEALTH) == ExchangeHealth(world.clock())
+        assert await world.published(PERPETUALS) == reading(world.clock())
+
+    caplog.set_level(logging.INFO)
+    play(scenario)
+
+    said = [record.message for record in caplog.records]
+    assert said.count("exchange fails") == 1
+    assert said.count("exchange answers again") == 1
+
+
+def test_a_collector_that_starts_while_the_exchange_fails_publishes_later(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        world.exchange.fails_with(Throttled("slow down", 5.0))
+        sleepers, _ = await world.start()
+        assert sorted(await world.versions()) == ["exchange-health", "liquidations"]
+        world.exchange.answers_again()
+        await world.pass_seconds(POLL, sleepers)
+
+        shares = await world.published(LONG_ACCOUNTS)
+        assert shares is not None
+        assert len(shares.shares) == 3
+        assert await world.published(PERPETUALS) == reading(world.clock())
+
+    play(scenario)
+
+
+def test_liquidations_are_stored_with_the_next_reading(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, _ = await world.start()
+        world.exchange.hears(LIQUIDATION, LIQUIDATION)
+        world.exchange.hears(LIQUIDATION)
+        assert await world.fetch("SELECT at FROM liquidations") == []
+        await world.pass_seconds(POLL, sleepers)
+
+        assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
+
+    play(scenario)
+
+
+def test_what_a_failed_write_could_not_store_is_stored_by_the_next(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, _ = await world.start()
+        world.exchange.hears(LIQUIDATION)
+        world.database.pulled = True
+        await world.pass_seconds(2 * POLL, sleepers)
+        world.exchange.hears(LATER)
+        world.database.pulled = False
+        assert await world.fetch("SELECT at FROM liquidations") == []
+        await world.pass_seconds(POLL, sleepers)
+
+        stored = await world.fetch("SELECT at FROM liquidations ORDER BY at")
+        assert stored == [(LIQUIDATION.at,), (LATER.at,)]
+        assert await world.published(PERPETUALS) == reading(world.clock())
+
+    play(scenario)
+
+    said = [record.message for record in caplog.records]
+    assert said == ["reading not stored; kept for the next"] * 2
+
+
+def test_one_renewal_that_the_database_missed_loses_nothing_that_was_heard(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, _ = await world.start()
+        await world.pass_seconds(18, sleepers)
+        world.exchange.hears(LIQUIDATION)
+        world.database.pulled = True
+        await world.pass_seconds(3, sleepers)  # the renewal after 20 seconds falls in here
+        world.database.pulled = False
+        await world.pass_seconds(60, sleepers)
+
+        assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
+
+    play(scenario)
+
+
+def test_a_clean_up_that_the_database_missed_loses_nothing_that_was_heard(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, _ = await world.start()
+        await world.pass_seconds(HOUSEKEEPING_SECONDS - 1, sleepers)
+        world.exchange.hears(LIQUIDATION)
+        world.database.pulled = True
+        await world.pass_seconds(2, sleepers)
+        world.database.pulled = False
+        await world.pass_seconds(60, sleepers)
+
+        assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
+
+    play(scenario, poll_seconds=59, lease_seconds=7_000, long_accounts_calls_per_second=0.001)
+
+
+def test_what_is_past_its_retention_is_dropped_by_the_leader(play: Play) -> None:
+    old = Liquidation(START - 91 * DAY, "BTCUSDT", "long", 1.0, 1.0)
+
+    async def scenario(world: World) -> None:
+        sleepers, _ = await world.start()
+        world.exchange.hears(old, LIQUIDATION)
+        await world.pass_seconds(60, sleepers)
+        assert len(await world.fetch("SELECT at FROM liquidations")) == 2
+        await world.pass_seconds(HOUSEKEEPING_SECONDS, sleepers)
+
+        assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
+
+    play(scenario, poll_seconds=60, lease_seconds=7_000, long_accounts_calls_per_second=0.001)
+
+
+def test_a_leader_keeps_its_lease_for_as_long_as_it_runs(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, _ = await world.start()
+        for _ in range(20):
+            await world.pass_seconds(10, sleepers)
+            assert not await world.rival.acquire()
+
+    play(scenario, lease_seconds=15, poll_seconds=20)
+
+
+def test_a_frozen_leader_that_wakes_up_writes_nothing_stands_by_and_leads_again(
+    play: Play,
+) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, running = await world.start()
+        world.clock.pass_seconds(60)
+        assert await world.rival.acquire()
+        before = await world.versions()
+        world.exchange.hears(LIQUIDATION)
+
+        await world.pass_seconds(50, sleepers)
+        assert not running.done()
+        assert await world.versions() == before
+        assert await world.fetch("SELECT at FROM liquidations") == []
+
+        await world.rival.release()
+        await world.pass_seconds(30, sleepers)
+        assert (await world.versions())["perpetuals"] > before["perpetuals"]
+        assert not await world.rival.acquire()
+
+    play(scenario)
+
+
+def test_who_stands_by_asks_the_exchange_nothing(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        await world.rival.acquire()
+        sleepers, _ = await world.start()
+        await world.pass_seconds(50, sleepers)
+
+        assert world.exchange.calls == []
+        assert world.exchange.listened == []
+        assert await world.versions() == {}
+
+    play(scenario)
+
+
+def test_a_second_collector_takes_over_from_a_frozen_one_and_continues_its_record(
+    play: Play,
+) -> None:
+    async def scenario(world: World) -> None:
+        first, _ = await world.start()
+        world.exchange.hears(LIQUIDATION)
+        await world.pass_seconds(POLL, first)
+        second, _ = await world.start()
+        before = await world.versions()
+        await world.pass_seconds(59, second)
+        assert await world.versions() == before
+        await world.pass_seconds(31, second)
+
+        after = await world.versions()
+        assert after["perpetuals"] > before["perpetuals"]
+        assert await world.fetch("SELECT count(*) FROM regime_changes") == [(1,)]
+
+        await world.pass_seconds(POLL, first)
+        assert await world.versions() == after
+        assert await world.fetch("SELECT count(*) FROM liquidations") == [(1,)]
+
+    play(scenario)
+
+
+def test_a_second_collector_takes_over_at_once_when_the_first_is_stopped(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        _, running = await world.start()
+        second, _ = await world.start()
+        running.cancel()
+        await world.settle()
+        before = await world.versions()
+        await world.pass_seconds(20, second)
+
+        assert (await world.versions())["perpetuals"] > before["perpetuals"]
+
+    play(scenario)
+
+
+def test_a_stopped_collector_releases_its_lease(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        _, running = await world.start()
+        assert not await world.rival.acquire()
+        running.cancel()
+        await asyncio.wait([running])
+
+        assert running.cancelled()
+        assert await world.rival.acquire()
+
+    play(scenario)
+
+
+def test_a_collector_can_be_stopped_while_the_database_is_away(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        _, running = await world.start()
+        world.database.pulled = True
+        running.cancel()
+        await asyncio.wait([running])
+
+        assert running.cancelled()
+
+    play(scenario)
+
+    assert caplog.records[-1].message == "lease not released; it will run out"
+
+
+def test_a_collector_that_starts_without_a_database_leads_once_it_is_there(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        world.database.pulled = True
+        sleepers, running = await world.start()
+        await world.pass_seconds(60, sleepers)
+        assert not running.done()
+        world.database.pulled = False
+        await world.pass_seconds(20, sleepers)
+
+        assert await world.versions() == {feed.name: 1 for feed in FEEDS}
+
+    play(scenario)
+
+
+def test_the_largest_contracts_are_listened_to_first(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        world.exchange.lists(PEPE, changed(NEW, open_interest_usd=9e9), SOL, ETH, BTC)
+        await world.start()
+        await world.exchange.is_listened_to(1)
+
+        majors = ("BTCUSDT", "ETHUSDT", "SOLUSDT")
+        assert world.exchange.listened == [(*majors, "NEWUSDT", "1000PEPEUSDT")]
+
+    play(scenario)
+
+
+def test_listening_starts_anew_when_a_contract_is_added(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, _ = await world.start()
+        await world.exchange.is_listened_to(1)
+        world.exchange.lists(*MARKET, NEW)
+        await world.pass_seconds(0.01, sleepers)
+        await world.exchange.is_listened_to(2)
+
+        assert "NEWUSDT" not in world.exchange.listened[0]
+        assert "NEWUSDT" in world.exchange.listened[1]
+        world.exchange.hears(LIQUIDATION)
+        await world.pass_seconds(0.01, sleepers)
+        assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
+
+    play(scenario, poll_seconds=0.01)
+
+
+def test_a_crash_while_listening_ends_the_collector_and_frees_the_lease(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        _, running = await world.start()
+        await world.exchange.is_listened_to(1)
+        crash = ZeroDivisionError("a mistake")
+        world.exchange.stops_listening_with(crash)
+        await asyncio.wait([running])
+
+        ended = running.exception()
+        assert isinstance(ended, ExceptionGroup)
+        assert ended.exceptions == (crash,)
+        assert await world.rival.acquire()
+
+    play(scenario)

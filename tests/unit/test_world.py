@@ -1,0 +1,307 @@
+"""The simulated world: pure, plausible, and as wild as a market."""
+
+import hashlib
+import math
+import os
+import random
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.demo.anchor import Anchor, load_or_create_anchor
+from barograph.demo.batches import liquidation_messages
+from barograph.demo.candles import candles
+from barograph.demo.contracts import LIVE_SYMBOLS, Contract, dated
+from barograph.demo.funding import DAMPER, funding_rate, interest
+from barograph.demo.rest import answer
+from barograph.demo.tickers import ticker
+from barograph.demo.world import RATIO_PERIOD, World
+from barograph.errors import ConfigurationError
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+EPOCH = 1_789_999_200_000
+SEED = 7
+
+WORLD = World(SEED, EPOCH)
+
+
+def contract(symbol: str, world: World = WORLD) -> Contract:
+    found = world.contract(symbol, EPOCH)
+    assert found is not None
+    return found
+
+
+def fingerprint(world: World, instants: list[int]) -> dict[int, str]:
+    """A digest of everything the world says about each instant, asked in the order given."""
+    found = {}
+    for now in instants:
+        parts = [
+            answer(world, "/v5/market/tickers", {"category": "linear"}, now)[1],
+            *liquidation_messages(world, now - HOUR, now),
+        ]
+        for path, extra in (
+            ("account-ratio", {"period": "5min"}),
+            ("open-interest", {"intervalTime": "1h"}),
+            ("funding/history", {}),
+            ("kline", {"interval": "15", "limit": "10"}),
+        ):
+            query = {"category": "linear", "symbol": "ETHUSDT", **extra}
+            parts.append(answer(world, f"/v5/market/{path}", query, now)[1])
+        found[now] = hashlib.sha256(b"".join(parts)).hexdigest()
+    return found
+
+
+INSTANTS = [EPOCH + step for step in (0, 7, HOUR - 1, HOUR, 5 * HOUR + 1_234_567, DAY, 2 * DAY + 1)]
+
+ELSEWHERE = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import msgspec
+from test_world import EPOCH, INSTANTS, SEED, World, fingerprint
+sys.stdout.buffer.write(msgspec.json.encode(fingerprint(World(SEED, EPOCH), INSTANTS)))
+"""
+
+
+def test_another_process_with_another_hash_seed_sees_the_same_world() -> None:
+    environment = os.environ | {"PYTHONHASHSEED": "4242"}
+    output = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE], env=environment, capture_output=True, check=True
+    ).stdout
+    assert msgspec.json.decode(output, type=dict[int, str]) == fingerprint(WORLD, INSTANTS)
+
+
+def test_the_order_of_asking_does_not_change_any_answer() -> None:
+    shuffled = [*INSTANTS, EPOCH + 3 * DAY + 777, EPOCH + 90 * HOUR]
+    random.Random(1).shuffle(shuffled)
+    assert fingerprint(World(SEED, EPOCH), shuffled) == fingerprint(
+        World(SEED, EPOCH), sorted(shuffled)
+    )
+
+
+def test_another_seed_is_another_world() -> None:
+    other = World(SEED + 1, EPOCH)
+    assert fingerprint(other, [EPOCH + HOUR]) != fingerprint(WORLD, [EPOCH + HOUR])
+
+
+def test_an_epoch_that_is_not_a_full_hour_is_refused() -> None:
+    with pytest.raises(ValueError, match="full hour"):
+        World(SEED, EPOCH + 1)
+
+
+def test_the_list_holds_what_a_reader_wants_and_what_it_must_leave_out() -> None:
+    listed = WORLD.contracts(EPOCH)
+    wanted = {c.symbol for c in listed if c.symbol in LIVE_SYMBOLS}
+    assert len(listed) >= 65
+    assert len(wanted) >= 55
+    assert wanted >= {"BTCUSDT", "1000PEPEUSDT", "SHIB1000USDT", "1000000BABYDOGEUSDT"}
+    assert {c.quote for c in listed} == {"USDT", "USDC"}
+    assert {c.kind for c in listed} == {"LinearPerpetual", "LinearFutures"}
+    assert {c.status for c in listed} == {"Trading", "PreLaunch", "Delivering", "Closed"}
+    assert {c.funding_hours for c in listed} == {8, 4, 1}
+    assert [c.symbol for c in listed] == sorted(c.symbol for c in listed)
+
+
+def test_dated_futures_leave_at_their_delivery_and_others_follow() -> None:
+    first = min(dated(EPOCH), key=lambda future: future.delivery)
+    assert first in dated(first.delivery - 1)
+    assert WORLD.contract(first.symbol, first.delivery) is None
+    assert all(future.delivery > first.delivery for future in dated(first.delivery))
+    assert {future.delivery % DAY for future in dated(EPOCH)} == {8 * HOUR}
+
+
+@pytest.mark.parametrize("symbol", ["BTCUSDT", "1000000BABYDOGEUSDT"])
+def test_prices_stay_plausible_for_a_year(symbol: str) -> None:
+    chosen = contract(symbol)
+    prices = [WORLD.price(chosen, EPOCH + day * DAY) for day in range(365)]
+    assert all(chosen.price / 12 < price < chosen.price * 12 for price in prices)
+
+
+def test_volatility_comes_in_waves_and_returns_have_fat_tails() -> None:
+    chosen = contract("ETHUSDT")
+    prices = [WORLD.price(chosen, EPOCH + hour * HOUR) for hour in range(60 * 24)]
+    moves = [math.log(after / before) for before, after in pairwise(prices)]
+    spread = math.sqrt(sum(move**2 for move in moves) / len(moves))
+    assert 0.5 < spread * math.sqrt(24) / chosen.daily_volatility < 2.0
+    assert max(abs(move) for move in moves) > 4 * spread
+    days = [sum(move**2 for move in moves[at : at + 24]) for at in range(0, len(moves) - 24, 24)]
+    assert max(days) > 5 * sorted(days)[len(days) // 4]
+
+
+@given(st.integers(0, 20 * 24 - 1), st.integers(0, HOUR), st.sampled_from(["BTCUSDT", "WIFUSDT"]))
+def test_an_hours_candle_holds_every_price_of_the_hour(hour: int, into: int, symbol: str) -> None:
+    chosen, start = contract(symbol), EPOCH + hour * HOUR
+    (candle,) = candles(WORLD, chosen, "60", [start], start + 2 * HOUR)
+    price = WORLD.price(chosen, start + into)
+    assert candle.low * 0.999999 <= price <= candle.high * 1.000001
+    assert candle.open == WORLD.price(chosen, start)
+    assert candle.close == WORLD.price(chosen, start + HOUR)
+
+
+@given(st.integers(0, 10 * DAY))
+def test_a_ticker_agrees_with_itself(after: int) -> None:
+    row = ticker(WORLD, contract("SOLUSDT"), EPOCH + after)
+    last = float(row["lastPrice"])
+    assert float(row["lowPrice24h"]) <= last <= float(row["highPrice24h"])
+    assert float(row["lowPrice24h"]) <= float(row["prevPrice24h"]) <= float(row["highPrice24h"])
+    assert float(row["bid1Price"]) <= last <= float(row["ask1Price"])
+    assert math.isclose(float(row["markPrice"]), float(row["indexPrice"]), rel_tol=0.01)
+    both, single = float(row["openInterest"]), float(row["singleOpenInterest"])
+    assert both == pytest.approx(2 * single, abs=0.2)
+    assert float(row["singleOpenInterestValue"]) == pytest.approx(single * last, rel=1e-4)
+    assert float(row["turnover24h"]) > 0
+    assert EPOCH + after < int(row["nextFundingTime"]) <= EPOCH + after + 8 * HOUR
+
+
+premiums = st.floats(-0.05, 0.05)
+hours = st.sampled_from([1, 4, 8])
+
+
+@given(premiums, hours)
+def test_the_rate_is_the_textbook_formula(premium: float, interval: int) -> None:
+    base = interest(interval)
+    textbook = premium + max(-DAMPER, min(DAMPER, base - premium))
+    assert funding_rate(premium, interval, cap=1.0) == pytest.approx(textbook, abs=1e-15)
+
+
+@given(st.floats(-1.0, 1.0), hours)
+def test_near_the_interest_the_rate_is_pinned_exactly(share: float, interval: int) -> None:
+    premium = interest(interval) + share * DAMPER * 0.999
+    assert funding_rate(premium, interval, cap=0.02) == interest(interval)
+
+
+@given(premiums, hours, st.floats(0.002, 0.03))
+def test_no_rate_exceeds_the_contracts_bounds(premium: float, interval: int, cap: float) -> None:
+    assert -cap <= funding_rate(premium, interval, cap) <= cap
+
+
+@given(premiums, premiums, hours)
+def test_a_higher_premium_never_lowers_the_rate(one: float, two: float, interval: int) -> None:
+    low, high = sorted((one, two))
+    assert funding_rate(low, interval, 0.02) <= funding_rate(high, interval, 0.02)
+
+
+def test_the_pin_is_written_without_a_rounding_error() -> None:
+    rows = [ticker(WORLD, contract("BTCUSDT"), EPOCH + hour * HOUR) for hour in range(24 * 20)]
+    assert sum(row["fundingRate"] == "0.0001" for row in rows) > len(rows) / 2
+
+
+@pytest.mark.parametrize("seed", [1, 2, SEED, 20_261_115])
+def test_bitcoin_is_mostly_pinned_but_visits_the_bands_on_both_sides(seed: int) -> None:
+    world = World(seed, EPOCH)
+    settled = world.settlements(contract("BTCUSDT", world), EPOCH, EPOCH + 60 * DAY)
+    rates = [settlement.rate * 100 for settlement in settled]
+    assert len(rates) == 180
+    assert sum(rate == pytest.approx(0.01) for rate in rates) > 0.6 * len(rates)
+    edges = (-0.03, -0.005, 0.015, 0.03)
+    assert len({sum(rate >= edge for edge in edges) for rate in rates}) >= 3
+    assert min(rates) < -0.005
+    assert max(rates) > 0.03
+
+
+def test_some_contract_goes_far_beyond_the_bands_on_each_side() -> None:
+    rates = [
+        settlement.rate * 8 / chosen.funding_hours
+        for chosen in (contract(s) for s in ("ZECUSDT", "WIFUSDT", "POPCATUSDT", "TONUSDT"))
+        for settlement in WORLD.settlements(chosen, EPOCH, EPOCH + 60 * DAY)
+    ]
+    assert min(rates) < -0.0006
+    assert max(rates) > 0.0006
+
+
+@given(st.integers(0, 40), st.sampled_from(["BTCUSDT", "TONUSDT", "POPCATUSDT"]))
+def test_a_settlement_is_where_the_live_rate_arrives(count: int, symbol: str) -> None:
+    chosen = contract(symbol)
+    settled = WORLD.settlements(chosen, EPOCH, EPOCH + 20 * DAY)[count]
+    assert settled.time % (chosen.funding_hours * HOUR) == 0
+    assert WORLD.funding_rate(chosen, settled.time - 1) == pytest.approx(settled.rate, abs=1e-8)
+
+
+@given(st.integers(0, 5 * DAY))
+def test_long_accounts_are_counted_every_five_minutes(after: int) -> None:
+    chosen, now = contract("XRPUSDT"), EPOCH + after
+    share = WORLD.long_share(chosen, now)
+    assert 0.05 < share < 0.95
+    assert share == WORLD.long_share(chosen, now - now % RATIO_PERIOD)
+
+
+@given(st.lists(st.integers(0, 6 * HOUR), min_size=3, max_size=3))
+def test_liquidations_of_two_stretches_are_those_of_the_whole(cuts: list[int]) -> None:
+    first, middle, last = (EPOCH + cut for cut in sorted(cuts))
+    halves = WORLD.liquidations(first, middle) + WORLD.liquidations(middle, last)
+    assert halves == World.liquidations(WORLD, first, last)
+    assert all(first <= event.time < last for event in halves)
+
+
+def test_liquidations_are_as_many_as_expected_and_come_in_bursts() -> None:
+    days = 12
+    events = WORLD.liquidations(EPOCH, EPOCH + days * DAY)
+    counts = [0] * (days * 24)
+    for event in events:
+        counts[(event.time - EPOCH) // HOUR] += 1
+    mean = len(events) / len(counts)
+    variance = sum((count - mean) ** 2 for count in counts) / len(counts)
+    assert 25 < mean < 110
+    assert variance > 5 * mean
+    assert events == sorted(events)
+    assert len(set(events)) == len(events)
+    worth = sorted(float(event.size) * float(event.price) for event in events)
+    assert worth[0] > 0
+    assert sum(worth[-len(worth) // 20 :]) > 0.3 * sum(worth)
+
+
+def test_a_falling_price_liquidates_longs_and_a_rising_one_shorts() -> None:
+    sides: dict[bool, list[str]] = {True: [], False: []}
+    chosen = contract("BTCUSDT")
+    for event in WORLD.liquidations(EPOCH, EPOCH + 8 * DAY):
+        if event.symbol == "BTCUSDT":
+            fell = WORLD.price(chosen, event.time) < WORLD.price(chosen, event.time - HOUR // 6)
+            sides[fell].append(event.side)
+    assert sides[True].count("Buy") > 0.65 * len(sides[True])
+    assert sides[False].count("Sell") > 0.65 * len(sides[False])
+
+
+def test_wire_messages_hold_every_liquidation_once() -> None:
+    start, end = EPOCH + DAY, EPOCH + DAY + 6 * HOUR
+    messages = [msgspec.json.decode(m) for m in liquidation_messages(WORLD, start, end)]
+    rows = [(r["T"], r["s"], r["S"], r["v"], r["p"]) for m in messages for r in m["data"]]
+    assert sorted(rows) == [tuple(event) for event in WORLD.liquidations(start, end)]
+    for message in messages:
+        assert {f"allLiquidation.{row['s']}" for row in message["data"]} == {message["topic"]}
+        assert all(0 < message["ts"] - row["T"] <= 500 for row in message["data"])
+
+
+def test_a_new_folder_gets_an_anchor_sixty_days_back(tmp_path: Path) -> None:
+    now = EPOCH + 1_234_567
+    anchor = load_or_create_anchor(tmp_path / "new", 5, now)
+    assert anchor == Anchor(5, EPOCH - 60 * DAY)
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["world.json"]
+
+
+def test_a_stored_anchor_wins_over_the_seed(tmp_path: Path) -> None:
+    first = load_or_create_anchor(tmp_path, 5, EPOCH)
+    assert load_or_create_anchor(tmp_path, 6, EPOCH + 30 * DAY) == first
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "cannot be read"),
+        (b"{}", "cannot be read"),
+        (b'{"seed":"7","epoch":0}', "cannot be read"),
+        (b'{"seed":7,"epoch":1789999200001}', "not a full hour"),
+        (b'{"seed":7,"epoch":-3600000}', "not a full hour"),
+        (b'{"seed":7,"epoch":1999998000000}', "in the future"),
+    ],
+)
+def test_an_unusable_anchor_names_the_remedy(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "world.json").write_bytes(content)
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        load_or_create_anchor(tmp_path, 7, EPOCH)
+    assert "delete the folder" in str(caught.value)
