@@ -36,6 +36,8 @@ def main() -> None:
         sections = [_measure(subject, plan) for subject in SUBJECTS]
     except BenchmarkFailed as failure:
         sys.exit(f"benchmarks: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)
     print(f"{_heading(plan)}\n\n{render(sections)}\n")
     print(f"{_verdict(sections)} Measured in {time.monotonic() - started:.0f} s.")
 

@@ -72,15 +72,14 @@ def _compare(service: Contender, target: str, file: Path, rounds: int) -> list[F
         _check_same(contenders, target, answer)
         rates = _alternate(contenders, target, rounds)
     name = target.removeprefix("/api/agent/")
-    figures = [
+    return [
         at_least(f"{name} / bare ASGI", _ratios(rates, "service", "bare"), BARE_SHARE),
+        at_least("  A/A control: bare ASGI / bare ASGI", _ratios(rates, "twin", "bare")),
         at_least(f"{name} / FastAPI model", _ratios(rates, "service", "fastapi"), FASTAPI_TIMES),
-        Figure(f"{name} / nginx file", NO_NGINX),
-        at_least("A/A control: bare ASGI / bare ASGI", _ratios(rates, "twin", "bare")),
+        at_least(f"{name} / nginx file", _ratios(rates, "service", "nginx"))
+        if "nginx" in rates
+        else Figure(f"{name} / nginx file", NO_NGINX),
     ]
-    if "nginx" in rates:
-        figures[2] = at_least(f"{name} / nginx file", _ratios(rates, "service", "nginx"))
-    return figures
 
 
 @contextmanager

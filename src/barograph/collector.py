@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from itertools import count
+from secrets import token_hex
 
 from barograph.errors import LeaseLost, UnknownToUpstream, UpstreamError
 from barograph.kit.clock import Clock
@@ -147,13 +148,18 @@ class Collector:
             await asyncio.wait([listening], timeout=self._settings.poll_seconds)
             if listening.done():
                 listening.result()
+                break
             changed = changed + 1 if set(self._contracts) != known else 0
 
     async def _keep_lease(self) -> None:
         """Renew the lease three times in its span."""
         while True:
             await self._sleep(self._settings.lease_seconds / 3)
-            if not await self._try_acquire():
+            try:
+                renewed = await self._lease.acquire()
+            except DatabaseUnavailable:
+                continue  # still ours until somebody else's token says otherwise
+            if not renewed:
                 raise LeaseLost("the lease was not renewed")
 
     async def _keep_house(self) -> None:
@@ -165,13 +171,19 @@ class Collector:
 
         while True:
             await self._sleep(HOUSEKEEPING_SECONDS)
-            await self._database.write(work)
+            try:
+                await self._database.write(work)
+            except DatabaseUnavailable as error:
+                log.warning("clean-up put off", extra={"reason": str(error)})
 
     async def _write(self, conclusion: Conclusion) -> None:
         try:
             await write_conclusions(self._database, self._lease, [conclusion])
         except DatabaseUnavailable as error:
-            log.warning("reading not stored; kept for the next", extra={"reason": str(error)})
+            log.warning(
+                "reading not stored; what was heard is kept for the next",
+                extra={"reason": str(error)},
+            )
         else:
             self._desk.written(conclusion)
 
@@ -194,7 +206,7 @@ def collector_lease(settings: Settings, database: Database, clock: Clock) -> Lea
     return Lease(
         database,
         LEASE,
-        f"{socket.gethostname()}:{os.getpid()}",
+        f"{socket.gethostname()}:{os.getpid()}:{token_hex(4)}",
         clock=clock,
         milliseconds=int(settings.lease_seconds * SECOND),
     )

@@ -19,7 +19,7 @@ PREFIX = "BAROGRAPH_"
 class Settings(BaseModel):
     """How this instance runs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     base_url: str = Field(
         "",

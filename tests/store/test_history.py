@@ -21,7 +21,7 @@ from barograph.markets.history import (
     recent_watched,
     record_liquidations,
     record_readings,
-    record_regime_change,
+    record_regime_changes,
     record_watched,
 )
 from barograph.markets.records import Liquidation
@@ -78,7 +78,7 @@ class Record:
 
     def regime_change(self, change: RegimeChange) -> None:
         async def work(tx: Transaction) -> None:
-            await record_regime_change(tx, change)
+            await record_regime_changes(tx, [change])
 
         self.runner.run(self.database.write(work))
 
@@ -307,7 +307,7 @@ def test_a_desk_that_takes_over_continues_the_earlier_record(record: Record) -> 
     assert LIQUIDATIONS.decode(totals.payload).total_usd == 100_000.0
     assert LIQUIDATIONS.decode(totals.payload).watched_pct == 25.03
     assert list(conclusion.liquidations) == []
-    assert conclusion.regime_change is None
+    assert list(conclusion.regime_changes) == []
     assert {each.long_account_pct for each in conclusion.readings} == {61.5, 55.0, 0.0, None}
     second.desk.liquidated([LONG])
     second.store()

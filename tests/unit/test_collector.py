@@ -411,7 +411,7 @@ def test_what_a_failed_write_could_not_store_is_stored_by_the_next(
     play(scenario)
 
     said = [record.message for record in caplog.records]
-    assert said == ["reading not stored; kept for the next"] * 2
+    assert said == ["reading not stored; what was heard is kept for the next"] * 2
 
 
 def test_one_renewal_that_the_database_missed_loses_nothing_that_was_heard(play: Play) -> None:

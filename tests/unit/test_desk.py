@@ -80,7 +80,7 @@ def test_what_was_heard_is_in_the_next_conclusion_and_after_it_is_stored_in_no_o
     assert list(second.liquidations) == []
     assert list(second.watched) == []
     assert list(second.readings) == []
-    assert second.regime_change is None
+    assert list(second.regime_changes) == []
 
 
 def test_what_is_heard_while_a_conclusion_is_being_stored_is_in_the_next_one(
@@ -122,9 +122,9 @@ def test_a_failed_write_keeps_the_readings_that_are_due(desk: MarketDesk) -> Non
 
 def test_a_failed_write_keeps_the_change_of_the_regime_for_the_next(desk: MarketDesk) -> None:
     failed = desk.conclude(reading())
-    assert failed.regime_change is not None
+    assert len(failed.regime_changes) == 1
 
-    assert desk.conclude(reading(START + 5_000)).regime_change is not None
+    assert desk.conclude(reading(START + 5_000)).regime_changes == failed.regime_changes
 
 
 def test_a_failed_reading_carries_what_was_heard_too(desk: MarketDesk) -> None:
@@ -203,16 +203,16 @@ def test_only_a_change_of_the_regime_is_recorded(desk: MarketDesk) -> None:
     steps = [(0, 0.01), (5_000, 0.012), (10_000, 0.02), (10_000 + DWELL, 0.021), (DAY, 0.02)]
 
     recorded = [
-        stored(desk, desk.conclude(reading(START + passed, funded(rate)))).regime_change
+        stored(desk, desk.conclude(reading(START + passed, funded(rate)))).regime_changes
         for passed, rate in steps
     ]
 
     assert recorded == [
-        RegimeChange(START, "neutral", 0.01),
-        None,
-        None,
-        RegimeChange(START + 10_000 + DWELL, "long-leaning", 0.021),
-        None,
+        [RegimeChange(START, "neutral", 0.01)],
+        [],
+        [],
+        [RegimeChange(START + 10_000 + DWELL, "long-leaning", 0.021)],
+        [],
     ]
 
 
@@ -229,7 +229,7 @@ def test_without_bitcoin_the_regime_is_unknown(desk: MarketDesk) -> None:
     conclusion = desk.conclude(reading(START + 5_000, (ETH, SOL)))
 
     assert published(conclusion, REGIME).label == "unknown"
-    assert conclusion.regime_change == RegimeChange(START + 5_000, "unknown", None)
+    assert list(conclusion.regime_changes)[-1:] == [RegimeChange(START + 5_000, "unknown", None)]
 
 
 def test_the_dwell_is_the_one_that_is_set() -> None:
@@ -260,7 +260,7 @@ def test_a_failure_publishes_health_and_liquidations_and_no_market(desk: MarketD
     ]
     assert published(conclusion, EXCHANGE_HEALTH) == ExchangeHealth(START, "throttled", START)
     assert list(conclusion.readings) == []
-    assert conclusion.regime_change is None
+    assert list(conclusion.regime_changes) == []
 
 
 def test_a_lasting_failure_keeps_its_beginning_whatever_its_kind(desk: MarketDesk) -> None:

@@ -13,6 +13,7 @@ from barograph.markets.regime import (
     EDGES_PCT,
     HYSTERESIS_PCT,
     LABELS,
+    MAX_GAP,
     Label,
     Regime,
     describe,
@@ -304,3 +305,15 @@ def test_the_sentence_is_true_of_the_rate_while_another_label_waits(
     assert waiting.candidate is not None
 
     assert untrue not in describe(waiting)
+
+
+def test_a_rate_that_wavers_between_two_labels_of_one_side_leaves_the_old_one() -> None:
+    steps = [(1, 0.0), *[(MINUTE, rate) for rate in (0.0295, 0.0305) * (DWELL // MINUTE)]]
+
+    assert follow(steps)[-1].label in {"long-leaning", "long-crowded"}
+
+
+def test_a_gap_without_readings_is_no_time_that_a_label_lasted() -> None:
+    judged = follow([(1, 0.0), (1, 0.02), (DWELL + MAX_GAP, 0.02)])
+
+    assert judged[-1].label == "neutral"

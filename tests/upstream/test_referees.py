@@ -151,16 +151,36 @@ def test_pybit_reads_every_endpoint(session: Any) -> None:
         session.get_tickers(category="linear", symbol="NOPEUSDT")
 
 
+class Loopback(WebSocket):  # type: ignore[misc]
+    """pybit's websocket with the address of the simulated exchange.
+
+    pybit notes what it subscribed to only after it has asked; over loopback the reply is faster
+    than that, so it waits at the gate.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._gate = threading.RLock()
+        super().__init__(channel_type="linear", testnet=False, restart_on_error=False)
+
+    def _connect(self, url: str) -> None:
+        super()._connect(self._address)
+
+    def subscribe(self, *args: Any, **kwargs: Any) -> None:
+        # pybit would wait for ever on a connection that is gone.
+        assert self.is_connected()
+        with self._gate:
+            super().subscribe(*args, **kwargs)
+
+    def _on_message(self, message: str) -> None:
+        with self._gate:
+            super()._on_message(message)
+
+
 def test_pybit_listens_to_tickers_and_liquidations(exchange: Exchange) -> None:
-    class Loopback(WebSocket):  # type: ignore[misc]
-        """pybit's websocket with the address of the simulated exchange."""
-
-        def _connect(self, url: str) -> None:
-            super()._connect(exchange.address.stream_url)
-
     heard: queue.Queue[Any] = queue.Queue()
     symbols = sorted(LIVE_SYMBOLS)
-    stream = Loopback(channel_type="linear", testnet=False, restart_on_error=False)
+    stream = Loopback(exchange.address.stream_url)
     try:
         stream.ticker_stream("BTCUSDT", heard.put)
         ticker = heard.get(timeout=PATIENCE)

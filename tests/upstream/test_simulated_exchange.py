@@ -77,7 +77,9 @@ async def exchange() -> AsyncIterator[Client]:
     clock = Clock()
     async with (
         running_exchange(WORLD, clock, push_seconds=0.01) as address,
-        httpx.AsyncClient(base_url=address.rest_url, trust_env=False, timeout=PATIENCE) as http,
+        httpx.AsyncClient(
+            base_url=address.rest_url, trust_env=False, verify=False, timeout=PATIENCE
+        ) as http,
     ):
         yield Client(address, http, clock)
 
@@ -609,7 +611,7 @@ def test_the_exchange_stops_within_a_second_whatever_hangs(fault: str) -> None:
     async def whole() -> float:
         running = AsyncExitStack()
         address = await running.enter_async_context(running_exchange(WORLD, Clock()))
-        http = httpx.AsyncClient(base_url=address.rest_url, trust_env=False)
+        http = httpx.AsyncClient(base_url=address.rest_url, trust_env=False, verify=False)
         client = Client(address, http, Clock())
         _, mute = await asyncio.open_connection("127.0.0.1", address.port)
         async with http, listening(client, "tickers.BTCUSDT") as stream:

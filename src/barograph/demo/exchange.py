@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import struct
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -35,6 +36,11 @@ _log = logging.getLogger(__name__)
 # websockets tells of every request at INFO; a demo that is polled each second would drown in it.
 _quiet = logging.getLogger(f"{__name__}.connections")
 _quiet.setLevel(logging.WARNING)
+
+
+def real_clock() -> int:
+    """The machine's time in milliseconds."""
+    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +164,7 @@ class Exchange:
 @asynccontextmanager
 async def running_exchange(
     world: World,
-    clock: Callable[[], int],
+    clock: Callable[[], int] = real_clock,
     faults: Faults | None = None,
     *,
     host: str = "127.0.0.1",
@@ -209,7 +215,7 @@ async def run_exchange(
     world: World,
     host: str,
     port: int,
-    clock: Callable[[], int],
+    clock: Callable[[], int] = real_clock,
     faults: Faults | None = None,
 ) -> None:
     """Run an exchange until cancelled.

@@ -156,10 +156,11 @@ class _SQLiteTransaction:
         self._connection.execute(_question_marks(sql), values)
 
     async def execute_many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
-        self._connection.executemany(_question_marks(sql), rows)
+        self._connection.executemany(_question_marks(sql), rows).fetchall()
 
     async def script(self, sql: str) -> None:
-        self._connection.execute(sql)
+        # Taking the rows is what makes it go on to the next statement.
+        self._connection.execute(sql).fetchall()
 
 
 def sqlite_version() -> tuple[int, ...]:

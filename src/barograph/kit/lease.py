@@ -11,7 +11,10 @@ from barograph.kit.database import Database, Transaction
 
 
 class Lease:
-    """A claim to be the only one that does something, for as long as it is renewed."""
+    """A claim to be the only one that does something, for as long as it is renewed.
+
+    `holder` must be unlike that of any other lease object, also in the same process.
+    """
 
     def __init__(
         self, database: Database, name: str, holder: str, *, clock: Clock, milliseconds: int
@@ -29,7 +32,7 @@ class Lease:
         async def work(tx: Transaction) -> int | None:
             rows = await tx.fetch(_READ, self._name)
             holder, token, expires_at = rows[0] if rows else (None, 0, 0)
-            ours = self._token is not None and token == self._token
+            ours = holder == self._holder and token == self._token
             if not ours and holder is not None and expires_at > self._clock():
                 return None
             token = token if ours else token + 1
@@ -47,19 +50,21 @@ class Lease:
             LeaseLost: another holder took over, so the transaction is rolled back.
         """
         rows = await tx.fetch(_READ, self._name)
-        if self._token is None or not rows or rows[0][1] != self._token:
+        if not rows or rows[0][:2] != (self._holder, self._token):
             self._token = None
             raise LeaseLost(f"the lease '{self._name}' is held by another process")
 
     async def release(self) -> None:
-        """Let the next holder in at once; the token stays so that it can never come again."""
+        """Let the next holder in at once; the token stays so that it can never come again.
+
+        Goes by the holder, so that it also undoes an `acquire` whose caller was cancelled.
+        """
 
         async def work(tx: Transaction) -> None:
-            await tx.execute(_RELEASE, self._name, self._token)
+            await tx.execute(_RELEASE, self._name, self._holder)
 
-        if self._token is not None:
-            await self._database.write(work)
-            self._token = None
+        self._token = None
+        await self._database.write(work)
 
 
 _READ = "SELECT holder, token, expires_at FROM leases WHERE name = $1"
@@ -68,4 +73,4 @@ INSERT INTO leases (name, holder, token, expires_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (name) DO UPDATE
 SET holder = excluded.holder, token = excluded.token, expires_at = excluded.expires_at
 """
-_RELEASE = "UPDATE leases SET holder = NULL, expires_at = 0 WHERE name = $1 AND token = $2"
+_RELEASE = "UPDATE leases SET holder = NULL, expires_at = 0 WHERE name = $1 AND holder = $2"

@@ -5,7 +5,7 @@ everything that reading adds to the record and to the board. `write_conclusions`
 function that stores one. The live collector and the demo's replay both go this way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from barograph.board.snapshots import Publication, payload, publish
@@ -31,7 +31,7 @@ from barograph.markets.history import (
     recent_watched,
     record_liquidations,
     record_readings,
-    record_regime_change,
+    record_regime_changes,
     record_watched,
 )
 from barograph.markets.liquidations import LiquidationWindow, WatchLog
@@ -47,14 +47,14 @@ class Conclusion(NamedTuple):
     readings: Sequence[Reading] = ()
     liquidations: Sequence[Liquidation] = ()
     watched: Sequence[Span] = ()
-    regime_change: RegimeChange | None = None
+    regime_changes: Sequence[RegimeChange] = ()
 
     @property
     def row_count(self) -> int:
         """How many rows it writes."""
         rows = len(self.publications) + len(self.readings)
         rows += len(self.liquidations) + len(self.watched)
-        return rows + (self.regime_change is not None)
+        return rows + len(self.regime_changes)
 
 
 class MarketDesk:
@@ -65,6 +65,7 @@ class MarketDesk:
         self._regime: Regime | None = None
         self._health = ExchangeHealth(as_of=0)
         self._bases: dict[str, str] = {}
+        self._changes: list[RegimeChange] = []
         self._shares: dict[str, LongAccounts] = {}
         self._window = LiquidationWindow()
         self._watch = WatchLog()
@@ -79,6 +80,8 @@ class MarketDesk:
             self._window = LiquidationWindow()
             self._window.add(await recent_liquidations(tx, now))
             self._watch = WatchLog(await recent_watched(tx, now))
+            perpetuals = await payload(tx, PERPETUALS.name)
+            self._bases = {} if perpetuals is None else _bases(PERPETUALS.decode(perpetuals[1]))
             regime = await payload(tx, REGIME.name)
             self._regime = None if regime is None else REGIME.decode(regime[1])
             shares = await payload(tx, LONG_ACCOUNTS.name)
@@ -102,15 +105,17 @@ class MarketDesk:
     def conclude(self, reading: Perpetuals) -> Conclusion:
         """Judge a reading and gather everything it adds."""
         at = reading.as_of
-        self._bases = {contract.contract: contract.base for contract in reading.contracts}
+        live = _bases(reading)
+        self._bases |= live  # a delisted contract keeps its name while its liquidations count
         previous, self._regime = self._regime, self._judge(reading)
+        if previous is None or previous.label != self._regime.label:
+            self._changes.append(_change(self._regime))
         self._health = ExchangeHealth(as_of=at)
         totals = self._window.totals(at, self._watch.watched_pct(at), self._bases)
-        changed = previous is None or previous.label != self._regime.label
         return Conclusion(
             publications=[
                 Publication.of(PERPETUALS, reading),
-                Publication.of(LONG_ACCOUNTS, self._known_shares()),
+                Publication.of(LONG_ACCOUNTS, self._shares_of(live)),
                 Publication.of(LIQUIDATIONS, totals),
                 Publication.of(REGIME, self._regime),
                 Publication.of(EXCHANGE_HEALTH, self._health),
@@ -118,7 +123,7 @@ class MarketDesk:
             readings=self._due_readings(reading),
             liquidations=list(self._heard),
             watched=list(self._spans.items()),
-            regime_change=_change(self._regime) if changed else None,
+            regime_changes=list(self._changes),
         )
 
     def conclude_failure(self, error: UpstreamError, at: int) -> Conclusion:
@@ -138,6 +143,7 @@ class MarketDesk:
     def written(self, conclusion: Conclusion) -> None:
         """Forget what is safely stored; until then it is part of every next conclusion."""
         del self._heard[: len(conclusion.liquidations)]
+        del self._changes[: len(conclusion.regime_changes)]
         for start, end in conclusion.watched:
             if self._spans.get(start) == end:
                 del self._spans[start]
@@ -153,11 +159,10 @@ class MarketDesk:
         )
         return judge(self._regime, rate, reading.as_of, self._dwell)
 
-    def _known_shares(self) -> LongAccountShares:
+    def _shares_of(self, live: Container[str]) -> LongAccountShares:
         """The shares of live contracts; those of delisted ones are dropped."""
-        live = {name: share for name, share in self._shares.items() if name in self._bases}
-        self._shares = live
-        return LongAccountShares(live)
+        self._shares = {name: share for name, share in self._shares.items() if name in live}
+        return LongAccountShares(self._shares)
 
     def _due_readings(self, reading: Perpetuals) -> list[Reading]:
         minute = reading.as_of // MINUTE * MINUTE
@@ -200,11 +205,14 @@ async def write_conclusions(
             await record_readings(tx, conclusion.readings)
             await record_liquidations(tx, conclusion.liquidations)
             await record_watched(tx, conclusion.watched)
-            if conclusion.regime_change is not None:
-                await record_regime_change(tx, conclusion.regime_change)
+            await record_regime_changes(tx, conclusion.regime_changes)
             await publish(tx, conclusion.publications)
 
     await database.write(work)
+
+
+def _bases(reading: Perpetuals) -> dict[str, str]:
+    return {contract.contract: contract.base for contract in reading.contracts}
 
 
 def _change(regime: Regime) -> RegimeChange:

@@ -52,9 +52,9 @@ async def record_watched(tx: Transaction, spans: Sequence[Span]) -> None:
     await tx.execute_many(_SPAN, spans)
 
 
-async def record_regime_change(tx: Transaction, change: RegimeChange) -> None:
-    """Keep a change of the regime."""
-    await tx.execute(_REGIME_CHANGE, *change)
+async def record_regime_changes(tx: Transaction, changes: Sequence[RegimeChange]) -> None:
+    """Keep changes of the regime."""
+    await tx.execute_many(_REGIME_CHANGE, changes)
 
 
 async def recent_liquidations(tx: Transaction, now: int) -> list[Liquidation]:

@@ -98,6 +98,8 @@ class WatchLog:
     def watched_pct(self, as_of: int) -> float:
         """Share of the 24 hours before `as_of` that was watched, in percent."""
         oldest = as_of - DAY_MS
+        past = bisect_left(self._ends, oldest)
+        del self._starts[:past], self._ends[:past]
         watched = sum(
             max(0, min(end, as_of) - max(start, oldest))
             for start, end in zip(self._starts, self._ends, strict=True)

@@ -26,6 +26,9 @@ EDGES_PCT = (-0.03, -0.005, 0.015, 0.03)
 """Funding in percent per eight hours; edge i lies between label i and label i + 1."""
 
 HYSTERESIS_PCT = 0.0025
+MAX_GAP = 3_600_000
+"""Readings further apart than this and the dwell, in milliseconds, say nothing in between."""
+
 BASIS = "BTC perpetual funding rate"
 
 
@@ -43,7 +46,10 @@ class Regime(Struct, frozen=True):
     """When that rate was read."""
 
     candidate: Label | None = None
+    """The label that the rate asks for, when that is another one."""
+
     candidate_since: int | None = None
+    """Since when the rate has been to that side."""
 
 
 def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:
@@ -72,19 +78,34 @@ def describe(regime: Regime) -> str:
     """Say in one sentence why the label is what it is."""
     if regime.funding_8h_pct is None:
         return "The BTC funding rate is not known, so no regime is named."
-    rate = f"{regime.funding_8h_pct:+.4f} % per 8 hours"
-    return f"BTC funding is {rate}: {_MEANING[regime.label]}"
+    band = _band(regime.funding_8h_pct)
+    sentence = f"BTC funding is {regime.funding_8h_pct:+.4f} % per 8 hours: {_MEANING[band]}"
+    if band == regime.label:
+        return sentence
+    return f"{sentence} The label stays {regime.label} until a change has lasted."
 
 
 def _await(previous: Regime, wanted: Label, rate_pct: float, at: int, dwell: int) -> Regime:
-    """Hold the old label until the new one has lasted for `dwell`."""
-    started = previous.candidate_since if previous.candidate == wanted else None
+    """Hold the old label until the rate has been to one side of it for `dwell`.
+
+    Between two labels of that side the rate may go to and fro: the old one is left all the same.
+    """
+    goes_on = _same_side(previous, wanted) and at - previous.as_of <= max(dwell, MAX_GAP)
+    started = previous.candidate_since if goes_on else None
     started = at if started is None else started
     if at - started >= dwell:
         return Regime(wanted, at, rate_pct, at)
     return replace(
         previous, funding_8h_pct=rate_pct, as_of=at, candidate=wanted, candidate_since=started
     )
+
+
+def _same_side(previous: Regime, wanted: Label) -> bool:
+    """Whether the label that is asked for lies where the last one that was asked for did."""
+    if previous.candidate is None:
+        return False
+    here = LABELS.index(previous.label)
+    return (LABELS.index(previous.candidate) > here) == (LABELS.index(wanted) > here)
 
 
 def _band(rate_pct: float) -> Label:
