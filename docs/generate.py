@@ -22,8 +22,8 @@ def settings_page() -> str:
             "# Settings",
             "",
             (
-                "Each comes from an environment variable. A name that is not in this table is refused, "
-                "so a misspelt one cannot go unnoticed."
+                "Each comes from an environment variable. A name that is not in this table is "
+                "refused, so a misspelt one cannot go unnoticed."
             ),
             "",
             "| variable | default | meaning |",
@@ -40,8 +40,8 @@ def fields_page() -> str:
         "# What each number means",
         "",
         (
-            "Written once, in `src/barograph/markets/records.py`; this page is made from it. In the "
-            "API the names are in camelCase: `last_price` is `lastPrice`."
+            "Written once, in `src/barograph/markets/records.py`; this page is made from it. In "
+            "the API the names are in camelCase: `last_price` is `lastPrice`."
         ),
     ]
     for record in ast.parse(RECORDS.read_text("utf-8")).body:

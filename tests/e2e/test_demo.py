@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from support.processes import HOST, Process, answer_200, eventually, get, running, unused_port
+from support.processes import (
+    HOST,
+    Process,
+    answer_200,
+    eventually,
+    get,
+    none_left,
+    running,
+    unused_port,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -89,7 +98,7 @@ def test_stopped_demo_leaves_nothing_and_continues_its_record_at_once(demo: Demo
     family = demo.process.family()
     assert len(family) >= 5
     assert demo.process.stop(signal.SIGINT) < 10
-    assert not any(each.is_running() and each.status() != "zombie" for each in family)
+    assert none_left(family)
     (demo.folder / "log").write_text("")
     with _started(demo.folder) as again:
         ready = re.search(r"ready in ([\d.]+) s", _log(demo.folder))

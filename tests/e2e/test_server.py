@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +9,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.processes import HOST, Process, answer_200, eventually, running, unused_port
+from support.processes import (
+    HOST,
+    Process,
+    answer_200,
+    eventually,
+    none_left,
+    running,
+    unused_port,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -55,7 +62,7 @@ def test_signal_stops_the_server_with_open_connections(web: Web, number: int) ->
         for _ in range(5):
             stack.enter_context(socket.create_connection((HOST, web.port))).send(b"GET / HT")
         assert web.process.stop(number) < 8
-    assert _none_left(family)
+    assert none_left(family)
 
 
 def test_server_stops_even_when_it_just_started(tmp_path: Path) -> None:
@@ -65,7 +72,7 @@ def test_server_stops_even_when_it_just_started(tmp_path: Path) -> None:
         eventually(lambda: len(process.family()) > 1 or None, "the first worker")
         family = process.family()
         assert process.stop() < 8
-        assert _none_left(family)
+        assert none_left(family)
 
 
 @pytest.mark.outcome("1,100 idle connections are open", "others are answered as always")
@@ -90,18 +97,9 @@ def test_workers_end_when_their_parent_is_killed(web: Web) -> None:
     family = web.process.family()
     web.process.popen.kill()
     web.process.popen.wait()
-    eventually(lambda: _none_left(family) or None, "the end of all workers")
+    eventually(lambda: none_left(family) or None, "the end of all workers")
 
 
 def _two_others(web: Web, before: set[int]) -> bool | None:
     now = {each.pid for each in web.workers()}
     return (len(now) == 2 and now != before) or None
-
-
-def _none_left(family: list[psutil.Process]) -> bool:
-    deadline = time.monotonic() + 1
-    while time.monotonic() < deadline:
-        if not any(each.is_running() and each.status() != "zombie" for each in family):
-            return True
-        time.sleep(0.02)
-    return False

@@ -82,6 +82,11 @@ def eventually(look: Callable[[], T | None], what: str, seconds: float = 20) -> 
     raise AssertionError(f"{what}: not seen within {seconds} s")
 
 
+def none_left(family: list[psutil.Process]) -> bool:
+    """Whether all of them are gone, or are within a second."""
+    return not psutil.wait_procs(family, timeout=1)[1]
+
+
 def get(address: str) -> httpx.Response | None:
     """One request; None when nobody answers."""
     try:

@@ -69,7 +69,7 @@ class Stack:
             assert asyncio.get_running_loop().time() < deadline, f"never seen: {what}"
             for path in DATA_PATHS:
                 await self.get(path)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.3)
 
     async def until_data(self, status: int) -> None:
         async def seen() -> bool:
@@ -112,8 +112,8 @@ def stack_settings(folder: Path, rest_url: str, stream_url: str, **overrides: An
             "exchange_rest_url": rest_url,
             "exchange_stream_url": stream_url,
             "exchange_source": "simulated exchange (demo data)",
-            "poll_seconds": 0.4,
-            "feed_max_age_seconds": 2.5,
+            "poll_seconds": 0.5,
+            "feed_max_age_seconds": 3,
             "request_seconds": 2,
             "breaker_seconds": 0.2,
             "stream_ping_seconds": 0.3,

@@ -1,6 +1,7 @@
 """Which label a funding rate earns, and when it may change."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -32,7 +33,7 @@ moments = st.lists(
 )
 
 
-def follow(series: list[tuple[int, float | None]], dwell: int = DWELL) -> list[Regime]:
+def follow(series: Sequence[tuple[int, float | None]], dwell: int = DWELL) -> list[Regime]:
     """Judge a series of (milliseconds since the reading before, rate)."""
     judged: list[Regime] = []
     at = START

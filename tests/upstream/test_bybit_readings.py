@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from barograph.errors import InvalidReply, Unreachable, UpstreamError
-from barograph.kit.clock import HOUR, MINUTE, SECOND
+from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.markets.ports import Exchange
 from barograph.markets.records import Perpetuals
 from barograph.settings import Settings

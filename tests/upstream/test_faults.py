@@ -1,7 +1,7 @@
 """Every fault of the exchange ends in its documented outcome, over real HTTP and websockets.
 
-All scenarios run at once in one event loop, each with an exchange, a collector and a web side of
-its own; the tests then look at what was seen.
+The scenarios run side by side in one event loop, each with an exchange, a collector and a web
+side of its own; the tests then look at what was seen.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ async def _delisting(stack: Stack, _fault: str) -> Seen:
     stack.faults.turn_on("delisting", stack.clock())
 
     async def gone() -> bool:
-        return (await stack.get("/api/agent/derivatives?symbol=SOL"))[1]["available"] is False
+        return (await stack.get("/api/agent/derivatives?symbol=SOL"))[1].get("available") is False
 
     await stack.until(gone, "SOL unavailable")
     seen = {
@@ -140,8 +140,10 @@ class Result:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+    a_few_at_once = asyncio.Semaphore(8)
+
     async def scenario(fault: str, folder: Path) -> tuple[str, Result]:
-        async with running_stack(folder) as stack:
+        async with a_few_at_once, running_stack(folder) as stack:
             await stack.until_data(200)
             seen = await SCENARIOS[fault](stack, fault)
             return fault, Result(seen, stack.seen)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from time import time_ns
 
-from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, http_date, iso_timestamp  # noqa: F401
-
 Clock = Callable[[], int]
 """Returns the present in whole milliseconds since the Unix epoch."""
 
