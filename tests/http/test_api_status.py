@@ -259,6 +259,10 @@ def test_neither_fresh_data_nor_a_database_is_down_and_still_200(service: Servic
     assert body["feed"]["status"] == "down"
 
 
+@pytest.mark.outcome(
+    "the database cannot be read by a web worker",
+    "it serves from memory until the bound; status shows the database `down`",
+)
 def test_a_broken_database_is_noticed_while_memory_serves_until_the_bound(
     service: Service,
 ) -> None:

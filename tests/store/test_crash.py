@@ -59,6 +59,10 @@ def kill_again_and_again(
         assert rows == [(START + number,) for number in range(1, kept["one"] + 1)]
 
 
+@pytest.mark.outcome(
+    "the writer is killed at any instant",
+    "nothing that was acknowledged is lost",
+)
 def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(
     database: Database,
     start_python: Callable[[str], "subprocess.Popen[str]"],

@@ -104,6 +104,10 @@ def test_an_edited_file_is_refused_with_a_remedy_and_nothing_is_applied(
     assert not has_table(empty_database, runner, "two")
 
 
+@pytest.mark.outcome(
+    "the database was made by a newer version",
+    "the program refuses to start and names the remedy",
+)
 def test_a_database_of_a_newer_version_is_refused_with_a_remedy(
     empty_database: Database, runner: asyncio.Runner
 ) -> None:
@@ -175,6 +179,10 @@ def assert_all_succeed(folder: Path, processes: int) -> None:
     assert said == sorted([applied_all] + [up_to_date] * (processes - 1))
 
 
+@pytest.mark.outcome(
+    "several upgrades run at once",
+    "all succeed; one of them does the work",
+)
 def test_three_upgrades_at_once_all_succeed_and_one_of_them_does_the_work(tmp_path: Path) -> None:
     assert_all_succeed(tmp_path / "data", 3)
 

@@ -272,6 +272,10 @@ def test_the_majors_are_sampled_before_anything_is_published(play: Play) -> None
 
 
 @pytest.mark.parametrize("error", [UnknownToUpstream("no ratio"), Throttled("slow down", 5.0)])
+@pytest.mark.outcome(
+    "long-account shares cannot be read at all",
+    "the market is published with `longAccountPct: null`",
+)
 def test_a_market_is_published_even_when_no_share_is_to_be_had(
     play: Play, error: UpstreamError
 ) -> None:
@@ -391,6 +395,10 @@ def test_liquidations_are_stored_with_the_next_reading(play: Play) -> None:
     play(scenario)
 
 
+@pytest.mark.outcome(
+    "the database refuses a write of the collector",
+    "what was heard is kept and stored with the next reading",
+)
 def test_what_a_failed_write_could_not_store_is_stored_by_the_next(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -469,6 +477,10 @@ def test_a_leader_keeps_its_lease_for_as_long_as_it_runs(play: Play) -> None:
     play(scenario, lease_seconds=15, poll_seconds=20)
 
 
+@pytest.mark.outcome(
+    "a collector freezes and wakes up after another took over",
+    "its write is refused; it stands by",
+)
 def test_a_frozen_leader_that_wakes_up_writes_nothing_stands_by_and_leads_again(
     play: Play,
 ) -> None:
@@ -529,6 +541,10 @@ def test_a_second_collector_takes_over_from_a_frozen_one_and_continues_its_recor
     play(scenario)
 
 
+@pytest.mark.outcome(
+    "the leading collector is stopped",
+    "it gives the lease back, so that another leads at once",
+)
 def test_a_second_collector_takes_over_at_once_when_the_first_is_stopped(play: Play) -> None:
     async def scenario(world: World) -> None:
         _, running = await world.start()

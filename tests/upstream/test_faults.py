@@ -156,30 +156,103 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 
 @pytest.mark.parametrize(
-    ("fault", "kind"),
-    [pytest.param(fault, kind, id=fault) for fault, kind in SILENCING.items()],
-)
-@pytest.mark.outcome(
-    "the exchange fails: 502, hangs, resets, 10016, cut or empty answers, a stopped clock",
-    "200 until the bound, then 502; status `degraded` names the kind; it recovers by itself",
-)
-@pytest.mark.outcome(
-    "the exchange throttles us (429, 10006) or bans us for ten minutes (403 JSON)",
-    "no call until the pause is over; 502 after the bound; status says `throttled`",
-)
-@pytest.mark.outcome(
-    "the exchange refuses our region (403 HTML)",
-    "502 after the bound; status says `refused`; asked again once a minute",
+    "fault",
+    [
+        pytest.param(
+            "502",
+            marks=pytest.mark.outcome(
+                "the exchange answers 502",
+                "502 after the bound, status `degraded`: unreachable; then recovery",
+            ),
+        ),
+        pytest.param(
+            "hang",
+            marks=pytest.mark.outcome(
+                "the exchange hangs",
+                "502 after the bound, status `degraded`: unreachable; then recovery",
+            ),
+        ),
+        pytest.param(
+            "reset",
+            marks=pytest.mark.outcome(
+                "the exchange resets connections",
+                "502 after the bound, status `degraded`: unreachable; then recovery",
+            ),
+        ),
+        pytest.param(
+            "10016",
+            marks=pytest.mark.outcome(
+                "the exchange answers 10016, its own failure",
+                "502 after the bound, status `degraded`: unreachable; then recovery",
+            ),
+        ),
+        pytest.param(
+            "truncated",
+            marks=pytest.mark.outcome(
+                "the exchange's answers are cut off",
+                "502 after the bound, status `degraded`: unreachable; then recovery",
+            ),
+        ),
+        pytest.param(
+            "empty-list",
+            marks=pytest.mark.outcome(
+                "the exchange answers with an empty list",
+                "502 after the bound, status `degraded`: invalid reply; then recovery",
+            ),
+        ),
+        pytest.param(
+            "stale-clock",
+            marks=pytest.mark.outcome(
+                "the exchange repeats old data, its clock stopped",
+                "502 after the bound, status `degraded`: invalid reply; then recovery",
+            ),
+        ),
+        pytest.param(
+            "429",
+            marks=pytest.mark.outcome(
+                "the exchange throttles us with 429",
+                "no call in the pause; 502 after the bound, `degraded`: throttled; then recovery",
+            ),
+        ),
+        pytest.param(
+            "10006",
+            marks=pytest.mark.outcome(
+                "the exchange throttles us with 10006",
+                "no call in the pause; 502 after the bound, `degraded`: throttled; then recovery",
+            ),
+        ),
+        pytest.param(
+            "403-json",
+            marks=pytest.mark.outcome(
+                "the exchange bans us for haste (403 JSON)",
+                "no call for 10 min; 502 after the bound, `degraded`: throttled; then recovery",
+            ),
+        ),
+        pytest.param(
+            "403-html",
+            marks=pytest.mark.outcome(
+                "the exchange refuses our region (403 HTML)",
+                "asked once a minute; 502 after the bound, `degraded`: refused; then recovery",
+            ),
+        ),
+        pytest.param(
+            "outage",
+            marks=pytest.mark.outcome(
+                "the exchange is away altogether",
+                "502 after the bound, status `degraded`: unreachable; then recovery",
+            ),
+        ),
+    ],
 )
 def test_silenced_exchange_ends_in_502_and_a_named_failure(
-    results: dict[str, Result], fault: str, kind: str
+    results: dict[str, Result], fault: str
 ) -> None:
     status = results[fault].seen["status"]
     checks = {check["name"]: check for check in status["checks"]}
     assert status["status"] == "degraded"
     assert status["feed"]["status"] == "down"
     assert checks["exchange"]["status"] == "degraded"
-    assert kind in checks["exchange"]["detail"]
+    assert SILENCING[fault] in checks["exchange"]["detail"]
     assert results[fault].seen["after"]["feed"]["status"] == "ok"
 
 

@@ -1,0 +1,107 @@
+"""The operator's commands: what they print and with what they end."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from barograph.cli import cli
+from barograph.cli.doctor import doctor
+from support.processes import HOST, unused_port
+
+
+def barograph(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "barograph", *arguments],
+        env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def findings(result: Result) -> dict[str, dict[str, Any]]:
+    return {finding["name"]: finding for finding in json.loads(result.stdout)}
+
+
+@pytest.mark.parametrize(
+    "command", [["demo"], ["demo", "fault"], ["serve"], ["collect"], ["db", "upgrade"], ["doctor"]]
+)
+def test_help_has_an_example(command: list[str]) -> None:
+    result = CliRunner().invoke(cli, [*command, "--help"])
+    assert result.exit_code == 0
+    assert "Example" in result.stdout
+    assert f"barograph {' '.join(command)}" in result.stdout
+
+
+def test_unknown_setting_ends_with_3_and_a_suggestion(tmp_path: Path) -> None:
+    ended = barograph("db", "upgrade", "--data", str(tmp_path), BAROGRAPH_PROT="80")
+    assert ended.returncode == 3
+    assert ended.stderr == (
+        "barograph: BAROGRAPH_PROT is not a setting; did you mean BAROGRAPH_PORT? "
+        "(docs/settings.md lists them all)\n"
+    )
+
+
+def test_wrong_command_line_ends_with_2() -> None:
+    assert barograph("serve", "--port", "many").returncode == 2
+
+
+def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
+    first = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
+    second = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
+    assert first.stdout == "applied markets\nthe schema is up to date\n"
+    assert second.stdout == "the schema is up to date\n"
+
+
+def test_fault_without_a_running_demo_names_the_remedy(tmp_path: Path) -> None:
+    ended = barograph("demo", "fault", "exchange", "on", "--data", str(tmp_path))
+    assert ended.returncode == 3
+    assert f"start one with `barograph demo --data {tmp_path}`" in ended.stderr
+
+
+def test_every_kind_of_fault_is_listed() -> None:
+    result = CliRunner().invoke(cli, ["demo", "fault", "exchange", "on", "--kind", "list"])
+    assert {"hang", "403-html", "stream-silence"} <= set(result.stdout.split())
+
+
+def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
+    nobody = unused_port()
+    result = CliRunner().invoke(
+        doctor,
+        ["--json", "--data", str(tmp_path)],
+        env={
+            "BAROGRAPH_PORT": str(unused_port()),
+            "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:{nobody}",
+            "BAROGRAPH_REQUEST_SECONDS": "0.5",
+        },
+    )
+    assert result.exit_code == 1
+    found = findings(result)
+    assert list(found) == ["port", "sqlite", "disk", "schema", "exchange", "clock"]
+    assert [name for name, finding in found.items() if not finding["ok"]] == [
+        "schema",
+        "exchange",
+        "clock",
+    ]
+    assert found["schema"]["remedy"] == "barograph db upgrade"
+    assert found["exchange"]["detail"].startswith("unreachable")
+    assert all(finding["remedy"] for finding in found.values() if not finding["ok"])
+
+
+def test_doctor_is_plain_when_piped(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        doctor,
+        ["--data", str(tmp_path)],
+        env={
+            "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:{unused_port()}",
+            "BAROGRAPH_REQUEST_SECONDS": "0.5",
+        },
+    )
+    assert "\x1b" not in result.stdout
+    assert len(result.stdout.splitlines()) == 6
