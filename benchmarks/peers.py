@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from unittest.mock import patch
 
 import msgspec
-from fastapi import FastAPI
+from fastapi import FastAPI, Query
 from granian.server import Server
 
 import barograph.server
@@ -21,6 +21,7 @@ from barograph.kit.http import ASGIApp, Receive, Scope, Send
 from barograph.kit.process import die_with_parent
 from barograph.kit.wire import WireModel
 from barograph.markets.documents import DERIVATIVES_PATH, MARKET_PATH, MARKET_STATE_PATH
+from barograph.markets.symbols import DEFAULT, PATTERN
 from barograph.markets.wire import Market, MarketState, PerpetualRecord
 from barograph.settings import Settings
 from benchmarks.processes import HOST, Answer, Child, answers, running, until, unused_port
@@ -71,12 +72,23 @@ def fastapi() -> ASGIApp:
     model = MODELS[stored.path]
     facts: dict[str, Any] = msgspec.json.decode(stored.body)
     app = FastAPI()
+    if stored.path == DERIVATIVES_PATH:
+        _add_derivatives(app, {facts["symbol"]: facts})
+        return app
 
     @app.get(stored.path, response_model=model)
     async def read() -> WireModel:
         return model(**facts)
 
     return app
+
+
+def _add_derivatives(app: FastAPI, facts: Mapping[str, dict[str, Any]]) -> None:
+    """The route with a parameter: it has to read and check `symbol`, as the service does."""
+
+    @app.get(DERIVATIVES_PATH, response_model=PerpetualRecord)
+    async def read(symbol: Annotated[str, Query(pattern=PATTERN)] = DEFAULT) -> PerpetualRecord:
+        return PerpetualRecord(**facts[symbol.upper()])
 
 
 @contextmanager

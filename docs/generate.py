@@ -41,7 +41,7 @@ def fields_page() -> str:
         "",
         (
             "Written once, in `src/barograph/markets/records.py`; this page is made from it. In "
-            "the API the names are in camelCase: `last_price` is `lastPrice`."
+            "the API those that are published are in camelCase: `last_price` is `lastPrice`."
         ),
     ]
     for record in ast.parse(RECORDS.read_text("utf-8")).body:

@@ -48,7 +48,7 @@ def create_app(
 
     board = Board(database, FEEDS, clock=clock, render=render)
     routes = _routed_app(board, database)
-    routes.include_router(discovery_routes(settings.base_url, clock))
+    routes.include_router(discovery_routes(settings.base_url, index, clock))
     routes.include_router(market_routes(board, reader))
     routes.include_router(status_routes(board, bounds))
     routes.include_router(site_routes(clock))

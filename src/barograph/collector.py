@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from itertools import count
+from contextlib import suppress
 from secrets import token_hex
 
 from barograph.errors import LeaseLost, UnknownToUpstream, UpstreamError
@@ -59,10 +59,9 @@ class Collector:
                 if await self._try_acquire():
                     log.info("collector leads")
                     await self._lead()
-                    log.warning("collector lost the lease and stands by")
                 await self._sleep(self._settings.lease_seconds / 3)
         finally:
-            await self._release()
+            await self._stop()
 
     async def _lead(self) -> None:
         """Do everything a leader does until the lease is lost."""
@@ -77,9 +76,9 @@ class Collector:
                 tasks.create_task(self._listen())
                 tasks.create_task(self._keep_house())
         except* LeaseLost:
-            pass
+            log.warning("collector lost the lease and stands by")
         except* DatabaseUnavailable as errors:
-            log.warning("collector cannot use the database", extra={"reason": str(errors)})
+            log.warning("collector stands by", extra={"reason": str(errors.exceptions[0])})
 
     async def _poll(self) -> None:
         """Read all perpetuals again and again; the majors' shares come before the first."""
@@ -100,7 +99,9 @@ class Collector:
                 failing = False
                 await self._write(self._desk.conclude(reading))
             spent = (self._clock() - started) / SECOND
-            await self._sleep(max(0.0, self._settings.poll_seconds - spent))
+            # A clock that was set back must not make the pause longer.
+            pause = min(self._settings.poll_seconds, self._settings.poll_seconds - spent)
+            await self._sleep(max(0.0, pause))
 
     async def _before_first(self, reading: Perpetuals) -> None:
         """Know the contracts, and sample the majors before anything is published."""
@@ -116,9 +117,10 @@ class Collector:
     async def _rotate_long_accounts(self) -> None:
         """Sample one contract after the other, evenly, within the exchange's limits."""
         await self._first_reading.wait()
-        for turn in count():
-            await self._sleep(1 / self._settings.long_accounts_calls_per_second)
-            await self._sample(self._contracts[turn % len(self._contracts)])
+        while True:
+            for contract in list(self._contracts):
+                await self._sleep(1 / self._settings.long_accounts_calls_per_second)
+                await self._sample(contract)
 
     async def _sample(self, contract: str) -> None:
         """Take one share; a failure leaves the last one, which its own bound takes away."""
@@ -156,11 +158,10 @@ class Collector:
         while True:
             await self._sleep(self._settings.lease_seconds / 3)
             try:
-                renewed = await self._lease.acquire()
-            except DatabaseUnavailable:
-                continue  # still ours until somebody else's token says otherwise
-            if not renewed:
-                raise LeaseLost("the lease was not renewed")
+                await self._lease.renew()
+            except DatabaseUnavailable as error:
+                # Still ours until somebody else's token says otherwise.
+                log.warning("lease not renewed", extra={"reason": str(error)})
 
     async def _keep_house(self) -> None:
         """Drop what is past its retention."""
@@ -170,13 +171,15 @@ class Collector:
             await forget_old(tx, self._settings, self._clock())
 
         while True:
-            await self._sleep(HOUSEKEEPING_SECONDS)
             try:
                 await self._database.write(work)
             except DatabaseUnavailable as error:
                 log.warning("clean-up put off", extra={"reason": str(error)})
+            await self._sleep(HOUSEKEEPING_SECONDS)
 
     async def _write(self, conclusion: Conclusion) -> None:
+        if conclusion.row_count == 0:
+            return
         try:
             await write_conclusions(self._database, self._lease, [conclusion])
         except DatabaseUnavailable as error:
@@ -194,8 +197,11 @@ class Collector:
             log.warning("lease cannot be asked for", extra={"reason": str(error)})
             return False
 
-    async def _release(self) -> None:
+    async def _stop(self) -> None:
+        """Store what was heard since the last reading, and let the next leader in."""
         try:
+            with suppress(LeaseLost):
+                await self._write(self._desk.conclude_stop())
             await self._lease.release()
         except DatabaseUnavailable:
             log.warning("lease not released; it will run out")

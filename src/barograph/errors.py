@@ -4,7 +4,6 @@ BarographError
 ├── ConfigurationError        a setting or a command line that cannot work
 ├── RequestError              an answer other than success, with its HTTP status
 │   ├── InvalidRequest        400
-│   ├── NotFound              404
 │   └── UpstreamUnavailable   502
 ├── LeaseLost                 another collector leads; nothing may be recorded any more
 └── UpstreamError             what an upstream did, named by kind
@@ -40,12 +39,6 @@ class InvalidRequest(RequestError):
     """The caller asked for something malformed."""
 
     status = 400
-
-
-class NotFound(RequestError):
-    """No such resource."""
-
-    status = 404
 
 
 class UpstreamUnavailable(RequestError):

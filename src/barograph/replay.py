@@ -5,13 +5,15 @@ same decoders as those of a real one.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+import os
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import aclosing
 from functools import cache
 from multiprocessing import get_context
 from typing import NamedTuple
 
-from barograph.board.snapshots import payload
+from barograph.board.snapshots import latest
 from barograph.collector import collector_lease
 from barograph.demo.batches import liquidation_messages
 from barograph.demo.rest import answer
@@ -20,6 +22,7 @@ from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
+from barograph.kit.process import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.desk import Conclusion, MarketDesk, write_conclusions
 from barograph.markets.feeds import PERPETUALS
@@ -67,23 +70,37 @@ async def replay(
     Raises:
         ConfigurationError: a collector is at work on this record.
     """
-    start = await _newest(database) or world.epoch
-    todo = list(moments(start, clock()))
     lease = collector_lease(settings, database, clock)
-    if not await lease.acquire():
-        raise ConfigurationError("a collector is at work on this folder: stop it first")
-    past = _Past(settings, world, start)
-    await past.desk.load(database, start)
-    writer = _Writer(database, lease)
-    done = 0
-    async for glimpses in _glimpses(world, start, todo):
-        for glimpse in glimpses:
-            await writer.add(past.carry(glimpse))
-        done += len(glimpses)
-        progress(done, len(todo))
-    await writer.flush()
-    await lease.release()
-    return done
+    await _lead(lease, settings)
+    try:
+        newest = await database.read(_newest)
+        start = world.epoch if newest is None else newest
+        todo = list(moments(start, clock()))
+        past = _Past(settings, world, start)
+        await past.desk.load(database, start)
+        writer = _Writer(database, lease)
+        async with aclosing(_glimpses(world, start, todo)) as stretches:
+            async for done, glimpses in stretches:
+                for glimpse in glimpses:
+                    await writer.add(past.carry(glimpse))
+                progress(done, len(todo))
+        await writer.flush()
+    finally:
+        await lease.release()
+    return len(todo)
+
+
+async def _lead(lease: Lease, settings: Settings) -> None:
+    """Take the lease, waiting for one that a killed collector left to run out.
+
+    Raises:
+        ConfigurationError: a living collector has it.
+    """
+    deadline = asyncio.get_running_loop().time() + settings.lease_seconds + 1
+    while not await lease.acquire():
+        if asyncio.get_running_loop().time() > deadline:
+            raise ConfigurationError("a collector is at work on this folder: stop it first")
+        await asyncio.sleep(settings.lease_seconds / 10)
 
 
 class Glimpse(NamedTuple):
@@ -118,24 +135,37 @@ def look_back(seed: int, epoch: int, stretch: list[tuple[int, int, bool]]) -> li
     ]
 
 
-async def _glimpses(world: World, start: int, todo: list[int]) -> AsyncIterator[list[Glimpse]]:
-    """Look back over all of `todo`, in order, with all processors when that pays."""
+async def _glimpses(
+    world: World, start: int, todo: list[int]
+) -> AsyncGenerator[tuple[int, list[Glimpse]], None]:
+    """Look back over all of `todo`, in order, with all processors when that pays.
+
+    Yields how many instants are looked at so far, and the newest of them.
+    """
     steps = [
         (since, at, at == todo[-1]) for since, at in zip([start, *todo[:-1]], todo, strict=True)
     ]
     stretches = [steps[first : first + STRETCH] for first in range(0, len(steps), STRETCH)]
     if len(stretches) <= 1:
         for stretch in stretches:
-            yield look_back(world.seed, world.epoch, stretch)
+            yield len(stretch), look_back(world.seed, world.epoch, stretch)
         return
     loop = asyncio.get_running_loop()
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(
+        mp_context=get_context("spawn"), initializer=die_with_parent, initargs=(os.getpid(),)
+    )
+    try:
         jobs = [
             loop.run_in_executor(pool, look_back, world.seed, world.epoch, stretch)
             for stretch in stretches
         ]
+        done = 0
         for job in jobs:
-            yield await job
+            glimpses = await job
+            done += len(glimpses)
+            yield done, glimpses
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class _Past:
@@ -179,7 +209,7 @@ class _Writer:
         self._rows += conclusion.row_count
 
     async def flush(self) -> None:
-        await self._lease.acquire()
+        await self._lease.renew()
         await write_conclusions(self._database, self._lease, self._batch)
         self._batch, self._rows = [], 0
 
@@ -204,11 +234,7 @@ def _contracts(world: World, at: int) -> list[str]:
     return [instrument.contract for instrument in _instruments(world, at)]
 
 
-async def _newest(database: Database) -> int | None:
+async def _newest(tx: Transaction) -> int | None:
     """When the last published reading was taken."""
-
-    async def work(tx: Transaction) -> int | None:
-        snapshot = await payload(tx, PERPETUALS.name)
-        return None if snapshot is None else PERPETUALS.decode(snapshot[1]).as_of
-
-    return await database.read(work)
+    newest = await latest(tx, PERPETUALS)
+    return None if newest is None else newest.as_of

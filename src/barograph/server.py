@@ -4,6 +4,7 @@ Its defaults have traps; each line below that avoids one has a test in `tests/e2
 """
 
 import os
+from multiprocessing import parent_process
 
 from granian.constants import HTTPModes, Interfaces, Loops
 from granian.log import LogLevels
@@ -50,8 +51,9 @@ def serve(settings: Settings) -> None:
 
 
 def web_app() -> ASGIApp:
-    """Make the application inside a worker, where nothing was opened before the fork."""
-    die_with_parent()
+    """Make the application inside a worker; nothing that it opens is shared with another."""
+    server = parent_process()
+    die_with_parent(None if server is None else server.pid)
     settings = Settings.from_environment(os.environ)
     configure_logs(settings.log_level)
     app, _ = create_app(settings, SQLiteDatabase(settings.database_path, busy_ms=BUSY_MS))

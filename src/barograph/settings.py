@@ -6,6 +6,7 @@ descriptions below.
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Self
 
@@ -26,7 +27,7 @@ class Settings(BaseModel):
         description="The public address of this instance, without a trailing slash; every link in "
         "a body begins with it. Empty: `http://<host>:<port>`.",
     )
-    host: str = Field("127.0.0.1", description="The address that the web server binds.")
+    host: str = Field("127.0.0.1", description="The IP address that the web server binds.")
     port: int = Field(8080, ge=1, le=65535, description="The port that the web server binds.")
     workers: int = Field(1, ge=1, le=64, description="How many web worker processes to run.")
     data: Path = Field(
@@ -55,7 +56,7 @@ class Settings(BaseModel):
     )
 
     poll_seconds: float = Field(
-        5.0, gt=0, le=60, description="Pause between two readings of all perpetuals."
+        5.0, gt=0, le=60, description="A reading of all perpetuals is begun this often."
     )
     feed_max_age_seconds: float = Field(
         30.0,
@@ -118,6 +119,7 @@ class Settings(BaseModel):
     lease_seconds: float = Field(
         15.0,
         gt=0,
+        le=300,
         description="After this long without a sign of life another collector takes over.",
     )
     minute_history_days: int = Field(
@@ -136,6 +138,21 @@ class Settings(BaseModel):
             host = f"[{self.host}]" if ":" in self.host else self.host
             object.__setattr__(self, "base_url", f"http://{host}:{self.port}")
         return self
+
+    @model_validator(mode="after")
+    def _bound_can_be_met(self) -> Self:
+        if self.poll_seconds + self.request_seconds >= self.feed_max_age_seconds:
+            raise ValueError(
+                "BAROGRAPH_FEED_MAX_AGE_SECONDS must be more than BAROGRAPH_POLL_SECONDS and "
+                "BAROGRAPH_REQUEST_SECONDS together, or the data is stale between two readings"
+            )
+        return self
+
+    @field_validator("host")
+    @classmethod
+    def _ip_address(cls, value: str) -> str:
+        ip_address(value)
+        return value
 
     @field_validator("base_url", "exchange_rest_url")
     @classmethod
@@ -166,7 +183,7 @@ class Settings(BaseModel):
         values = {
             name.removeprefix(PREFIX).lower(): value
             for name, value in environment.items()
-            if name.startswith(PREFIX)
+            if is_setting(name)
         }
         for name in values.keys() - cls.model_fields.keys():
             raise ConfigurationError(_unknown_setting(name, list(cls.model_fields)))
@@ -177,11 +194,12 @@ class Settings(BaseModel):
 
     def to_environment(self) -> dict[str, str]:
         """The variables from which `from_environment` makes the same settings."""
-        return {
-            PREFIX + name.upper(): str(value)
-            for name, value in self.model_dump().items()
-            if value is not None
-        }
+        return {PREFIX + name.upper(): str(value) for name, value in self.model_dump().items()}
+
+
+def is_setting(name: str) -> bool:
+    """Whether an environment variable is meant for Barograph."""
+    return name.startswith(PREFIX)
 
 
 def _unknown_setting(name: str, known: list[str]) -> str:
@@ -192,5 +210,7 @@ def _unknown_setting(name: str, known: list[str]) -> str:
 
 def _explain(error: ValidationError) -> str:
     return "; ".join(
-        f"{PREFIX}{str(problem['loc'][0]).upper()}: {problem['msg']}" for problem in error.errors()
+        "".join(f"{PREFIX}{str(name).upper()}: " for name in problem["loc"][:1])
+        + problem["msg"].removeprefix("Value error, ")
+        for problem in error.errors()
     )

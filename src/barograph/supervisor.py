@@ -9,6 +9,9 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from barograph.errors import ConfigurationError
+from barograph.settings import is_setting
+
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
@@ -19,8 +22,12 @@ STEADY_SECONDS = 30.0
 """A child that ran this long starts again without the pauses of its earlier failures."""
 
 
+EXIT_CONFIGURATION = 3
+"""A child that ends with this can't work: starting it again would not help."""
+
+
 class Child(NamedTuple):
-    """A barograph command that runs beside this one."""
+    """A barograph command that runs beside this one; its settings are these and no others."""
 
     name: str
     arguments: Sequence[str]
@@ -34,6 +41,7 @@ class Supervisor:
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
+        self._misconfigured: str | None = None
 
     async def start(self, child: Child) -> None:
         """Start a child and keep it running."""
@@ -41,7 +49,11 @@ class Supervisor:
         self._tasks.append(asyncio.create_task(self._keep(child)))
 
     async def until_stopped(self, ready: Callable[[], Awaitable[None]]) -> None:
-        """Call `ready`, then wait for Ctrl-C or SIGTERM, also while it is not ready yet."""
+        """Call `ready`, then wait for Ctrl-C or SIGTERM, also while it is not ready yet.
+
+        Raises:
+            ConfigurationError: a child can't work as it is configured.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stopping.set)
@@ -52,12 +64,15 @@ class Supervisor:
             becoming_ready.result()
         becoming_ready.cancel()
         await stopping
+        if self._misconfigured is not None:
+            raise ConfigurationError(f"{self._misconfigured} cannot start; its reason is above")
 
     async def stop(self) -> None:
         """Stop every child, the last started first, and leave none behind."""
         self._stopping.set()
         for task in self._tasks:
             task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(_end(process) for process in reversed(self._processes.values())))
 
     async def _keep(self, child: Child) -> None:
@@ -65,21 +80,28 @@ class Supervisor:
         while not self._stopping.is_set():
             started = asyncio.get_running_loop().time()
             code = await self._processes[child.name].wait()
+            if code == EXIT_CONFIGURATION:
+                self._misconfigured = child.name
+                self._stopping.set()
+                return
             if asyncio.get_running_loop().time() - started > STEADY_SECONDS:
                 failures = 0
             pause = RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
             failures += 1
             log.warning("child ended", extra={"child": child.name, "code": code, "pause": pause})
             await asyncio.sleep(pause)
-            await self._spawn(child)
+            with contextlib.suppress(OSError):  # no memory or process to be had: tried again
+                await self._spawn(child)
 
     async def _spawn(self, child: Child) -> None:
+        inherited = {name: text for name, text in os.environ.items() if not is_setting(name)}
         self._processes[child.name] = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "barograph",
             *child.arguments,
-            env={**os.environ, **child.environment},
+            f"--child={os.getpid()}",
+            env={**inherited, **child.environment},
             stdin=asyncio.subprocess.DEVNULL,
             # A session of its own: Ctrl-C reaches only the supervisor, which stops in order.
             start_new_session=True,

@@ -43,6 +43,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:{exchange_port}",
         "BAROGRAPH_EXCHANGE_STREAM_URL": f"ws://{HOST}:{exchange_port}/v5/public/linear",
         "BAROGRAPH_POLL_SECONDS": "0.3",
+        "BAROGRAPH_REQUEST_SECONDS": "2",
         "BAROGRAPH_FEED_MAX_AGE_SECONDS": "4",
         "BAROGRAPH_LEASE_SECONDS": "1",
     }

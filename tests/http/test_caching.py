@@ -179,7 +179,12 @@ def test_a_cache_shows_nothing_that_the_service_itself_would_not_show_any_more(
 def test_a_configured_bound_bounds_the_caches_too(
     tmp_path: Path, feed_bound: float, longest: int
 ) -> None:
-    settings = {"feed_max_age_seconds": feed_bound, "liquidations_max_age_seconds": 3600}
+    settings = {
+        "feed_max_age_seconds": feed_bound,
+        "liquidations_max_age_seconds": 3600,
+        "poll_seconds": 0.1,
+        "request_seconds": 0.1,
+    }
     with fresh_service(tmp_path, **settings) as service:
         for path in MARKET_PATHS:
             assert seconds_kept(service.ask(path)) == longest

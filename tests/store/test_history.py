@@ -7,8 +7,8 @@ import pytest
 from barograph.errors import LeaseLost, Unreachable
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.desk import MarketDesk, write_conclusions
+from barograph.kit.timestamps import DAY, MINUTE
+from barograph.markets.desk import Conclusion, MarketDesk, write_conclusions
 from barograph.markets.feeds import LIQUIDATIONS
 from barograph.markets.history import (
     FORGET_ROWS,
@@ -16,7 +16,6 @@ from barograph.markets.history import (
     RegimeChange,
     Resolution,
     forget_old,
-    last_reading_at,
     recent_liquidations,
     recent_watched,
     record_liquidations,
@@ -24,6 +23,7 @@ from barograph.markets.history import (
     record_regime_changes,
     record_watched,
 )
+from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
 from support.clock import START, HandClock
@@ -94,13 +94,19 @@ class Record:
 
         return self.runner.run(self.database.read(work))
 
-    def last_reading_at(self) -> int | None:
-        return self.runner.run(self.database.read(last_reading_at))
-
 
 @pytest.fixture
 def record(database: Database, runner: asyncio.Runner) -> Record:
     return Record(database, runner)
+
+
+def published_totals(conclusion: Conclusion) -> LiquidationTotals:
+    payload = next(
+        each.payload for each in conclusion.publications if each.feed == LIQUIDATIONS.name
+    )
+    totals = LIQUIDATIONS.decode(payload)
+    assert totals is not None
+    return totals
 
 
 def test_the_first_reading_of_a_minute_stays_whoever_comes_later(record: Record) -> None:
@@ -181,14 +187,6 @@ def test_recent_spans_are_those_that_reach_into_the_last_24_hours(record: Record
     record.watched(inside, gone, reaching)
 
     assert record.recent(START)[1] == [reaching, inside]
-
-
-def test_the_newest_hourly_reading_is_known_and_none_in_an_empty_record(record: Record) -> None:
-    assert record.last_reading_at() is None
-    record.readings(row(START + HOUR, "minute"))
-    assert record.last_reading_at() is None
-    record.readings(row(START, "hour"), row(START - HOUR, "hour"))
-    assert record.last_reading_at() == START
 
 
 @pytest.mark.parametrize(("resolution", "days"), [("minute", 30), ("hour", 730)])
@@ -303,9 +301,9 @@ def test_a_desk_that_takes_over_continues_the_earlier_record(record: Record) -> 
 
     conclusion = second.desk.conclude(reading(clock()))
 
-    totals = next(each for each in conclusion.publications if each.feed == LIQUIDATIONS.name)
-    assert LIQUIDATIONS.decode(totals.payload).total_usd == 100_000.0
-    assert LIQUIDATIONS.decode(totals.payload).watched_pct == 25.03
+    totals = published_totals(conclusion)
+    assert totals.total_usd == 100_000.0
+    assert totals.watched_pct == 25.03
     assert list(conclusion.liquidations) == []
     assert list(conclusion.regime_changes) == []
     assert {each.long_account_pct for each in conclusion.readings} == {61.5, 55.0, 0.0, None}
@@ -329,5 +327,4 @@ def test_a_failure_right_after_taking_over_still_names_the_top_asset_by_its_base
 
     conclusion = second.desk.conclude_failure(Unreachable("down"), clock())
 
-    totals = next(each for each in conclusion.publications if each.feed == LIQUIDATIONS.name)
-    assert LIQUIDATIONS.decode(totals.payload).top_asset == "BTC"
+    assert published_totals(conclusion).top_asset == "BTC"

@@ -74,8 +74,9 @@ def test_the_holder_renews_with_the_same_token(
     claim: Callable[[str], Lease], database: Database, clock: HandClock, runner: asyncio.Runner
 ) -> None:
     lease, rival = claim("a"), claim("b")
+    runner.run(lease.acquire())
     for _ in range(5):
-        assert runner.run(lease.acquire())
+        runner.run(lease.renew())
         assert not runner.run(rival.acquire())
         assert runner.run(database.read(row)) == ("a", 1, clock() + MILLISECONDS)
         clock.pass_seconds(10)
@@ -89,8 +90,31 @@ def test_a_lease_that_ran_out_is_renewed_by_its_holder_when_nobody_took_it(
     clock.pass_seconds(100)
 
     publish_as(lease, database, runner)
-    assert runner.run(lease.acquire())
+    runner.run(lease.renew())
     assert token(database, runner) == 1
+
+
+def test_a_holder_that_slept_through_another_one_cannot_renew_even_when_it_is_free_again(
+    claim: Callable[[str], Lease], clock: HandClock, runner: asyncio.Runner
+) -> None:
+    sleeper, other = claim("a"), claim("b")
+    runner.run(sleeper.acquire())
+    clock.pass_seconds(100)
+    assert runner.run(other.acquire())
+    runner.run(other.release())
+
+    with pytest.raises(LeaseLost):
+        runner.run(sleeper.renew())
+    assert runner.run(sleeper.acquire())
+
+
+def test_a_lease_written_by_a_clock_that_ran_ahead_keeps_nobody_out(
+    claim: Callable[[str], Lease], clock: HandClock, runner: asyncio.Runner
+) -> None:
+    runner.run(claim("a").acquire())
+    clock.pass_seconds(-3600)
+
+    assert runner.run(claim("b").acquire())
 
 
 def test_the_next_takes_over_the_moment_the_lease_runs_out(

@@ -70,7 +70,6 @@ def test_what_is_applied_already_is_not_applied_again(
 def test_missing_migrations_are_named_without_being_applied(
     empty_database: Database, runner: asyncio.Runner
 ) -> None:
-    assert runner.run(missing_migrations(empty_database, [FIRST, SECOND])) == ["first", "second"]
     runner.run(upgrade(empty_database, [FIRST], HandClock()))
 
     assert runner.run(missing_migrations(empty_database, [FIRST, SECOND])) == ["second"]

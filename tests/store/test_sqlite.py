@@ -54,9 +54,7 @@ def refusal(database: SQLiteDatabase, verb: str = "read") -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("pragma", "value"), [("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1)]
-)
+@pytest.mark.parametrize(("pragma", "value"), [("journal_mode", "wal"), ("synchronous", 2)])
 def test_both_connections_are_set_to_survive_a_power_cut(
     numbers: SQLiteDatabase, pragma: str, value: object
 ) -> None:

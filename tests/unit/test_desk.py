@@ -16,10 +16,9 @@ from barograph.markets.feeds import (
     LONG_ACCOUNTS,
     PERPETUALS,
     REGIME,
-    ExchangeHealth,
 )
 from barograph.markets.history import RegimeChange
-from barograph.markets.records import Liquidation, LongAccounts, Perpetual
+from barograph.markets.records import ExchangeHealth, Liquidation, LongAccounts, Perpetual
 from barograph.settings import Settings
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
@@ -38,7 +37,9 @@ def desk() -> MarketDesk:
 
 def published(conclusion: Conclusion, feed: Feed[R]) -> R:
     (payload,) = [each.payload for each in conclusion.publications if each.feed == feed.name]
-    return feed.decode(payload)
+    record = feed.decode(payload)
+    assert record is not None
+    return record
 
 
 def rows(conclusion: Conclusion, resolution: str) -> list[tuple[str, int]]:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.markets.liquidations import DAY_MS, LiquidationTotals, LiquidationWindow, WatchLog
+from barograph.kit.timestamps import DAY
+from barograph.markets.liquidations import LiquidationTotals, LiquidationWindow, WatchLog
 from barograph.markets.records import Liquidation, Side
 from support.clock import START
 
@@ -40,7 +41,7 @@ def cents(each: Liquidation) -> int:
 
 events = st.builds(
     Liquidation,
-    st.integers(START - 3 * DAY_MS, START),
+    st.integers(START - 3 * DAY, START),
     st.sampled_from(sorted(BASES)),
     st.sampled_from(["long", "short"]),
     st.floats(0.001, 1_000),
@@ -83,20 +84,20 @@ def test_order_batches_and_repeats_do_not_matter(
         fresh += window.add(told[:size])
         del told[:size]
 
-    in_window = [each for each in set(heard) if each.at >= START - DAY_MS]
+    in_window = [each for each in set(heard) if each.at >= START - DAY]
     assert len(fresh) == len(set(fresh)) == len(set(heard))
     assert totals(window).total_usd == sum(map(cents, in_window)) / 100
 
 
 def test_a_liquidation_counts_until_it_is_exactly_24_hours_old() -> None:
-    assert total(event(START), as_of=START + DAY_MS) == 100.0
-    assert total(event(START), as_of=START + DAY_MS + 1) == 0.0
+    assert total(event(START), as_of=START + DAY) == 100.0
+    assert total(event(START), as_of=START + DAY + 1) == 0.0
 
 
 def test_a_late_repeat_of_an_expired_liquidation_is_not_counted_again() -> None:
     window = LiquidationWindow()
     window.add([event()])
-    later = START + DAY_MS + 1
+    later = START + DAY + 1
     totals(window, later)
 
     window.add([event()])
@@ -109,7 +110,7 @@ def test_the_oldest_expires_first_however_late_it_was_heard() -> None:
     window.add([event(START, size=1)])
     window.add([event(START - 1_000, size=2)])
 
-    assert totals(window, START + DAY_MS).total_usd == 100.0
+    assert totals(window, START + DAY).total_usd == 100.0
 
 
 def test_a_hundred_thousand_liquidations_come_and_go_to_the_cent() -> None:
@@ -117,7 +118,7 @@ def test_a_hundred_thousand_liquidations_come_and_go_to_the_cent() -> None:
     chance = random.Random(20261106)
     heard = [
         event(
-            START + chance.randrange(3 * DAY_MS),
+            START + chance.randrange(3 * DAY),
             chance.choice(contracts),
             chance.choice(("long", "short")),
             round(chance.lognormvariate(0, 2), 3),
@@ -129,16 +130,16 @@ def test_a_hundred_thousand_liquidations_come_and_go_to_the_cent() -> None:
     for number in range(20):
         window.add(heard[number::20])
         if number >= 9:
-            totals(window, START + number * DAY_MS // 10)
+            totals(window, START + number * DAY // 10)
 
-    as_of = START + 3 * DAY_MS
-    alive = {each for each in heard if as_of - DAY_MS <= each.at}
+    as_of = START + 3 * DAY
+    alive = {each for each in heard if as_of - DAY <= each.at}
     seen = totals(window, as_of)
     exact = sum(map(cents, alive))
     longs = sum(cents(each) for each in alive if each.side == "long")
     assert seen.total_usd == float(Decimal(exact) / 100)
     assert seen.long_pct == round(100 * longs / exact, 2)
-    assert totals(window, as_of + 2 * DAY_MS).total_usd == 0.0
+    assert totals(window, as_of + 2 * DAY).total_usd == 0.0
 
 
 def test_an_empty_window_is_zero_dollars_and_names_no_share_and_no_asset() -> None:
@@ -148,7 +149,7 @@ def test_an_empty_window_is_zero_dollars_and_names_no_share_and_no_asset() -> No
 def test_a_window_that_emptied_again_is_like_an_empty_one() -> None:
     window = LiquidationWindow()
     window.add([event()])
-    later = START + DAY_MS + 1
+    later = START + DAY + 1
 
     assert totals(window, later) == LiquidationTotals(later, 100.0, 0.0, None, None)
 
@@ -174,7 +175,7 @@ def test_the_top_asset_has_the_largest_total_of_both_sides() -> None:
 
 def test_the_top_asset_is_another_one_when_the_first_has_expired() -> None:
     window = LiquidationWindow()
-    window.add([event(START - DAY_MS, size=9), event(contract="1000PEPEUSDT")])
+    window.add([event(START - DAY, size=9), event(contract="1000PEPEUSDT")])
 
     assert totals(window).top_asset == "BTC"
     assert totals(window, START + 1).top_asset == "1000PEPE"
@@ -187,7 +188,7 @@ def test_totals_carry_the_instant_and_the_coverage_they_were_asked_for() -> None
 
 
 SLOTS = 1_000
-SLOT = DAY_MS // SLOTS
+SLOT = DAY // SLOTS
 spans = st.lists(
     st.tuples(st.integers(0, 2_500), st.integers(1, 400)).map(lambda s: (s[0], s[0] + s[1])),
     max_size=25,
@@ -230,7 +231,7 @@ def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
     chance.shuffle(shuffled)
     other = WatchLog(shuffled)
 
-    assert one.watched_pct(DAY_MS) == other.watched_pct(DAY_MS)
+    assert one.watched_pct(DAY) == other.watched_pct(DAY)
     assert one.add(0, 3_000) == other.add(0, 3_000)
 
 
@@ -238,12 +239,12 @@ def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
     ("watched", "pct"),
     [
         ([], 0.0),
-        ([(START - DAY_MS, START)], 100.0),
-        ([(START - 9 * DAY_MS, START + DAY_MS)], 100.0),
-        ([(START - DAY_MS // 4, START)], 25.0),
-        ([(START - DAY_MS, START - DAY_MS // 2), (START - DAY_MS // 4, START)], 75.0),
-        ([(START - 2 * DAY_MS, START - DAY_MS)], 0.0),
-        ([(START, START + DAY_MS)], 0.0),
+        ([(START - DAY, START)], 100.0),
+        ([(START - 9 * DAY, START + DAY)], 100.0),
+        ([(START - DAY // 4, START)], 25.0),
+        ([(START - DAY, START - DAY // 2), (START - DAY // 4, START)], 75.0),
+        ([(START - 2 * DAY, START - DAY)], 0.0),
+        ([(START, START + DAY)], 0.0),
         ([(START - 10, START - 10)], 0.0),
     ],
 )
@@ -255,11 +256,11 @@ def test_coverage_is_the_watched_share_of_the_last_24_hours(
 
 def test_a_span_heard_by_two_connections_is_watched_once() -> None:
     log = WatchLog()
-    log.add(START - DAY_MS, START - DAY_MS // 2)
+    log.add(START - DAY, START - DAY // 2)
 
-    assert log.add(START - DAY_MS * 3 // 4, START - DAY_MS // 2) == (
-        START - DAY_MS,
-        START - DAY_MS // 2,
+    assert log.add(START - DAY * 3 // 4, START - DAY // 2) == (
+        START - DAY,
+        START - DAY // 2,
     )
     assert log.watched_pct(START) == 50.0
 

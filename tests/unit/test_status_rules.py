@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from barograph.errors import Unreachable
-from barograph.markets.feeds import ExchangeHealth, LongAccountShares
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.reader import market_bounds
+from barograph.markets.records import ExchangeHealth, LongAccountShares
 from barograph.notice import NOTICE
 from barograph.settings import Settings
 from barograph.status.rules import DATABASE_SILENT_MS, Observation, assess

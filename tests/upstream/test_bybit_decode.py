@@ -303,22 +303,30 @@ def test_a_message_that_is_none_is_invalid(data: bytes) -> None:
 
 def test_subscriptions_keep_their_order_in_requests_of_five_hundred() -> None:
     contracts = [f"C{number}USDT" for number in range(650)]
-    requests, carried = subscribe_requests(contracts)
+    (requests,) = subscribe_requests(contracts)
     decoded = [json.loads(request) for request in requests]
     assert [len(request["args"]) for request in decoded] == [500, 150]
     assert {request["op"] for request in decoded} == {"subscribe"}
     topics = [topic for request in decoded for topic in request["args"]]
     assert topics == [f"allLiquidation.{contract}" for contract in contracts]
-    assert carried == 650
 
 
-def test_what_a_connection_cannot_carry_is_left_out_from_the_end() -> None:
+def test_what_one_connection_cannot_carry_goes_to_another() -> None:
     contracts = [f"LONGNAME{number:04}USDT" for number in range(1000)]
-    requests, carried = subscribe_requests(contracts)
-    args = [topic for request in requests for topic in json.loads(request)["args"]]
-    assert carried == len(args) < 1000
-    assert args[-1] == f"allLiquidation.{contracts[carried - 1]}"
-    assert len(json.dumps(args, separators=(",", ":"))) <= MAX_ARGS_CHARACTERS + 1
+    connections = [
+        [topic for request in requests for topic in json.loads(request)["args"]]
+        for requests in subscribe_requests(contracts)
+    ]
+    assert len(connections) == 2
+    assert [topic for args in connections for topic in args] == [
+        f"allLiquidation.{contract}" for contract in contracts
+    ]
+    for args in connections:
+        assert len(json.dumps(args, separators=(",", ":"))) <= MAX_ARGS_CHARACTERS + 1
+
+
+def test_no_contracts_need_no_connection() -> None:
+    assert subscribe_requests([]) == []
 
 
 @pytest.mark.parametrize(

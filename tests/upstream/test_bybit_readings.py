@@ -90,8 +90,10 @@ async def failure(venue: Venue, later: int = 0) -> UpstreamError:
 
 
 def test_it_is_the_exchange_that_the_markets_need() -> None:
-    exchange: Exchange = Venue().exchange
-    assert exchange.source == "a test"
+    bybit = Venue().exchange
+    exchange: Exchange = bybit
+    assert exchange is bybit
+    assert bybit.source == "a test"
 
 
 def test_a_reading_has_every_live_perpetual_its_source_and_the_exchange_time() -> None:

@@ -21,7 +21,6 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.markets.ports import Exchange
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
 
@@ -85,7 +84,7 @@ class Bybit:
         return changed(name, lambda document: document.update(time=self.now - 40))
 
 
-def run(bybit: Bybit, *calls: Callable[[Exchange], Awaitable[object]]) -> list[object]:
+def run(bybit: Bybit, *calls: Callable[[BybitExchange], Awaitable[object]]) -> list[object]:
     """Make the calls one after another; a failure is a result as well."""
 
     async def all_calls() -> list[object]:
@@ -101,11 +100,11 @@ def run(bybit: Bybit, *calls: Callable[[Exchange], Awaitable[object]]) -> list[o
     return asyncio.run(all_calls())
 
 
-def perpetuals(exchange: Exchange) -> Awaitable[object]:
+def perpetuals(exchange: BybitExchange) -> Awaitable[object]:
     return exchange.perpetuals()
 
 
-def bitcoin(exchange: Exchange) -> Awaitable[object]:
+def bitcoin(exchange: BybitExchange) -> Awaitable[object]:
     return exchange.long_accounts("BTCUSDT")
 
 
@@ -241,7 +240,7 @@ def test_a_reply_without_end_is_cut_off() -> None:
                 sent += 1
                 yield b" " * 1024 * 1024
 
-    bybit = Bybit(request_seconds=30)
+    bybit = Bybit(request_seconds=30, feed_max_age_seconds=60)
     bybit.answers["account-ratio"] = lambda request: httpx.Response(200, stream=Endless())
     [error] = run(bybit, bitcoin)
     assert type(error) is InvalidReply
@@ -282,7 +281,7 @@ def test_after_a_ban_one_call_tries_and_frees_the_others() -> None:
     bybit = Bybit()
     bybit.answers["account-ratio"] = lambda request: reply("too_frequent.json", 403)
 
-    async def later(exchange: Exchange) -> object:
+    async def later(exchange: BybitExchange) -> object:
         bybit.wait(600)
         bybit.answers.clear()
         return await exchange.long_accounts("BTCUSDT")
@@ -296,7 +295,7 @@ def test_a_refusal_holds_every_endpoint_for_a_minute() -> None:
     bybit = Bybit()
     bybit.answers["tickers"] = lambda request: reply("region.html", 403)
 
-    async def later(exchange: Exchange) -> object:
+    async def later(exchange: BybitExchange) -> object:
         bybit.wait(61)
         return await exchange.long_accounts("BTCUSDT")
 
@@ -319,7 +318,7 @@ def test_an_open_breaker_lets_a_call_through_after_its_pause() -> None:
     bybit = Bybit(breaker_seconds=5)
     bybit.answers["account-ratio"] = lambda request: httpx.Response(502)
 
-    async def recover(exchange: Exchange) -> object:
+    async def recover(exchange: BybitExchange) -> object:
         bybit.wait(5)
         bybit.answers.clear()
         return await exchange.long_accounts("BTCUSDT")
@@ -397,7 +396,7 @@ def test_a_failure_is_logged_when_it_begins_and_when_it_ends(
     bybit = Bybit()
     bybit.answers["account-ratio"] = lambda request: httpx.Response(502)
 
-    async def recover(exchange: Exchange) -> object:
+    async def recover(exchange: BybitExchange) -> object:
         bybit.wait(60)
         bybit.answers.clear()
         return await exchange.long_accounts("BTCUSDT")

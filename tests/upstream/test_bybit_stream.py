@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -13,10 +12,13 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
+from barograph.errors import Unreachable
 from barograph.kit.clock import system_clock
+from barograph.markets.liquidations import WatchLog
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
+from barograph.upstream.bybit.stream import _Ear, _Part, _State
 
 REPLIES = Path(__file__).parent / "bybit_replies"
 BATCH = (REPLIES / "liquidations.json").read_text()
@@ -24,9 +26,19 @@ SUBSCRIBED = (REPLIES / "subscribed.json").read_text()
 REFUSED = (REPLIES / "subscription_refused.json").read_text()
 PONG = (REPLIES / "pong.json").read_text()
 
+STORED_AT = 1_794_787_212_345
+"""When the stored replies were given."""
+
+_STARTED = system_clock()
+
 CONTRACTS = ["BTCUSDT", "ETHUSDT"]
 AT_ONCE = 0.04
 """Pings so often that silence is noticed soon."""
+
+
+def running_clock() -> int:
+    """Runs as the real one does, but began when the stored replies were given."""
+    return STORED_AT + system_clock() - _STARTED
 
 
 class Watcher:
@@ -99,7 +111,7 @@ class Listening:
 async def listening(
     behave: Callable[[Server, ServerConnection, int], Awaitable[None]],
     contracts: Sequence[str] = CONTRACTS,
-    clock: Callable[[], int] = system_clock,
+    clock: Callable[[], int] = running_clock,
     ping_seconds: float = 0.5,
 ) -> AsyncIterator[Listening]:
     server, watcher = Server(behave), Watcher()
@@ -288,18 +300,50 @@ def test_connections_that_broke_together_do_not_come_back_together() -> None:
     assert 1.0 <= first < 1.5 <= second <= 2.0
 
 
-def test_what_a_connection_cannot_carry_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_one_connection_cannot_carry_is_heard_on_others() -> None:
     contracts = [f"LONGNAME{number:04}USDT" for number in range(1000)]
 
-    async def scene() -> int:
+    async def scene() -> list[list[str]]:
         async with listening(well, contracts) as there:
-            await there.until(lambda: len(there.server.requests) >= 4)
-            return sum(len(args) for args in there.server.requests) // 2
+            await there.until(lambda: len(there.server.requests) >= 6)
+            return list(there.server.requests)
 
-    carried = asyncio.run(scene())
-    [record] = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert record.message == "contracts left out of the liquidation stream"
-    assert record.__dict__["left_out"] == 1000 - carried > 0
+    heard = {topic for args in asyncio.run(scene()) for topic in args}
+    assert heard == {f"allLiquidation.{contract}" for contract in contracts}
+
+
+def test_time_counts_as_watched_only_when_every_part_was() -> None:
+    watcher, logs = Watcher(), [WatchLog(), WatchLog()]
+    first, second = (_Part(watcher, logs, part) for part in range(2))
+    first.watched(0, 100)
+    assert watcher.spans == []
+    second.watched(40, 60)
+    assert watcher.spans == [(40, 60)]
+    second.watched(90, 130)
+    assert watcher.spans == [(40, 60), (90, 100)]
+    first.watched(100, 120)
+    assert watcher.spans == [(40, 60), (90, 100), (100, 120)]
+
+
+def test_time_that_this_process_slept_through_is_not_watched() -> None:
+    now = 1_000_000
+    watcher = Watcher()
+    ear = _Ear(watcher, lambda: now, 1, 30_000, _State(0))
+    ear.hear(SUBSCRIBED.encode())
+    now += 20_000
+    ear.hear(PONG.encode())
+    now += 7_200_000
+    with pytest.raises(Unreachable):
+        ear.hear(PONG.encode())
+    assert watcher.spans == [(1_000_000, 1_020_000)]
+
+
+def test_a_liquidation_that_has_not_happened_yet_is_dropped() -> None:
+    watcher = Watcher()
+    ear = _Ear(watcher, lambda: STORED_AT, 1, 30_000, _State(0))
+    row = {"T": STORED_AT + 61_000, "s": "BTCUSDT", "S": "Buy", "v": "1", "p": "1"}
+    ear.hear(json.dumps({"topic": "allLiquidation.BTCUSDT", "data": [row]}).encode())
+    assert watcher.heard == []
 
 
 def test_a_clock_that_is_set_back_reports_no_span_that_ends_before_it_starts() -> None:
@@ -345,7 +389,7 @@ def test_a_watcher_that_fails_ends_the_listening_with_its_own_error() -> None:
         async with serve(talk, "127.0.0.1", 0) as running:
             port = next(iter(running.sockets)).getsockname()[1]
             settings = Settings(exchange_stream_url=f"ws://127.0.0.1:{port}")
-            exchange = BybitExchange(settings, clock=system_clock)
+            exchange = BybitExchange(settings, clock=running_clock)
             with pytest.raises(LookupError):
                 await exchange.listen(CONTRACTS, Failing())
             await exchange.close()

@@ -53,17 +53,12 @@ class Board:
         self.polled_at = self.clock()
         for name, (version, text) in loaded.items():
             self._versions[name] = version
-            self._take(name, text)
+            record = self._feeds[name].decode(text)
+            if record is not None:
+                self._records[name] = record
         if loaded:
             self.hot = self._render(self, self.clock())
         return bool(loaded)
-
-    def _take(self, name: str, text: str) -> None:
-        """Remember a snapshot; one that another version wrote and this one can't read is left."""
-        try:
-            self._records[name] = self._feeds[name].decode(text)
-        except msgspec.MsgspecError:
-            log.exception("snapshot cannot be read", extra={"feed": name})
 
     async def follow(self) -> None:
         """Refresh for ever; an unreadable database leaves the memory as it is."""
@@ -75,6 +70,9 @@ class Board:
                 if not failing:
                     log.warning("board cannot read snapshots", extra={"reason": str(error)})
                 failing = True
+            except Exception:
+                # Whatever it is, a worker that stops following would answer 502 for ever.
+                log.exception("board failed")
             else:
                 failing = False
             await asyncio.sleep(POLL_SECONDS)

@@ -1,11 +1,14 @@
 """Snapshots on their way through the database: one row a feed, replaced by each publication."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from barograph.kit.database import Transaction
+
+log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -17,9 +20,13 @@ class Feed(Generic[R]):
         self.name = name
         self._decoder = msgspec.json.Decoder(record)
 
-    def decode(self, payload: str) -> R:
-        """Read a snapshot that `encode` made."""
-        return self._decoder.decode(payload)
+    def decode(self, payload: str) -> R | None:
+        """Read a snapshot; None, and a line in the log, for one that another version wrote."""
+        try:
+            return self._decoder.decode(payload)
+        except msgspec.MsgspecError:
+            log.exception("snapshot cannot be read", extra={"feed": self.name})
+            return None
 
     def encode(self, record: R) -> str:
         """Write a snapshot as text."""
@@ -52,6 +59,12 @@ async def payload(tx: Transaction, feed: str) -> tuple[int, str] | None:
     """The version and the text of one feed's snapshot."""
     rows: list[Any] = await tx.fetch(_LOAD, feed)
     return rows[0] if rows else None
+
+
+async def latest(tx: Transaction, feed: Feed[R]) -> R | None:
+    """The newest record of a feed; None when there is none that can be read."""
+    snapshot = await payload(tx, feed.name)
+    return None if snapshot is None else feed.decode(snapshot[1])
 
 
 _ENCODER = msgspec.json.Encoder()

@@ -1,7 +1,8 @@
 """The operator's commands, one file a noun.
 
-Exit codes: 0 done, 1 something is wrong (`doctor` found it, or the command failed), 2 the command
-line is wrong, 3 the configuration is wrong, 130 stopped by Ctrl-C.
+Exit codes: 0 done, also when a running service is stopped; 1 something is wrong (`doctor` found
+it, or the command failed); 2 the command line is wrong; 3 the configuration is wrong; 130 work was
+interrupted before it was done.
 """
 
 import sys
@@ -18,6 +19,7 @@ from barograph.errors import BarographError, ConfigurationError
 
 EXIT_FAILED = 1
 EXIT_CONFIGURATION = 3
+EXIT_INTERRUPTED = 130
 
 
 @click.group(
@@ -43,7 +45,14 @@ for command in (demo, serve, collect, db, doctor):
 def main() -> None:
     """Run the program; what goes wrong on purpose is one line, not a trace."""
     try:
-        cli(prog_name="barograph")
+        code = cli.main(prog_name="barograph", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)
     except ConfigurationError as error:
         click.echo(f"barograph: {error}", err=True)
         sys.exit(EXIT_CONFIGURATION)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.options import data_option, read_settings, upgrade_database
+from barograph.cli.options import child_option, data_option, read_settings, upgrade_database
 
 if TYPE_CHECKING:
     from barograph.settings import Settings
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @data_option
-@click.option("--child", is_flag=True, hidden=True)
-def collect(data: Path | None, child: bool) -> None:
+@child_option
+def collect(data: Path | None, child: int | None) -> None:
     """Collect from the exchange until stopped; a second collector stands by.
 
     \b
@@ -26,8 +26,8 @@ def collect(data: Path | None, child: bool) -> None:
     from barograph.kit.logs import configure_logs
     from barograph.kit.process import die_with_parent
 
-    if child:
-        die_with_parent()
+    if child is not None:
+        die_with_parent(child)
     settings = read_settings(data=data)
     configure_logs(settings.log_level)
     upgrade_database(settings)

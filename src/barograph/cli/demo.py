@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from barograph.cli.options import upgrade_database
+from barograph.cli.options import child_option, upgrade_database
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from barograph.demo.world import World
     from barograph.settings import Settings
 
@@ -86,7 +88,8 @@ def fault(
 @demo.command(hidden=True)
 @click.option("--port", type=int, required=True)
 @_data_option
-def world(port: int, data: Path) -> None:
+@child_option
+def world(port: int, data: Path, child: int | None) -> None:
     """Run only the simulated exchange."""
     import asyncio
 
@@ -95,7 +98,8 @@ def world(port: int, data: Path) -> None:
     from barograph.kit.logs import configure_logs
     from barograph.kit.process import die_with_parent
 
-    die_with_parent()
+    if child is not None:
+        die_with_parent(child)
     configure_logs("warning")
     asyncio.run(run_exchange(_world(data, seed=0), HOST, port, clock=system_clock))
 
@@ -114,7 +118,7 @@ def _run(port: int, data: Path, seed: int, workers: int) -> None:
     with lock_folder(data):
         settings = demo_settings(data, port, workers, exchange_port=free_port(HOST))
         upgrade_database(settings)
-        asyncio.run(_carry_past(settings, _world(data, seed)))
+        asyncio.run(_stoppable(_carry_past(settings, _world(data, seed))))
         asyncio.run(_supervise(settings, started))
 
 
@@ -162,6 +166,19 @@ async def _carry_past(settings: "Settings", world: "World") -> None:
         await database.close()
 
 
+async def _stoppable(work: "Coroutine[Any, Any, None]") -> None:
+    """Do some work; SIGTERM interrupts it as Ctrl-C does."""
+    import asyncio
+    import signal
+
+    task = asyncio.ensure_future(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
 async def _supervise(settings: "Settings", started: int) -> None:
     from barograph.kit.clock import system_clock
     from barograph.kit.timestamps import SECOND
@@ -175,7 +192,9 @@ async def _supervise(settings: "Settings", started: int) -> None:
     async def ready() -> None:
         await _answers(f"{settings.base_url}/api/agent/market-state")
         address = f"{HOST}:{exchange_port}"
-        running.write_text(json.dumps({"base_url": settings.base_url, "exchange": address}))
+        draft = running.with_suffix(".draft")
+        draft.write_text(json.dumps({"base_url": settings.base_url, "exchange": address}))
+        draft.replace(running)
         click.echo(_welcome(settings, (system_clock() - started) / SECOND))
         sys.stdout.flush()
 
@@ -183,8 +202,8 @@ async def _supervise(settings: "Settings", started: int) -> None:
     try:
         await supervisor.start(Child("exchange", world_arguments, environment))
         await _answers(f"{settings.exchange_rest_url}/v5/market/time")
-        await supervisor.start(Child("collector", ["collect", "--child"], environment))
-        await supervisor.start(Child("web", ["serve", "--child"], environment))
+        await supervisor.start(Child("collector", ["collect"], environment))
+        await supervisor.start(Child("web", ["serve"], environment))
         await supervisor.until_stopped(ready)
     finally:
         running.unlink(missing_ok=True)

@@ -117,8 +117,8 @@ async def _disk(settings: "Settings") -> Finding:
 
 
 async def _schema(settings: "Settings") -> Finding:
-    from barograph.errors import BarographError
-    from barograph.kit.database import SQLiteDatabase
+    from barograph.errors import ConfigurationError
+    from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
     from barograph.kit.migrations import missing_migrations, packaged_migrations
 
     remedy = "barograph db upgrade"
@@ -127,8 +127,10 @@ async def _schema(settings: "Settings") -> Finding:
     database = SQLiteDatabase(settings.database_path)
     try:
         missing = await missing_migrations(database, packaged_migrations())
-    except BarographError as error:
-        return Finding("schema", ok=False, detail=str(error), remedy="check the data folder")
+    except ConfigurationError as error:
+        return Finding("schema", ok=False, detail=str(error), remedy="run that version")
+    except DatabaseUnavailable as error:
+        return Finding("schema", ok=False, detail=str(error), remedy=remedy)
     finally:
         await database.close()
     if missing:

@@ -22,6 +22,11 @@ def data_option(function: F) -> F:
     )(function)
 
 
+def child_option(function: F) -> F:
+    """`--child PID`: run as the child of that process and end with it."""
+    return click.option("--child", type=int, hidden=True)(function)
+
+
 def read_settings(**overrides: object) -> "Settings":
     """Read the settings from the environment; options that were given win."""
     from barograph.settings import PREFIX, Settings

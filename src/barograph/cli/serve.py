@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.options import data_option, read_settings, upgrade_database
+from barograph.cli.options import child_option, data_option, read_settings, upgrade_database
 
 if TYPE_CHECKING:
     from barograph.settings import Settings
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @click.option("--workers", type=click.IntRange(1, 64), help="Web workers (BAROGRAPH_WORKERS).")
 @click.option("--base-url", help="Public address, for links (BAROGRAPH_BASE_URL).")
 @click.option("--collect", is_flag=True, help="Run the collector beside the web workers.")
-@click.option("--child", is_flag=True, hidden=True)
-def serve(collect: bool, child: bool, **options: Path | str | int | None) -> None:
+@child_option
+def serve(collect: bool, child: int | None, **options: Path | str | int | None) -> None:
     """Serve the API until stopped.
 
     \b
@@ -41,8 +41,8 @@ def serve(collect: bool, child: bool, **options: Path | str | int | None) -> Non
         upgrade_database(settings)
         asyncio.run(_serve_and_collect(settings))
         return
-    if child:
-        die_with_parent()
+    if child is not None:
+        die_with_parent(child)
     upgrade_database(settings)
     from barograph.server import serve as run_server
 
@@ -59,8 +59,8 @@ async def _serve_and_collect(settings: "Settings") -> None:
     supervisor = Supervisor()
     environment = settings.to_environment()
     try:
-        await supervisor.start(Child("collector", ["collect", "--child"], environment))
-        await supervisor.start(Child("web", ["serve", "--child"], environment))
+        await supervisor.start(Child("collector", ["collect"], environment))
+        await supervisor.start(Child("web", ["serve"], environment))
         await supervisor.until_stopped(ready)
     finally:
         await supervisor.stop()

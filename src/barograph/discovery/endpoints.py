@@ -6,28 +6,19 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 
-from barograph.discovery.index import INDEX_PATH, Index, index_document
+from barograph.discovery.index import INDEX_PATH, Index
 from barograph.kit.clock import Clock
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
-from barograph.kit.wire import ErrorBody
 from barograph.notice import NOTICE
 
 INTERFACE_VERSION = "1.0.0"
 OPENAPI_PATH = "/openapi.json"
 
-ERRORS: dict[str, dict[str, str]] = {
-    "getDerivatives": {"400": "Invalid symbol.", "502": "Upstream unavailable."},
-    "getMarket": {"502": "Upstream unavailable."},
-    "getMarketState": {"502": "Upstream unavailable."},
-}
-"""The errors that the contract lists, by operation."""
 
-
-def discovery_routes(base_url: str, clock: Clock) -> APIRouter:
+def discovery_routes(base_url: str, index: Document, clock: Clock) -> APIRouter:
     """The routes of the index and of the interface description."""
     router = APIRouter(tags=["discovery"])
-    index = index_document(base_url)
     description: list[Document] = []
 
     @router.get(
@@ -51,9 +42,9 @@ def discovery_routes(base_url: str, clock: Clock) -> APIRouter:
 
 
 def openapi_schema(app: FastAPI, base_url: str) -> dict[str, Any]:
-    """Describe the interface with the error bodies that it really has.
+    """Describe the interface, without the framework's own 422.
 
-    The framework's own 422 never occurs here, because every parameter is read by hand.
+    It never occurs here, because every parameter is read by hand.
     """
     schema = get_openapi(
         title="Barograph",
@@ -62,15 +53,7 @@ def openapi_schema(app: FastAPI, base_url: str) -> dict[str, Any]:
         routes=app.routes,
         servers=[{"url": base_url}],
     )
-    schema["components"]["schemas"]["ErrorBody"] = ErrorBody.model_json_schema()
     for path in schema["paths"].values():
         for operation in path.values():
             operation["responses"].pop("422", None)
-            for status, text in ERRORS.get(operation["operationId"], {}).items():
-                operation["responses"][status] = _error(text)
     return schema
-
-
-def _error(text: str) -> dict[str, Any]:
-    body = {"schema": {"$ref": "#/components/schemas/ErrorBody"}}
-    return {"description": text, "content": {"application/json": body}}

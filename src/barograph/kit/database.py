@@ -108,8 +108,11 @@ class _Connection:
 
     async def run(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._thread, self._transact, work)
+        # The failure of one whose caller went away is nobody's to retrieve.
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())
         # Shielded: a caller that goes away must not leave a transaction half done on the thread.
-        return await asyncio.shield(loop.run_in_executor(self._thread, self._transact, work))
+        return await asyncio.shield(running)
 
     async def close(self) -> None:
         loop = asyncio.get_running_loop()
@@ -178,7 +181,6 @@ def _connect(path: Path, busy_ms: int) -> apsw.Connection:
     # FULL: an acknowledged write survives a power cut; NORMAL loses the last ones.
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
-    connection.pragma("foreign_keys", True)
     return connection
 
 

@@ -9,6 +9,9 @@ from barograph.errors import LeaseLost
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 
+MAX_MILLISECONDS = 300_000
+"""No lease lasts longer."""
+
 
 class Lease:
     """A claim to be the only one that does something, for as long as it is renewed.
@@ -27,21 +30,35 @@ class Lease:
         self._token: int | None = None
 
     async def acquire(self) -> bool:
-        """Take the lease if nobody holds it, or renew it; tell whether it is ours now."""
+        """Take the lease if nobody holds it; tell whether it is ours now."""
 
         async def work(tx: Transaction) -> int | None:
             rows = await tx.fetch(_READ, self._name)
             holder, token, expires_at = rows[0] if rows else (None, 0, 0)
-            ours = holder == self._holder and token == self._token
-            if not ours and holder is not None and expires_at > self._clock():
+            now = self._clock()
+            # One that lasts impossibly long was written by a clock that ran ahead.
+            if holder is not None and now < expires_at <= now + MAX_MILLISECONDS:
                 return None
-            token = token if ours else token + 1
-            expiry = self._clock() + self._milliseconds
-            await tx.execute(_TAKE, self._name, self._holder, token, expiry)
-            return int(token)
+            await tx.execute(_TAKE, self._name, self._holder, token + 1, now + self._milliseconds)
+            return int(token) + 1
 
         self._token = await self._database.write(work)
         return self._token is not None
+
+    async def renew(self) -> None:
+        """Make the lease last again for its whole span.
+
+        Raises:
+            LeaseLost: somebody else has held it since, even if nobody does now: what this holder
+                remembers may be out of date.
+        """
+
+        async def work(tx: Transaction) -> None:
+            await self.fence(tx)
+            expiry = self._clock() + self._milliseconds
+            await tx.execute(_TAKE, self._name, self._holder, self._token, expiry)
+
+        await self._database.write(work)
 
     async def fence(self, tx: Transaction) -> None:
         """Let the transaction go on only while the lease is ours.
@@ -63,8 +80,8 @@ class Lease:
         async def work(tx: Transaction) -> None:
             await tx.execute(_RELEASE, self._name, self._holder)
 
-        self._token = None
         await self._database.write(work)
+        self._token = None
 
 
 _READ = "SELECT holder, token, expires_at FROM leases WHERE name = $1"

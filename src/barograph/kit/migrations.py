@@ -67,13 +67,18 @@ async def upgrade(database: Database, migrations: Sequence[Migration], clock: Cl
 
 
 async def missing_migrations(database: Database, migrations: Sequence[Migration]) -> list[str]:
-    """The names of the migrations that this database still lacks."""
+    """The names of the migrations that this database still lacks.
 
-    async def work(tx: Transaction) -> set[int]:
-        await tx.script(_TABLE)
-        return {int(row[0]) for row in await tx.fetch(_APPLIED)}
+    Raises:
+        ConfigurationError: the database was made by a newer version, or an applied file changed.
+        DatabaseUnavailable: it cannot be read, or was never upgraded at all.
+    """
 
-    applied = await database.write(work)
+    async def work(tx: Transaction) -> dict[int, str]:
+        return {int(row[0]): str(row[1]) for row in await tx.fetch(_APPLIED)}
+
+    applied = await database.read(work)
+    _refuse_other_history(applied, migrations)
     return [step.name for step in migrations if step.number not in applied]
 
 

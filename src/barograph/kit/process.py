@@ -15,16 +15,17 @@ from barograph.errors import ConfigurationError
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent() -> None:
+def die_with_parent(parent: int | None = None) -> None:
     """Ask the kernel to end this process when its parent ends, however that happens.
 
-    A fork forgets it, so every process asks for itself.
+    A fork forgets it, so every process asks for itself. `parent` is the id that the parent gave
+    of itself, because by the time its child asks it may be gone already.
     """
     if not sys.platform.startswith("linux"):
         return
-    parent = os.getppid()
+    parent = os.getppid() if parent is None else parent
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it was gone before we asked
+    if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 

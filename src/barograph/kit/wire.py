@@ -12,7 +12,10 @@ class WireModel(BaseModel):
     )
 
     def encode(self) -> bytes:
-        """The body as it goes over the wire: UTF-8 and compact."""
+        """The body as it goes over the wire: UTF-8 and compact.
+
+        Straight to bytes: `model_dump_json` would make a string of them and back.
+        """
         return self.__pydantic_serializer__.to_json(self)
 
 

@@ -8,7 +8,7 @@ function that stores one. The live collector and the demo's replay both go this 
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-from barograph.board.snapshots import Publication, payload, publish
+from barograph.board.snapshots import Publication, latest, publish
 from barograph.errors import UpstreamError
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
@@ -19,8 +19,6 @@ from barograph.markets.feeds import (
     LONG_ACCOUNTS,
     PERPETUALS,
     REGIME,
-    ExchangeHealth,
-    LongAccountShares,
 )
 from barograph.markets.history import (
     Reading,
@@ -35,7 +33,15 @@ from barograph.markets.history import (
     record_watched,
 )
 from barograph.markets.liquidations import LiquidationWindow, WatchLog
-from barograph.markets.records import MAJORS, Liquidation, LongAccounts, Perpetual, Perpetuals
+from barograph.markets.records import (
+    MAJORS,
+    ExchangeHealth,
+    Liquidation,
+    LongAccounts,
+    LongAccountShares,
+    Perpetual,
+    Perpetuals,
+)
 from barograph.markets.regime import Regime, eight_hour_rate, judge
 from barograph.settings import Settings
 
@@ -80,12 +86,12 @@ class MarketDesk:
             self._window = LiquidationWindow()
             self._window.add(await recent_liquidations(tx, now))
             self._watch = WatchLog(await recent_watched(tx, now))
-            perpetuals = await payload(tx, PERPETUALS.name)
-            self._bases = {} if perpetuals is None else _bases(PERPETUALS.decode(perpetuals[1]))
-            regime = await payload(tx, REGIME.name)
-            self._regime = None if regime is None else REGIME.decode(regime[1])
-            shares = await payload(tx, LONG_ACCOUNTS.name)
-            self._shares = {} if shares is None else LONG_ACCOUNTS.decode(shares[1]).shares
+            perpetuals = await latest(tx, PERPETUALS)
+            self._bases = {} if perpetuals is None else _bases(perpetuals)
+            self._regime = await latest(tx, REGIME)
+            shares = await latest(tx, LONG_ACCOUNTS)
+            self._shares = {} if shares is None else dict(shares.shares)
+            self._health = await latest(tx, EXCHANGE_HEALTH) or self._health
 
         await database.read(work)
 
@@ -139,6 +145,10 @@ class MarketDesk:
             liquidations=list(self._heard),
             watched=list(self._spans.items()),
         )
+
+    def conclude_stop(self) -> Conclusion:
+        """Gather what was heard since the last conclusion."""
+        return Conclusion([], liquidations=list(self._heard), watched=list(self._spans.items()))
 
     def written(self, conclusion: Conclusion) -> None:
         """Forget what is safely stored; until then it is part of every next conclusion."""

@@ -1,9 +1,12 @@
 """The free market endpoints: parse, look at the board, answer."""
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 
 from barograph.board.board import Board
 from barograph.kit.http import DocumentResponse
+from barograph.kit.wire import ErrorBody
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
@@ -26,6 +29,7 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
         response_model=PerpetualRecord,
         summary="Price, funding, open interest and positioning of one perpetual",
         operation_id="getDerivatives",
+        responses={400: _INVALID_SYMBOL, 502: _UNAVAILABLE},
         openapi_extra={"parameters": [_SYMBOL_PARAMETER]},
     )
     async def derivatives(request: Request) -> DocumentResponse:
@@ -38,6 +42,7 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
         response_model=Market,
         summary="Funding and price snapshot of BTC, ETH and SOL",
         operation_id="getMarket",
+        responses={502: _UNAVAILABLE},
     )
     async def market() -> DocumentResponse:
         now = board.clock()
@@ -48,6 +53,7 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
         response_model=MarketState,
         summary="Consolidated market state: assets, liquidations and regime",
         operation_id="getMarketState",
+        responses={502: _UNAVAILABLE},
     )
     async def market_state() -> DocumentResponse:
         now = board.clock()
@@ -56,6 +62,8 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
     return router
 
 
+_INVALID_SYMBOL: dict[str, Any] = {"model": ErrorBody, "description": "Invalid symbol."}
+_UNAVAILABLE: dict[str, Any] = {"model": ErrorBody, "description": "Upstream unavailable."}
 _SYMBOL_PARAMETER = {
     "name": "symbol",
     "in": "query",

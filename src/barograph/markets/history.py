@@ -5,7 +5,6 @@ from typing import Literal, NamedTuple
 
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY
-from barograph.markets.liquidations import DAY_MS
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
 
@@ -59,19 +58,12 @@ async def record_regime_changes(tx: Transaction, changes: Sequence[RegimeChange]
 
 async def recent_liquidations(tx: Transaction, now: int) -> list[Liquidation]:
     """The liquidations of the last 24 hours."""
-    return [Liquidation(*row) for row in await tx.fetch(_RECENT_LIQUIDATIONS, now - DAY_MS)]
+    return [Liquidation(*row) for row in await tx.fetch(_RECENT_LIQUIDATIONS, now - DAY)]
 
 
 async def recent_watched(tx: Transaction, now: int) -> list[Span]:
     """The spans that reach into the last 24 hours."""
-    return [(row[0], row[1]) for row in await tx.fetch(_RECENT_SPANS, now - DAY_MS)]
-
-
-async def last_reading_at(tx: Transaction) -> int | None:
-    """When the newest hourly reading was taken; None in an empty record."""
-    rows = await tx.fetch("SELECT max(at) FROM readings WHERE resolution = 'hour'")
-    newest: int | None = rows[0][0]
-    return newest
+    return [(row[0], row[1]) for row in await tx.fetch(_RECENT_SPANS, now - DAY)]
 
 
 async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
@@ -84,7 +76,7 @@ async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
     await tx.execute(
         _FORGET_LIQUIDATIONS, now - settings.liquidation_history_days * DAY, FORGET_ROWS
     )
-    await tx.execute("DELETE FROM watched_spans WHERE end_at < $1", now - 2 * DAY_MS)
+    await tx.execute("DELETE FROM watched_spans WHERE end_at < $1", now - 2 * DAY)
 
 
 FORGET_ROWS = 2_000

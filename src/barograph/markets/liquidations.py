@@ -7,9 +7,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from barograph.kit.timestamps import DAY, MINUTE
 from barograph.markets.records import Liquidation, Side
 
-DAY_MS = 24 * 3_600_000
+AHEAD = MINUTE
+"""Spans may end this much after the instant that is looked at, not more."""
+
 _CENTS = 100
 
 
@@ -54,7 +57,7 @@ class LiquidationWindow:
 
     def totals(self, as_of: int, watched_pct: float, bases: dict[str, str]) -> LiquidationTotals:
         """Sum up the 24 hours before `as_of`; `bases` names the asset of each contract."""
-        self._forget_before(as_of - DAY_MS)
+        self._forget_before(as_of - DAY)
         assets: Counter[str] = Counter()
         for (contract, _), cents in self._cents.items():
             assets[bases.get(contract, contract)] += cents
@@ -95,16 +98,27 @@ class WatchLog:
         self._ends[first:last] = [end]
         return start, end
 
+    def within(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The parts of a span that were watched."""
+        spans = zip(self._starts, self._ends, strict=True)
+        common = [(max(start, first), min(end, last)) for first, last in spans]
+        return [(first, last) for first, last in common if first < last]
+
     def watched_pct(self, as_of: int) -> float:
         """Share of the 24 hours before `as_of` that was watched, in percent."""
-        oldest = as_of - DAY_MS
+        self._forget_after(as_of + AHEAD)
+        oldest = as_of - DAY
         past = bisect_left(self._ends, oldest)
         del self._starts[:past], self._ends[:past]
-        watched = sum(
-            max(0, min(end, as_of) - max(start, oldest))
-            for start, end in zip(self._starts, self._ends, strict=True)
-        )
-        return round(100 * watched / DAY_MS, 2)
+        watched = sum(end - start for start, end in self.within(oldest, as_of))
+        return round(100 * watched / DAY, 2)
+
+    def _forget_after(self, latest: int) -> None:
+        """Drop what a clock that has been set back since would otherwise count later."""
+        while self._ends and self._ends[-1] > latest:
+            start, end = self._starts.pop(), self._ends.pop()
+            if start < latest:
+                self.add(start, min(end, latest))
 
 
 def _cents(event: Liquidation) -> int:

@@ -13,10 +13,6 @@ class Exchange(Protocol):
     protocol can do wrong is translated in the adapter.
     """
 
-    @property
-    def source(self) -> str:
-        """The venue, in the words that every published `source` uses."""
-
     async def perpetuals(self) -> Perpetuals:
         """Read every live USDT perpetual at once."""
 
@@ -27,17 +23,8 @@ class Exchange(Protocol):
             UnknownToUpstream: the exchange has no such contract, or no share for it.
         """
 
-    async def server_time(self) -> int:
-        """Read the exchange's clock, in milliseconds since the Unix epoch."""
-
     async def listen(self, contracts: Sequence[str], watcher: "LiquidationWatcher") -> None:
-        """Hear the liquidations of `contracts` until cancelled, reconnecting as needed.
-
-        `contracts` come largest first: what one connection can't carry is left out from the end.
-        """
-
-    async def close(self) -> None:
-        """Release every connection."""
+        """Hear the liquidations of `contracts` until cancelled, reconnecting as needed."""
 
 
 class LiquidationWatcher(Protocol):

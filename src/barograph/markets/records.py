@@ -65,6 +65,13 @@ class LongAccounts(Struct, frozen=True):
     """End of the exchange's own sampling period, in milliseconds since the Unix epoch."""
 
 
+class LongAccountShares(Struct, frozen=True):
+    """The newest long-account share of every contract that was sampled."""
+
+    shares: dict[str, LongAccounts]
+    """By the exchange's full name."""
+
+
 class Liquidation(Struct, frozen=True):
     """One position that the exchange closed by force."""
 
@@ -86,3 +93,16 @@ class Liquidation(Struct, frozen=True):
     def notional_usd(self) -> float:
         """Value of the position at its bankruptcy price, in USD."""
         return self.size * self.price
+
+
+class ExchangeHealth(Struct, frozen=True):
+    """How the last attempt to read the exchange went; also the collector's sign of life."""
+
+    as_of: int
+    """When the attempt was made, in milliseconds since the Unix epoch."""
+
+    failure: str | None = None
+    """The kind of failure, as in `barograph.errors`; None after a success."""
+
+    failing_since: int | None = None
+    """When the first of an unbroken row of failures came."""

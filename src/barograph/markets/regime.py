@@ -11,6 +11,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from barograph.kit.timestamps import HOUR
+
 Label = Literal[
     "short-crowded", "short-leaning", "neutral", "long-leaning", "long-crowded", "unknown"
 ]
@@ -26,7 +28,7 @@ EDGES_PCT = (-0.03, -0.005, 0.015, 0.03)
 """Funding in percent per eight hours; edge i lies between label i and label i + 1."""
 
 HYSTERESIS_PCT = 0.0025
-MAX_GAP = 3_600_000
+MAX_GAP = HOUR
 """Readings further apart than this and the dwell, in milliseconds, say nothing in between."""
 
 BASIS = "BTC perpetual funding rate"
@@ -82,6 +84,8 @@ def describe(regime: Regime) -> str:
     sentence = f"BTC funding is {regime.funding_8h_pct:+.4f} % per 8 hours: {_MEANING[band]}"
     if band == regime.label:
         return sentence
+    if regime.candidate is None:
+        return f"{sentence} The label is still {regime.label}: the rate is at that band's edge."
     return f"{sentence} The label stays {regime.label} until a change has lasted."
 
 

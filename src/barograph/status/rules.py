@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 from barograph.kit.timestamps import SECOND, iso_timestamp
-from barograph.markets.feeds import ExchangeHealth, LongAccountShares
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import MAJORS, Perpetuals
+from barograph.markets.records import MAJORS, ExchangeHealth, LongAccountShares, Perpetuals
 from barograph.markets.view import Bounds, is_fresh
 from barograph.notice import NOTICE
 from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, Status

@@ -63,29 +63,30 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 _ROWS = msgspec.json.Decoder(list[_Row])
 
 
-def subscribe_requests(contracts: Sequence[str]) -> tuple[list[str], int]:
-    """The requests for as many of `contracts`, in order, as one connection can carry.
+def subscribe_requests(contracts: Sequence[str]) -> list[list[str]]:
+    """The requests of each connection that it takes to carry all of `contracts`.
 
     Limits: https://bybit-exchange.github.io/docs/v5/ws/connect#public-channel---args-limits .
-
-    Returns:
-        The requests, and how many contracts are in them.
     """
-    topics: list[str] = []
-    characters = 0
+    connections: list[list[str]] = []
+    characters = MAX_ARGS_CHARACTERS
     for contract in contracts:
         topic = _TOPIC + contract
         characters += len(topic) + len('"",')
         if characters > MAX_ARGS_CHARACTERS:
-            break
-        topics.append(topic)
-    requests = [
+            connections.append([])
+            characters = len(topic) + len('"",')
+        connections[-1].append(topic)
+    return [_requests(topics) for topics in connections]
+
+
+def _requests(topics: list[str]) -> list[str]:
+    return [
         msgspec.json.encode(
             {"op": "subscribe", "args": topics[start : start + _ARGS_A_REQUEST]}
         ).decode()
         for start in range(0, len(topics), _ARGS_A_REQUEST)
     ]
-    return requests, len(topics)
 
 
 def decode_message(data: bytes) -> Message:

@@ -1,4 +1,8 @@
-"""Listening to liquidations on two connections, so that one may break without a gap."""
+"""Listening to liquidations on two connections, so that one may break without a gap.
+
+When there are more contracts than a connection carries, there are two for each part of them, and
+time counts as watched only when every part was.
+"""
 
 import asyncio
 import logging
@@ -11,7 +15,9 @@ from websockets.exceptions import WebSocketException
 from barograph.errors import Refused, Unreachable, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
+from barograph.markets.liquidations import WatchLog
 from barograph.markets.ports import LiquidationWatcher
+from barograph.markets.records import Liquidation
 from barograph.settings import Settings
 from barograph.upstream.bybit.messages import (
     PING,
@@ -33,10 +39,11 @@ _CLOSE_SECONDS = 0.5
 _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 _SHORTEST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
+_AHEAD_MS = 60 * SECOND
 
 
 class LiquidationStream:
-    """Keeps `CONNECTIONS` equal connections open and passes on what each of them hears."""
+    """Keeps `CONNECTIONS` equal connections a part open and passes on what each of them hears."""
 
     def __init__(self, settings: Settings, *, clock: Clock, sleep: Sleep, random: Random) -> None:
         self._settings = settings
@@ -46,23 +53,22 @@ class LiquidationStream:
 
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
         """Hear the liquidations of `contracts` until cancelled, reconnecting as needed."""
-        requests, carried = subscribe_requests(contracts)
-        if carried < len(contracts):
-            log.warning(
-                "contracts left out of the liquidation stream",
-                extra={"left_out": len(contracts) - carried, "listened_to": carried},
-            )
-        if not requests:
+        parts = subscribe_requests(contracts)
+        if not parts:
             await asyncio.Event().wait()
+        logs = [WatchLog() for _ in parts]
         tasks = [
-            asyncio.create_task(self._keep_open(number, requests, watcher))
+            asyncio.create_task(self._keep_open(number, requests, _Part(watcher, logs, part)))
+            for part, requests in enumerate(parts)
             for number in range(CONNECTIONS)
         ]
         try:
             await asyncio.gather(*tasks)
         finally:
             for task in tasks:
-                task.cancel()
+                # Cancelled twice, a connection that is being closed would stay open for good.
+                if not task.cancelling():
+                    task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep_open(
@@ -104,7 +110,8 @@ class LiquidationStream:
                 ping_interval=None,
                 max_size=_MAX_MESSAGE_BYTES,
             ) as socket:
-                ear = _Ear(watcher, self._clock, len(requests), state)
+                silence = _SILENCE * settings.stream_ping_seconds * SECOND
+                ear = _Ear(watcher, self._clock, len(requests), silence, state)
                 await _converse(socket, requests, ear, settings.stream_ping_seconds)
         except (WebSocketException, OSError) as error:
             raise Unreachable(f"{type(error).__name__} {error}".rstrip()) from error
@@ -119,6 +126,26 @@ class LiquidationStream:
         )
         part = (number + self._random.random()) / CONNECTIONS
         return longest * (1 + part) / 2
+
+
+class _Part:
+    """Says of a span that it was watched as soon as every part of the contracts was."""
+
+    def __init__(self, watcher: LiquidationWatcher, logs: Sequence[WatchLog], part: int) -> None:
+        self._watcher = watcher
+        self._own = logs[part]
+        self._others = [log for number, log in enumerate(logs) if number != part]
+
+    def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
+        self._watcher.liquidated(liquidations)
+
+    def watched(self, start: int, end: int) -> None:
+        self._own.add(start, end)
+        spans = [(start, end)]
+        for others in self._others:
+            spans = [common for span in spans for common in others.within(*span)]
+        for span in spans:
+            self._watcher.watched(*span)
 
 
 class _State:
@@ -146,8 +173,14 @@ class _Ear:
     """What one connection has heard, and up to when it is proved to have missed nothing."""
 
     def __init__(
-        self, watcher: LiquidationWatcher, clock: Clock, requests: int, state: _State
+        self,
+        watcher: LiquidationWatcher,
+        clock: Clock,
+        requests: int,
+        silence: float,
+        state: _State,
     ) -> None:
+        self._silence = silence
         self._watcher = watcher
         self._clock = clock
         self._unanswered = requests
@@ -164,12 +197,14 @@ class _Ear:
 
         Raises:
             InvalidReply: it cannot be read, so something may have been missed.
+            Unreachable: more time passed since the last message than silence may last.
             Refused: the exchange does not accept a subscription.
         """
         match decode_message(data):
             case Batch(liquidations):
-                if liquidations:
-                    self._watcher.liquidated(liquidations)
+                # One that has not happened yet would count for ever.
+                latest = self._clock() + _AHEAD_MS
+                self._watcher.liquidated([each for each in liquidations if each.at <= latest])
                 self._prove()
             case Pong():
                 self._prove()
@@ -183,9 +218,12 @@ class _Ear:
                 pass
 
     def _prove(self) -> None:
+        """Claim the time since the last proof, unless this process slept through part of it."""
         if self._proved_at is None:
             return
         start, self._proved_at = self._proved_at, self._clock()
+        if self._proved_at - start > self._silence:
+            raise Unreachable("unheard for too long")
         if start < self._proved_at:
             self._watcher.watched(start, self._proved_at)
         self._state.watching()
