@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import aclosing
 from functools import cache
+from itertools import pairwise
 from multiprocessing import get_context
 from typing import NamedTuple
 
@@ -142,9 +143,7 @@ async def _glimpses(
 
     Yields how many instants are looked at so far, and the newest of them.
     """
-    steps = [
-        (since, at, at == todo[-1]) for since, at in zip([start, *todo[:-1]], todo, strict=True)
-    ]
+    steps = [(since, at, at == todo[-1]) for since, at in pairwise([start, *todo])]
     stretches = [steps[first : first + STRETCH] for first in range(0, len(steps), STRETCH)]
     if len(stretches) <= 1:
         for stretch in stretches:

@@ -5,11 +5,16 @@ follows its `Cache-Control` shows it after that.
 """
 
 from base64 import urlsafe_b64encode
+from collections.abc import MutableMapping
 from hashlib import sha256
+from typing import Any
 
 from barograph.kit.timestamps import SECOND, http_date
 
 Headers = list[tuple[bytes, bytes]]
+Message = MutableMapping[str, Any]
+"""A message of the ASGI protocol."""
+
 HotKey = tuple[str, bytes]
 """A path and a raw query string."""
 
@@ -31,7 +36,7 @@ JSON = b"application/json"
 class Document:
     """An answer that is ready to be sent."""
 
-    __slots__ = ("_bare", "_whole_until", "body", "etag", "headers", "since", "until")
+    __slots__ = ("_bare", "_begin", "_whole_until", "body", "end", "etag", "since", "until")
 
     def __init__(
         self,
@@ -53,14 +58,19 @@ class Document:
             *([] if modified is None else [(b"last-modified", http_date(modified).encode())]),
             *CORS,
         ]
-        self.headers: Headers = [*self._bare, _WHOLE]
         self._whole_until = until - (FRESH_SECONDS + REVALIDATE_SECONDS) * SECOND
+        self._begin = _begin([*self._bare, _CACHE_CONTROL[-1]])
+        self.end: Message = {"type": "http.response.body", "body": body, "more_body": False}
 
-    def headers_at(self, now: int) -> Headers:
-        """The headers of an answer given now: no cache may keep it past `until`."""
+    def begin(self, now: int) -> Message:
+        """The first message of an answer given now; the second is `end`. Both are never changed.
+
+        For most of a document's life it is ready made. Near the end of it the headers are made
+        anew, so that no cache keeps the answer past `until`.
+        """
         if now <= self._whole_until:
-            return self.headers
-        return [*self._bare, _CACHE_CONTROL[max(0, (self.until - now) // SECOND)]]
+            return self._begin
+        return _begin([*self._bare, _CACHE_CONTROL[max(0, (self.until - now) // SECOND)]])
 
     def matches(self, if_none_match: bytes) -> bool:
         """Whether a client that sent this `If-None-Match` has these bytes already."""
@@ -70,9 +80,8 @@ class Document:
         return any(tag.removeprefix(b"W/") == self.etag for tag in tags)
 
 
-def without_body(headers: Headers) -> Headers:
-    """The headers of a 304: those of the 200, less what describes a body that is not sent."""
-    return [field for field in headers if field[0] not in _BODY_FIELDS]
+def _begin(headers: Headers) -> Message:
+    return {"type": "http.response.start", "status": 200, "headers": headers}
 
 
 def _cache_control(seconds_left: int) -> tuple[bytes, bytes]:
@@ -83,5 +92,3 @@ def _cache_control(seconds_left: int) -> tuple[bytes, bytes]:
 
 
 _CACHE_CONTROL = [_cache_control(left) for left in range(FRESH_SECONDS + REVALIDATE_SECONDS + 1)]
-_WHOLE = _CACHE_CONTROL[-1]
-_BODY_FIELDS = (b"content-type", b"content-length")

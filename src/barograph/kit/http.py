@@ -5,11 +5,10 @@ from typing import Any
 
 from starlette.responses import Response
 
-from barograph.kit.documents import CORS, JSON, NO_STORE, Document, Headers, without_body
+from barograph.kit.documents import CORS, JSON, NO_STORE, Document, Headers, Message
 from barograph.kit.wire import ErrorBody
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -19,13 +18,14 @@ ALLOW = b"GET, HEAD, OPTIONS"
 
 async def send_document(document: Document, scope: Scope, send: Send, now: int) -> None:
     """Send a document in answer to a GET or HEAD, or 304 to who has it already."""
-    headers = document.headers_at(now)
+    begin = document.begin(now)
     for name, value in scope["headers"]:
         if name == b"if-none-match" and document.matches(value):
-            await _send(send, 304, without_body(headers), b"")
+            fields = [field for field in begin["headers"] if field[0] not in _BODY_FIELDS]
+            await _send(send, 304, fields, b"")
             return
-    body = b"" if scope["method"] == "HEAD" else document.body
-    await _send(send, 200, headers, body)
+    await send(begin)
+    await send(document.end if scope["method"] == "GET" else _NO_BODY)
 
 
 def error_response(
@@ -85,6 +85,8 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
+_NO_BODY: Message = {"type": "http.response.body", "body": b"", "more_body": False}
+_BODY_FIELDS = (b"content-type", b"content-length")
 _PREFLIGHT: Headers = [
     *CORS,
     (b"allow", ALLOW),

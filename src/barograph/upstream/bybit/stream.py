@@ -35,7 +35,6 @@ CONNECTIONS = 2
 
 _SILENCE = 1.5
 _OPEN_SECONDS = 10.0
-_CLOSE_SECONDS = 0.5
 _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 _SHORTEST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
@@ -66,9 +65,7 @@ class LiquidationStream:
             await asyncio.gather(*tasks)
         finally:
             for task in tasks:
-                # Cancelled twice, a connection that is being closed would stay open for good.
-                if not task.cancelling():
-                    task.cancel()
+                task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep_open(
@@ -99,20 +96,24 @@ class LiquidationStream:
         """
         settings = self._settings
         try:
-            async with connect(
+            socket = await connect(
                 settings.exchange_stream_url,
                 compression=None,
                 user_agent_header="barograph",
                 proxy=None,
                 open_timeout=_OPEN_SECONDS,
-                close_timeout=_CLOSE_SECONDS,
                 # The exchange answers its own kind of ping, and that is what proves it alive.
                 ping_interval=None,
                 max_size=_MAX_MESSAGE_BYTES,
-            ) as socket:
+            )
+            try:
                 silence = _SILENCE * settings.stream_ping_seconds * SECOND
                 ear = _Ear(watcher, self._clock, len(requests), silence, state)
                 await _converse(socket, requests, ear, settings.stream_ping_seconds)
+            finally:
+                # Nothing is owed to the other end, and a polite goodbye that is interrupted
+                # would leave the connection open for good.
+                socket.transport.abort()
         except (WebSocketException, OSError) as error:
             raise Unreachable(f"{type(error).__name__} {error}".rstrip()) from error
 

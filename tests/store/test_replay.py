@@ -1,0 +1,126 @@
+"""The demo's past: carried once, in order, in small transactions, and continued after a pause."""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from barograph.cli.demo import demo_settings
+from barograph.collector import collector_lease
+from barograph.demo.world import World
+from barograph.errors import ConfigurationError
+from barograph.kit.database import Row, SQLiteDatabase, Transaction, Work
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.replay import MAX_ROWS, moments, replay
+from barograph.settings import Settings
+from support.clock import START, HandClock
+
+T = TypeVar("T")
+EPOCH = START // HOUR * HOUR - 3 * DAY
+TABLES = {
+    "readings": "SELECT resolution, contract, at, last_price FROM readings ORDER BY 1, 2, 3",
+    "liquidations": "SELECT * FROM liquidations ORDER BY 1, 2, 3, 4, 5",
+    "watched": "SELECT min(start_at), max(end_at), count(*) FROM watched_spans",
+    "regimes": "SELECT at, label FROM regime_changes ORDER BY at",
+}
+
+
+class CountingDatabase(SQLiteDatabase):
+    """Notes how many rows each transaction wrote."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.written: list[int] = []
+
+    async def write(self, work: Work[T]) -> T:
+        async def counted(tx: Transaction) -> T:
+            before = (await tx.fetch("SELECT total_changes()"))[0][0]
+            result = await work(tx)
+            self.written.append((await tx.fetch("SELECT total_changes()"))[0][0] - before)
+            return result
+
+        return await super().write(counted)
+
+
+class Past:
+    """A record that a replay fills."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.settings: Settings = demo_settings(folder, 8080, 1, exchange_port=9)
+        self.database = CountingDatabase(self.settings.database_path)
+        self.clock = HandClock()
+        asyncio.run(upgrade(self.database, packaged_migrations(), self.clock))
+
+    def carry(self) -> int:
+        world = World(5, EPOCH)
+        work = replay(self.settings, world, self.database, self.clock, lambda _done, _of: None)
+        return asyncio.run(work)
+
+    def rows(self, table: str) -> list[Row]:
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch(TABLES[table])
+
+        return asyncio.run(self.database.read(work))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
+    """A past that was carried in one go."""
+    past = Past(tmp_path_factory.mktemp("replay") / "whole")
+    assert past.carry() == len(list(moments(EPOCH, START)))
+    yield past
+    asyncio.run(past.database.close())
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Past]:
+    past = Past(tmp_path / "empty")
+    yield past
+    asyncio.run(past.database.close())
+
+
+def test_the_past_is_carried_by_the_hour_and_then_by_five_minutes_up_to_now() -> None:
+    todo = list(moments(EPOCH, START))
+    steps = [after - before for before, after in pairwise([EPOCH, *todo])]
+    assert todo[-1] == START
+    assert set(steps[:20]) == {HOUR}
+    assert set(steps[-500:-1]) == {5 * MINUTE}
+    assert list(moments(START, START)) == []
+
+
+def test_no_transaction_of_the_replay_is_large_and_nothing_is_missing(whole: Past) -> None:
+    assert max(whole.database.written) <= MAX_ROWS
+    assert whole.rows("watched") == [(EPOCH, START, 1)]
+    hours = {row[2] for row in whole.rows("readings") if row[0] == "hour"}
+    assert hours == set(range(EPOCH + HOUR, START + 1, HOUR))
+
+
+def test_a_record_that_was_interrupted_equals_one_that_was_not(whole: Past, empty: Past) -> None:
+    empty.clock.now = START - 10 * HOUR
+    empty.carry()
+    before = empty.rows("readings")
+    empty.clock.now = START
+    assert empty.carry() == len(list(moments(START - 10 * HOUR, START)))
+    assert empty.carry() == 0
+    assert set(before) <= set(empty.rows("readings"))
+    for table in ("liquidations", "watched"):
+        assert empty.rows(table) == whole.rows(table)
+    assert _hourly(empty) == _hourly(whole)
+
+
+def test_a_record_that_a_collector_works_on_is_left_alone(empty: Past) -> None:
+    empty.settings = empty.settings.model_copy(update={"lease_seconds": 0.2})
+    rival = collector_lease(empty.settings, empty.database, empty.clock)
+    asyncio.run(rival.acquire())
+    with pytest.raises(ConfigurationError, match="a collector is at work"):
+        empty.carry()
+    assert empty.rows("readings") == []
+
+
+def _hourly(past: Past) -> list[Row]:
+    return [row for row in past.rows("readings") if row[0] == "hour"]

@@ -1,0 +1,94 @@
+"""Several processes as one: what dies is started again, and nothing is left behind."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from barograph.errors import ConfigurationError
+from barograph.supervisor import Child, Supervisor
+from support.processes import none_left, unused_port
+
+NOTHING: dict[str, str] = {}
+
+
+def exchange(data: str) -> Child:
+    """A child that needs no other: the simulated exchange."""
+    arguments = ["demo", "world", "--port", str(unused_port()), "--data", data]
+    return Child("exchange", arguments, NOTHING)
+
+
+def children() -> list[psutil.Process]:
+    return [
+        each for each in psutil.Process().children() if "--child=" in " ".join(each.cmdline()[-1:])
+    ]
+
+
+async def until(seen: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not seen():  # noqa: ASYNC110 (processes announce nothing)
+            await asyncio.sleep(0.02)
+
+
+def supervised(scene: Callable[[Supervisor], Awaitable[None]]) -> None:
+    async def run() -> None:
+        supervisor = Supervisor()
+        try:
+            await scene(supervisor)
+        finally:
+            family = children()
+            await supervisor.stop()
+            assert none_left(family)
+
+    asyncio.run(run())
+
+
+@pytest.mark.outcome("a process of the service dies", "the supervisor starts it again")
+def test_a_child_that_dies_is_started_again(tmp_path: Path) -> None:
+    async def scene(supervisor: Supervisor) -> None:
+        await supervisor.start(exchange(str(tmp_path)))
+        (first,) = children()
+        first.kill()
+        await until(lambda: any(each.pid != first.pid for each in children()))
+
+    supervised(scene)
+
+
+def test_a_child_that_cannot_work_as_configured_stops_everything() -> None:
+    async def ready() -> None:
+        await asyncio.Event().wait()
+
+    async def scene(supervisor: Supervisor) -> None:
+        await supervisor.start(Child("web", ["serve"], {"BAROGRAPH_PORT": "many"}))
+        with pytest.raises(ConfigurationError, match="web cannot start"):
+            await asyncio.wait_for(supervisor.until_stopped(ready), 20)
+
+    supervised(scene)
+
+
+def test_settings_of_the_surroundings_do_not_reach_a_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAROGRAPH_NO_SUCH_SETTING", "1")
+
+    async def scene(supervisor: Supervisor) -> None:
+        await supervisor.start(exchange(str(tmp_path)))
+        (child,) = children()
+        assert "BAROGRAPH_NO_SUCH_SETTING" not in child.environ()
+
+    supervised(scene)
+
+
+def test_a_signal_ends_the_waiting_also_before_all_is_ready() -> None:
+    async def ready() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    async def scene(supervisor: Supervisor) -> None:
+        await asyncio.wait_for(supervisor.until_stopped(ready), 5)
+
+    supervised(scene)
