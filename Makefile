@@ -15,10 +15,10 @@ run: .venv/run ## start the demo: simulated exchange, collector and API on this 
 setup: .venv/dev ## install everything that tests, lint and benchmarks need
 
 test: .venv/dev lint ## everything that guards the product
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not long"
 
 test-fast: .venv/dev ## the tests that need no other process
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not e2e" --ignore tests/upstream/test_referees.py
+	$(BIN)/pytest -n 2 --dist loadfile -m "not long and not e2e" --ignore tests/upstream/test_referees.py
 
 test-long: .venv/dev ## crash, fuzz and soak work at full counts
 	$(BIN)/pytest -m long

@@ -27,6 +27,7 @@ from support.processes import (
 
 pytestmark = pytest.mark.e2e
 
+_HOURLY = "SELECT contract, at, last_price FROM readings WHERE resolution = 'hour'"
 README = Path(__file__).parents[2] / "README.md"
 
 
@@ -120,7 +121,7 @@ def _record(folder: Path) -> set[tuple[object, ...]]:
         str(folder / "data/barograph.sqlite3"), flags=apsw.SQLITE_OPEN_READONLY
     )
     with closing(database):
-        return set(database.execute("SELECT resolution, contract, at, last_price FROM readings"))
+        return set(database.execute(_HOURLY))
 
 
 def _barograph(*arguments: str) -> str:

@@ -83,8 +83,9 @@ def eventually(look: Callable[[], T | None], what: str, seconds: float = 20) -> 
 
 
 def none_left(family: list[psutil.Process]) -> bool:
-    """Whether all of them are gone, or are within a second."""
-    return not psutil.wait_procs(family, timeout=1)[1]
+    """Whether all of them are gone, or are within a second; a zombie has ended already."""
+    left = psutil.wait_procs(family, timeout=1)[1]
+    return all(each.status() == psutil.STATUS_ZOMBIE for each in left)
 
 
 def get(address: str) -> httpx.Response | None:

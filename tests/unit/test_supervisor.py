@@ -23,9 +23,9 @@ def exchange(data: str) -> Child:
 
 
 def children() -> list[psutil.Process]:
-    return [
-        each for each in psutil.Process().children() if "--child=" in " ".join(each.cmdline()[-1:])
-    ]
+    """What this process started, less what has ended and what Python keeps for itself."""
+    alive = (each for each in psutil.Process().children() if each.status() != "zombie")
+    return [each for each in alive if "barograph" in each.cmdline()]
 
 
 async def until(seen: Callable[[], bool]) -> None:
