@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from barograph.board.board import Board
 from barograph.board.front_door import FrontDoor
-from barograph.discovery.endpoints import discovery_routes
+from barograph.discovery.endpoints import OPENAPI_PATH, discovery_routes
 from barograph.discovery.index import INDEX_PATH, index_document
 from barograph.errors import RequestError, UpstreamUnavailable
 from barograph.kit.clock import Clock, system_clock
@@ -24,12 +24,12 @@ from barograph.markets.feeds import FEEDS
 from barograph.markets.reader import MarketReader, market_bounds
 from barograph.settings import Settings
 from barograph.site.endpoints import site_routes
-from barograph.status.endpoints import status_routes
+from barograph.status.endpoints import STATUS_PATH, status_routes
 
 log = logging.getLogger(__name__)
 
-FREE_PATHS = ("/", "/api/agent", "/api/status", "/openapi.json")
-FREE_FOLDERS = ("/api/agent/",)
+FREE_PATHS = ("/", INDEX_PATH, STATUS_PATH, OPENAPI_PATH)
+FREE_FOLDERS = (f"{INDEX_PATH}/",)
 
 
 def create_app(

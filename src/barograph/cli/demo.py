@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 DEFAULT_DATA = Path("data/demo")
+READY_SECONDS = 60
 
 _data_option = click.option(
     "--data",
@@ -211,14 +212,23 @@ async def _supervise(settings: "Settings", started: int) -> None:
 
 
 async def _answers(address: str) -> None:
-    """Wait until an address answers with 200."""
+    """Wait until an address answers with 200.
+
+    Raises:
+        BarographError: it does not within a minute.
+    """
     import asyncio
     from http import HTTPStatus
 
     import httpx
 
+    from barograph.errors import BarographError
+
+    deadline = asyncio.get_running_loop().time() + READY_SECONDS
     async with httpx.AsyncClient(trust_env=False, timeout=5) as client:
         while True:
+            if asyncio.get_running_loop().time() > deadline:
+                raise BarographError(f"{address} does not answer")
             try:
                 if (await client.get(address)).status_code == HTTPStatus.OK:
                     return

@@ -8,6 +8,7 @@ from typing import Final
 PERPETUAL: Final = "LinearPerpetual"
 FUTURE: Final = "LinearFutures"
 TRADING: Final = "Trading"
+PRE_LAUNCH: Final = "PreLaunch"
 
 _DAY_MS: Final = 86_400_000
 _FIRST_LAUNCH: Final = 1_585_526_400_000

@@ -6,19 +6,18 @@ https://bybit-exchange.github.io/docs/v5/market/instrument
 from typing import Final
 
 from barograph.demo.chance import key
-from barograph.demo.contracts import FUTURE, Contract
+from barograph.demo.contracts import FUTURE, PRE_LAUNCH, Contract
 from barograph.demo.tickers import decimal
 
 CLOSED: Final = "Closed"
 
-_PRE_MARKET: Final = "PreLaunch"
 _LIQUID_USD: Final = 1e9
 _MINUTE: Final = 60_000
 
 
 def instrument(contract: Contract, status: str, epoch: int) -> dict[str, object]:
     """The specification of one contract; `status` may differ from the one it was listed with."""
-    pre_market = contract.status == _PRE_MARKET
+    pre_market = contract.status == PRE_LAUNCH
     return {
         "symbol": contract.symbol,
         "symbolId": key(contract.symbol) % 100_000,

@@ -9,13 +9,12 @@ from typing import Final
 import msgspec
 
 from barograph.demo.chance import key, mix
-from barograph.demo.contracts import FUTURE, Contract
+from barograph.demo.contracts import FUTURE, PRE_LAUNCH, Contract
 from barograph.demo.paths import DAY_HOURS, HOUR, Reading
 from barograph.demo.world import World
 
 _DAY: Final = DAY_HOURS * HOUR
 _YEAR_DAYS: Final = 365
-_PRE_MARKET: Final = "PreLaunch"
 
 
 @lru_cache(maxsize=4096)
@@ -67,7 +66,7 @@ def _template(contract: Contract) -> str:
         "deliveryTime": str(contract.delivery),
         "preOpenPrice": "",
         "preQty": "",
-        "curPreListingPhase": "ContinuousTrading" if contract.status == _PRE_MARKET else "",
+        "curPreListingPhase": "ContinuousTrading" if contract.status == PRE_LAUNCH else "",
         "bid1Price": price,
         "bid1Size": size,
         "ask1Price": price,

@@ -83,11 +83,6 @@ class World:
         """The last traded price."""
         return math.exp(self._paths[contract.coin].log_price(now)) * self.carry(contract, now)
 
-    def index_price(self, contract: Contract, now: int) -> float:
-        """The price of the coin itself, without the contract's premium."""
-        path = self._paths[contract.coin]
-        return math.exp(path.log_price(now)) / (1.0 + path.premium_at(now))
-
     def funding_rate(self, contract: Contract, now: int) -> float:
         """The rate that the running interval would settle at if it ended now."""
         interval = contract.funding_hours * HOUR

@@ -11,12 +11,13 @@ from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
 from barograph.markets.documents import DERIVATIVES_PATH, MARKET_PATH, MARKET_STATE_PATH
 from barograph.notice import NOTICE
+from barograph.status.endpoints import STATUS_PATH
 
 _LINKS = {
     MARKET_STATE_PATH: "the market in one answer: assets, liquidations, regime",
     MARKET_PATH: "BTC, ETH and SOL",
     f"{DERIVATIVES_PATH}?symbol=ETH": "any live perpetual",
-    "/api/status": "health of the feed and of this service",
+    STATUS_PATH: "health of the feed and of this service",
     INDEX_PATH: "what there is to read",
     OPENAPI_PATH: "the interface description",
 }

@@ -17,6 +17,7 @@ from barograph.markets.view import Bounds
 from barograph.status.rules import Observation, assess
 from barograph.status.wire import Status
 
+STATUS_PATH = "/api/status"
 KEEP_MS = 2 * SECOND
 """A status that caches could keep for long would be the one that lies."""
 
@@ -27,7 +28,7 @@ def status_routes(board: Board, bounds: Bounds) -> APIRouter:
     started_at = board.clock()
 
     @router.get(
-        "/api/status",
+        STATUS_PATH,
         response_model=Status,
         summary="Health of the market feed and of the API",
         operation_id="getStatus",
