@@ -1,5 +1,6 @@
 """A live service on this machine: an exchange, the collector and the web, each its own process."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -53,7 +54,7 @@ def live_service(data: Path, *, wide: bool = False) -> Iterator[Live]:
     command = (wide_exchange if wide else simulated_exchange)(data, exchange.port)
     with running(command, log=data / "exchange.log") as world:
         until(lambda: answers(exchange.port, "/v5/market/time"), world)
-        collect = (*BAROGRAPH, "collect", "--child")
+        collect = (*BAROGRAPH, "collect", f"--child={os.getpid()}")
         environment = settings.to_environment()
         with (
             running(collect, log=data / "collector.log", environment=environment) as collector,

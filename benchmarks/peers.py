@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from unittest.mock import patch
 
 import msgspec
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, Query, Response
 from granian.server import Server
 
 import barograph.server
@@ -34,6 +34,8 @@ MODELS: Mapping[str, type[WireModel]] = {
 }
 # The server adds these two to every answer by itself.
 OF_THE_SERVER = ("server", "date")
+# And FastAPI these.
+OF_THE_FRAMEWORK = ("content-type", "content-length")
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -67,27 +69,37 @@ def bare() -> ASGIApp:
 
 
 def fastapi() -> ASGIApp:
-    """The usual way: a route that makes a model of the facts and leaves the rest to FastAPI."""
+    """The usual way: a route that makes a model of the facts and leaves the rest to FastAPI.
+
+    It sends the same headers as the others.
+    """
     stored = _stored()
     model = MODELS[stored.path]
     facts: dict[str, Any] = msgspec.json.decode(stored.body)
+    fields = {name: value for name, value in stored.headers if name not in OF_THE_FRAMEWORK}
     app = FastAPI()
     if stored.path == DERIVATIVES_PATH:
-        _add_derivatives(app, {facts["symbol"]: facts})
+        _add_derivatives(app, {facts["symbol"]: facts}, fields)
         return app
 
     @app.get(stored.path, response_model=model)
-    async def read() -> WireModel:
+    async def read(response: Response) -> WireModel:
+        response.headers.update(fields)
         return model(**facts)
 
     return app
 
 
-def _add_derivatives(app: FastAPI, facts: Mapping[str, dict[str, Any]]) -> None:
+def _add_derivatives(
+    app: FastAPI, facts: Mapping[str, dict[str, Any]], fields: Mapping[str, str]
+) -> None:
     """The route with a parameter: it has to read and check `symbol`, as the service does."""
 
     @app.get(DERIVATIVES_PATH, response_model=PerpetualRecord)
-    async def read(symbol: Annotated[str, Query(pattern=PATTERN)] = DEFAULT) -> PerpetualRecord:
+    async def read(
+        response: Response, symbol: Annotated[str, Query(pattern=PATTERN)] = DEFAULT
+    ) -> PerpetualRecord:
+        response.headers.update(fields)
         return PerpetualRecord(**facts[symbol.upper()])
 
 

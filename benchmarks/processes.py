@@ -94,7 +94,7 @@ def running(
 @contextmanager
 def web_service(settings: Settings) -> Iterator[Child]:
     """`barograph serve` with these settings, answering."""
-    command = (*BAROGRAPH, "serve", "--child")
+    command = (*BAROGRAPH, "serve", f"--child={os.getpid()}")
     log = settings.data / "web.log"
     with running(command, log=log, environment=settings.to_environment()) as child:
         until(lambda: answers(settings.port, "/api/agent/market-state"), child)

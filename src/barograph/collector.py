@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from secrets import token_hex
 
-from barograph.errors import LeaseLost, UnknownToUpstream, UpstreamError
+from barograph.errors import InvalidReply, LeaseLost, UnknownToUpstream, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
@@ -51,14 +51,19 @@ class Collector:
         self._desk = MarketDesk(settings)
         self._contracts: list[str] = []
         self._first_reading = asyncio.Event()
+        self._last_as_of: int | None = None
 
     async def run(self) -> None:
         """Lead when possible, stand by otherwise, until cancelled."""
         try:
+            standing_by = False
             while True:
                 if await self._try_acquire():
                     log.info("collector leads")
                     await self._lead()
+                elif not standing_by:
+                    log.info("collector stands by")
+                standing_by = True
                 await self._sleep(self._settings.lease_seconds / 3)
         finally:
             await self._stop()
@@ -87,6 +92,7 @@ class Collector:
             started = self._clock()
             try:
                 reading = await self._exchange.perpetuals()
+                self._check_progress(reading)
                 await self._before_first(reading)
             except UpstreamError as error:
                 if not failing:
@@ -97,11 +103,21 @@ class Collector:
                 if failing:
                     log.info("exchange answers again")
                 failing = False
-                await self._write(self._desk.conclude(reading))
+                await self._write(self._desk.conclude(reading, self._clock()))
             spent = (self._clock() - started) / SECOND
             # A clock that was set back must not make the pause longer.
             pause = min(self._settings.poll_seconds, self._settings.poll_seconds - spent)
             await self._sleep(max(0.0, pause))
+
+    def _check_progress(self, reading: Perpetuals) -> None:
+        """Take a reading that is as old as the last one for what it is.
+
+        Raises:
+            InvalidReply: the exchange repeats itself.
+        """
+        if reading.as_of == self._last_as_of:
+            raise InvalidReply("the exchange repeats an old reading")
+        self._last_as_of = reading.as_of
 
     async def _before_first(self, reading: Perpetuals) -> None:
         """Know the contracts, and sample the majors before anything is published."""

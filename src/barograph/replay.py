@@ -6,6 +6,7 @@ same decoders as those of a real one.
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import aclosing
@@ -151,7 +152,7 @@ async def _glimpses(
         return
     loop = asyncio.get_running_loop()
     pool = ProcessPoolExecutor(
-        mp_context=get_context("spawn"), initializer=die_with_parent, initargs=(os.getpid(),)
+        mp_context=get_context("spawn"), initializer=_follow_parent, initargs=(os.getpid(),)
     )
     try:
         jobs = [
@@ -182,7 +183,9 @@ class _Past:
         for message in glimpse.liquidations:
             decoded = decode_message(message)
             if isinstance(decoded, Batch):
-                self.desk.liquidated(decoded.liquidations)
+                self.desk.liquidated(
+                    [each for each in decoded.liquidations if each.contract in self._kept]
+                )
         for contract, result in glimpse.shares:
             self.desk.sampled(decode_long_accounts(result, contract))
         tickers = decode_tickers(glimpse.tickers, self._kept)
@@ -211,6 +214,12 @@ class _Writer:
         await self._lease.renew()
         await write_conclusions(self._database, self._lease, self._batch)
         self._batch, self._rows = [], 0
+
+
+def _follow_parent(parent: int) -> None:
+    """End with the parent, and leave it to the parent what Ctrl-C means."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent(parent)
 
 
 @cache

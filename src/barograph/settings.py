@@ -4,6 +4,7 @@ Each comes from the environment variable `BAROGRAPH_<NAME>`. `docs/settings.md` 
 descriptions below.
 """
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from ipaddress import ip_address
@@ -15,6 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from barograph.errors import ConfigurationError
 
 PREFIX = "BAROGRAPH_"
+IPV4 = 4
+
+_HTTP_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*", re.ASCII)
 
 
 class Settings(BaseModel):
@@ -135,8 +139,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _default_base_url(self) -> Self:
         if not self.base_url:
-            host = f"[{self.host}]" if ":" in self.host else self.host
-            object.__setattr__(self, "base_url", f"http://{host}:{self.port}")
+            object.__setattr__(self, "base_url", f"http://{_reachable(self.host)}:{self.port}")
         return self
 
     @model_validator(mode="after")
@@ -148,6 +151,13 @@ class Settings(BaseModel):
             )
         return self
 
+    @field_validator("data", mode="before")
+    @classmethod
+    def _named_folder(cls, value: object) -> object:
+        if value == "":
+            raise ValueError("a folder is needed")
+        return value
+
     @field_validator("host")
     @classmethod
     def _ip_address(cls, value: str) -> str:
@@ -157,7 +167,7 @@ class Settings(BaseModel):
     @field_validator("base_url", "exchange_rest_url")
     @classmethod
     def _http_address(cls, value: str) -> str:
-        if value and (not value.startswith(("http://", "https://")) or value.endswith("/")):
+        if value and _HTTP_ADDRESS.fullmatch(value) is None:
             raise ValueError("an http:// or https:// address without a trailing slash is needed")
         return value
 
@@ -195,6 +205,14 @@ class Settings(BaseModel):
     def to_environment(self) -> dict[str, str]:
         """The variables from which `from_environment` makes the same settings."""
         return {PREFIX + name.upper(): str(value) for name, value in self.model_dump().items()}
+
+
+def _reachable(host: str) -> str:
+    """How a bound address is written in a link; nobody can go to 0.0.0.0."""
+    address = ip_address(host)
+    if address.is_unspecified:
+        return "127.0.0.1" if address.version == IPV4 else "[::1]"
+    return host if address.version == IPV4 else f"[{host}]"
 
 
 def is_setting(name: str) -> bool:

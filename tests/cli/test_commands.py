@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from barograph.cli import cli
-from barograph.cli.doctor import doctor
 from support.processes import HOST, unused_port
+
+NO_EXCHANGE = {
+    "BAROGRAPH_PORT": str(unused_port()),
+    "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:{unused_port()}",
+    "BAROGRAPH_EXCHANGE_STREAM_URL": f"ws://{HOST}:{unused_port()}",
+    "BAROGRAPH_REQUEST_SECONDS": "0.5",
+}
 
 
 def barograph(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -25,7 +31,7 @@ def barograph(*arguments: str, **environment: str) -> "subprocess.CompletedProce
     )
 
 
-def findings(result: Result) -> dict[str, dict[str, Any]]:
+def findings(result: "subprocess.CompletedProcess[str]") -> dict[str, dict[str, Any]]:
     return {finding["name"]: finding for finding in json.loads(result.stdout)}
 
 
@@ -71,37 +77,36 @@ def test_every_kind_of_fault_is_listed() -> None:
 
 
 def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
-    nobody = unused_port()
-    result = CliRunner().invoke(
-        doctor,
-        ["--json", "--data", str(tmp_path)],
-        env={
-            "BAROGRAPH_PORT": str(unused_port()),
-            "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:{nobody}",
-            "BAROGRAPH_REQUEST_SECONDS": "0.5",
-        },
-    )
-    assert result.exit_code == 1
+    result = barograph("doctor", "--json", "--data", str(tmp_path), **NO_EXCHANGE)
+    assert result.returncode == 1
     found = findings(result)
-    assert list(found) == ["port", "sqlite", "disk", "schema", "exchange", "clock"]
+    assert list(found) == ["port", "sqlite", "disk", "schema", "exchange", "stream", "clock"]
     assert [name for name, finding in found.items() if not finding["ok"]] == [
         "schema",
         "exchange",
+        "stream",
         "clock",
     ]
-    assert found["schema"]["remedy"] == "barograph db upgrade"
+    assert found["schema"]["remedy"] == f"barograph db upgrade --data {tmp_path}"
     assert found["exchange"]["detail"].startswith("unreachable")
     assert all(finding["remedy"] for finding in found.values() if not finding["ok"])
 
 
 def test_doctor_is_plain_when_piped(tmp_path: Path) -> None:
-    result = CliRunner().invoke(
-        doctor,
-        ["--data", str(tmp_path)],
-        env={
-            "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:{unused_port()}",
-            "BAROGRAPH_REQUEST_SECONDS": "0.5",
-        },
-    )
+    result = barograph("doctor", "--data", str(tmp_path), **NO_EXCHANGE)
+    assert result.stderr == ""
     assert "\x1b" not in result.stdout
-    assert len(result.stdout.splitlines()) == 6
+    assert len(result.stdout.splitlines()) == 7
+
+
+def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ended = barograph("db", "upgrade", "--data", str(tmp_path / "file" / "data"))
+    assert ended.returncode == 3
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_demo_refuses_a_misspelt_setting_at_once(tmp_path: Path) -> None:
+    ended = barograph("demo", "--data", str(tmp_path), BAROGRAPH_PRT="1")
+    assert ended.returncode == 3
+    assert "BAROGRAPH_PRT is not a setting" in ended.stderr

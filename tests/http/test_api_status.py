@@ -14,7 +14,7 @@ from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase, Transact
 from barograph.kit.timestamps import DAY
 from barograph.notice import NOTICE
 from support.clock import START, HandClock
-from support.markets import BTC, ETH, reading, shares
+from support.markets import BTC, ETH, PEPE, reading, shares
 from support.service import Answer, Service, ask
 
 CHECKS = ["market-feed", "exchange", "collector", "long-accounts", "liquidations", "database"]
@@ -233,8 +233,15 @@ def test_a_missing_major_is_noticed(service: Service) -> None:
 
     body = status(service)
 
-    assert body["status"] == "degraded"
-    assert "SOL" in detail(body, "long-accounts")
+    assert (body["status"], body["feed"]["status"]) == ("degraded", "degraded")
+    assert detail(body, "market-feed") == "the exchange does not list SOL"
+
+
+def test_a_feed_without_any_major_is_down_like_the_reads_that_need_one(service: Service) -> None:
+    service.publish(reading(contracts=(PEPE,)))
+
+    assert status(service)["feed"]["status"] == "down"
+    assert service.ask("/api/agent/market").status == 502
 
 
 def test_a_database_not_read_for_five_seconds_degrades_the_api(service: Service) -> None:

@@ -92,3 +92,11 @@ def test_an_unexpected_failure_is_500_in_the_same_shape_and_says_nothing_of_its_
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["access-control-allow-origin"] == "*"
+
+
+@pytest.mark.parametrize("path", ["/", "/api/agent", "/api/agent/market", "/api/status"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+def test_a_newline_at_the_end_of_a_path_makes_it_another_path(
+    service: Service, path: str, method: str
+) -> None:
+    assert service.ask(f"{path}%0a", method).status == 404

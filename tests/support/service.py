@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import httpx
 
@@ -62,7 +63,7 @@ def ask(
         "http_version": "1.1",
         "method": method,
         "scheme": "https",
-        "path": path.decode(),
+        "path": unquote(path.decode()),
         "raw_path": path,
         "query_string": query,
         "root_path": "",

@@ -26,7 +26,7 @@ def event(
 
 
 def totals(window: LiquidationWindow, as_of: int = START) -> LiquidationTotals:
-    return window.totals(as_of, 100.0, BASES)
+    return window.totals(as_of, WatchLog([(as_of - DAY, as_of)]), BASES)
 
 
 def total(*events: Liquidation, as_of: int = START) -> float:
@@ -143,7 +143,7 @@ def test_a_hundred_thousand_liquidations_come_and_go_to_the_cent() -> None:
 
 
 def test_an_empty_window_is_zero_dollars_and_names_no_share_and_no_asset() -> None:
-    assert totals(LiquidationWindow()) == LiquidationTotals(START, 100.0, 0.0, None, None)
+    assert totals(LiquidationWindow()) == LiquidationTotals(START, 100.0, 0.0, None, None, START)
 
 
 def test_a_window_that_emptied_again_is_like_an_empty_one() -> None:
@@ -151,7 +151,7 @@ def test_a_window_that_emptied_again_is_like_an_empty_one() -> None:
     window.add([event()])
     later = START + DAY + 1
 
-    assert totals(window, later) == LiquidationTotals(later, 100.0, 0.0, None, None)
+    assert totals(window, later) == LiquidationTotals(later, 100.0, 0.0, None, None, later)
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,10 @@ def test_the_top_asset_is_another_one_when_the_first_has_expired() -> None:
 
 
 def test_totals_carry_the_instant_and_the_coverage_they_were_asked_for() -> None:
-    seen = LiquidationWindow().totals(START + 7, 96.25, BASES)
+    watch = WatchLog([(START + 7 - DAY // 4, START)])
+    seen = LiquidationWindow().totals(START + 7, watch, BASES)
 
-    assert (seen.as_of, seen.watched_pct) == (START + 7, 96.25)
+    assert (seen.as_of, seen.watched_pct, seen.watched_until) == (START + 7, 25.0, START)
 
 
 SLOTS = 1_000

@@ -177,3 +177,23 @@ def test_a_host_name_is_refused_because_the_server_binds_addresses() -> None:
 def test_a_bound_that_no_reading_could_meet_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="BAROGRAPH_FEED_MAX_AGE_SECONDS must be more"):
         Settings.from_environment({"BAROGRAPH_POLL_SECONDS": "27"})
+
+
+@pytest.mark.parametrize("address", ["http://x y", "http://x?z", "http://x#z", "http://", "x", "/"])
+def test_a_base_address_that_no_link_could_begin_with_is_refused(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="BAROGRAPH_BASE_URL"):
+        Settings.from_environment({"BAROGRAPH_BASE_URL": address})
+
+
+@pytest.mark.parametrize(
+    ("host", "base_url"), [("0.0.0.0", "http://127.0.0.1:8080"), ("::", "http://[::1]:8080")]
+)
+def test_links_of_a_server_that_binds_every_address_can_be_followed(
+    host: str, base_url: str
+) -> None:
+    assert Settings.from_environment({"BAROGRAPH_HOST": host}).base_url == base_url
+
+
+def test_an_empty_folder_name_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="BAROGRAPH_DATA: a folder is needed"):
+        Settings.from_environment({"BAROGRAPH_DATA": ""})

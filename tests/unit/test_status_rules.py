@@ -26,7 +26,7 @@ WELL = Observation(
     polled_at=NOW - 250,
     perpetuals=reading(START),
     shares=LongAccountShares({share.contract: share for share in shares(START)}),
-    liquidations=LiquidationTotals(START, 99.5, 1_000.0, 60.0, "BTC"),
+    liquidations=LiquidationTotals(START, 99.5, 1_000.0, 60.0, "BTC", START),
     health=ExchangeHealth(START),
 )
 NOTHING = WELL._replace(
@@ -186,6 +186,8 @@ def test_other_contracts_need_no_share() -> None:
         ({"watched_pct": 0.0}, "degraded"),
         ({"as_of": NOW - BOUNDS.liquidations}, "degraded"),
         ({"as_of": NOW - BOUNDS.liquidations + 1}, "ok"),
+        ({"watched_until": NOW - BOUNDS.liquidations}, "degraded"),
+        ({"watched_until": None}, "degraded"),
         ({"total_usd": 0.0, "long_pct": None, "top_asset": None}, "ok"),
     ],
 )
@@ -199,7 +201,7 @@ def test_liquidations_need_coverage_and_freshness_but_not_events(
 
 
 def test_too_little_coverage_is_said_with_what_is_needed() -> None:
-    seen = WELL._replace(liquidations=LiquidationTotals(START, 12.5, 0.0, None, None))
+    seen = WELL._replace(liquidations=LiquidationTotals(START, 12.5, 0.0, None, None, START))
     status = assess(seen)
 
     assert check(status, "liquidations").detail == (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from barograph.cli.options import child_option, upgrade_database
+from barograph.cli.options import child_option, make_folder, read_settings, upgrade_database
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -114,8 +114,9 @@ def _run(port: int, data: Path, seed: int, workers: int) -> None:
 
     started = system_clock()
     configure_logs("warning")
+    read_settings()  # the demo has its own, but a misspelt one is refused here too
     require_free_port(HOST, port)
-    data.mkdir(parents=True, exist_ok=True)
+    make_folder(data)
     with lock_folder(data):
         settings = demo_settings(data, port, workers, exchange_port=free_port(HOST))
         upgrade_database(settings)
@@ -141,6 +142,7 @@ def demo_settings(data: Path, port: int, workers: int, exchange_port: int) -> "S
         long_accounts_calls_per_second=10,
         stream_ping_seconds=5,
         breaker_seconds=1,
+        liquidations_max_age_seconds=30,
     )
 
 
@@ -168,12 +170,13 @@ async def _carry_past(settings: "Settings", world: "World") -> None:
 
 
 async def _stoppable(work: "Coroutine[Any, Any, None]") -> None:
-    """Do some work; SIGTERM interrupts it as Ctrl-C does."""
+    """Do some work that Ctrl-C or SIGTERM interrupts, however often they come."""
     import asyncio
     import signal
 
     task = asyncio.ensure_future(work)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     try:
         await task
     except asyncio.CancelledError:
@@ -239,6 +242,8 @@ async def _answers(address: str) -> None:
 
 def _welcome(settings: "Settings", seconds: float) -> str:
     base = settings.base_url
+    called = Path(sys.argv[0])
+    program = f"{sys.executable} -m barograph" if called.suffix == ".py" else called
     return f"""\
 Barograph demo, ready in {seconds:.1f} s. All of its data is simulated.
 
@@ -249,8 +254,8 @@ Barograph demo, ready in {seconds:.1f} s. All of its data is simulated.
   exchange      {settings.exchange_rest_url} (simulated Bybit v5)
   data          {settings.data}
 
-  break it      barograph demo fault exchange on --data {settings.data}
-  mend it       barograph demo fault exchange off --data {settings.data}
+  break it      {program} demo fault exchange on --data {settings.data}
+  mend it       {program} demo fault exchange off --data {settings.data}
 
 Ctrl-C stops everything."""
 

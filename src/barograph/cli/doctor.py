@@ -34,7 +34,7 @@ def doctor(data: Path | None, as_json: bool) -> None:
     """Look for what would keep this instance from working.
 
     \b
-    Looks at the port, SQLite, the schema, the disk, the exchange and the clock.
+    Looks at the port, SQLite, the disk, the schema, the exchange, its stream and the clock.
     Exit code 1 when anything is wrong.
 
     \b
@@ -43,6 +43,9 @@ def doctor(data: Path | None, as_json: bool) -> None:
     """
     import asyncio
 
+    from barograph.kit.logs import configure_logs
+
+    configure_logs("error")
     findings = asyncio.run(_examine(read_settings(data=data)))
     if as_json:
         click.echo(json.dumps([finding._asdict() for finding in findings]))
@@ -65,6 +68,7 @@ async def _examine(settings: "Settings") -> list[Finding]:
         _disk,
         _schema,
         _exchange,
+        _stream,
         _clock,
     ]
     return [await look(settings) for look in looks]
@@ -121,7 +125,7 @@ async def _schema(settings: "Settings") -> Finding:
     from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
     from barograph.kit.migrations import missing_migrations, packaged_migrations
 
-    remedy = "barograph db upgrade"
+    remedy = f"barograph db upgrade --data {settings.data}"
     if not settings.database_path.exists():
         return Finding("schema", ok=False, detail="there is no database yet", remedy=remedy)
     database = SQLiteDatabase(settings.database_path)
@@ -162,6 +166,48 @@ async def _exchange(settings: "Settings") -> Finding:
     finally:
         await exchange.close()
     return Finding("exchange", ok=True, detail=f"{len(reading.contracts)} live perpetuals")
+
+
+async def _stream(settings: "Settings") -> Finding:
+    import asyncio
+
+    from barograph.kit.clock import system_clock
+    from barograph.upstream.bybit import BybitExchange
+
+    quick = settings.model_copy(update={"stream_ping_seconds": settings.request_seconds / 4})
+    exchange = BybitExchange(quick, clock=system_clock)
+    ear = _Ear()
+    listening = asyncio.create_task(exchange.listen(["BTCUSDT"], ear))
+    try:
+        await asyncio.wait_for(ear.proved.wait(), 2 * settings.request_seconds)
+    except TimeoutError:
+        return Finding(
+            "stream",
+            ok=False,
+            detail="the liquidation stream does not answer",
+            remedy="check BAROGRAPH_EXCHANGE_STREAM_URL",
+        )
+    finally:
+        listening.cancel()
+        await asyncio.wait([listening])
+        await exchange.close()
+    return Finding("stream", ok=True, detail="the liquidation stream answers")
+
+
+class _Ear:
+    """Waits for the proof that a stream is heard."""
+
+    def __init__(self) -> None:
+        from asyncio import Event
+
+        self.proved = Event()
+
+    def liquidated(self, _liquidations: object) -> None:
+        """Nothing is counted here."""
+
+    def watched(self, _start: int, _end: int) -> None:
+        """Take note that it is heard."""
+        self.proved.set()
 
 
 async def _clock(settings: "Settings") -> Finding:

@@ -52,5 +52,21 @@ def upgrade_database(settings: "Settings") -> list[str]:
         finally:
             await database.close()
 
-    settings.data.mkdir(parents=True, exist_ok=True)
+    make_folder(settings.data)
     return asyncio.run(work())
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder if it is not there.
+
+    Raises:
+        ConfigurationError: that is not possible.
+    """
+    from barograph.errors import ConfigurationError
+
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path} cannot be made a data folder ({error.strerror}): choose another with --data"
+        ) from error

@@ -41,7 +41,9 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
         upgrade_database(settings)
         asyncio.run(_serve_and_collect(settings))
         return
-    if child is not None:
+    if child is None:
+        click.echo(f"serving on {settings.base_url}")
+    else:
         die_with_parent(child)
     upgrade_database(settings)
     from barograph.server import serve as run_server

@@ -282,10 +282,6 @@ class Path:
         begin = max(0, (start - self._birth) // HOUR)
         return (until - self.premium_sum[begin]) / (hour + along - begin or 1.0)
 
-    def premium_at(self, time: int) -> float:
-        """How far the contract trades above its index, as a fraction."""
-        return self._between(self.premium, time)
-
     def interest_at(self, time: int) -> float:
         """The logarithm of open interest relative to its usual size."""
         return self._between(self.interest, time)

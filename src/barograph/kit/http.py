@@ -61,7 +61,10 @@ class FreeReads:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer OPTIONS, turn HEAD into a GET without its body, pass on the rest."""
-        if scope["type"] != "http" or not self._is_free(scope["path"]):
+        if scope["type"] == "http" and scope["path"].endswith("\n"):
+            # The router's patterns end in `$`, which lets a newline at the end pass.
+            await error_response(404, "not found", is_free=False)(scope, receive, send)
+        elif scope["type"] != "http" or not self._is_free(scope["path"]):
             await self._app(scope, receive, send)
         elif scope["method"] == "OPTIONS":
             await _send(send, 204, _PREFLIGHT, b"")

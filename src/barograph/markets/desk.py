@@ -108,16 +108,16 @@ class MarketDesk:
         first, last = self._watch.add(start, end)
         self._spans[first] = last
 
-    def conclude(self, reading: Perpetuals) -> Conclusion:
-        """Judge a reading and gather everything it adds."""
+    def conclude(self, reading: Perpetuals, now: int | None = None) -> Conclusion:
+        """Judge a reading and gather everything it adds; `now` is when it came."""
         at = reading.as_of
         live = _bases(reading)
         self._bases |= live  # a delisted contract keeps its name while its liquidations count
         previous, self._regime = self._regime, self._judge(reading)
         if previous is None or previous.label != self._regime.label:
             self._changes.append(_change(self._regime))
-        self._health = ExchangeHealth(as_of=at)
-        totals = self._window.totals(at, self._watch.watched_pct(at), self._bases)
+        self._health = ExchangeHealth(as_of=at if now is None else now)
+        totals = self._window.totals(at, self._watch, self._bases)
         return Conclusion(
             publications=[
                 Publication.of(PERPETUALS, reading),
@@ -136,7 +136,7 @@ class MarketDesk:
         """Gather what a failed reading adds: the failure, and what was heard meanwhile."""
         since = self._health.failing_since
         self._health = ExchangeHealth(at, error.kind, at if since is None else since)
-        totals = self._window.totals(at, self._watch.watched_pct(at), self._bases)
+        totals = self._window.totals(at, self._watch, self._bases)
         return Conclusion(
             publications=[
                 Publication.of(LIQUIDATIONS, totals),

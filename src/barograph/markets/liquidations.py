@@ -30,6 +30,9 @@ class LiquidationTotals(Struct, frozen=True):
     top_asset: str | None
     """The base asset with the largest total; None when nothing was liquidated."""
 
+    watched_until: int | None = None
+    """Up to when it is proved that nothing was missed; far behind `as_of`, nobody listens."""
+
 
 class LiquidationWindow:
     """Counts each liquidation once, for 24 hours.
@@ -55,7 +58,7 @@ class LiquidationWindow:
                 fresh.append(event)
         return fresh
 
-    def totals(self, as_of: int, watched_pct: float, bases: dict[str, str]) -> LiquidationTotals:
+    def totals(self, as_of: int, watch: "WatchLog", bases: dict[str, str]) -> LiquidationTotals:
         """Sum up the 24 hours before `as_of`; `bases` names the asset of each contract."""
         self._forget_before(as_of - DAY)
         assets: Counter[str] = Counter()
@@ -65,7 +68,8 @@ class LiquidationWindow:
         longs = sum(cents for (_, side), cents in self._cents.items() if side == "long")
         return LiquidationTotals(
             as_of=as_of,
-            watched_pct=watched_pct,
+            watched_pct=watch.watched_pct(as_of),
+            watched_until=watch.until,
             total_usd=total / _CENTS,
             long_pct=round(100 * longs / total, 2) if total else None,
             top_asset=max(assets, key=lambda asset: (assets[asset], asset)) if total else None,
@@ -97,6 +101,11 @@ class WatchLog:
         self._starts[first:last] = [start]
         self._ends[first:last] = [end]
         return start, end
+
+    @property
+    def until(self) -> int | None:
+        """The end of the newest span."""
+        return self._ends[-1] if self._ends else None
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
         """The parts of a span that were watched."""

@@ -57,8 +57,8 @@ def assess(seen: Observation) -> Status:
 def _feed_condition(by_name: dict[str, Condition]) -> Condition:
     if by_name["market-feed"] == "down":
         return "down"
-    others = ("exchange", "collector")
-    return "ok" if all(by_name[name] == "ok" for name in others) else "degraded"
+    parts = ("market-feed", "exchange", "collector")
+    return "ok" if all(by_name[name] == "ok" for name in parts) else "degraded"
 
 
 def _overall(feed: Condition, api: Condition, checks: list[Check]) -> Condition:
@@ -87,9 +87,19 @@ def _market_feed(seen: Observation) -> Check:
     if seen.perpetuals.as_of > seen.now + seen.bounds.perpetuals:
         return Check(name="market-feed", status="down", detail="from the future: check the clocks")
     bound = f"{_seconds(seen.bounds.perpetuals):g} s"
-    if is_fresh(seen.perpetuals.as_of, seen.bounds.perpetuals, seen.now):
-        return Check(name="market-feed", status="ok", detail=f"{age}, bound {bound}")
-    return Check(name="market-feed", status="down", detail=f"{age}, past its bound of {bound}")
+    if not is_fresh(seen.perpetuals.as_of, seen.bounds.perpetuals, seen.now):
+        return Check(name="market-feed", status="down", detail=f"{age}, past its bound of {bound}")
+    missing = _unlisted_majors(seen.perpetuals)
+    if missing:
+        status: Condition = "down" if len(missing) == len(MAJORS) else "degraded"
+        detail = f"the exchange does not list {', '.join(missing)}"
+        return Check(name="market-feed", status=status, detail=detail)
+    return Check(name="market-feed", status="ok", detail=f"{age}, bound {bound}")
+
+
+def _unlisted_majors(perpetuals: Perpetuals) -> list[str]:
+    listed = {each.base for each in perpetuals.contracts}
+    return [asset for asset in MAJORS if asset not in listed]
 
 
 def _exchange(seen: Observation) -> Check:
@@ -124,8 +134,10 @@ def _long_accounts(seen: Observation) -> Check:
         and each.contract in shares
         and is_fresh(shares[each.contract].sampled_at, seen.bounds.long_accounts, seen.now)
     ]
-    missing = [asset for asset in MAJORS if asset not in fresh]
-    if missing:
+    listed = [each.base for each in contracts if each.base in MAJORS]
+    missing = [asset for asset in listed if asset not in fresh]
+    if missing or not listed:
+        missing = missing or list(MAJORS)
         detail = f"no fresh share for {', '.join(missing)}"
         return Check(name="long-accounts", status="degraded", detail=detail)
     return Check(name="long-accounts", status="ok", detail="sampled")
@@ -136,6 +148,11 @@ def _liquidations(seen: Observation) -> Check:
     if totals is None or not is_fresh(totals.as_of, seen.bounds.liquidations, seen.now):
         return Check(name="liquidations", status="degraded", detail="not counted recently")
     watched = f"{totals.watched_pct:g} % of the last 24 hours watched"
+    if totals.watched_until is None or not is_fresh(
+        totals.watched_until, seen.bounds.liquidations, seen.now
+    ):
+        detail = f"{watched}, but nobody is listening now"
+        return Check(name="liquidations", status="degraded", detail=detail)
     if totals.watched_pct >= seen.bounds.min_coverage_pct:
         return Check(name="liquidations", status="ok", detail=watched)
     detail = f"{watched}, {seen.bounds.min_coverage_pct:g} % needed"
