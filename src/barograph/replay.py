@@ -9,10 +9,10 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from functools import cache
 from itertools import pairwise
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from typing import NamedTuple
 
 from barograph.board.snapshots import latest
@@ -152,13 +152,14 @@ async def _glimpses(
         return
     loop = asyncio.get_running_loop()
     pool = ProcessPoolExecutor(
-        mp_context=get_context("spawn"), initializer=_follow_parent, initargs=(os.getpid(),)
+        mp_context=get_context("spawn"), initializer=die_with_parent, initargs=(os.getpid(),)
     )
     try:
-        jobs = [
-            loop.run_in_executor(pool, look_back, world.seed, world.epoch, stretch)
-            for stretch in stretches
-        ]
+        with _deaf_children():
+            jobs = [
+                loop.run_in_executor(pool, look_back, world.seed, world.epoch, stretch)
+                for stretch in stretches
+            ]
         done = 0
         for job in jobs:
             glimpses = await job
@@ -216,10 +217,18 @@ class _Writer:
         self._batch, self._rows = [], 0
 
 
-def _follow_parent(parent: int) -> None:
-    """End with the parent, and leave it to the parent what Ctrl-C means."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    die_with_parent(parent)
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Let processes that are started here never hear Ctrl-C, which is for their parent to handle.
+
+    A blocked signal stays blocked in a child from its first instruction on.
+    """
+    resource_tracker.ensure_running()  # would unblock it again when started later
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @cache

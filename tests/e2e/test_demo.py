@@ -95,6 +95,23 @@ def test_second_demo_in_the_same_folder_is_refused(demo: Demo, tmp_path: Path) -
     assert "in use by another process" in (tmp_path / "log").read_text()
 
 
+@pytest.mark.outcome(
+    "the replay of the demo is interrupted, also twice",
+    "it stops at once with 130; a start resumes",
+)
+def test_interrupted_replay_stops_at_once_without_a_trace(tmp_path: Path) -> None:
+    arguments = ("demo", "--port", str(unused_port()), "--data", str(tmp_path / "data"))
+    with running(*arguments, log=tmp_path / "log") as process:
+        eventually(lambda: len(process.family()) > 2 or None, "the replay at work")
+        family = process.family()
+        for each in (*family, family[0], family[0]):  # a terminal tells the whole group
+            each.send_signal(signal.SIGINT)
+        assert process.popen.wait(10) == 130
+        assert none_left(family)
+    printed = [line for line in (tmp_path / "log").read_text().splitlines() if line]
+    assert printed == ["replaying the simulated past ...", "interrupted"]
+
+
 def test_stopped_demo_leaves_nothing_and_continues_its_record_at_once(demo: Demo) -> None:
     """Runs last: it stops the demo that the others use."""
     family = demo.process.family()

@@ -100,6 +100,14 @@ def test_no_transaction_of_the_replay_is_large_and_nothing_is_missing(whole: Pas
     assert hours == set(range(EPOCH + HOUR, START + 1, HOUR))
 
 
+def test_only_contracts_that_are_kept_are_in_the_record(whole: Past) -> None:
+    read = {row[1] for row in whole.rows("readings")}
+    liquidated = {row[1] for row in whole.rows("liquidations")}
+    assert len(liquidated) > 20
+    assert liquidated <= read
+    assert all(contract.endswith("USDT") for contract in read)
+
+
 def test_a_record_that_was_interrupted_equals_one_that_was_not(whole: Past, empty: Past) -> None:
     empty.clock.now = START - 10 * HOUR
     empty.carry()

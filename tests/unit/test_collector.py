@@ -53,6 +53,7 @@ class ScriptedExchange:
         self._clock = clock
         self._contracts: tuple[Perpetual, ...] = MARKET
         self._seconds = 0.0
+        self.frozen: Perpetuals | None = None
         self._failure: UpstreamError | None = None
         self._share_failure: UpstreamError | None = None
         self._watcher: LiquidationWatcher | None = None
@@ -97,16 +98,13 @@ class ScriptedExchange:
         self._clock.pass_seconds(self._seconds)
         if self._failure is not None:
             raise self._failure
-        return reading(self._clock(), self._contracts)
+        return self.frozen or reading(self._clock(), self._contracts)
 
     async def long_accounts(self, contract: str) -> LongAccounts:
         self.calls.append(contract)
         if self._share_failure is not None:
             raise self._share_failure
         return LongAccounts(contract, 60.0, self._clock())
-
-    async def server_time(self) -> int:
-        return self._clock()
 
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
         self._watcher = watcher
@@ -341,6 +339,24 @@ def test_a_failing_exchange_is_published_as_health_and_nothing_else_changes(play
         assert await world.published(EXCHANGE_HEALTH) == ExchangeHealth(
             START + 15_000, "unreachable", START + 5_000
         )
+
+    play(scenario)
+
+
+@pytest.mark.outcome(
+    "the exchange repeats an old reading", "status says `invalid reply` at once; 502 at the bound"
+)
+def test_a_reading_that_does_not_move_on_is_a_failure(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, _ = await world.start()
+        before = await world.published(PERPETUALS)
+        world.exchange.frozen = before
+        await world.pass_seconds(POLL, sleepers)
+
+        assert await world.published(PERPETUALS) == before
+        health = await world.published(EXCHANGE_HEALTH)
+        assert health is not None
+        assert health.failure == "invalid reply"
 
     play(scenario)
 
