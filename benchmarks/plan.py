@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from barograph.markets.documents import DERIVATIVES_PATH, MARKET_PATH, MARKET_STATE_PATH
 
-ROUNDS = 11
+ROUNDS = 15
 HOT_READS = (MARKET_STATE_PATH, MARKET_PATH, f"{DERIVATIVES_PATH}?symbol=ETH")
 
 

@@ -67,7 +67,7 @@ class Line:
         self._desk = MarketDesk(settings)
         self._market.brief(self._desk, self.now)
         self._reader = SQLiteDatabase(settings.database_path)
-        self._board: Board = create_app(settings, self._reader, clock=lambda: self.now)[1]
+        self._board: Board = create_app(settings, self._reader, clock=lambda: self.now).board
 
     async def carry(self, step: int) -> Cost:
         """Take the reading of `step` milliseconds later all the way."""

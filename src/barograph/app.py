@@ -5,12 +5,13 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
+from typing import NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from barograph.board.board import Board
-from barograph.board.front_door import FrontDoor
+from barograph.board.front_door import front_door
 from barograph.discovery.endpoints import OPENAPI_PATH, discovery_routes
 from barograph.discovery.index import INDEX_PATH, index_document
 from barograph.errors import RequestError, UpstreamUnavailable
@@ -32,10 +33,18 @@ FREE_PATHS = ("/", INDEX_PATH, STATUS_PATH, OPENAPI_PATH)
 FREE_FOLDERS = (f"{INDEX_PATH}/",)
 
 
-def create_app(
-    settings: Settings, database: Database, *, clock: Clock = system_clock
-) -> tuple[ASGIApp, Board]:
-    """Put the web side together; the board comes along for whoever wants to refresh it by hand."""
+class WebSide(NamedTuple):
+    """The application, and the parts of it that can be asked apart."""
+
+    app: ASGIApp
+    routes: ASGIApp
+    """The application without its front door."""
+
+    board: Board
+
+
+def create_app(settings: Settings, database: Database, *, clock: Clock = system_clock) -> WebSide:
+    """Put the web side together."""
     bounds = market_bounds(settings)
     reader = MarketReader(bounds)
     index = index_document(settings.base_url)
@@ -52,7 +61,8 @@ def create_app(
     routes.include_router(market_routes(board, reader))
     routes.include_router(status_routes(board, bounds))
     routes.include_router(site_routes(clock))
-    return FrontDoor(FreeReads(routes, is_free), board), board
+    free = FreeReads(routes, is_free)
+    return WebSide(front_door(free, board), free, board)
 
 
 def is_free(path: str) -> bool:

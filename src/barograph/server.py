@@ -56,5 +56,4 @@ def web_app() -> ASGIApp:
     die_with_parent(None if server is None else server.pid)
     settings = Settings.from_environment(os.environ)
     configure_logs(settings.log_level)
-    app, _ = create_app(settings, SQLiteDatabase(settings.database_path, busy_ms=BUSY_MS))
-    return app
+    return create_app(settings, SQLiteDatabase(settings.database_path, busy_ms=BUSY_MS)).app

@@ -87,7 +87,9 @@ def test_second_collector_takes_over_from_a_killed_one(live: Live) -> None:
 
 def test_every_worker_serves_every_live_perpetual(live: Live) -> None:
     with running("collect", log=live.folder / "all.log", **live.environment):
-        eventually(lambda: answer_200(live.market), "data")
+        eventually(
+            lambda: all(answer_200(live.market) for _ in range(8)) or None, "data everywhere"
+        )
         for symbol in ("BTC", "1000PEPE", "SHIB1000", "1000000BABYDOGE"):
             address = f"{live.base_url}/api/agent/derivatives?symbol={symbol}"
             bodies = [answer_200(address) for _ in range(4)]

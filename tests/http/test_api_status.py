@@ -298,7 +298,7 @@ def test_a_worker_that_never_reached_its_database_is_down_and_leaks_nothing(
     service: Service, tmp_path: Path
 ) -> None:
     database = SQLiteDatabase(tmp_path / "no such folder" / "secret.sqlite3")
-    app, board = create_app(service.settings, database, clock=HandClock())
+    app, _, board = create_app(service.settings, database, clock=HandClock())
     with pytest.raises(DatabaseUnavailable):
         asyncio.run(board.refresh())
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.board.front_door import FrontDoor
+from barograph.board.front_door import front_door
 from barograph.kit.documents import HotKey
 from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import DAY
@@ -65,7 +65,7 @@ def test_the_hot_reads_are_the_index_the_snapshots_and_every_perpetual(service: 
 def test_a_hot_read_is_answered_before_any_routing(
     market: Service, asked: str, method: str
 ) -> None:
-    door = FrontDoor(nothing_behind, market.board)
+    door = front_door(nothing_behind, market.board)
 
     answer = ask(door, asked, method)
 

@@ -11,7 +11,6 @@ from urllib.parse import unquote
 import httpx
 
 from barograph.app import create_app
-from barograph.board.front_door import FrontDoor
 from barograph.collector import collector_lease
 from barograph.errors import UpstreamError
 from barograph.kit.database import SQLiteDatabase
@@ -104,7 +103,9 @@ class Service:
         self.desk = MarketDesk(self.settings)
         self.lease: Lease = collector_lease(self.settings, self.database, self.clock)
         asyncio.run(self.lease.acquire())
-        self.app, self.board = create_app(self.settings, self.database, clock=self.clock)
+        self.app, self.routes, self.board = create_app(
+            self.settings, self.database, clock=self.clock
+        )
 
     def publish(self, reading: Perpetuals, shares: Iterable[LongAccounts] = ()) -> None:
         for share in shares:
@@ -133,12 +134,6 @@ class Service:
         """Ask the whole application; `if_none_match="x"` sends `If-None-Match: x`."""
         fields = [(name.replace("_", "-"), value) for name, value in headers.items()]
         return ask(self.app, target, method, fields)
-
-    @property
-    def routes(self) -> ASGIApp:
-        """The application without its front door."""
-        assert isinstance(self.app, FrontDoor)
-        return self.app._app
 
     def refresh(self) -> None:
         asyncio.run(self.board.refresh())

@@ -1,8 +1,8 @@
 """A database as two verbs: read and write, each taking one function that is one transaction.
 
 The function is `async` so that the same text of it serves every driver. On SQLite it never
-really waits: it is run to its end on the connection's own thread, and one that awaits anything
-but its own statements is refused. That is what makes it impossible for another coroutine to
+really waits: it is run to its end in one go, and one that awaits anything but its own statements
+is refused. That is what makes it impossible for another coroutine to
 slip a statement between BEGIN and COMMIT.
 
 SQL is written with `$1`, `$2` … and the types TEXT, BIGINT and DOUBLE PRECISION, which every
@@ -77,49 +77,49 @@ class Database(Protocol):
 
 
 class SQLiteDatabase:
-    """A SQLite file: one thread writes, another reads, and readers never wait for the writer."""
+    """A SQLite file with one connection for reading and one for writing.
+
+    Reading never waits for the writer, and takes microseconds: it is done on the spot, because
+    handing it to a thread would cost a busy web worker a tenth of its time. Writing waits for the
+    disk, and so has a thread of its own.
+    """
 
     def __init__(self, path: Path, *, busy_ms: int = 5_000) -> None:
-        self._writer = _Connection(path, busy_ms, begin="BEGIN IMMEDIATE")
         self._reader = _Connection(path, busy_ms, begin="BEGIN")
+        self._writer = _Connection(path, busy_ms, begin="BEGIN IMMEDIATE")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on one consistent view."""
-        return await self._reader.run(work)
+        await asyncio.sleep(0)  # who reads in a loop must not keep everybody else waiting
+        return self._reader.transact(work)
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` as one transaction."""
-        return await self._writer.run(work)
-
-    async def close(self) -> None:
-        """Close both connections."""
-        await asyncio.gather(self._writer.close(), self._reader.close())
-
-
-class _Connection:
-    """One SQLite connection and the only thread that ever touches it."""
-
-    def __init__(self, path: Path, busy_ms: int, begin: str) -> None:
-        self._path = path
-        self._busy_ms = busy_ms
-        self._begin = begin
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
-        self._connection: apsw.Connection | None = None
-
-    async def run(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._thread, self._transact, work)
+        running = loop.run_in_executor(self._thread, self._writer.transact, work)
         # The failure of one whose caller went away is nobody's to retrieve.
         running.add_done_callback(lambda done: done.cancelled() or done.exception())
         # Shielded: a caller that goes away must not leave a transaction half done on the thread.
         return await asyncio.shield(running)
 
     async def close(self) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, self._close)
+        """Close both connections."""
+        self._reader.close()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._writer.close)
         self._thread.shutdown(wait=False)
 
-    def _transact(self, work: Work[T]) -> T:
+
+class _Connection:
+    """One SQLite connection, opened when it is first needed."""
+
+    def __init__(self, path: Path, busy_ms: int, begin: str) -> None:
+        self._path = path
+        self._busy_ms = busy_ms
+        self._begin = begin
+        self._connection: apsw.Connection | None = None
+
+    def transact(self, work: Work[T]) -> T:
         try:
             connection = self._open()
             connection.execute(self._begin)
@@ -142,7 +142,7 @@ class _Connection:
             self._connection = _connect(self._path, self._busy_ms)
         return self._connection
 
-    def _close(self) -> None:
+    def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None

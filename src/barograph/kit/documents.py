@@ -36,7 +36,7 @@ JSON = b"application/json"
 class Document:
     """An answer that is ready to be sent."""
 
-    __slots__ = ("_bare", "_begin", "_whole_until", "body", "end", "etag", "since", "until")
+    __slots__ = ("_bare", "body", "end", "etag", "since", "until", "whole", "whole_until")
 
     def __init__(
         self,
@@ -58,18 +58,18 @@ class Document:
             *([] if modified is None else [(b"last-modified", http_date(modified).encode())]),
             *CORS,
         ]
-        self._whole_until = until - (FRESH_SECONDS + REVALIDATE_SECONDS) * SECOND
-        self._begin = _begin([*self._bare, _CACHE_CONTROL[-1]])
+        self.whole_until = until - (FRESH_SECONDS + REVALIDATE_SECONDS) * SECOND
+        self.whole = _begin([*self._bare, _CACHE_CONTROL[-1]])
         self.end: Message = {"type": "http.response.body", "body": body, "more_body": False}
 
     def begin(self, now: int) -> Message:
         """The first message of an answer given now; the second is `end`. Both are never changed.
 
-        For most of a document's life it is ready made. Near the end of it the headers are made
-        anew, so that no cache keeps the answer past `until`.
+        For most of a document's life, until `whole_until`, it is ready made: `whole`. After that
+        the headers are made anew, so that no cache keeps the answer past `until`.
         """
-        if now <= self._whole_until:
-            return self._begin
+        if now <= self.whole_until:
+            return self.whole
         return _begin([*self._bare, _CACHE_CONTROL[max(0, (self.until - now) // SECOND)]])
 
     def matches(self, if_none_match: bytes) -> bool:

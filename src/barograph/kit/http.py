@@ -14,6 +14,8 @@ Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 ALLOW = b"GET, HEAD, OPTIONS"
+READS = frozenset({"GET", "HEAD"})
+NO_BODY: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 async def send_document(document: Document, scope: Scope, send: Send, now: int) -> None:
@@ -25,7 +27,7 @@ async def send_document(document: Document, scope: Scope, send: Send, now: int) 
             await _send(send, 304, fields, b"")
             return
     await send(begin)
-    await send(document.end if scope["method"] == "GET" else _NO_BODY)
+    await send(document.end if scope["method"] == "GET" else NO_BODY)
 
 
 def error_response(
@@ -88,7 +90,6 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-_NO_BODY: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 _BODY_FIELDS = (b"content-type", b"content-length")
 _PREFLIGHT: Headers = [
     *CORS,
