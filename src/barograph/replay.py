@@ -77,19 +77,19 @@ async def replay(
     try:
         newest = await database.read(_newest)
         start = world.epoch if newest is None else newest
-        todo = list(moments(start, clock()))
+        instants = list(moments(start, clock()))
         past = _Past(settings, world, start)
         await past.desk.load(database, start)
         writer = _Writer(database, lease)
-        async with aclosing(_glimpses(world, start, todo)) as stretches:
+        async with aclosing(_glimpses(world, start, instants)) as stretches:
             async for done, glimpses in stretches:
                 for glimpse in glimpses:
                     await writer.add(past.carry(glimpse))
-                progress(done, len(todo))
+                progress(done, len(instants))
         await writer.flush()
     finally:
         await lease.release()
-    return len(todo)
+    return len(instants)
 
 
 async def _lead(lease: Lease, settings: Settings) -> None:
@@ -138,13 +138,13 @@ def look_back(seed: int, epoch: int, stretch: list[tuple[int, int, bool]]) -> li
 
 
 async def _glimpses(
-    world: World, start: int, todo: list[int]
+    world: World, start: int, instants: list[int]
 ) -> AsyncGenerator[tuple[int, list[Glimpse]], None]:
-    """Look back over all of `todo`, in order, with all processors when that pays.
+    """Look back over all of `instants`, in order, with all processors when that pays.
 
     Yields how many instants are looked at so far, and the newest of them.
     """
-    steps = [(since, at, at == todo[-1]) for since, at in pairwise([start, *todo])]
+    steps = [(since, at, at == instants[-1]) for since, at in pairwise([start, *instants])]
     stretches = [steps[first : first + STRETCH] for first in range(0, len(steps), STRETCH)]
     if len(stretches) <= 1:
         for stretch in stretches:
