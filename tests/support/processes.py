@@ -84,8 +84,14 @@ def eventually(look: Callable[[], T | None], what: str, seconds: float = 20) -> 
 
 def none_left(family: list[psutil.Process]) -> bool:
     """Whether all of them are gone, or are within a second; a zombie has ended already."""
-    left = psutil.wait_procs(family, timeout=1)[1]
-    return all(each.status() == psutil.STATUS_ZOMBIE for each in left)
+    return not any(_is_alive(each) for each in psutil.wait_procs(family, timeout=1)[1])
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def get(address: str) -> httpx.Response | None:

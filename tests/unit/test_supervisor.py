@@ -24,8 +24,14 @@ def exchange(data: str) -> Child:
 
 def children() -> list[psutil.Process]:
     """What this process started, less what has ended and what Python keeps for itself."""
-    alive = (each for each in psutil.Process().children() if each.status() != "zombie")
-    return [each for each in alive if "barograph" in each.cmdline()]
+    return [each for each in psutil.Process().children() if _is_ours(each)]
+
+
+def _is_ours(process: psutil.Process) -> bool:
+    try:
+        return "barograph" in process.cmdline()
+    except psutil.Error:  # it has just ended
+        return False
 
 
 async def until(seen: Callable[[], bool]) -> None:
