@@ -7,16 +7,25 @@ descriptions below.
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from barograph.errors import ConfigurationError
 
 PREFIX = "BAROGRAPH_"
 IPV4 = 4
+MIN_PEPPER = 32
 
 _HTTP_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*", re.ASCII)
 
@@ -35,7 +44,9 @@ class Settings(BaseModel):
     port: int = Field(8080, ge=1, le=65535, description="The port that the web server binds.")
     workers: int = Field(1, ge=1, le=64, description="How many web worker processes to run.")
     data: Path = Field(
-        Path("data"), description="The folder that holds `barograph.sqlite3` and nothing secret."
+        Path("data"),
+        description="The folder that holds `barograph.sqlite3` and, unless "
+        "`BAROGRAPH_KEY_PEPPER` is set, the pepper of API keys.",
     )
     log_level: str = Field(
         "info",
@@ -136,6 +147,52 @@ class Settings(BaseModel):
         90, ge=2, description="How long single liquidations are kept."
     )
 
+    signals_max_age_seconds: float = Field(
+        150.0,
+        gt=0,
+        description="The freshness bound of signals, which are judged once a minute; past it every "
+        "signal says `unknown`.",
+    )
+    briefs_max_age_seconds: float = Field(
+        60.0,
+        gt=0,
+        description="How long a worker that cannot read the database goes on with the briefs it "
+        "has; past it the answer is 500.",
+    )
+    guides_file: Path | None = Field(
+        None,
+        description="The catalog of guides (`.toml` or `.json`), in place of the packaged sample; "
+        "`barograph guides check FILE` tells whether it can be used.",
+    )
+    record_since: str = Field(
+        "",
+        description="The day on which the paper record of `/badge/record.svg` began, such as "
+        "`2025-01-31`. Empty: the badge says that it has not started.",
+    )
+
+    trusted_proxies: str = Field(
+        "",
+        description="Proxies whose `X-Forwarded-For` is believed: addresses and networks with "
+        "commas between, such as `127.0.0.1, 10.0.0.0/8`. Empty: nobody's.",
+    )
+    limits: str = Field(
+        "auto",
+        pattern="^(auto|memory|sqlite)$",
+        description="Where request allowances are counted: `memory` (one worker), `sqlite` (a file "
+        "that the workers of one host share) or `auto`, which takes what fits.",
+    )
+    key_pepper: SecretStr = Field(
+        SecretStr(""),
+        description="The secret that API keys are stored under, 32 characters or more. Empty: one "
+        "is made and kept in the data folder.",
+    )
+    smtp_url: SecretStr = Field(
+        SecretStr(""),
+        description="The mail server: `smtp://host:port`, `smtp+starttls://user:password@host:587` "
+        "or `smtps://user:password@host:465`. Empty: nobody can register a key by e-mail.",
+    )
+    mail_from: str = Field("", description="The sender of mails, such as `barograph@example.com`.")
+
     @model_validator(mode="after")
     def _default_base_url(self) -> Self:
         if not self.base_url:
@@ -150,6 +207,40 @@ class Settings(BaseModel):
                 "BAROGRAPH_REQUEST_SECONDS together, or the data is stale between two readings"
             )
         return self
+
+    @model_validator(mode="after")
+    def _limits_are_shared(self) -> Self:
+        if self.limits == "memory" and self.workers > 1:
+            raise ValueError(
+                "BAROGRAPH_LIMITS=memory counts in each worker apart, so with several workers "
+                "callers would get several allowances: use BAROGRAPH_LIMITS=sqlite, a file that "
+                "the workers of one host share"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _mail_has_a_sender(self) -> Self:
+        if self.smtp_url.get_secret_value() and not self.mail_from:
+            raise ValueError("BAROGRAPH_MAIL_FROM is needed together with BAROGRAPH_SMTP_URL")
+        return self
+
+    @field_validator("guides_file", mode="before")
+    @classmethod
+    def _optional_file(cls, value: object) -> object:
+        return None if value == "" else value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: str) -> str:
+        _parse_networks(value)
+        return value
+
+    @field_validator("key_pepper")
+    @classmethod
+    def _long_enough(cls, value: SecretStr) -> SecretStr:
+        if 0 < len(value.get_secret_value()) < MIN_PEPPER:
+            raise ValueError(f"{MIN_PEPPER} characters or more are needed")
+        return value
 
     @field_validator("data", mode="before")
     @classmethod
@@ -183,6 +274,21 @@ class Settings(BaseModel):
         """The service's own database."""
         return self.data / "barograph.sqlite3"
 
+    @property
+    def limits_path(self) -> Path:
+        """The file in which the workers of one host count allowances together."""
+        return self.data / "limits.sqlite3"
+
+    @property
+    def limits_are_shared(self) -> bool:
+        """Whether allowances are counted in that file rather than in memory."""
+        return self.limits == "sqlite" or (self.limits == "auto" and self.workers > 1)
+
+    @property
+    def proxy_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The networks whose `X-Forwarded-For` is believed."""
+        return _parse_networks(self.trusted_proxies)
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """Read the settings.
@@ -204,7 +310,17 @@ class Settings(BaseModel):
 
     def to_environment(self) -> dict[str, str]:
         """The variables from which `from_environment` makes the same settings."""
-        return {PREFIX + name.upper(): str(value) for name, value in self.model_dump().items()}
+        return {PREFIX + name.upper(): _text(value) for name, value in self.model_dump().items()}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return "" if value is None else str(value)
+
+
+def _parse_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
 
 
 def _reachable(host: str) -> str:

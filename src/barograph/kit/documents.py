@@ -46,6 +46,7 @@ class Document:
         until: int = FOREVER,
         modified: int | None = None,
         content_type: bytes = JSON,
+        cache_control: bytes | None = None,
     ) -> None:
         self.body = body
         self.since = since
@@ -58,8 +59,12 @@ class Document:
             *([] if modified is None else [(b"last-modified", http_date(modified).encode())]),
             *CORS,
         ]
-        self.whole_until = until - (FRESH_SECONDS + REVALIDATE_SECONDS) * SECOND
-        self.whole = _begin([*self._bare, _CACHE_CONTROL[-1]])
+        if cache_control is None:
+            self.whole_until = until - (FRESH_SECONDS + REVALIDATE_SECONDS) * SECOND
+            self.whole = _begin([*self._bare, _CACHE_CONTROL[-1]])
+        else:  # set by hand: the same whatever is left of its life
+            self.whole_until = FOREVER
+            self.whole = _begin([*self._bare, (b"cache-control", cache_control)])
         self.end: Message = {"type": "http.response.body", "body": body, "more_body": False}
 
     def begin(self, now: int) -> Message:
