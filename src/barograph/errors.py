@@ -4,6 +4,7 @@ BarographError
 ├── ConfigurationError        a setting or a command line that cannot work
 ├── RequestError              an answer other than success, with its HTTP status
 │   ├── InvalidRequest        400
+│   ├── RecordUnavailable     500
 │   └── UpstreamUnavailable   502
 ├── LeaseLost                 another collector leads; nothing may be recorded any more
 └── UpstreamError             what an upstream did, named by kind
@@ -39,6 +40,15 @@ class InvalidRequest(RequestError):
     """The caller asked for something malformed."""
 
     status = 400
+
+
+class RecordUnavailable(RequestError):
+    """The database cannot be read, and what is in memory is too old."""
+
+    status = 500
+
+    def __init__(self) -> None:
+        super().__init__("the record cannot be read at the moment; try again shortly")
 
 
 class UpstreamUnavailable(RequestError):

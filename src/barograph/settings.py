@@ -6,6 +6,7 @@ descriptions below.
 
 import re
 from collections.abc import Mapping
+from datetime import date
 from difflib import get_close_matches
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -27,6 +28,7 @@ PREFIX = "BAROGRAPH_"
 IPV4 = 4
 MIN_PEPPER = 32
 
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _HTTP_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*", re.ASCII)
 
 
@@ -220,7 +222,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _mail_has_a_sender(self) -> Self:
-        if self.smtp_url.get_secret_value() and not self.mail_from:
+        if self.sends_mail and not self.mail_from:
             raise ValueError("BAROGRAPH_MAIL_FROM is needed together with BAROGRAPH_SMTP_URL")
         return self
 
@@ -228,6 +230,15 @@ class Settings(BaseModel):
     @classmethod
     def _optional_file(cls, value: object) -> object:
         return None if value == "" else value
+
+    @field_validator("record_since")
+    @classmethod
+    def _day(cls, value: str) -> str:
+        if value and _DAY.fullmatch(value) is None:
+            raise ValueError("a day such as 2025-01-31 is needed")
+        if value:
+            date.fromisoformat(value)
+        return value
 
     @field_validator("trusted_proxies")
     @classmethod
@@ -283,6 +294,11 @@ class Settings(BaseModel):
     def limits_are_shared(self) -> bool:
         """Whether allowances are counted in that file rather than in memory."""
         return self.limits == "sqlite" or (self.limits == "auto" and self.workers > 1)
+
+    @property
+    def sends_mail(self) -> bool:
+        """Whether there is a mail server."""
+        return bool(self.smtp_url.get_secret_value())
 
     @property
     def proxy_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -202,6 +202,28 @@ def test_a_file_that_becomes_usable_is_used_without_a_restart(tmp_path: Path) ->
     asyncio.run(database.close())
 
 
+@pytest.mark.outcome(
+    "the database file is deleted or put aside under a running service",
+    "it is noticed at once: nothing is read from or written to the lost file, no empty one takes "
+    "its place, and one that is put back is used without a restart",
+)
+def test_a_file_that_is_put_aside_is_missed_until_it_is_back(
+    numbers: SQLiteDatabase, path: Path, tmp_path: Path
+) -> None:
+    asyncio.run(numbers.write(insert))
+    aside = tmp_path / "aside.sqlite3"
+    asyncio.run(numbers.read(count))
+    path.rename(aside)
+
+    assert refusal(numbers) == refusal(numbers, "write")
+    assert not path.exists()
+
+    aside.rename(path)
+    assert asyncio.run(numbers.read(count)) == 1
+    asyncio.run(numbers.write(insert))
+    assert asyncio.run(numbers.read(count)) == 2
+
+
 def test_nothing_is_opened_before_the_first_use(path: Path) -> None:
     database = SQLiteDatabase(path)
 

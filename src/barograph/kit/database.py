@@ -84,9 +84,12 @@ class SQLiteDatabase:
     disk, and so has a thread of its own.
     """
 
-    def __init__(self, path: Path, *, busy_ms: int = 5_000) -> None:
+    def __init__(
+        self, path: Path, *, busy_ms: int = 5_000, write_busy_ms: int | None = None
+    ) -> None:
+        write_busy_ms = busy_ms if write_busy_ms is None else write_busy_ms
         self._reader = _Connection(path, busy_ms, begin="BEGIN")
-        self._writer = _Connection(path, busy_ms, begin="BEGIN IMMEDIATE")
+        self._writer = _Connection(path, write_busy_ms, begin="BEGIN IMMEDIATE")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
 
     async def read(self, work: Work[T]) -> T:
@@ -118,6 +121,7 @@ class _Connection:
         self._busy_ms = busy_ms
         self._begin = begin
         self._connection: apsw.Connection | None = None
+        self._file: tuple[int, int] | None = None
 
     def transact(self, work: Work[T]) -> T:
         try:
@@ -138,8 +142,17 @@ class _Connection:
         return result
 
     def _open(self) -> apsw.Connection:
+        """The connection to the file that has the name now.
+
+        A file that was deleted or put aside lives on for who has it open: it could be read and
+        written for ever, and nobody else would know.
+        """
+        if self._connection is not None and _identity(self._path) != self._file:
+            self.close()
         if self._connection is None:
-            self._connection = _connect(self._path, self._busy_ms)
+            # Once there was a database, an empty one in its place would only hide the loss.
+            self._connection = _connect(self._path, self._busy_ms, create=self._file is None)
+            self._file = _identity(self._path)
         return self._connection
 
     def close(self) -> None:
@@ -171,12 +184,21 @@ def sqlite_version() -> tuple[int, ...]:
     return tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
 
 
-def _connect(path: Path, busy_ms: int) -> apsw.Connection:
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _connect(path: Path, busy_ms: int, *, create: bool) -> apsw.Connection:
     if sqlite_version() < SAFE_WAL:
         raise ConfigurationError(
             f"SQLite {apsw.sqlite_lib_version()} can corrupt its log; install apsw 3.51.3 or newer"
         )
-    connection = apsw.Connection(str(path))
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(busy_ms)
     # FULL: an acknowledged write survives a power cut; NORMAL loses the last ones.
     connection.pragma("journal_mode", "wal")

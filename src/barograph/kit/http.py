@@ -3,8 +3,10 @@
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from barograph.errors import InvalidRequest
 from barograph.kit.documents import CORS, JSON, NO_STORE, Document, Headers, Message
 from barograph.kit.wire import ErrorBody
 
@@ -41,6 +43,23 @@ def error_response(
     return response
 
 
+async def read_body(request: Request, longest: int) -> bytes:
+    """Read a request's body, as far as it may go.
+
+    Raises:
+        InvalidRequest: it is longer than that, or ended half way.
+    """
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > longest:
+                raise InvalidRequest(f"the body may have at most {longest} bytes")
+    except ClientDisconnect as error:
+        raise InvalidRequest("the body ended half way") from error
+    return bytes(body)
+
+
 class DocumentResponse(Response):
     """A route's answer: a document, sent the way the front door sends it."""
 
@@ -54,29 +73,35 @@ class DocumentResponse(Response):
         await send_document(self._document, scope, send, self._now)
 
 
-class FreeReads:
-    """Lets the GET routes of free paths answer HEAD and OPTIONS too."""
+AllowedMethods = Callable[[str], bytes | None]
+"""What may be done from any origin with a path, as `Allow` says it; None: nothing."""
 
-    def __init__(self, app: ASGIApp, is_free: Callable[[str], bool]) -> None:
+
+class FreeReads:
+    """Lets the routes of free paths answer OPTIONS, and those with GET answer HEAD too."""
+
+    def __init__(self, app: ASGIApp, allowed: AllowedMethods) -> None:
         self._app = app
-        self._is_free = is_free
+        self._allowed = allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer OPTIONS, turn HEAD into a GET without its body, pass on the rest."""
-        if scope["type"] == "http" and scope["path"].endswith("\n"):
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif scope["path"].endswith("\n"):
             # The router's patterns end in `$`, which lets a newline at the end pass.
             await error_response(404, "not found", is_free=False)(scope, receive, send)
-        elif scope["type"] != "http" or not self._is_free(scope["path"]):
-            await self._app(scope, receive, send)
-        elif scope["method"] == "OPTIONS":
-            await _send(send, 204, _PREFLIGHT, b"")
-        elif scope["method"] == "HEAD":
-            await self._app({**scope, "method": "GET"}, receive, _bodiless(send))
+        elif scope["method"] == "OPTIONS" and (allow := self._allowed(scope["path"])):
+            await _send(send, 204, _preflight(allow), b"")
+        elif scope["method"] == "HEAD" and self._allowed(scope["path"]) == ALLOW:
+            await self._app({**scope, "method": "GET"}, receive, bodiless(send))
         else:
             await self._app(scope, receive, send)
 
 
-def _bodiless(send: Send) -> Send:
+def bodiless(send: Send) -> Send:
+    """Send the same without the body, as HEAD is answered."""
+
     async def forward(message: Message) -> None:
         if message["type"] == "http.response.body":
             message = {**message, "body": b""}
@@ -91,10 +116,13 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
 
 
 _BODY_FIELDS = (b"content-type", b"content-length")
-_PREFLIGHT: Headers = [
-    *CORS,
-    (b"allow", ALLOW),
-    (b"access-control-allow-methods", ALLOW),
-    (b"access-control-allow-headers", b"X-API-Key, If-None-Match, Content-Type"),
-    (b"access-control-max-age", b"86400"),
-]
+
+
+def _preflight(allow: bytes) -> Headers:
+    return [
+        *CORS,
+        (b"allow", allow),
+        (b"access-control-allow-methods", allow),
+        (b"access-control-allow-headers", b"X-API-Key, If-None-Match, Content-Type"),
+        (b"access-control-max-age", b"86400"),
+    ]
