@@ -11,12 +11,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from secrets import token_hex
 
+from barograph.access.outbox import MailSender, deliver_due
+from barograph.access.registration import forget_registrations
+from barograph.desk import Conclusion, Desk, write_conclusions
 from barograph.errors import InvalidReply, LeaseLost, UnknownToUpstream, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
-from barograph.markets.desk import Conclusion, MarketDesk, write_conclusions
 from barograph.markets.history import forget_old
 from barograph.markets.ports import Exchange
 from barograph.markets.records import MAJORS, Perpetuals
@@ -27,6 +29,7 @@ log = logging.getLogger(__name__)
 Sleep = Callable[[float], Awaitable[None]]
 LEASE = "collector"
 HOUSEKEEPING_SECONDS = 600
+MAIL_SECONDS = 1
 LASTING_POLLS = 3
 
 
@@ -41,14 +44,16 @@ class Collector:
         *,
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
+        mail: MailSender | None = None,
     ) -> None:
         self._settings = settings
         self._exchange = exchange
         self._database = database
         self._clock = clock
         self._sleep = sleep
+        self._mail = mail
         self._lease = collector_lease(settings, database, clock)
-        self._desk = MarketDesk(settings)
+        self._desk = Desk(settings)
         self._contracts: list[str] = []
         self._first_reading = asyncio.Event()
         self._last_as_of: int | None = None
@@ -70,7 +75,7 @@ class Collector:
 
     async def _lead(self) -> None:
         """Do everything a leader does until the lease is lost."""
-        self._desk = MarketDesk(self._settings)
+        self._desk = Desk(self._settings)
         self._first_reading.clear()
         try:
             await self._desk.load(self._database, self._clock())
@@ -80,6 +85,8 @@ class Collector:
                 tasks.create_task(self._rotate_long_accounts())
                 tasks.create_task(self._listen())
                 tasks.create_task(self._keep_house())
+                if self._mail is not None:
+                    tasks.create_task(self._deliver(self._mail))
         except* LeaseLost:
             log.warning("collector lost the lease and stands by")
         except* DatabaseUnavailable as errors:
@@ -185,6 +192,7 @@ class Collector:
         async def work(tx: Transaction) -> None:
             await self._lease.fence(tx)
             await forget_old(tx, self._settings, self._clock())
+            await forget_registrations(tx, self._clock())
 
         while True:
             try:
@@ -192,6 +200,15 @@ class Collector:
             except DatabaseUnavailable as error:
                 log.warning("clean-up put off", extra={"reason": str(error)})
             await self._sleep(HOUSEKEEPING_SECONDS)
+
+    async def _deliver(self, mail: MailSender) -> None:
+        """Send what is in the outbox, soon after it was put there."""
+        while True:
+            try:
+                await deliver_due(self._database, self._lease, mail, self._clock)
+            except DatabaseUnavailable as error:
+                log.warning("mails put off", extra={"reason": str(error)})
+            await self._sleep(MAIL_SECONDS)
 
     async def _write(self, conclusion: Conclusion) -> None:
         if conclusion.row_count == 0:

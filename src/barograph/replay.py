@@ -20,13 +20,13 @@ from barograph.collector import collector_lease
 from barograph.demo.batches import liquidation_messages
 from barograph.demo.rest import answer
 from barograph.demo.world import World
+from barograph.desk import Conclusion, Desk, write_conclusions
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.process import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.desk import Conclusion, MarketDesk, write_conclusions
 from barograph.markets.feeds import PERPETUALS
 from barograph.markets.records import MAJORS, Perpetuals
 from barograph.settings import Settings
@@ -176,7 +176,7 @@ class _Past:
         self._source = settings.exchange_source
         # What is tradable is asked once: in the simulated past nothing is listed anew.
         self._kept = {each.contract: each for each in _instruments(world, start)}
-        self.desk = MarketDesk(settings)
+        self.desk = Desk(settings)
 
     def carry(self, glimpse: Glimpse) -> Conclusion:
         """Measure and judge one instant."""

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from barograph.desk import Conclusion, Desk, write_conclusions
 from barograph.errors import LeaseLost, Unreachable
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, MINUTE
-from barograph.markets.desk import Conclusion, MarketDesk, write_conclusions
 from barograph.markets.feeds import LIQUIDATIONS
 from barograph.markets.history import (
     FORGET_ROWS,
@@ -102,7 +102,7 @@ def record(database: Database, runner: asyncio.Runner) -> Record:
 
 def published_totals(conclusion: Conclusion) -> LiquidationTotals:
     payload = next(
-        each.payload for each in conclusion.publications if each.feed == LIQUIDATIONS.name
+        each.payload for each in conclusion.market.publications if each.feed == LIQUIDATIONS.name
     )
     totals = LIQUIDATIONS.decode(payload)
     assert totals is not None
@@ -244,7 +244,7 @@ class Office:
     def __init__(self, record: Record, clock: HandClock) -> None:
         self._record = record
         self._clock = clock
-        self.desk = MarketDesk(SETTINGS)
+        self.desk = Desk(SETTINGS)
         self.lease = Lease(record.database, "desk", "test", clock=clock, milliseconds=15_000)
         self.leads = record.runner.run(self.lease.acquire())
 
@@ -268,7 +268,7 @@ def test_a_conclusion_is_recorded_and_published_together(record: Record) -> None
     assert record.count("readings", "resolution = 'hour'") == 4
     assert record.count("liquidations") == record.count("watched_spans") == 1
     assert record.count("regime_changes") == 1
-    assert record.count("snapshots", "version = 1") == 5
+    assert record.count("snapshots", "version = 1") == 6
 
 
 def test_a_conclusion_of_who_lost_the_lease_leaves_no_trace(record: Record) -> None:
@@ -304,9 +304,9 @@ def test_a_desk_that_takes_over_continues_the_earlier_record(record: Record) -> 
     totals = published_totals(conclusion)
     assert totals.total_usd == 100_000.0
     assert totals.watched_pct == 25.03
-    assert list(conclusion.liquidations) == []
-    assert list(conclusion.regime_changes) == []
-    assert {each.long_account_pct for each in conclusion.readings} == {61.5, 55.0, 0.0, None}
+    assert list(conclusion.market.liquidations) == []
+    assert list(conclusion.market.regime_changes) == []
+    assert {each.long_account_pct for each in conclusion.market.readings} == {61.5, 55.0, 0.0, None}
     second.desk.liquidated([LONG])
     second.store()
     assert record.count("liquidations") == 1

@@ -51,7 +51,7 @@ class Past:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        self.settings: Settings = demo_settings(folder, 8080, 1, exchange_port=9)
+        self.settings: Settings = demo_settings(folder, 8080, 1, exchange_port=9, mail_port=9)
         self.database = CountingDatabase(self.settings.database_path)
         self.clock = HandClock()
         asyncio.run(upgrade(self.database, packaged_migrations(), self.clock))

@@ -34,6 +34,7 @@ from barograph.markets.records import (
     Perpetuals,
 )
 from barograph.settings import Settings
+from barograph.signals.feeds import SIGNALS
 from support.clock import START, HandClock
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, SOURCE, changed, reading
 
@@ -261,7 +262,7 @@ def test_the_majors_are_sampled_before_anything_is_published(play: Play) -> None
         await world.start()
 
         assert world.exchange.calls == ["perpetuals", "BTCUSDT", "ETHUSDT", "SOLUSDT"]
-        assert await world.versions() == {feed.name: 1 for feed in FEEDS}
+        assert await world.versions() == {feed.name: 1 for feed in (*FEEDS, SIGNALS)}
         shares = await world.published(LONG_ACCOUNTS)
         assert shares is not None
         assert sorted(shares.shares) == ["BTCUSDT", "ETHUSDT", "SOLUSDT"]
@@ -625,7 +626,7 @@ def test_a_collector_that_starts_without_a_database_leads_once_it_is_there(play:
         world.database.pulled = False
         await world.pass_seconds(20, sleepers)
 
-        assert await world.versions() == {feed.name: 1 for feed in FEEDS}
+        assert await world.versions() == {feed.name: 1 for feed in (*FEEDS, SIGNALS)}
 
     play(scenario)
 

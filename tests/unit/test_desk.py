@@ -8,7 +8,7 @@ import pytest
 from barograph.board.snapshots import Feed
 from barograph.errors import Throttled, Unreachable
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.desk import Conclusion, MarketDesk
+from barograph.markets.desk import MarketConclusion, MarketDesk
 from barograph.markets.feeds import (
     EXCHANGE_HEALTH,
     FEEDS,
@@ -18,7 +18,14 @@ from barograph.markets.feeds import (
     REGIME,
 )
 from barograph.markets.history import RegimeChange
-from barograph.markets.records import ExchangeHealth, Liquidation, LongAccounts, Perpetual
+from barograph.markets.records import (
+    ExchangeHealth,
+    Liquidation,
+    LongAccounts,
+    Perpetual,
+    Perpetuals,
+)
+from barograph.markets.trailing import LiquidationHour, Outage, Settlement
 from barograph.settings import Settings
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
@@ -35,20 +42,20 @@ def desk() -> MarketDesk:
     return MarketDesk(Settings.model_validate({}))
 
 
-def published(conclusion: Conclusion, feed: Feed[R]) -> R:
+def published(conclusion: MarketConclusion, feed: Feed[R]) -> R:
     (payload,) = [each.payload for each in conclusion.publications if each.feed == feed.name]
     record = feed.decode(payload)
     assert record is not None
     return record
 
 
-def rows(conclusion: Conclusion, resolution: str) -> list[tuple[str, int]]:
+def rows(conclusion: MarketConclusion, resolution: str) -> list[tuple[str, int]]:
     return [
         (each.contract, each.at) for each in conclusion.readings if each.resolution == resolution
     ]
 
 
-def stored(desk: MarketDesk, conclusion: Conclusion) -> Conclusion:
+def stored(desk: MarketDesk, conclusion: MarketConclusion) -> MarketConclusion:
     desk.written(conclusion)
     return conclusion
 
@@ -292,5 +299,286 @@ def test_the_row_count_is_everything_a_conclusion_writes(desk: MarketDesk) -> No
     first = stored(desk, desk.conclude(reading()))
     second = desk.conclude(reading(START + 5_000))
 
-    assert first.row_count == 5 + (3 + 4) + 2 + 1 + 1
+    assert first.row_count == 5 + (3 + 4) + 2 + 1 + 1 + 1
     assert second.row_count == 5
+
+
+HOUR_START = START // HOUR * HOUR
+MIDNIGHT = START // DAY * DAY + DAY
+
+
+def known(desk: MarketDesk, conclusion: MarketConclusion) -> list[LiquidationHour]:
+    """What a conclusion adds to the hours, after it is stored."""
+    desk.written(conclusion)
+    return list(conclusion.liquidation_hours)
+
+
+def hour(at: int, long_usd: float = 0.0, watched_pct: float = 0.0) -> LiquidationHour:
+    return LiquidationHour(at, long_usd, 0.0, watched_pct)
+
+
+def test_the_hour_that_ended_is_closed_by_the_first_reading_after_it(desk: MarketDesk) -> None:
+    desk.liquidated([Liquidation(HOUR_START - 1, "BTCUSDT", "long", 2.0, 50_000.0)])
+    desk.liquidated([Liquidation(HOUR_START, "ETHUSDT", "short", 1.0, 3_000.0)])
+    desk.watched(HOUR_START - HOUR // 2, HOUR_START + 1)
+
+    first = desk.conclude(reading(HOUR_START + 1))
+
+    assert first.evidence is not None
+    assert first.evidence.closed_hour == hour(HOUR_START - HOUR, 100_000.0, 50.0)
+    assert first.evidence.closed_hour_assets == [("BTC", 100_000.0)]
+    assert known(desk, first) == [first.evidence.closed_hour]
+    second = desk.conclude(reading(HOUR_START + 5_000))
+    assert second.evidence is not None
+    assert (second.evidence.closed_hour, second.evidence.closed_hour_assets) == (None, [])
+    assert known(desk, second) == []
+
+
+def test_the_assets_of_an_hour_come_largest_first_and_by_name(desk: MarketDesk) -> None:
+    at = HOUR_START - 5
+    for contract, size in (("ETHUSDT", 1.0), ("BTCUSDT", 1.0), ("GONEUSDT", 9.0), ("SOLUSDT", 0.5)):
+        desk.liquidated([Liquidation(at, contract, "long", size, 10.0)])
+    desk.liquidated([Liquidation(at, "SOLUSDT", "short", 0.1, 10.0)])
+
+    seen = desk.conclude(reading(HOUR_START)).evidence
+
+    assert seen is not None
+    assert seen.closed_hour_assets == [("GONEUSDT", 90.0), ("BTC", 10.0), ("ETH", 10.0), ("SOL", 6)]
+
+
+def test_a_failed_write_keeps_the_closed_hour_for_the_next(desk: MarketDesk) -> None:
+    failed = desk.conclude(reading(HOUR_START))
+
+    again = desk.conclude(reading(HOUR_START + 5_000))
+
+    assert known(desk, again) == list(failed.liquidation_hours) == [hour(HOUR_START - HOUR)]
+
+
+@pytest.mark.outcome(
+    "the database cannot be written, or the exchange not read, over the ends of hours",
+    "every hour of liquidations that is still known is recorded afterwards",
+)
+def test_hours_that_ended_while_nothing_could_be_stored_are_all_recorded_later(
+    desk: MarketDesk,
+) -> None:
+    known(desk, desk.conclude(reading(HOUR_START)))
+    desk.liquidated([Liquidation(HOUR_START + 5, "BTCUSDT", "long", 1.0, 100.0)])
+    desk.watched(HOUR_START, HOUR_START + HOUR)
+    desk.conclude(reading(HOUR_START + HOUR))
+
+    later = desk.conclude(reading(HOUR_START + 3 * HOUR + 7))
+
+    assert later.evidence is not None
+    assert later.evidence.closed_hour == hour(HOUR_START + 2 * HOUR)
+    assert known(desk, later) == [
+        hour(HOUR_START, 100.0, 100.0),
+        hour(HOUR_START + HOUR),
+        hour(HOUR_START + 2 * HOUR),
+    ]
+
+
+def test_hours_of_which_not_everything_is_known_any_more_are_not_recorded(
+    desk: MarketDesk,
+) -> None:
+    known(desk, desk.conclude(reading(HOUR_START)))
+    at = HOUR_START + 10 * DAY + 7
+
+    recorded = known(desk, desk.conclude(reading(at)))
+
+    assert len(recorded) == 23
+    assert recorded[0].at >= at - DAY
+
+
+def test_the_last_hour_is_the_sixty_whole_minutes_before(desk: MarketDesk) -> None:
+    at = START + 30_000
+    for passed in (-HOUR - 1, -HOUR, -1, 0):
+        desk.liquidated([Liquidation(START + passed, "BTCUSDT", "short", 1.0, 100.0)])
+    desk.watched(START - HOUR, START)
+
+    seen = desk.conclude(reading(at)).evidence
+
+    assert seen is not None
+    assert seen.last_hour == LiquidationHour(START - HOUR, 0.0, 200.0, 100.0)
+
+
+def due(at: int, rate: float = 0.01, settles: int = MIDNIGHT, **fields: float) -> Perpetuals:
+    """A reading of three contracts, two of them majors, that all settle at once."""
+    return reading(
+        at,
+        tuple(
+            changed(each, funding_rate_pct=rate, next_funding_time=settles, **fields)
+            for each in (BTC, SOL, PEPE)
+        ),
+    )
+
+
+def settled(desk: MarketDesk, seen: Perpetuals) -> list[Settlement]:
+    return list(stored(desk, desk.conclude(seen)).settlements)
+
+
+def test_a_settlement_of_each_major_is_noted_once_at_the_last_rate_read_before_it(
+    desk: MarketDesk,
+) -> None:
+    next_one = MIDNIGHT + 8 * HOUR
+    assert settled(desk, due(MIDNIGHT - 10_000, 0.5)) == []
+    assert settled(desk, due(MIDNIGHT - 5_000, 0.0)) == []
+
+    noted = settled(desk, due(MIDNIGHT, 0.7, next_one))
+
+    assert noted == [
+        Settlement(contract, MIDNIGHT, 0.0, 8, MIDNIGHT - 5_000)
+        for contract in ("BTCUSDT", "SOLUSDT")
+    ]
+    assert settled(desk, due(MIDNIGHT + 5_000, 0.7, next_one)) == []
+
+
+@pytest.mark.parametrize(("before", "is_noted"), [(HOUR, True), (HOUR + 1, False), (0, True)])
+def test_a_rate_that_was_read_over_an_hour_before_is_not_that_of_the_settlement(
+    desk: MarketDesk, before: int, is_noted: bool
+) -> None:
+    settled(desk, due(MIDNIGHT - before))
+
+    noted = settled(desk, due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))
+
+    assert bool(noted) == is_noted
+
+
+def test_an_exchange_that_shows_a_settlement_some_seconds_too_long_hides_none(
+    desk: MarketDesk,
+) -> None:
+    settled(desk, due(MIDNIGHT - 3_000, 0.2))
+    assert settled(desk, due(MIDNIGHT + 2_000, 0.3)) == []
+
+    noted = settled(desk, due(MIDNIGHT + 7_000, 0.4, MIDNIGHT + 8 * HOUR))
+
+    assert {(each.at, each.funding_rate_pct, each.read_at) for each in noted} == {
+        (MIDNIGHT, 0.2, MIDNIGHT - 3_000)
+    }
+
+
+def test_a_settlement_that_is_put_off_or_brought_forward_is_not_noted_before_it_happens(
+    desk: MarketDesk,
+) -> None:
+    settled(desk, due(MIDNIGHT - HOUR))
+    assert settled(desk, due(MIDNIGHT - HOUR + 5, settles=MIDNIGHT + 4 * HOUR)) == []
+    assert settled(desk, due(MIDNIGHT - HOUR + 9, settles=MIDNIGHT)) == []
+    assert settled(desk, due(MIDNIGHT + 1, settles=MIDNIGHT)) == []
+    assert len(settled(desk, due(MIDNIGHT + 2, settles=MIDNIGHT + HOUR))) == 2
+
+
+def test_a_contract_that_is_missing_settles_when_it_is_back(desk: MarketDesk) -> None:
+    settled(desk, due(MIDNIGHT - 5_000))
+    assert settled(desk, reading(MIDNIGHT, (ETH,))) == []
+
+    assert len(settled(desk, due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))) == 2
+
+
+def test_data_that_go_back_do_not_note_a_settlement_twice(desk: MarketDesk) -> None:
+    after = MIDNIGHT + 8 * HOUR
+    settled(desk, due(MIDNIGHT - 5_000))
+    assert len(settled(desk, due(MIDNIGHT + 1_000, settles=after))) == 2
+
+    assert settled(desk, due(MIDNIGHT - 1_000, -0.5)) == []
+    assert settled(desk, due(MIDNIGHT + 2_000, settles=after)) == []
+
+
+def test_a_failed_write_keeps_a_settlement_for_the_next_and_stores_it_once(
+    desk: MarketDesk,
+) -> None:
+    settled(desk, due(MIDNIGHT - 5_000))
+    failed = desk.conclude(due(MIDNIGHT, settles=MIDNIGHT + 8 * HOUR))
+
+    again = desk.conclude(due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))
+
+    assert again.settlements == failed.settlements
+    assert again.evidence is not None
+    assert list(again.evidence.settlements) == []
+    desk.written(again)
+    assert settled(desk, due(MIDNIGHT + 10_000, settles=MIDNIGHT + 8 * HOUR)) == []
+
+
+def test_a_settlement_is_compared_with_the_one_before_also_when_that_is_not_stored_yet(
+    desk: MarketDesk,
+) -> None:
+    settled(desk, due(MIDNIGHT - 5_000, 0.1))
+    desk.conclude(due(MIDNIGHT, 0.2, MIDNIGHT + HOUR))
+
+    seen = desk.conclude(due(MIDNIGHT + HOUR, 0.3, MIDNIGHT + 2 * HOUR)).evidence
+
+    assert seen is not None
+    before = seen.trailing.settled("BTCUSDT")
+    assert before is not None
+    assert (before.at, before.funding_rate_pct) == (MIDNIGHT, 0.1)
+    assert [each.funding_rate_pct for each in seen.settlements] == [0.2, 0.2]
+
+
+def outage(desk: MarketDesk, at: int, now: int | None) -> Outage | None:
+    conclusion = stored(desk, desk.conclude(reading(at), now))
+    assert conclusion.evidence is not None
+    return conclusion.evidence.outage
+
+
+@pytest.mark.parametrize(("seconds", "is_outage"), [(5, False), (29.999, False), (30, True)])
+def test_a_span_without_readings_that_reaches_the_bound_is_an_outage(
+    desk: MarketDesk, seconds: float, is_outage: bool
+) -> None:
+    outage(desk, START, START)
+    at = START + int(seconds * 1_000)
+
+    assert outage(desk, at, at) == (Outage(START, at, None) if is_outage else None)
+    assert outage(desk, at + 5_000, at + 5_000) is None
+
+
+def test_an_outage_names_the_last_kind_of_failure(desk: MarketDesk) -> None:
+    outage(desk, START, START)
+    for passed, error in ((5_000, Unreachable("down")), (60_000, Throttled("slow down", 5.0))):
+        stored(desk, desk.conclude_failure(error, START + passed))
+
+    at = START + 65_000
+    assert outage(desk, at, at) == Outage(START, at, "throttled")
+
+
+def test_a_first_reading_a_carried_past_and_data_that_go_back_are_no_outage(
+    desk: MarketDesk,
+) -> None:
+    assert outage(desk, START, START) is None
+    assert outage(desk, START + HOUR, None) is None
+    assert outage(desk, START, START) is None
+
+
+def test_only_fresh_shares_of_majors_are_evidence_and_zero_is_one(desk: MarketDesk) -> None:
+    bound = 1_800_000
+    desk.sampled(LongAccounts("BTCUSDT", 60.0, START - bound))
+    desk.sampled(LongAccounts("SOLUSDT", 0.0, START - bound + 1))
+    desk.sampled(LongAccounts("1000PEPEUSDT", 70.0, START))
+
+    seen = desk.conclude(reading()).evidence
+
+    assert seen is not None
+    assert seen.long_account_pct == {"SOL": 0.0}
+    assert list(seen.majors) == ["BTC", "ETH", "SOL"]
+
+
+def test_rules_look_back_on_an_hour_only_after_it_is_stored(desk: MarketDesk) -> None:
+    first = desk.conclude(reading(HOUR_START))
+    assert first.evidence is not None
+    assert list(first.evidence.trailing.hours("BTC")) == []
+
+    desk.written(first)
+
+    assert [each.at for each in first.evidence.trailing.hours("BTC")] == [HOUR_START]
+    assert list(first.evidence.trailing.hours("1000PEPE")) == []
+
+
+def test_a_clock_that_was_set_back_does_not_stop_the_record(desk: MarketDesk) -> None:
+    ahead = stored(desk, desk.conclude(reading(HOUR_START + 40 * DAY)))
+
+    back = stored(desk, desk.conclude(reading(HOUR_START)))
+    following = stored(desk, desk.conclude(reading(HOUR_START + HOUR)))
+
+    assert rows(back, "hour") == [(each.contract, HOUR_START) for each in MARKET]
+    assert back.liquidation_hours == [hour(HOUR_START - HOUR)]
+    assert following.liquidation_hours == [hour(HOUR_START)]
+    assert ahead.evidence is not None
+    kept = ahead.evidence.trailing.hours("BTC")
+    assert [each.at for each in kept] == [HOUR_START, HOUR_START + HOUR]

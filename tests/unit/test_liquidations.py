@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.kit.timestamps import DAY
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.liquidations import LiquidationTotals, LiquidationWindow, WatchLog
 from barograph.markets.records import Liquidation, Side
 from support.clock import START
@@ -271,3 +271,70 @@ def test_a_span_that_bridges_two_makes_them_one() -> None:
 
     assert log.add(5, 25) == (0, 30)
     assert log.add(30, 40) == (0, 50)
+
+
+def test_a_span_of_whole_minutes_holds_its_first_instant_and_not_its_last() -> None:
+    window = LiquidationWindow()
+    window.add([event(START), event(START + MINUTE - 1, size=2), event(START + MINUTE, size=4)])
+
+    assert window.between(START, START + MINUTE) == {("BTCUSDT", "long"): 300.0}
+    assert window.between(START + MINUTE, START + 2 * MINUTE) == {("BTCUSDT", "long"): 400.0}
+    assert window.between(START - HOUR, START) == {}
+
+
+def test_a_span_is_summed_by_contract_and_side() -> None:
+    window = LiquidationWindow()
+    window.add([event(), event(side="short", size=3), event(contract="ETHUSDT", size=0.01)])
+    window.add([event(), event(START + 5 * MINUTE, side="short")])
+
+    assert window.between(START, START + HOUR) == {
+        ("BTCUSDT", "long"): 100.0,
+        ("BTCUSDT", "short"): 400.0,
+        ("ETHUSDT", "long"): 1.0,
+    }
+
+
+@given(st.lists(events, max_size=40), st.integers(1, 23))
+@settings(deadline=None, max_examples=60)
+def test_the_hours_of_the_window_add_up_however_the_liquidations_came(
+    heard: list[Liquidation], hours: int
+) -> None:
+    window = LiquidationWindow()
+    for each in heard:
+        window.add([each])
+        totals(window)
+
+    start = START - hours * HOUR
+    summed = sum(
+        usd
+        for hour in range(start, START, HOUR)
+        for usd in window.between(hour, hour + HOUR).values()
+    )
+    inside = {each for each in heard if start <= each.at < START}
+    assert round(summed * 100) == sum(map(cents, inside))
+
+
+def test_minutes_that_are_past_the_window_are_forgotten_also_those_that_came_late() -> None:
+    window = LiquidationWindow()
+    window.add([event(START), event(START - HOUR), event(START - 3 * DAY)])
+
+    later = START + DAY + MINUTE
+    totals(window, later)
+
+    assert window.between(START - 4 * DAY, later) == {}
+
+
+@pytest.mark.parametrize(
+    ("watched", "pct"),
+    [
+        ([], 0.0),
+        ([(START, START + HOUR)], 100.0),
+        ([(START - DAY, START + DAY)], 100.0),
+        ([(START, START + HOUR // 4), (START + HOUR // 2, START + 2 * HOUR)], 75.0),
+        ([(START - HOUR, START), (START + HOUR, START + 2 * HOUR)], 0.0),
+    ],
+)
+def test_the_coverage_of_a_span_is_its_watched_share(
+    watched: list[tuple[int, int]], pct: float
+) -> None:
+    assert WatchLog(watched).pct_within(START, START + HOUR) == pct

@@ -1,15 +1,17 @@
 """Options and start-up steps that several commands share."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
+    from barograph.kit.database import Database
     from barograph.settings import Settings
 
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -53,6 +55,25 @@ def upgrade_database(settings: "Settings") -> list[str]:
             await database.close()
 
     make_folder(settings.data)
+    return asyncio.run(work())
+
+
+def run_on_database(
+    settings: "Settings", action: "Callable[[Database], Coroutine[Any, Any, T]]"
+) -> T:
+    """Do something with the database, brought up to date first."""
+    import asyncio
+
+    from barograph.kit.database import SQLiteDatabase
+
+    async def work() -> T:
+        database = SQLiteDatabase(settings.database_path)
+        try:
+            return await action(database)
+        finally:
+            await database.close()
+
+    upgrade_database(settings)
     return asyncio.run(work())
 
 

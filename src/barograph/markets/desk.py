@@ -1,18 +1,17 @@
-"""Where a measurement becomes record, judgement and publication.
+"""Where a measurement of the market becomes record, judgement and publication.
 
-The desk keeps what the collector knows in memory and turns each reading into a `Conclusion`:
-everything that reading adds to the record and to the board. `write_conclusions` is the only
-function that stores one. The live collector and the demo's replay both go this way.
+The desk keeps what the collector knows in memory and turns each reading into a
+`MarketConclusion`: everything that reading adds to the record and to the board, and the evidence
+that signals and briefs are judged by.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from barograph.board.snapshots import Publication, latest, publish
 from barograph.errors import UpstreamError
-from barograph.kit.database import Database, Transaction
-from barograph.kit.lease import Lease
-from barograph.kit.timestamps import HOUR, MINUTE, SECOND
+from barograph.kit.database import Transaction
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets.feeds import (
     EXCHANGE_HEALTH,
     LIQUIDATIONS,
@@ -26,13 +25,16 @@ from barograph.markets.history import (
     Resolution,
     Span,
     recent_liquidations,
+    recent_record,
     recent_watched,
+    record_liquidation_hours,
     record_liquidations,
     record_readings,
     record_regime_changes,
+    record_settlements,
     record_watched,
 )
-from barograph.markets.liquidations import LiquidationWindow, WatchLog
+from barograph.markets.liquidations import AHEAD, LiquidationWindow, WatchLog
 from barograph.markets.records import (
     MAJORS,
     ExchangeHealth,
@@ -43,10 +45,22 @@ from barograph.markets.records import (
     Perpetuals,
 )
 from barograph.markets.regime import Regime, eight_hour_rate, judge
+from barograph.markets.settlements import SettlementWatch
+from barograph.markets.trailing import (
+    Evidence,
+    Hour,
+    LiquidationHour,
+    Outage,
+    Settlement,
+    Trailing,
+    liquidated_assets,
+    liquidation_hour,
+)
+from barograph.markets.view import is_fresh
 from barograph.settings import Settings
 
 
-class Conclusion(NamedTuple):
+class MarketConclusion(NamedTuple):
     """What one reading adds: rows for the record and snapshots for the board."""
 
     publications: Sequence[Publication]
@@ -54,19 +68,24 @@ class Conclusion(NamedTuple):
     liquidations: Sequence[Liquidation] = ()
     watched: Sequence[Span] = ()
     regime_changes: Sequence[RegimeChange] = ()
+    liquidation_hours: Sequence[LiquidationHour] = ()
+    settlements: Sequence[Settlement] = ()
+    evidence: Evidence | None = None
+    """What signals and briefs are judged by; None when there was no reading."""
 
     @property
     def row_count(self) -> int:
         """How many rows it writes."""
         rows = len(self.publications) + len(self.readings)
-        rows += len(self.liquidations) + len(self.watched)
-        return rows + len(self.regime_changes)
+        rows += len(self.liquidations) + len(self.watched) + len(self.regime_changes)
+        return rows + len(self.liquidation_hours) + len(self.settlements)
 
 
 class MarketDesk:
     """What the collector knows: the last judgement, the shares and the liquidations."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._dwell = int(settings.regime_dwell_seconds * SECOND)
         self._regime: Regime | None = None
         self._health = ExchangeHealth(as_of=0)
@@ -78,22 +97,24 @@ class MarketDesk:
         self._heard: list[Liquidation] = []
         self._spans: dict[int, int] = {}
         self._recorded: dict[Resolution, int] = {}
+        self._reading: Perpetuals | None = None
+        self._settlements = SettlementWatch()
+        self._settled: list[Settlement] = []
+        self._trailing = Trailing()
 
-    async def load(self, database: Database, now: int) -> None:
+    async def load(self, tx: Transaction, now: int) -> None:
         """Take up what an earlier collector left."""
-
-        async def work(tx: Transaction) -> None:
-            self._window = LiquidationWindow()
-            self._window.add(await recent_liquidations(tx, now))
-            self._watch = WatchLog(await recent_watched(tx, now))
-            perpetuals = await latest(tx, PERPETUALS)
-            self._bases = {} if perpetuals is None else _bases(perpetuals)
-            self._regime = await latest(tx, REGIME)
-            shares = await latest(tx, LONG_ACCOUNTS)
-            self._shares = {} if shares is None else dict(shares.shares)
-            self._health = await latest(tx, EXCHANGE_HEALTH) or self._health
-
-        await database.read(work)
+        self._window = LiquidationWindow()
+        self._window.add(await recent_liquidations(tx, now))
+        self._watch = WatchLog(await recent_watched(tx, now))
+        self._reading = await latest(tx, PERPETUALS)
+        self._bases = {} if self._reading is None else _bases(self._reading)
+        self._settlements = SettlementWatch(self._reading)
+        self._trailing = await recent_record(tx, _majors_of(self._bases), now)
+        self._regime = await latest(tx, REGIME)
+        shares = await latest(tx, LONG_ACCOUNTS)
+        self._shares = {} if shares is None else dict(shares.shares)
+        self._health = await latest(tx, EXCHANGE_HEALTH) or self._health
 
     def sampled(self, share: LongAccounts) -> None:
         """Take a long-account share."""
@@ -108,21 +129,32 @@ class MarketDesk:
         first, last = self._watch.add(start, end)
         self._spans[first] = last
 
-    def conclude(self, reading: Perpetuals, now: int | None = None) -> Conclusion:
-        """Judge a reading and gather everything it adds; `now` is when it came."""
-        at = reading.as_of
+    def conclude(self, reading: Perpetuals, now: int | None = None) -> MarketConclusion:
+        """Judge a reading and gather everything it adds.
+
+        `now` is when it came; None for one that is carried from the past, between which and the
+        one before it nothing is missing.
+        """
         live = _bases(reading)
         self._bases |= live  # a delisted contract keeps its name while its liquidations count
+        self._trailing.forget_after(reading.as_of + AHEAD)
+        for settlement in self._settled:  # not stored yet, but part of what was before
+            self._trailing.add_settlement(settlement)
         previous, self._regime = self._regime, self._judge(reading)
         if previous is None or previous.label != self._regime.label:
             self._changes.append(_change(self._regime))
-        self._health = ExchangeHealth(as_of=at if now is None else now)
-        totals = self._window.totals(at, self._watch, self._bases)
-        return Conclusion(
+        shares = self._shares_of(live)
+        closed = self._closed_hours(reading.as_of)
+        outage = None if now is None else self._outage(reading.as_of)
+        evidence = self._evidence(reading, (previous, self._regime), closed[-1:], outage)
+        self._settled += evidence.settlements
+        self._reading = reading
+        self._health = ExchangeHealth(as_of=reading.as_of if now is None else now)
+        return MarketConclusion(
             publications=[
                 Publication.of(PERPETUALS, reading),
-                Publication.of(LONG_ACCOUNTS, self._shares_of(live)),
-                Publication.of(LIQUIDATIONS, totals),
+                Publication.of(LONG_ACCOUNTS, shares),
+                Publication.of(LIQUIDATIONS, evidence.liquidations),
                 Publication.of(REGIME, self._regime),
                 Publication.of(EXCHANGE_HEALTH, self._health),
             ],
@@ -130,14 +162,17 @@ class MarketDesk:
             liquidations=list(self._heard),
             watched=list(self._spans.items()),
             regime_changes=list(self._changes),
+            liquidation_hours=closed,
+            settlements=list(self._settled),
+            evidence=evidence,
         )
 
-    def conclude_failure(self, error: UpstreamError, at: int) -> Conclusion:
+    def conclude_failure(self, error: UpstreamError, at: int) -> MarketConclusion:
         """Gather what a failed reading adds: the failure, and what was heard meanwhile."""
         since = self._health.failing_since
         self._health = ExchangeHealth(at, error.kind, at if since is None else since)
         totals = self._window.totals(at, self._watch, self._bases)
-        return Conclusion(
+        return MarketConclusion(
             publications=[
                 Publication.of(LIQUIDATIONS, totals),
                 Publication.of(EXCHANGE_HEALTH, self._health),
@@ -146,19 +181,26 @@ class MarketDesk:
             watched=list(self._spans.items()),
         )
 
-    def conclude_stop(self) -> Conclusion:
+    def conclude_stop(self) -> MarketConclusion:
         """Gather what was heard since the last conclusion."""
-        return Conclusion([], liquidations=list(self._heard), watched=list(self._spans.items()))
+        heard = list(self._heard)
+        return MarketConclusion([], liquidations=heard, watched=list(self._spans.items()))
 
-    def written(self, conclusion: Conclusion) -> None:
+    def written(self, conclusion: MarketConclusion) -> None:
         """Forget what is safely stored; until then it is part of every next conclusion."""
         del self._heard[: len(conclusion.liquidations)]
         del self._changes[: len(conclusion.regime_changes)]
         for start, end in conclusion.watched:
             if self._spans.get(start) == end:
                 del self._spans[start]
+        del self._settled[: len(conclusion.settlements)]
+        for settlement in conclusion.settlements:
+            self._trailing.add_settlement(settlement)
+        for hour in conclusion.liquidation_hours:
+            self._trailing.add_liquidation_hour(hour)
         for reading in conclusion.readings:
             self._recorded[reading.resolution] = reading.at
+            self._look_back_on(reading)
 
     def _judge(self, reading: Perpetuals) -> Regime:
         bitcoin = next((each for each in reading.contracts if each.base == "BTC"), None)
@@ -169,6 +211,70 @@ class MarketDesk:
         )
         return judge(self._regime, rate, reading.as_of, self._dwell)
 
+    def _evidence(
+        self,
+        reading: Perpetuals,
+        regimes: tuple[Regime | None, Regime],
+        closed: Sequence[LiquidationHour],
+        outage: Outage | None,
+    ) -> Evidence:
+        at = reading.as_of
+        previous, regime = regimes
+        majors = _majors(reading)
+        return Evidence(
+            reading=reading,
+            majors=majors,
+            long_account_pct=self._fresh_shares(majors, at),
+            regime=regime,
+            previous_regime=previous,
+            liquidations=self._window.totals(at, self._watch, self._bases),
+            last_hour=liquidation_hour(self._window, self._watch, at // MINUTE * MINUTE - HOUR),
+            min_watched_pct=self._settings.liquidations_min_coverage_pct,
+            trailing=self._trailing,
+            closed_hour=closed[0] if closed else None,
+            closed_hour_assets=[
+                each
+                for hour in closed
+                for each in liquidated_assets(self._window, self._bases, hour.at)
+            ],
+            settlements=self._settlements.see(reading, self._trailing),
+            outage=outage,
+        )
+
+    def _fresh_shares(self, majors: Mapping[str, Perpetual], now: int) -> dict[str, float]:
+        bound = int(self._settings.long_accounts_max_age_seconds * SECOND)
+        shares = {base: self._shares.get(each.contract) for base, each in majors.items()}
+        return {
+            base: share.long_account_pct
+            for base, share in shares.items()
+            if share is not None and is_fresh(share.sampled_at, bound, now)
+        }
+
+    def _closed_hours(self, at: int) -> list[LiquidationHour]:
+        """The hours that have ended and are not recorded, as far back as liquidations are known."""
+        end = at // HOUR * HOUR
+        newest = self._trailing.newest_liquidation_hour
+        known_since = (at - DAY + HOUR - 1) // HOUR * HOUR
+        start = end - HOUR if newest is None else max(newest + HOUR, known_since)
+        hours = range(start, end, HOUR)
+        return [liquidation_hour(self._window, self._watch, each) for each in hours]
+
+    def _outage(self, at: int) -> Outage | None:
+        """The span without readings before one of `at`, when it was longer than the bound."""
+        bound = int(self._settings.feed_max_age_seconds * SECOND)
+        if self._reading is None or at - self._reading.as_of < bound:
+            return None
+        return Outage(self._reading.as_of, at, self._health.failure)
+
+    def _look_back_on(self, reading: Reading) -> None:
+        """Let rules see what was recorded, from now on."""
+        base = self._bases.get(reading.contract)
+        if reading.resolution == "hour" and base in MAJORS:
+            hour = Hour(
+                reading.at, reading.last_price, reading.open_interest_usd, reading.long_account_pct
+            )
+            self._trailing.add_hour(base, hour)
+
     def _shares_of(self, live: Container[str]) -> LongAccountShares:
         """The shares of live contracts; those of delisted ones are dropped."""
         self._shares = {name: share for name, share in self._shares.items() if name in live}
@@ -178,14 +284,15 @@ class MarketDesk:
         minute = reading.as_of // MINUTE * MINUTE
         hour = reading.as_of // HOUR * HOUR
         due: list[Reading] = []
-        if self._recorded.get("minute", -1) < minute:
+        # Not "later than": a clock that was set back must not stop the record.
+        if self._recorded.get("minute") != minute:
             majors = (each for each in reading.contracts if each.base in MAJORS)
-            due += [self._reading("minute", minute, each) for each in majors]
-        if self._recorded.get("hour", -1) < hour:
-            due += [self._reading("hour", hour, each) for each in reading.contracts]
+            due += [self._row("minute", minute, each) for each in majors]
+        if self._recorded.get("hour") != hour:
+            due += [self._row("hour", hour, each) for each in reading.contracts]
         return due
 
-    def _reading(self, resolution: Resolution, at: int, contract: Perpetual) -> Reading:
+    def _row(self, resolution: Resolution, at: int, contract: Perpetual) -> Reading:
         share = self._shares.get(contract.contract)
         return Reading(
             resolution,
@@ -199,26 +306,15 @@ class MarketDesk:
         )
 
 
-async def write_conclusions(
-    database: Database, lease: Lease, conclusions: Sequence[Conclusion]
-) -> None:
-    """Store conclusions in one transaction: recorded and published together, or not at all.
-
-    Raises:
-        LeaseLost: another collector leads; nothing was written.
-        DatabaseUnavailable: nothing was written.
-    """
-
-    async def work(tx: Transaction) -> None:
-        await lease.fence(tx)
-        for conclusion in conclusions:
-            await record_readings(tx, conclusion.readings)
-            await record_liquidations(tx, conclusion.liquidations)
-            await record_watched(tx, conclusion.watched)
-            await record_regime_changes(tx, conclusion.regime_changes)
-            await publish(tx, conclusion.publications)
-
-    await database.write(work)
+async def record_market(tx: Transaction, conclusion: MarketConclusion) -> None:
+    """Record a conclusion and publish it."""
+    await record_readings(tx, conclusion.readings)
+    await record_liquidations(tx, conclusion.liquidations)
+    await record_watched(tx, conclusion.watched)
+    await record_regime_changes(tx, conclusion.regime_changes)
+    await record_liquidation_hours(tx, conclusion.liquidation_hours)
+    await record_settlements(tx, conclusion.settlements)
+    await publish(tx, conclusion.publications)
 
 
 def _bases(reading: Perpetuals) -> dict[str, str]:
@@ -227,3 +323,13 @@ def _bases(reading: Perpetuals) -> dict[str, str]:
 
 def _change(regime: Regime) -> RegimeChange:
     return RegimeChange(regime.as_of, regime.label, regime.funding_8h_pct)
+
+
+def _majors_of(bases: Mapping[str, str]) -> dict[str, str]:
+    """The contracts to look back on: also a major that the last reading did not show."""
+    usual = {f"{base}USDT": base for base in MAJORS}
+    return usual | {contract: base for contract, base in bases.items() if base in MAJORS}
+
+
+def _majors(reading: Perpetuals) -> dict[str, Perpetual]:
+    return {each.base: each for each in reading.contracts if each.base in MAJORS}

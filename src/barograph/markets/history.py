@@ -1,11 +1,12 @@
 """The record of the market: what was measured and what was concluded, kept for as long as set."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from barograph.kit.database import Transaction
-from barograph.kit.timestamps import DAY
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.records import Liquidation
+from barograph.markets.trailing import TRAILING, Hour, LiquidationHour, Settlement, Trailing
 from barograph.settings import Settings
 
 Resolution = Literal["minute", "hour"]
@@ -56,6 +57,33 @@ async def record_regime_changes(tx: Transaction, changes: Sequence[RegimeChange]
     await tx.execute_many(_REGIME_CHANGE, changes)
 
 
+async def record_liquidation_hours(tx: Transaction, hours: Sequence[LiquidationHour]) -> None:
+    """Keep hours of liquidations; the first count of an hour stays."""
+    await tx.execute_many(_LIQUIDATION_HOUR, hours)
+
+
+async def record_settlements(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    """Keep settlements; the first record of one stays."""
+    await tx.execute_many(_SETTLEMENT, settlements)
+
+
+async def recent_record(tx: Transaction, bases: Mapping[str, str], now: int) -> Trailing:
+    """The record that rules look back on; `bases` names the asset of each contract to load.
+
+    A day more is read than is kept, because the volatility of an hour takes the day before it.
+    """
+    trailing = Trailing()
+    since, until = now - TRAILING - DAY - 2 * HOUR, now + MINUTE
+    for contract, base in bases.items():
+        for row in await tx.fetch(_RECENT_HOURS, contract, since, until):
+            trailing.add_hour(base, Hour(*row))
+        for row in await tx.fetch(_LAST_SETTLEMENT, contract, until):
+            trailing.add_settlement(Settlement(*row))
+    for row in await tx.fetch(_RECENT_LIQUIDATION_HOURS, since, until):
+        trailing.add_liquidation_hour(LiquidationHour(*row))
+    return trailing
+
+
 async def recent_liquidations(tx: Transaction, now: int) -> list[Liquidation]:
     """The liquidations of the last 24 hours."""
     return [Liquidation(*row) for row in await tx.fetch(_RECENT_LIQUIDATIONS, now - DAY)]
@@ -98,6 +126,26 @@ SET end_at = CASE WHEN excluded.end_at > watched_spans.end_at
 """
 _REGIME_CHANGE = """
 INSERT INTO regime_changes (at, label, funding_8h_pct) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
+"""
+_LIQUIDATION_HOUR = """
+INSERT INTO liquidation_hours (at, long_usd, short_usd, watched_pct)
+VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
+"""
+_SETTLEMENT = """
+INSERT INTO settlements (contract, at, funding_rate_pct, funding_interval_hours, read_at)
+VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING
+"""
+_RECENT_HOURS = """
+SELECT at, last_price, open_interest_usd, long_account_pct FROM readings
+WHERE resolution = 'hour' AND contract = $1 AND at >= $2 AND at <= $3 ORDER BY at
+"""
+_LAST_SETTLEMENT = """
+SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements
+WHERE contract = $1 AND at <= $2 ORDER BY at DESC LIMIT 1
+"""
+_RECENT_LIQUIDATION_HOURS = """
+SELECT at, long_usd, short_usd, watched_pct FROM liquidation_hours
+WHERE at >= $1 AND at <= $2 ORDER BY at
 """
 _RECENT_LIQUIDATIONS = (
     "SELECT at, contract, side, size, price FROM liquidations WHERE at >= $1 ORDER BY at"

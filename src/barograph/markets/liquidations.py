@@ -44,6 +44,7 @@ class LiquidationWindow:
         self._seen: set[Liquidation] = set()
         self._by_age: list[tuple[int, int, Liquidation]] = []
         self._cents: Counter[tuple[str, Side]] = Counter()
+        self._by_minute: dict[int, Counter[tuple[str, Side]]] = {}
         self._order = 0
 
     def add(self, liquidations: Iterable[Liquidation]) -> list[Liquidation]:
@@ -55,6 +56,8 @@ class LiquidationWindow:
                 self._order += 1
                 heapq.heappush(self._by_age, (event.at, self._order, event))
                 self._cents[event.contract, event.side] += _cents(event)
+                minute = self._by_minute.setdefault(event.at // MINUTE * MINUTE, Counter())
+                minute[event.contract, event.side] += _cents(event)
                 fresh.append(event)
         return fresh
 
@@ -75,11 +78,21 @@ class LiquidationWindow:
             top_asset=max(assets, key=lambda asset: (assets[asset], asset)) if total else None,
         )
 
+    def between(self, start: int, end: int) -> dict[tuple[str, Side], float]:
+        """What was liquidated between two whole minutes, in USD by contract and side."""
+        cents: Counter[tuple[str, Side]] = Counter()
+        for minute in range(start, end, MINUTE):
+            cents.update(self._by_minute.get(minute, {}))
+        return {key: value / _CENTS for key, value in cents.items()}
+
     def _forget_before(self, oldest: int) -> None:
         while self._by_age and self._by_age[0][0] < oldest:
             _, _, event = heapq.heappop(self._by_age)
             self._seen.discard(event)
             self._cents[event.contract, event.side] -= _cents(event)
+        # Minutes come nearly in order; one that came late goes after those before it.
+        while self._by_minute and (first := next(iter(self._by_minute))) + MINUTE <= oldest:
+            del self._by_minute[first]
 
 
 class WatchLog:
@@ -113,14 +126,18 @@ class WatchLog:
         common = [(max(start, first), min(end, last)) for first, last in spans]
         return [(first, last) for first, last in common if first < last]
 
+    def pct_within(self, start: int, end: int) -> float:
+        """Share of a span that was watched, in percent."""
+        watched = sum(last - first for first, last in self.within(start, end))
+        return round(100 * watched / (end - start), 2)
+
     def watched_pct(self, as_of: int) -> float:
         """Share of the 24 hours before `as_of` that was watched, in percent."""
         self._forget_after(as_of + AHEAD)
         oldest = as_of - DAY
         past = bisect_left(self._ends, oldest)
         del self._starts[:past], self._ends[:past]
-        watched = sum(end - start for start, end in self.within(oldest, as_of))
-        return round(100 * watched / DAY, 2)
+        return self.pct_within(oldest, as_of)
 
     def _forget_after(self, latest: int) -> None:
         """Drop what a clock that has been set back since would otherwise count later."""

@@ -1,0 +1,40 @@
+"""Where the evidence of a reading becomes briefs."""
+
+from collections.abc import Sequence
+
+from barograph.briefs.drafts import write_brief
+from barograph.briefs.records import Brief
+from barograph.briefs.rules import RULES, Rule
+from barograph.briefs.store import last_by_cooldown
+from barograph.kit.database import Transaction
+from barograph.markets.trailing import Evidence
+
+
+class BriefDesk:
+    """Lets every rule speak, and keeps what is not stored yet."""
+
+    def __init__(self) -> None:
+        self._spoken: dict[str, int] = {}
+        self._waiting: list[Brief] = []
+
+    async def load(self, tx: Transaction) -> None:
+        """Take up when each rule last spoke."""
+        self._spoken = await last_by_cooldown(tx)
+
+    def conclude(self, evidence: Evidence) -> list[Brief]:
+        """Write the briefs of a reading; those that could not be stored before come along."""
+        for rule in RULES:
+            for draft in rule.drafts(evidence):
+                self._take(rule, write_brief(rule.text, draft, evidence))
+        return list(self._waiting)
+
+    def written(self, briefs: Sequence[Brief]) -> None:
+        """Forget what is safely stored."""
+        del self._waiting[: len(briefs)]
+
+    def _take(self, rule: Rule, brief: Brief) -> None:
+        last = self._spoken.get(brief.cooldown_key)
+        if last is not None and abs(brief.published_at - last) < rule.cooldown:
+            return
+        self._spoken[brief.cooldown_key] = brief.published_at
+        self._waiting.append(brief)

@@ -1,0 +1,38 @@
+"""Where the briefs' bytes are rendered (pure)."""
+
+from barograph.briefs.records import Briefs
+from barograph.briefs.wire import BriefBody, BriefList
+from barograph.kit.documents import Document
+from barograph.kit.timestamps import iso_timestamp
+from barograph.notice import NOTICE
+
+BRIEFS_PATH = "/api/agent/briefs"
+PAGE_FOLDER = "/briefs/"
+
+
+def briefs_body(briefs: Briefs, limit: int, *, source: str, base_url: str) -> bytes:
+    """Render the newest `limit` briefs."""
+    shown = briefs.briefs[:limit]
+    body = BriefList(
+        source=source,
+        notice=NOTICE,
+        count=len(shown),
+        briefs=[
+            BriefBody(
+                headline=each.headline,
+                category=each.category,
+                coins=list(each.coins),
+                summary=each.summary,
+                url=f"{base_url}{PAGE_FOLDER}{each.slug}",
+                publishedAt=iso_timestamp(each.published_at),
+            )
+            for each in shown
+        ],
+    )
+    return body.encode()
+
+
+def briefs_document(briefs: Briefs, body: bytes, *, since: int, until: int) -> Document:
+    """A body as it may be given from `since` until `until`."""
+    newest = briefs.briefs[0].published_at if briefs.briefs else None
+    return Document(body, since=since, until=until, modified=newest)

@@ -1,0 +1,63 @@
+"""Reads the board as briefs: the newest ones, as long as it is known that they are."""
+
+from barograph.board.board import Board
+from barograph.briefs.documents import BRIEFS_PATH, briefs_body, briefs_document
+from barograph.briefs.feeds import BRIEFS
+from barograph.briefs.limits import DEFAULT, HIGHEST
+from barograph.briefs.records import Briefs
+from barograph.errors import RecordUnavailable
+from barograph.kit.documents import Document, HotKey
+from barograph.kit.timestamps import SECOND
+from barograph.settings import Settings
+
+NONE_YET = Briefs(())
+HOT_QUERIES = {b"": DEFAULT, b"limit=15": DEFAULT, b"limit=50": HIGHEST}
+
+
+class BriefsReader:
+    """Takes the newest briefs from the board, and renders each list of them once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._bound = int(settings.briefs_max_age_seconds * SECOND)
+        self._base_url = settings.base_url
+        self._source = f"Barograph briefs, written from: {settings.exchange_source}"
+        self._of: Briefs | None = None
+        self._bodies: dict[int, bytes] = {}
+
+    def newest(self, board: Board, now: int) -> Briefs:
+        """The newest briefs.
+
+        Raises:
+            RecordUnavailable: for too long it could not be read whether there are newer ones.
+        """
+        polled = board.polled_at
+        if polled is None or now - polled >= self._bound:
+            raise RecordUnavailable
+        return board.latest(BRIEFS) or NONE_YET
+
+    def document(self, board: Board, limit: int, now: int) -> Document:
+        """The document of the newest `limit` briefs.
+
+        Raises:
+            RecordUnavailable: for too long it could not be read whether there are newer ones.
+        """
+        briefs = self.newest(board, now)
+        assert board.polled_at is not None
+        until = board.polled_at + self._bound
+        return briefs_document(briefs, self._body(briefs, limit), since=now, until=until)
+
+    def hot_documents(self, board: Board, now: int) -> dict[HotKey, Document]:
+        """The lists that are asked for often."""
+        return {
+            (BRIEFS_PATH, query): self.document(board, limit, now)
+            for query, limit in HOT_QUERIES.items()
+        }
+
+    def _body(self, briefs: Briefs, limit: int) -> bytes:
+        if briefs is not self._of:
+            self._of, self._bodies = briefs, {}
+        if limit not in self._bodies:
+            self._bodies[limit] = briefs_body(
+                briefs, limit, source=self._source, base_url=self._base_url
+            )
+        return self._bodies[limit]

@@ -1,0 +1,293 @@
+"""The rules that write briefs (pure).
+
+Each says what was measured and nothing about why, what follows, or what to do. A rule looks at
+the evidence of one reading and drafts a brief for everything that it finds; how often it may speak
+about one subject is its cooldown. The docstrings are printed in the briefs.
+"""
+
+from collections.abc import Callable, Iterator
+from inspect import getdoc
+from typing import NamedTuple
+
+from barograph.briefs.drafts import Draft, RuleText
+from barograph.briefs.records import Category
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
+from barograph.markets.records import MAJORS
+from barograph.markets.regime import eight_hour_rate
+from barograph.markets.trailing import TRAILING, Evidence, change_pct, percentile_rank
+from barograph.markets.words import price, usd
+
+WEEK_OF_HOURS = 7 * 24
+FORTNIGHT_OF_HOURS = 14 * 24
+OPEN_INTEREST_MOVE_PCT = 8.0
+CONSTANT_PRICE_PCT = 1.0
+BURST_PERCENTILE = 99.0
+EXTREME_PERCENTILE = 97.5
+
+
+def regime_change(evidence: Evidence) -> Iterator[Draft]:
+    """The label of the BTC funding regime changed; both labels are known."""
+    before, after = evidence.previous_regime, evidence.regime
+    if before is None or "unknown" in {before.label, after.label} or before.label == after.label:
+        return
+    yield Draft(
+        subject=after.label,
+        headline=f"BTC funding regime changes from {before.label} to {after.label}",
+        sentence=f"The BTC perpetual's funding rate was {after.funding_8h_pct:+.4f} % per 8 hours "
+        f"when the label changed to {after.label}; {before.label} had been in force since "
+        f"{iso_timestamp(before.since)}.",
+        coins=["BTC"],
+        window=(before.since, after.as_of),
+        inputs={
+            "label_before": before.label,
+            "label_after": after.label,
+            "funding_8h_pct": after.funding_8h_pct,
+        },
+    )
+
+
+def funding_flip(evidence: Evidence) -> Iterator[Draft]:
+    """The funding rate of a major had the other sign at this settlement than at the one before.
+
+    The rate of a settlement is the last one that was read before it.
+    """
+    bases = {each.contract: base for base, each in evidence.majors.items()}
+    for settled in evidence.settlements:
+        before = evidence.trailing.settled(settled.contract)
+        if before is None or before.funding_rate_pct * settled.funding_rate_pct >= 0:
+            continue
+        base = bases[settled.contract]
+        sign = "positive" if settled.funding_rate_pct > 0 else "negative"
+        rate, earlier = (
+            _rate(settled.funding_rate_pct, settled.funding_interval_hours),
+            _rate(before.funding_rate_pct, before.funding_interval_hours),
+        )
+        yield Draft(
+            subject=base.lower(),
+            headline=f"{base} funding turns {sign} at settlement",
+            sentence=f"{base} funding was {rate} at the settlement of {iso_timestamp(settled.at)} "
+            f"(last read at {iso_timestamp(settled.read_at)}), after {earlier} at the one of "
+            f"{iso_timestamp(before.at)}.",
+            coins=[base],
+            window=(before.at, settled.at),
+            inputs={
+                "contract": settled.contract,
+                "settled_at": iso_timestamp(settled.at),
+                "read_at": iso_timestamp(settled.read_at),
+                "funding_rate_pct": settled.funding_rate_pct,
+                "funding_interval_hours": settled.funding_interval_hours,
+                "before_settled_at": iso_timestamp(before.at),
+                "before_funding_rate_pct": before.funding_rate_pct,
+                "before_funding_interval_hours": before.funding_interval_hours,
+            },
+        )
+
+
+def open_interest_move(evidence: Evidence) -> Iterator[Draft]:
+    """Open interest of a major moved by 8 % or more in 24 hours, its price by 1 % at most.
+
+    Open interest is counted in coins, so that the price alone cannot move it.
+    """
+    at = evidence.reading.as_of
+    for base, now in evidence.majors.items() if evidence.closed_hour is not None else ():
+        before = evidence.trailing.hour_at(base, at - DAY)
+        if before is None or before.open_interest_coins <= 0:
+            continue
+        moved = change_pct(before.last_price, now.last_price)
+        coins = change_pct(before.open_interest_coins, now.open_interest_usd / now.last_price)
+        if abs(moved) > CONSTANT_PRICE_PCT or abs(coins) < OPEN_INTEREST_MOVE_PCT:
+            continue
+        way = "up" if coins > 0 else "down"
+        yield Draft(
+            subject=base.lower(),
+            headline=f"{base} open interest {way} {abs(coins):.1f} % in 24 hours at a "
+            "near-constant price",
+            sentence=f"{base} open interest changed by {coins:+.1f} % in coins in 24 hours, to "
+            f"{usd(now.open_interest_usd)} single-sided, while the last price changed by "
+            f"{moved:+.2f} % to {price(now.last_price)} USDT.",
+            coins=[base],
+            window=(before.at, at),
+            inputs={
+                "contract": now.contract,
+                "last_price": now.last_price,
+                "last_price_before": before.last_price,
+                "open_interest_usd": now.open_interest_usd,
+                "open_interest_usd_before": before.open_interest_usd,
+            },
+        )
+
+
+def liquidation_burst(evidence: Evidence) -> Iterator[Draft]:
+    """The liquidations of an hour, in USD, reached the 99th percentile of the hours of 30 days.
+
+    Only hours that were really watched count, and there must be seven days of them.
+    """
+    hour = evidence.closed_hour
+    known = evidence.trailing.liquidation_hours(evidence.min_watched_pct)
+    if hour is None or hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
+        return
+    rank = percentile_rank(hour.total_usd, (each.total_usd for each in known))
+    if rank < BURST_PERCENTILE or hour.total_usd <= 0:
+        return
+    assets = evidence.closed_hour_assets[:3]
+    named = ", ".join(f"{asset} {usd(amount)}" for asset, amount in assets)
+    longs = 100 * hour.long_usd / hour.total_usd
+    yield Draft(
+        subject="market",
+        headline=f"Liquidations reach {usd(hour.total_usd)} in one hour",
+        sentence=f"{usd(hour.total_usd)} of positions were liquidated in the hour from "
+        f"{iso_timestamp(hour.at)}, {longs:.0f} % of it longs: percentile {rank:.1f} of "
+        f"{len(known)} watched hours. The largest: {named}. "
+        f"{hour.watched_pct:g} % of the hour was watched.",
+        coins=[asset for asset, _ in assets],
+        window=(hour.at, hour.at + HOUR),
+        inputs={
+            "long_usd": hour.long_usd,
+            "short_usd": hour.short_usd,
+            "largest_usd": dict(assets),
+            "watched_pct": hour.watched_pct,
+            "percentile": round(rank, 2),
+            "hours_compared": len(known),
+        },
+    )
+
+
+def positioning_extreme(evidence: Evidence) -> Iterator[Draft]:
+    """The share of long accounts of a major reached the highest or lowest 2.5 % of its 30 days.
+
+    There must be fourteen days of hourly shares to compare with. It counts accounts, not money.
+    """
+    at = evidence.reading.as_of
+    for base, share in (
+        evidence.long_account_pct.items() if evidence.closed_hour is not None else ()
+    ):
+        hours = evidence.trailing.hours(base)
+        known = [each.long_account_pct for each in hours if each.long_account_pct is not None]
+        if len(known) < FORTNIGHT_OF_HOURS:
+            continue
+        rank = percentile_rank(share, known)
+        if 100 - EXTREME_PERCENTILE < rank < EXTREME_PERCENTILE:
+            continue
+        end = "high" if rank > EXTREME_PERCENTILE - 1 else "low"
+        yield Draft(
+            subject=f"{base.lower()}-{end}",
+            headline=f"{base} long accounts at {share:.1f} %, near the {end} of 30 days",
+            sentence=f"{share:.1f} % of accounts with a {base} position were net long, percentile "
+            f"{rank:.1f} of {len(known)} hourly shares; they ranged from {min(known):.1f} % to "
+            f"{max(known):.1f} %.",
+            coins=[base],
+            window=(max(hours[0].at, at - TRAILING), at),
+            inputs={
+                "long_account_pct": share,
+                "percentile": round(rank, 2),
+                "hours_compared": len(known),
+                "lowest_pct": min(known),
+                "highest_pct": max(known),
+            },
+        )
+
+
+def volatility_extreme(evidence: Evidence) -> Iterator[Draft]:
+    """The realised volatility of a major over 24 hours reached the highest 2.5 % of its 30 days.
+
+    It is that of hourly returns, annualised without subtracting a mean; there must be fourteen
+    days of it to compare with.
+    """
+    for base in MAJORS if evidence.closed_hour is not None else ():
+        hours = evidence.trailing.hours(base, since=evidence.reading.as_of - 2 * HOUR)
+        known = evidence.trailing.volatility(base)
+        if not hours or hours[-1].volatility_pct is None or len(known) < FORTNIGHT_OF_HOURS:
+            continue
+        last, swing = hours[-1], hours[-1].volatility_pct
+        rank = percentile_rank(swing, known)
+        if rank < EXTREME_PERCENTILE:
+            continue
+        yield Draft(
+            subject=base.lower(),
+            headline=f"{base} realised volatility at {swing:.0f} % a year, near the high of "
+            "30 days",
+            sentence=f"The hourly returns of {base} over the 24 hours to {iso_timestamp(last.at)} "
+            f"had a volatility of {swing:.1f} % a year, percentile {rank:.1f} of {len(known)} "
+            "hourly figures.",
+            coins=[base],
+            window=(last.at - DAY, last.at),
+            inputs={
+                "volatility_pct": round(swing, 4),
+                "percentile": round(rank, 2),
+                "hours_compared": len(known),
+            },
+        )
+
+
+def outage(evidence: Evidence) -> Iterator[Draft]:
+    """There was no reading of the market for longer than its freshness bound."""
+    gap = evidence.outage
+    if gap is None:
+        return
+    why = "no collector was at work" if gap.kind is None else f"the exchange: {gap.kind}"
+    minutes = (gap.until - gap.since) / MINUTE
+    yield Draft(
+        subject="market-data",
+        headline=f"No market data for {minutes:.1f} minutes",
+        sentence=f"No reading was taken from {iso_timestamp(gap.since)} to "
+        f"{iso_timestamp(gap.until)} ({(gap.until - gap.since) / SECOND:.0f} s; {why}). Nothing "
+        "is known about the market in between, and liquidations of that time may be missing.",
+        coins=[],
+        window=(gap.since, gap.until),
+        inputs={
+            "since": iso_timestamp(gap.since),
+            "until": iso_timestamp(gap.until),
+            "kind": gap.kind,
+        },
+    )
+
+
+def liquidation_coverage(evidence: Evidence) -> Iterator[Draft]:
+    """Less of an hour's liquidations was watched than is needed to publish them.
+
+    Only once hours were watched before: a first start is no event.
+    """
+    hour, needed = evidence.closed_hour, evidence.min_watched_pct
+    if hour is None or hour.watched_pct >= needed:
+        return
+    if not evidence.trailing.liquidation_hours(needed):
+        return
+    yield Draft(
+        subject="liquidations",
+        headline=f"Only {hour.watched_pct:.0f} % of an hour's liquidations was watched",
+        sentence=f"{hour.watched_pct:g} % of the hour from {iso_timestamp(hour.at)} was watched "
+        f"for liquidations, {needed:g} % is needed. There is no history to fill the gap from.",
+        coins=[],
+        window=(hour.at, hour.at + HOUR),
+        inputs={"watched_pct": hour.watched_pct, "needed_pct": needed},
+    )
+
+
+class Rule(NamedTuple):
+    """A rule, what it is about, and how long it stays silent about a subject."""
+
+    id: str
+    category: Category
+    cooldown: int
+    drafts: Callable[[Evidence], Iterator[Draft]]
+
+    @property
+    def text(self) -> RuleText:
+        """What it adds to each of its briefs."""
+        return RuleText(self.id, self.category, " ".join((getdoc(self.drafts) or "").split()))
+
+
+RULES = (
+    Rule("regime-change", "funding", 0, regime_change),
+    Rule("funding-flip", "funding", 0, funding_flip),
+    Rule("open-interest-move", "open-interest", 2 * DAY, open_interest_move),
+    Rule("liquidation-burst", "liquidations", 6 * HOUR, liquidation_burst),
+    Rule("positioning-extreme", "positioning", 2 * DAY, positioning_extreme),
+    Rule("volatility-extreme", "market", 3 * DAY, volatility_extreme),
+    Rule("outage", "data-quality", HOUR, outage),
+    Rule("liquidation-coverage", "data-quality", DAY, liquidation_coverage),
+)
+
+
+def _rate(funding_rate_pct: float, interval_hours: float) -> str:
+    return f"{eight_hour_rate(funding_rate_pct, interval_hours):+.4f} % per 8 hours"

@@ -1,0 +1,116 @@
+"""`barograph briefs`: what was written, and the operator's own."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from barograph.cli.options import data_option, read_settings, run_on_database
+
+if TYPE_CHECKING:
+    from barograph.briefs.records import Brief
+
+
+@click.group()
+def briefs() -> None:
+    """Publish a brief, or list the newest.
+
+    \b
+    Examples:
+      barograph briefs publish maintenance.md
+      barograph briefs list --last 5 --json
+    """
+
+
+@briefs.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print what was published as JSON.")
+@data_option
+def publish(file: Path, as_json: bool, data: Path | None) -> None:
+    """Publish a Markdown FILE with a front matter.
+
+    \b
+    ---
+    headline: Maintenance on Sunday
+    summary: One or two sentences that stand alone in a list.
+    category: note            (optional; note unless given)
+    coins: [BTC, ETH]         (optional)
+    slug: maintenance         (optional; made from day and headline unless given)
+    publishedAt: 2026-01-31T09:00:00Z   (optional; now unless given)
+    ---
+    The text, in Markdown.
+    """
+    from barograph.briefs.documents import PAGE_FOLDER
+    from barograph.briefs.operator import InvalidBrief, parse_brief
+    from barograph.briefs.store import brief_by_slug, record_briefs
+    from barograph.kit.clock import system_clock
+    from barograph.kit.database import Transaction
+
+    try:
+        brief = parse_brief(_text(file), system_clock())
+    except InvalidBrief as error:
+        for problem in error.problems:
+            click.echo(f"{file.name}: {problem}", err=True)
+        raise click.exceptions.Exit(1) from error
+
+    async def work(tx: Transaction) -> bool:
+        if await brief_by_slug(tx, brief.slug) is not None:
+            return False
+        await record_briefs(tx, [brief])
+        return True
+
+    if not run_on_database(read_settings(data=data), lambda database: database.write(work)):
+        click.echo(f"{file.name}: {brief.slug} is published already: choose another slug", err=True)
+        raise click.exceptions.Exit(1)
+    said = f"published: {PAGE_FOLDER}{brief.slug}"
+    click.echo(json.dumps(_listed(brief)) if as_json else said)
+
+
+@briefs.command("list")
+@click.option("--last", type=click.IntRange(1, 1000), default=15, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the briefs as JSON.")
+@data_option
+def list_briefs(last: int, as_json: bool, data: Path | None) -> None:
+    """List the newest briefs, newest first."""
+    from barograph.briefs.store import newest_briefs
+    from barograph.kit.database import Transaction
+    from barograph.kit.timestamps import iso_timestamp
+
+    async def work(tx: Transaction) -> "list[Brief]":
+        return await newest_briefs(tx, last)
+
+    found = run_on_database(read_settings(data=data), lambda database: database.read(work))
+    if as_json:
+        click.echo(json.dumps([_listed(brief) for brief in found]))
+        return
+    for brief in found:
+        click.echo(f"{iso_timestamp(brief.published_at)}  {brief.category:<13}  {brief.headline}")
+
+
+def _listed(brief: "Brief") -> dict[str, object]:
+    """A brief with where it comes from."""
+    from barograph.kit.timestamps import iso_timestamp
+
+    return {
+        "slug": brief.slug,
+        "headline": brief.headline,
+        "category": brief.category,
+        "coins": list(brief.coins),
+        "summary": brief.summary,
+        "publishedAt": iso_timestamp(brief.published_at),
+        "source": brief.source,
+        "rule": brief.rule,
+        "window": [iso_timestamp(brief.window_start), iso_timestamp(brief.window_end)],
+        "inputs_digest": brief.inputs_digest,
+        "cooldown_key": brief.cooldown_key,
+    }
+
+
+def _text(file: Path) -> str:
+    from barograph.briefs.operator import InvalidBrief
+
+    try:
+        return file.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidBrief(["the file is not UTF-8 text"]) from error

@@ -1,0 +1,221 @@
+"""What rules look at: one reading, and the record of the weeks before it (pure, in memory)."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import log, sqrt
+from typing import NamedTuple
+
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.liquidations import LiquidationTotals, LiquidationWindow, WatchLog
+from barograph.markets.records import Perpetual, Perpetuals
+from barograph.markets.regime import Regime
+
+TRAILING = 30 * DAY
+"""How far back rules look, in milliseconds."""
+
+HOURS_PER_DAY = 24
+HOURS_PER_YEAR = 365 * HOURS_PER_DAY
+
+
+class Hour(NamedTuple):
+    """One major at the start of one hour."""
+
+    at: int
+    last_price: float
+    open_interest_usd: float
+    long_account_pct: float | None
+    volatility_pct: float | None = None
+    """Realised volatility of the 24 hours before, as the record itself gives it."""
+
+    @property
+    def open_interest_coins(self) -> float:
+        """Open interest in coins, which the price alone does not move."""
+        return self.open_interest_usd / self.last_price
+
+
+class LiquidationHour(NamedTuple):
+    """What one venue liquidated in the hour from `at`."""
+
+    at: int
+    long_usd: float
+    short_usd: float
+    watched_pct: float
+    """Share of the hour in which nothing can have been missed, in percent."""
+
+    @property
+    def total_usd(self) -> float:
+        """Both sides together."""
+        return self.long_usd + self.short_usd
+
+
+class Settlement(NamedTuple):
+    """The last rate that was read before a contract's funding was settled at `at`."""
+
+    contract: str
+    at: int
+    funding_rate_pct: float
+    funding_interval_hours: float
+    read_at: int
+
+
+class Outage(NamedTuple):
+    """A span without a reading: from the last one to the one that ended it."""
+
+    since: int
+    until: int
+    kind: str | None
+    """How the exchange failed; None when nobody asked it, because no collector ran."""
+
+
+class Trailing:
+    """The hourly record of the majors and of liquidations, as far back as rules look."""
+
+    def __init__(self) -> None:
+        self._hours: dict[str, list[Hour]] = {}
+        self._liquidations: list[LiquidationHour] = []
+        self._settled: dict[str, Settlement] = {}
+
+    def add_hour(self, base: str, hour: Hour) -> None:
+        """Take an hour of a major; hours come in order and once."""
+        hours = self._hours.setdefault(base, [])
+        if hours and hour.at <= hours[-1].at:
+            return
+        day = [*self.hours(base, since=hour.at - DAY), hour]
+        hours.append(hour._replace(volatility_pct=realised_volatility(day)))
+        del hours[: bisect_left(hours, hour.at - TRAILING, key=lambda each: each.at)]
+
+    def add_liquidation_hour(self, hour: LiquidationHour) -> None:
+        """Take an hour of liquidations."""
+        known = self._liquidations
+        if not known or known[-1].at < hour.at:
+            known.append(hour)
+            del known[: bisect_left(known, hour.at - TRAILING, key=lambda each: each.at)]
+
+    def add_settlement(self, settlement: Settlement) -> None:
+        """Take a settlement; only the newest of a contract is kept."""
+        known = self._settled.get(settlement.contract)
+        if known is None or known.at < settlement.at:
+            self._settled[settlement.contract] = settlement
+
+    def forget_after(self, latest: int) -> None:
+        """Drop what a clock that has been set back since would otherwise keep in the way."""
+        for hours in self._hours.values():
+            while hours and hours[-1].at > latest:
+                hours.pop()
+        while self._liquidations and self._liquidations[-1].at > latest:
+            self._liquidations.pop()
+        self._settled = {name: each for name, each in self._settled.items() if each.at <= latest}
+
+    def hours(self, base: str, since: int = 0) -> Sequence[Hour]:
+        """The hours of a major from `since` on, oldest first."""
+        hours = self._hours.get(base, [])
+        return hours[bisect_left(hours, since, key=lambda each: each.at) :]
+
+    def hour_at(self, base: str, at: int) -> Hour | None:
+        """A major as it was at the start of the hour that `at` lies in, if that was recorded."""
+        wanted = at // HOUR * HOUR
+        found = self.hours(base, since=wanted)
+        return found[0] if found and found[0].at == wanted else None
+
+    def volatility(self, base: str) -> list[float]:
+        """The realised volatility of a major at each recorded hour that has one."""
+        swings = (hour.volatility_pct for hour in self._hours.get(base, []))
+        return [swing for swing in swings if swing is not None]
+
+    @property
+    def newest_liquidation_hour(self) -> int | None:
+        """The start of the last hour of liquidations that was recorded."""
+        return self._liquidations[-1].at if self._liquidations else None
+
+    def liquidation_hours(self, min_watched_pct: float) -> list[LiquidationHour]:
+        """The hours that were watched well enough to be compared with."""
+        return [hour for hour in self._liquidations if hour.watched_pct >= min_watched_pct]
+
+    def settled(self, contract: str) -> Settlement | None:
+        """The newest settlement of a contract that was recorded."""
+        return self._settled.get(contract)
+
+
+class Evidence(NamedTuple):
+    """Everything that a rule may look at when a reading comes."""
+
+    reading: Perpetuals
+    majors: Mapping[str, Perpetual]
+    """BTC, ETH and SOL, as far as they are listed, by base asset."""
+
+    long_account_pct: Mapping[str, float]
+    """Fresh long-account shares of the majors, by base asset."""
+
+    regime: Regime
+    previous_regime: Regime | None
+    liquidations: LiquidationTotals
+    last_hour: LiquidationHour
+    """The sixty whole minutes before the reading."""
+
+    min_watched_pct: float
+    """Liquidations of a span that was watched less than this are not known."""
+
+    trailing: Trailing
+    """The record before this reading."""
+
+    closed_hour: LiquidationHour | None
+    """The hour that has just ended, when this reading is the first after it."""
+
+    closed_hour_assets: Sequence[tuple[str, float]]
+    """The assets of that hour with what was liquidated in USD, the largest first."""
+
+    settlements: Sequence[Settlement]
+    """Settlements that this reading shows to have happened."""
+
+    outage: Outage | None
+    """The span without readings that this reading ended."""
+
+
+def liquidation_hour(window: LiquidationWindow, watch: WatchLog, start: int) -> LiquidationHour:
+    """Sum up the hour from a whole minute."""
+    end = start + HOUR
+    usd = {"long": 0.0, "short": 0.0}
+    for (_, side), amount in window.between(start, end).items():
+        usd[side] += amount
+    watched = watch.pct_within(start, end)
+    return LiquidationHour(start, round(usd["long"], 2), round(usd["short"], 2), watched)
+
+
+def liquidated_assets(
+    window: LiquidationWindow, bases: Mapping[str, str], start: int
+) -> list[tuple[str, float]]:
+    """What was liquidated of each asset in the hour from `start`, the largest first."""
+    assets: dict[str, float] = defaultdict(float)
+    for (contract, _), usd in window.between(start, start + HOUR).items():
+        assets[bases.get(contract, contract)] += usd
+    return sorted(assets.items(), key=lambda each: (-each[1], each[0]))
+
+
+def realised_volatility(hours: Sequence[Hour]) -> float | None:
+    """Annualised volatility of hourly log returns, in percent; None without a whole day of them."""
+    returns = [
+        log(later.last_price / earlier.last_price)
+        for earlier, later in pairwise(hours)
+        if later.at - earlier.at == HOUR
+    ]
+    if len(returns) < HOURS_PER_DAY:
+        return None
+    squares = sum(each * each for each in returns) / len(returns)
+    return 100 * sqrt(squares * HOURS_PER_YEAR)
+
+
+def percentile_rank(value: float, known: Iterable[float]) -> float:
+    """The mid-rank of a value among known ones, in percent: ties count half."""
+    below = ties = total = 0
+    for each in known:
+        total += 1
+        below += each < value
+        ties += each == value
+    return 100 * (below + ties / 2) / total
+
+
+def change_pct(before: float, after: float) -> float:
+    """The change from one value to another, in percent of the first."""
+    return 100 * (after - before) / before

@@ -1,0 +1,160 @@
+"""`/api/v1/signals`: charge the caller, answer from memory.
+
+The answer is one ASGI application. It stands in front of routing, where it costs least, and
+behind the documented route as well, so that both give the same.
+"""
+
+import logging
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from barograph.access.fields import rate_limit_fields
+from barograph.access.gate import Gate
+from barograph.access.refusals import Refusal
+from barograph.board.board import Board
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.documents import Document, Headers
+from barograph.kit.http import (
+    NO_BODY,
+    READS,
+    ASGIApp,
+    Receive,
+    Scope,
+    Send,
+    bodiless,
+    error_response,
+)
+from barograph.kit.wire import ErrorBody
+from barograph.signals.documents import SIGNALS_PATH
+from barograph.signals.reader import SignalsReader
+from barograph.signals.wire import PublicSignals
+
+log = logging.getLogger(__name__)
+
+RETRY_AFTER = (b"retry-after", b"5")
+
+
+def signals_answer(board: Board, reader: SignalsReader, gate: Gate) -> ASGIApp:
+    """Answer GET and HEAD of signals."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            send = bodiless(send)
+        now = board.clock()
+        try:
+            fields = rate_limit_fields(await gate.admit(scope), now)
+            document = reader.document(board, now)
+        except Refusal as refusal:
+            response = error_response(refusal.status, refusal.message, *refusal.fields(now))
+            await response(scope, receive, send)
+        except DatabaseUnavailable:
+            response = error_response(503, "keys cannot be checked at the moment", RETRY_AFTER)
+            await response(scope, receive, send)
+        except Exception:
+            # In front of routing nobody else would turn it into the documented body.
+            log.exception("unexpected failure")
+            await error_response(500, "internal error")(scope, receive, send)
+        else:
+            await _send(document, fields, scope, send)
+
+    return answer
+
+
+def signals_door(app: ASGIApp, answer: ASGIApp) -> ASGIApp:
+    """Answer signals before routing, and pass on the rest."""
+
+    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == SIGNALS_PATH and scope["method"] in READS:
+            await answer(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return door
+
+
+def signals_routes(answer: ASGIApp) -> APIRouter:
+    """The documented route."""
+    router = APIRouter(tags=["signals"])
+
+    @router.get(
+        SIGNALS_PATH,
+        response_model=PublicSignals,
+        summary="Regime signals; 120 requests an hour, 1,000 with a personal key",
+        operation_id="getSignals",
+        responses={200: _FIELDS, 401: _INVALID_KEY, 429: _SPENT, 503: _NOT_CHECKED},
+        openapi_extra={"parameters": [_KEY_PARAMETER]},
+    )
+    async def signals() -> Response:
+        return _Passed(answer)
+
+    return router
+
+
+class _Passed(Response):
+    """A response that another application gives."""
+
+    def __init__(self, answer: ASGIApp) -> None:
+        super().__init__()
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._answer(scope, receive, send)
+
+
+async def _send(document: Document, fields: Headers, scope: Scope, send: Send) -> None:
+    headers = document.whole["headers"]
+    for name, value in scope["headers"]:
+        if name == b"if-none-match" and document.matches(value):
+            # Without the content's own type and length.
+            await send(_start(304, [*headers[2:], *fields]))
+            await send(NO_BODY)
+            return
+    await send(_start(200, [*headers, *fields]))
+    await send(document.end)
+
+
+def _start(status: int, headers: Headers) -> dict[str, Any]:
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+def _field(description: str, example: str) -> dict[str, Any]:
+    return {"description": description, "schema": {"type": "string"}, "example": example}
+
+
+_RATE_LIMIT = {
+    "RateLimit-Policy": _field(
+        "The allowance: requests in so many seconds.", '"anon";q=120;w=3600'
+    ),
+    "RateLimit": _field(
+        "What is left, and the seconds until a request comes back.", '"anon";r=119;t=3600'
+    ),
+    "X-RateLimit-Limit": _field("The allowance.", "120"),
+    "X-RateLimit-Remaining": _field("What is left of it.", "119"),
+    "X-RateLimit-Reset": _field("When a request comes back, in Unix seconds.", "1794725183"),
+}
+_RETRY = {"Retry-After": _field("Seconds to wait.", "17")}
+_FIELDS: dict[str, Any] = {"headers": _RATE_LIMIT}
+_INVALID_KEY: dict[str, Any] = {
+    "model": ErrorBody,
+    "description": "The key is unknown or revoked.",
+    "headers": _RATE_LIMIT,
+}
+_SPENT: dict[str, Any] = {
+    "model": ErrorBody,
+    "description": "The allowance is spent; nothing was charged.",
+    "headers": _RATE_LIMIT | _RETRY,
+}
+_NOT_CHECKED: dict[str, Any] = {
+    "model": ErrorBody,
+    "description": "The key cannot be checked at the moment.",
+    "headers": _RETRY,
+}
+_KEY_PARAMETER = {
+    "name": "X-API-Key",
+    "in": "header",
+    "required": False,
+    "description": "A personal key; without one the anonymous allowance counts.",
+    "schema": {"type": "string"},
+}

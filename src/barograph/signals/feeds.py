@@ -1,0 +1,6 @@
+"""The feed that the collector publishes about signals."""
+
+from barograph.board.snapshots import Feed
+from barograph.signals.records import Signals
+
+SIGNALS = Feed("signals", Signals)

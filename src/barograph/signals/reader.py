@@ -1,0 +1,58 @@
+"""Reads the board as signals: those that were judged, or `unknown` once they are too old."""
+
+from barograph.board.board import Board
+from barograph.kit.documents import Document
+from barograph.kit.timestamps import SECOND
+from barograph.markets.view import is_fresh
+from barograph.settings import Settings
+from barograph.signals.documents import signals_document, unknown_signals
+from barograph.signals.feeds import SIGNALS
+from barograph.signals.records import Signal, Signals
+
+UNKNOWN_MS = 5 * SECOND
+"""For so long `unknown` is said without looking again."""
+
+
+class SignalsReader:
+    """Takes what is fresh from the board, and keeps its document until that changes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._bound = int(settings.signals_max_age_seconds * SECOND)
+        self._base_url = settings.base_url
+        self._source = settings.exchange_source
+        self._rendered: tuple[Signals | None, Document] | None = None
+
+    def signals(self, board: Board, now: int) -> tuple[Signal, ...]:
+        """Every signal as it may be shown now."""
+        judged = board.latest(SIGNALS)
+        if judged is None or not is_fresh(judged.as_of, self._bound, now):
+            return unknown_signals(now)
+        known = {each.key: each for each in judged.signals}
+        # A collector of another version may know fewer signals; none disappears for that.
+        return tuple(known.get(each.key, each) for each in unknown_signals(judged.as_of))
+
+    def labels(self, board: Board, now: int) -> dict[str, tuple[str, str]]:
+        """The name and the label of every signal by its key."""
+        return {each.key: (each.name, each.label) for each in self.signals(board, now)}
+
+    def document(self, board: Board, now: int) -> Document:
+        """The document that may be given now."""
+        judged = board.latest(SIGNALS)
+        if self._rendered is not None:
+            of, document = self._rendered
+            if of is judged and document.since <= now < document.until:
+                return document
+        document = self._render(board, judged, now)
+        self._rendered = (judged, document)
+        return document
+
+    def _render(self, board: Board, judged: Signals | None, now: int) -> Document:
+        is_known = judged is not None and is_fresh(judged.as_of, self._bound, now)
+        return signals_document(
+            self.signals(board, now),
+            source=self._source if judged is None else judged.source,
+            updated_at=now if judged is None else judged.as_of,
+            since=now,
+            until=judged.as_of + self._bound if judged and is_known else now + UNKNOWN_MS,
+            base_url=self._base_url,
+        )

@@ -1,0 +1,48 @@
+"""What a signal says, as frozen records."""
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+UNKNOWN = "unknown"
+
+
+class Finding(NamedTuple):
+    """What a method concludes: a word, and the number behind it in words."""
+
+    label: str
+    value: str
+
+
+NOT_KNOWN = Finding(UNKNOWN, "n/a")
+"""What a method says when its input is missing or too old."""
+
+
+class Signal(Struct, frozen=True):
+    """One signal as it was judged at `as_of`."""
+
+    key: str
+    name: str
+    label: str
+    value: str
+    as_of: int
+    """When the reading was taken, in milliseconds since the Unix epoch."""
+
+
+class Signals(Struct, frozen=True):
+    """All signals of one minute."""
+
+    as_of: int
+    source: str
+    """The venue, in the words that every published `source` uses."""
+
+    signals: tuple[Signal, ...]
+
+
+class SignalChange(NamedTuple):
+    """A new label of a signal, in the order of the table's columns."""
+
+    key: str
+    at: int
+    label: str
+    value: str

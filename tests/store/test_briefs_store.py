@@ -1,0 +1,286 @@
+"""Briefs in the database and on the board: once, newest first, and never out of date unsaid."""
+
+import asyncio
+import json
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from barograph.board.board import Board
+from barograph.briefs.feeds import BRIEFS
+from barograph.briefs.reader import BriefsReader
+from barograph.briefs.records import Brief
+from barograph.briefs.store import (
+    NEWEST,
+    brief_by_slug,
+    last_by_cooldown,
+    newest_briefs,
+    record_briefs,
+)
+from barograph.errors import RecordUnavailable
+from barograph.kit.database import Database, Row, Transaction
+from barograph.kit.documents import Document
+from barograph.kit.timestamps import SECOND
+from barograph.notice import NOTICE
+from barograph.settings import Settings
+from support.clock import START, HandClock
+from support.evidence import Month
+
+SETTINGS = Settings.model_validate(
+    {"base_url": "https://barograph.example", "exchange_source": "test venue"}
+)
+BOUND = int(SETTINGS.briefs_max_age_seconds * SECOND)
+
+
+def brief(slug: str = "a", at: int = START, **fields: Any) -> Brief:
+    usual = Brief(
+        slug=slug,
+        published_at=at,
+        category="note",
+        headline=f"headline of {slug}",
+        coins=("BTC", "1000PEPE"),
+        summary="Zwölf % “quoted” \N{SNOWMAN}",
+        body="# Body\n\n'; DROP TABLE briefs; --",
+        source="test venue",
+        rule="outage",
+        window_start=at - 1,
+        window_end=at,
+        inputs="{}",
+        inputs_digest="x",
+        cooldown_key="outage:market-data",
+    )
+    return usual._replace(**fields)
+
+
+class Archive:
+    """The verbs of the store, each in a transaction of its own, and a reader over a board."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        self._database = database
+        self._runner = runner
+        self.clock = HandClock()
+        self.board = Board(database, [BRIEFS], clock=self.clock, render=lambda _board, _now: {})
+        self.reader = BriefsReader(SETTINGS)
+
+    def record(self, *briefs: Brief) -> None:
+        async def work(tx: Transaction) -> None:
+            await record_briefs(tx, briefs)
+
+        self._runner.run(self._database.write(work))
+
+    def newest(self, count: int = 50) -> list[Brief]:
+        async def work(tx: Transaction) -> list[Brief]:
+            return await newest_briefs(tx, count)
+
+        return self._runner.run(self._database.read(work))
+
+    def by_slug(self, slug: str) -> Brief | None:
+        async def work(tx: Transaction) -> Brief | None:
+            return await brief_by_slug(tx, slug)
+
+        return self._runner.run(self._database.read(work))
+
+    def cooldowns(self) -> dict[str, int]:
+        return self._runner.run(self._database.read(last_by_cooldown))
+
+    def rows(self, sql: str) -> list[Row]:
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch(sql)
+
+        return self._runner.run(self._database.read(work))
+
+    def refresh(self) -> None:
+        self._runner.run(self.board.refresh())
+
+    def document(self, limit: int = 15) -> Document:
+        return self.reader.document(self.board, limit, self.clock())
+
+    def listed(self, limit: int = 15) -> Any:
+        return json.loads(self.document(limit).body)
+
+
+@pytest.fixture
+def archive(database: Database, runner: asyncio.Runner) -> Archive:
+    return Archive(database, runner)
+
+
+def slugs(briefs: list[Brief]) -> list[str]:
+    return [each.slug for each in briefs]
+
+
+def test_a_brief_comes_back_as_it_was(archive: Archive) -> None:
+    plain = brief("b", coins=(), published_at=START - 1)
+    archive.record(brief(), plain)
+
+    assert archive.newest() == [brief(), plain]
+    assert archive.by_slug("a") == brief()
+    assert archive.by_slug("A") is None
+    assert archive.by_slug("") is None
+
+
+def test_the_newest_come_first_and_those_of_one_instant_by_their_address(
+    archive: Archive,
+) -> None:
+    archive.record(brief("z"), brief("m", START + 1), brief("a"), brief("k", START - 1))
+
+    assert slugs(archive.newest()) == ["m", "a", "z", "k"]
+    assert slugs(archive.newest(2)) == ["m", "a"]
+
+
+def test_an_address_is_taken_once_and_what_was_published_first_stays(archive: Archive) -> None:
+    archive.record(brief())
+    archive.record(brief(headline="another", at=START + 5), brief("b"))
+
+    assert archive.by_slug("a") == brief()
+    assert slugs(archive.newest()) == ["a", "b"]
+
+
+def test_the_snapshot_holds_the_newest_50_whoever_wrote_them_and_when(archive: Archive) -> None:
+    archive.record(*(brief(f"{number:03d}", START + number) for number in range(NEWEST + 5)))
+    archive.record(brief("late", START + 7, rule="operator"))
+    archive.refresh()
+
+    listed = archive.board.latest(BRIEFS)
+
+    assert listed is not None
+    assert len(listed.briefs) == NEWEST
+    shown = [each.slug for each in listed.briefs]
+    assert shown == slugs(archive.newest(NEWEST))
+    assert shown[-3:] == ["007", "late", "006"]
+
+
+def test_without_briefs_nothing_is_written(archive: Archive) -> None:
+    archive.record()
+
+    assert archive.rows("SELECT count(*) FROM snapshots") == [(0,)]
+
+
+def test_each_rule_last_spoke_at_its_newest_brief_about_a_subject(archive: Archive) -> None:
+    archive.record(
+        brief("a", START),
+        brief("b", START + 9),
+        brief("c", START + 5),
+        brief("d", START - 1, cooldown_key="outage:other"),
+    )
+
+    assert archive.cooldowns() == {"outage:market-data": START + 9, "outage:other": START - 1}
+
+
+def test_the_digest_of_every_stored_brief_can_be_computed_anew(archive: Archive) -> None:
+    written = [each for conclusion in Month().conclusions() for each in conclusion.briefs]
+    archive.record(*written)
+
+    stored = archive.rows("SELECT inputs, inputs_digest FROM briefs")
+
+    assert len(stored) == len(written) > 50
+    assert all(sha256(inputs.encode()).hexdigest() == digest for inputs, digest in stored)
+
+
+@pytest.mark.contract(
+    "briefs.envelope",
+    "brief.headline",
+    "brief.category",
+    "brief.coins",
+    "brief.summary",
+    "brief.url",
+    "brief.published-at",
+    "timestamps.published-at",
+)
+def test_a_list_has_the_members_of_the_contract(archive: Archive) -> None:
+    archive.record(brief())
+    archive.refresh()
+
+    assert archive.listed() == {
+        "source": "Barograph briefs, written from: test venue",
+        "notice": NOTICE,
+        "count": 1,
+        "briefs": [
+            {
+                "headline": "headline of a",
+                "category": "note",
+                "coins": ["BTC", "1000PEPE"],
+                "summary": "Zwölf % “quoted” \N{SNOWMAN}",
+                "url": "https://barograph.example/briefs/a",
+                "publishedAt": "2026-11-06T21:20:00.000Z",
+            }
+        ],
+    }
+
+
+@pytest.mark.contract("briefs.limit.clamped")
+@pytest.mark.parametrize(("limit", "count"), [(1, 1), (15, 15), (50, 20)])
+def test_a_list_holds_as_many_as_were_asked_for_and_there_are(
+    archive: Archive, limit: int, count: int
+) -> None:
+    archive.record(*(brief(f"{number:02d}", START - number) for number in range(20)))
+    archive.refresh()
+
+    body = archive.listed(limit)
+
+    assert body["count"] == len(body["briefs"]) == count
+    assert body["briefs"][0]["headline"] == "headline of 00"
+
+
+def test_before_the_first_brief_the_list_is_empty_and_not_an_error(archive: Archive) -> None:
+    archive.refresh()
+
+    assert (archive.listed()["count"], archive.listed()["briefs"]) == (0, [])
+
+
+@pytest.mark.contract("briefs.500", "errors.500")
+@pytest.mark.outcome(
+    "a worker cannot read the database for longer than the bound of briefs",
+    "briefs are answered with 500, never with a list that may be out of date",
+)
+@pytest.mark.parametrize(("passed", "is_shown"), [(0, True), (BOUND - 1, True), (BOUND, False)])
+def test_briefs_are_shown_exactly_until_the_last_look_at_the_database_reaches_its_bound(
+    archive: Archive, passed: int, is_shown: bool
+) -> None:
+    archive.record(brief())
+    archive.refresh()
+    archive.clock.now += passed
+
+    if is_shown:
+        assert archive.document().until == START + BOUND
+    else:
+        with pytest.raises(RecordUnavailable):
+            archive.document()
+        archive.refresh()
+        assert archive.listed()["count"] == 1
+
+
+def test_briefs_are_unavailable_before_the_database_was_read(archive: Archive) -> None:
+    with pytest.raises(RecordUnavailable):
+        archive.document()
+
+
+def test_an_old_brief_is_shown_as_long_as_it_is_known_to_be_the_newest(archive: Archive) -> None:
+    archive.record(brief(at=0))
+    archive.refresh()
+
+    assert archive.listed()["briefs"][0]["publishedAt"] == "1970-01-01T00:00:00.000Z"
+
+
+def test_a_new_brief_is_in_every_list_at_once(archive: Archive) -> None:
+    archive.record(brief("a"))
+    archive.refresh()
+    assert [archive.listed(limit)["count"] for limit in (1, 50)] == [1, 1]
+
+    archive.record(brief("b", START + 1))
+    archive.refresh()
+
+    assert archive.listed(1)["briefs"][0]["headline"] == "headline of b"
+    assert archive.listed(50)["count"] == 2
+
+
+def test_lists_that_are_asked_for_often_are_the_lists_that_would_be_answered(
+    archive: Archive,
+) -> None:
+    archive.record(*(brief(f"{number:02d}") for number in range(20)))
+    archive.refresh()
+
+    hot = archive.reader.hot_documents(archive.board, archive.clock())
+
+    counts = {query: json.loads(document.body)["count"] for (_, query), document in hot.items()}
+    assert counts == {b"": 15, b"limit=15": 15, b"limit=50": 20}

@@ -1,0 +1,462 @@
+"""Each rule speaks exactly when its docstring says, and says only what was measured."""
+
+import json
+import re
+from collections import Counter
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from barograph.briefs.drafts import Draft, write_brief
+from barograph.briefs.records import CATEGORIES, Brief
+from barograph.briefs.rules import (
+    RULES,
+    funding_flip,
+    liquidation_burst,
+    liquidation_coverage,
+    open_interest_move,
+    outage,
+    positioning_extreme,
+    regime_change,
+    volatility_extreme,
+)
+from barograph.kit.canonical import canonical
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.markets.records import Perpetual
+from barograph.markets.regime import Label
+from barograph.markets.trailing import Evidence, Outage, Settlement, Trailing
+from support.clock import START
+from support.evidence import (
+    AT,
+    FORTNIGHT,
+    WEEK,
+    Month,
+    add_hours,
+    add_liquidations,
+    closed,
+    evidence,
+    regime,
+)
+from support.markets import BTC, ETH, MARKET, SOL, SOURCE, changed
+
+BY_ID = {rule.id: rule for rule in RULES}
+CLAIMS = re.compile(
+    r"\b(because|due to|caus\w+|led to|leads to|driv\w+|thanks to|therefore|hence|results? in"
+    r"|should|ought|buy\w*|sell\w*|expect\w*|likely|unlikely|will|would|could|might|forecast\w*"
+    r"|predict\w*|bullish|bearish|opportunit\w+|recommend\w*|consider\w*|target\w*|risky|signals?"
+    r"|surg\w+|plung\w+|soar\w*|crash\w*|fear\w*|greed\w*|panic\w*)\b",
+    re.IGNORECASE,
+)
+
+
+def spoken(drafts: Any) -> list[str]:
+    return [draft.subject for draft in drafts]
+
+
+def changing(before: Label, after: Label) -> Evidence:
+    return evidence(previous_regime=regime(before), regime=regime(after, 0.02))
+
+
+def test_a_change_between_known_labels_is_told() -> None:
+    (draft,) = regime_change(changing("neutral", "long-leaning"))
+
+    assert draft.headline == "BTC funding regime changes from neutral to long-leaning"
+    assert "+0.0200 % per 8 hours" in draft.sentence
+    assert draft.coins == ["BTC"]
+    assert draft.window == (AT - DAY, AT)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("neutral", "neutral"), ("unknown", "neutral"), ("neutral", "unknown")],
+)
+def test_a_label_that_stays_or_is_not_known_is_no_change(before: Label, after: Label) -> None:
+    assert spoken(regime_change(changing(before, after))) == []
+
+
+def test_the_first_judgement_ever_is_no_change() -> None:
+    assert spoken(regime_change(evidence(previous_regime=None))) == []
+
+
+def settled(rate: float, contract: str = "BTCUSDT", at: int = AT) -> Settlement:
+    return Settlement(contract, at, rate, 8, at - 5_000)
+
+
+def flipping(before: float, after: float, contracts: tuple[Perpetual, ...] = MARKET) -> Evidence:
+    trailing = Trailing()
+    trailing.add_settlement(settled(before, at=AT - 8 * HOUR))
+    return evidence(contracts, trailing=trailing, settlements=[settled(after)])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sign"),
+    [(-0.0001, 0.0001, "positive"), (0.01, -0.3, "negative")],
+)
+def test_a_settlement_with_the_other_sign_is_a_flip(before: float, after: float, sign: str) -> None:
+    (draft,) = funding_flip(flipping(before, after))
+
+    assert draft.headline == f"BTC funding turns {sign} at settlement"
+    assert draft.window == (AT - 8 * HOUR, AT)
+    assert draft.subject == "btc"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(0.01, 0.02), (-0.01, -0.02), (0.0, 0.01), (0.01, 0.0), (0.0, 0.0)]
+)
+def test_the_same_sign_or_a_rate_of_zero_is_no_flip(before: float, after: float) -> None:
+    assert spoken(funding_flip(flipping(before, after))) == []
+
+
+def test_a_first_settlement_has_nothing_to_differ_from() -> None:
+    assert spoken(funding_flip(evidence(settlements=[settled(-0.01)]))) == []
+
+
+def test_a_flip_of_one_contract_says_nothing_about_another() -> None:
+    seen = flipping(0.01, 0.02)
+
+    other = seen._replace(settlements=[settled(-0.01, "ETHUSDT")])
+    assert spoken(funding_flip(other)) == []
+
+
+def test_rates_of_other_intervals_are_told_at_eight_hours() -> None:
+    trailing = Trailing()
+    trailing.add_settlement(settled(-0.01, at=AT - HOUR)._replace(funding_interval_hours=4))
+    now = settled(0.01)._replace(funding_interval_hours=1)
+
+    (draft,) = funding_flip(evidence(trailing=trailing, settlements=[now]))
+
+    assert "+0.0800 % per 8 hours" in draft.sentence
+    assert "-0.0200 % per 8 hours" in draft.sentence
+
+
+def moving(coins: float, price: float, before: float = 1_000.0, **fields: Any) -> Evidence:
+    trailing = add_hours(Trailing(), 25, coins=lambda _: before)
+    bitcoin = changed(BTC, last_price=price, open_interest_usd=coins * price)
+    usual = {"trailing": trailing, "closed_hour": closed()}
+    return evidence((bitcoin, ETH), **{**usual, **fields})
+
+
+@pytest.mark.parametrize(
+    ("coins", "price", "speaks"),
+    [
+        (1_080, 100, True),
+        (1_079, 100, False),
+        (920, 100, True),
+        (921, 100, False),
+        (1_080, 101, True),
+        (1_080, 99, True),
+        (1_080, 101.01, False),
+        (1_080, 98.99, False),
+        (0, 100, True),
+        (1_000, 100, False),
+    ],
+)
+def test_open_interest_that_moves_8_pct_at_a_price_within_1_pct_is_told(
+    coins: float, price: float, speaks: bool
+) -> None:
+    assert spoken(open_interest_move(moving(coins, price))) == (["btc"] if speaks else [])
+
+
+def test_the_way_of_open_interest_is_named() -> None:
+    (up,) = open_interest_move(moving(1_200, 100))
+    (down,) = open_interest_move(moving(800, 100))
+
+    assert up.headline.startswith("BTC open interest up 20.0 %")
+    assert down.headline.startswith("BTC open interest down 20.0 %")
+
+
+def test_open_interest_is_looked_at_once_an_hour_and_against_the_day_before() -> None:
+    assert spoken(open_interest_move(moving(1_200, 100, closed_hour=None))) == []
+    assert spoken(open_interest_move(moving(1_200, 100, before=0.0))) == []
+    assert spoken(open_interest_move(moving(1_200, 100, trailing=Trailing()))) == []
+    gap = add_hours(Trailing(), 23)
+    assert spoken(open_interest_move(moving(1_200, 100, trailing=gap))) == []
+
+
+def test_a_major_that_is_not_listed_is_not_spoken_about() -> None:
+    seen = moving(1_200, 100)
+
+    assert spoken(open_interest_move(seen._replace(majors={"ETH": ETH}))) == []
+
+
+def bursting(total: float, known: int = 200, **fields: Any) -> Evidence:
+    """Against hours of 0, 1, 2 … dollars."""
+    usual = {
+        "trailing": add_liquidations(Trailing(), known),
+        "closed_hour": closed(total),
+        "closed_hour_assets": [("BTC", 3.0), ("ETH", 2.0), ("SOL", 1.0), ("XRP", 0.5)],
+    }
+    return evidence(**{**usual, **fields})
+
+
+@pytest.mark.parametrize(
+    ("total", "speaks"), [(197.0, False), (197.5, True), (198.0, True), (1e9, True), (0.0, False)]
+)
+def test_a_burst_begins_at_the_99th_percentile(total: float, speaks: bool) -> None:
+    assert spoken(liquidation_burst(bursting(total))) == (["market"] if speaks else [])
+
+
+def test_an_hour_without_liquidations_is_no_burst_even_among_its_like() -> None:
+    still = add_liquidations(Trailing(), WEEK, total=lambda _: 0.0)
+
+    assert spoken(liquidation_burst(bursting(0.0, trailing=still))) == []
+    assert spoken(liquidation_burst(bursting(0.01, trailing=still))) == ["market"]
+
+
+def test_a_burst_names_the_three_largest_assets_and_the_share_of_longs() -> None:
+    (draft,) = liquidation_burst(bursting(1e6))
+
+    assert draft.coins == ["BTC", "ETH", "SOL"]
+    assert "$1.00M of positions" in draft.sentence
+    assert "75 % of it longs" in draft.sentence
+    assert "percentile 100.0 of 200 watched hours" in draft.sentence
+    assert draft.window == (AT - HOUR, AT)
+    assert draft.inputs["largest_usd"] == {"BTC": 3.0, "ETH": 2.0, "SOL": 1.0}
+
+
+def test_a_burst_needs_an_hour_that_was_watched_and_seven_days_of_them() -> None:
+    assert spoken(liquidation_burst(bursting(1e9, closed_hour=None))) == []
+    assert spoken(liquidation_burst(bursting(1e9, closed_hour=closed(1e9, 94.99)))) == []
+    assert spoken(liquidation_burst(bursting(1e9, closed_hour=closed(1e9, 95.0)))) == ["market"]
+    assert spoken(liquidation_burst(bursting(1e9, known=WEEK - 1))) == []
+    assert spoken(liquidation_burst(bursting(1e9, known=WEEK))) == ["market"]
+    unwatched = add_liquidations(Trailing(), 2 * WEEK, watched_pct=94.99)
+    assert spoken(liquidation_burst(bursting(1e9, trailing=unwatched))) == []
+
+
+def positioned(share: float, hours: int = 400, base: str = "BTC", **fields: Any) -> Evidence:
+    """Against hourly shares of 0, 0.1, 0.2 …"""
+    trailing = add_hours(Trailing(), hours, base, share=lambda number: number / 10)
+    usual = {
+        "trailing": trailing,
+        "long_account_pct": {base: share},
+        "closed_hour": closed(),
+    }
+    return evidence(**{**usual, **fields})
+
+
+@pytest.mark.parametrize(
+    ("share", "subjects"),
+    [
+        (0.0, ["btc-low"]),
+        (0.95, ["btc-low"]),
+        (1.05, []),
+        (20.0, []),
+        (38.85, []),
+        (38.95, ["btc-high"]),
+        (100.0, ["btc-high"]),
+    ],
+)
+def test_positioning_is_extreme_in_the_outer_2_5_pct(share: float, subjects: list[str]) -> None:
+    assert spoken(positioning_extreme(positioned(share))) == subjects
+
+
+def test_positioning_is_told_of_every_major_with_a_fresh_share() -> None:
+    assert spoken(positioning_extreme(positioned(99.0, base="SOL"))) == ["sol-high"]
+    assert spoken(positioning_extreme(positioned(99.0, long_account_pct={}))) == []
+    assert spoken(positioning_extreme(positioned(99.0, long_account_pct={"ETH": 99.0}))) == []
+
+
+def test_positioning_needs_fourteen_days_of_shares_and_the_end_of_an_hour() -> None:
+    assert spoken(positioning_extreme(positioned(99.0, FORTNIGHT))) == ["btc-high"]
+    assert spoken(positioning_extreme(positioned(99.0, FORTNIGHT - 1))) == []
+    assert spoken(positioning_extreme(positioned(99.0, closed_hour=None))) == []
+    unknown = add_hours(Trailing(), 2 * FORTNIGHT)
+    assert spoken(positioning_extreme(positioned(99.0, trailing=unknown))) == []
+
+
+def test_a_share_that_never_moved_is_not_extreme() -> None:
+    still = add_hours(Trailing(), FORTNIGHT, share=lambda _: 0.0)
+
+    assert spoken(positioning_extreme(positioned(0.0, trailing=still))) == []
+
+
+def swinging(last_moves: int, hours: int = FORTNIGHT + 24, base: str = "BTC") -> Trailing:
+    """A price that stands still, but for the last hours."""
+
+    def price(number: int) -> float:
+        moves = number >= hours - last_moves
+        return 110.0 if moves and number % 2 else 100.0
+
+    return add_hours(Trailing(), hours, base, price=price)
+
+
+def test_volatility_at_the_high_of_its_past_is_told() -> None:
+    (draft,) = volatility_extreme(evidence(trailing=swinging(5), closed_hour=closed()))
+
+    assert draft.subject == "btc"
+    assert draft.window == (AT - HOUR - DAY, AT - HOUR)
+    assert f"of {FORTNIGHT} hourly figures" in draft.sentence
+
+
+def test_volatility_is_silent_at_rest_without_history_and_within_the_hour() -> None:
+    def seen(trailing: Trailing, **fields: Any) -> list[str]:
+        usual = {"trailing": trailing, "closed_hour": closed(), **fields}
+        return spoken(volatility_extreme(evidence(**usual)))
+
+    assert seen(swinging(5)) == ["btc"]
+    assert seen(swinging(0)) == []
+    assert seen(swinging(5, FORTNIGHT + 23)) == []
+    assert seen(swinging(5), closed_hour=None) == []
+    assert seen(swinging(5, base="SOL")) == ["sol"]
+    assert seen(swinging(5), as_of=AT + HOUR + 1) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [("throttled", "the exchange: throttled"), (None, "no collector was at work")]
+)
+def test_an_outage_is_told_with_its_span_and_how_it_came(kind: str | None, why: str) -> None:
+    (draft,) = outage(evidence(outage=Outage(AT - 5 * MINUTE, AT, kind)))
+
+    assert draft.headline == "No market data for 5.0 minutes"
+    assert f"(300 s; {why})" in draft.sentence
+    assert draft.window == (AT - 5 * MINUTE, AT)
+    assert draft.coins == []
+
+
+def test_without_an_outage_none_is_told() -> None:
+    assert spoken(outage(evidence())) == []
+
+
+def test_an_hour_that_was_watched_too_little_is_told_once_hours_were_watched_before() -> None:
+    before = add_liquidations(Trailing(), 1)
+    never = add_liquidations(Trailing(), 5, watched_pct=94.0)
+
+    def seen(watched_pct: float, trailing: Trailing = before) -> list[str]:
+        hour = closed(1.0, watched_pct)
+        return spoken(liquidation_coverage(evidence(closed_hour=hour, trailing=trailing)))
+
+    assert seen(94.99) == ["liquidations"]
+    assert seen(0.0) == ["liquidations"]
+    assert seen(95.0) == []
+    assert seen(0.0, Trailing()) == []
+    assert seen(0.0, never) == []
+    assert spoken(liquidation_coverage(evidence(trailing=before))) == []
+
+
+def test_a_market_in_which_nothing_happens_or_that_is_empty_has_no_brief() -> None:
+    full = add_liquidations(add_hours(Trailing(), 800, share=lambda _: 50.0), 720, lambda _: 1.0)
+    for contracts in (MARKET, (SOL,), ()):
+        for trailing in (Trailing(), full):
+            seen = evidence(contracts, trailing=trailing, closed_hour=closed(1.0))
+            assert [spoken(rule.drafts(seen)) for rule in RULES] == [[]] * len(RULES)
+
+
+def golden() -> Brief:
+    (draft,) = funding_flip(flipping(0.01, -0.0025))
+    return write_brief(BY_ID["funding-flip"].text, draft, flipping(0.01, -0.0025))
+
+
+def test_the_inputs_of_a_brief_are_canonical_json_and_their_digest_never_changes() -> None:
+    brief = golden()
+
+    assert brief.inputs == (
+        '{"as_of":"2026-11-06T21:00:00.000Z","before_funding_interval_hours":8,'
+        '"before_funding_rate_pct":0.01,'
+        '"before_settled_at":"2026-11-06T13:00:00.000Z","contract":"BTCUSDT",'
+        '"funding_interval_hours":8,"funding_rate_pct":-0.0025,'
+        '"read_at":"2026-11-06T20:59:55.000Z","settled_at":"2026-11-06T21:00:00.000Z",'
+        '"source":"test venue"}'
+    )
+    assert brief.inputs_digest == "549f8b6b13826928092e3c485bb7208680183c1284765e101d8dc742c0f42de7"
+
+
+def test_a_brief_says_where_it_comes_from() -> None:
+    brief = golden()
+
+    assert brief.slug == "2026-11-06-2100-funding-flip-btc"
+    assert (brief.rule, brief.category, brief.source) == ("funding-flip", "funding", SOURCE)
+    assert (brief.published_at, brief.cooldown_key) == (AT, "funding-flip:btc")
+    assert (brief.window_start, brief.window_end) == (AT - 8 * HOUR, AT)
+    assert brief.summary == (
+        "BTC funding was -0.0025 % per 8 hours at the settlement of 2026-11-06T21:00:00.000Z "
+        "(last read at 2026-11-06T20:59:55.000Z), after +0.0100 % per 8 hours at the one of "
+        "2026-11-06T13:00:00.000Z. Source: test venue, as of 2026-11-06T21:00:00.000Z."
+    )
+    assert "- `funding_rate_pct`: -0.0025\n" in brief.body
+    assert "Rule `funding-flip`: The funding rate of a major had the other sign" in brief.body
+    assert f"`{brief.inputs_digest}`" in brief.body
+
+
+def test_what_is_not_known_is_shown_as_null_in_the_body() -> None:
+    seen = evidence(outage=Outage(AT - MINUTE, AT, None))
+    (draft,) = outage(seen)
+
+    assert "- `kind`: null\n" in write_brief(BY_ID["outage"].text, draft, seen).body
+
+
+def test_the_address_of_a_brief_is_to_the_minute_of_its_reading() -> None:
+    draft = Draft("x", "h", "s", [], (0, 1), {})
+
+    slug = write_brief(BY_ID["outage"].text, draft, evidence(as_of=START + 59_999)).slug
+
+    assert slug == "2026-11-06-2120-outage-x"
+
+
+def test_rules_have_unique_ids_known_categories_and_are_explained() -> None:
+    assert len(BY_ID) == len(RULES)
+    assert {rule.category for rule in RULES} <= set(CATEGORIES)
+    assert all(len(rule.text.explanation) > 40 for rule in RULES)
+
+
+@pytest.fixture(scope="module")
+def month() -> list[Brief]:
+    return [brief for conclusion in Month().conclusions() for brief in conclusion.briefs]
+
+
+def test_in_a_month_in_which_everything_happens_every_rule_speaks(month: list[Brief]) -> None:
+    counts = Counter(brief.rule for brief in month)
+
+    assert set(counts) == set(BY_ID)
+    assert counts["outage"] == 2
+    assert counts["open-interest-move"] == counts["liquidation-coverage"] == 1
+
+
+def test_no_brief_says_why_what_follows_or_what_to_do(month: list[Brief]) -> None:
+    texts = (f"{each.headline}\n{each.summary}\n{each.body}" for each in month)
+
+    assert {found[0] for text in texts if (found := CLAIMS.search(text))} == set()
+
+
+def test_every_summary_stands_alone_with_its_source_and_its_time(month: list[Brief]) -> None:
+    for brief in month:
+        time = iso_timestamp(brief.published_at)
+        assert brief.summary.endswith(f" Source: {SOURCE}, as of {time}.")
+        assert len(brief.summary) < 500
+        assert len(brief.headline) < 120
+        assert not re.search(r"\bnan\b|\binf\b|None", brief.summary + brief.headline)
+
+
+def test_every_digest_is_that_of_the_inputs_which_name_source_and_time(
+    month: list[Brief],
+) -> None:
+    for brief in month:
+        assert sha256(brief.inputs.encode()).hexdigest() == brief.inputs_digest
+        inputs = json.loads(brief.inputs)
+        assert inputs["source"] == SOURCE
+        assert inputs["as_of"] == iso_timestamp(brief.published_at)
+        assert canonical(inputs) == brief.inputs
+
+
+def test_addresses_are_unique_words_and_windows_end_by_the_time_of_the_brief(
+    month: list[Brief],
+) -> None:
+    slugs = [brief.slug for brief in month]
+
+    assert len(set(slugs)) == len(slugs)
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", slug, re.ASCII) for slug in slugs)
+    assert all(each.window_start < each.window_end <= each.published_at for each in month)
+
+
+def test_no_rule_speaks_again_within_its_cooldown(month: list[Brief]) -> None:
+    last: dict[str, int] = {}
+    for brief in month:
+        before = last.get(brief.cooldown_key)
+        cooldown = BY_ID[brief.rule].cooldown
+        assert before is None or brief.published_at - before >= cooldown
+        last[brief.cooldown_key] = brief.published_at
+
+
+def test_no_single_reading_makes_a_crowd_of_briefs(month: list[Brief]) -> None:
+    assert max(Counter(brief.published_at for brief in month).values()) <= 4

@@ -1,0 +1,102 @@
+"""Signals once a minute; a label that could not be stored is judged again, not lost or doubled."""
+
+import pytest
+
+from barograph.kit.timestamps import DAY, MINUTE
+from barograph.markets.trailing import Evidence
+from barograph.signals.catalog import METHODS
+from barograph.signals.desk import SignalConclusion, SignalDesk
+from support.clock import START
+from support.evidence import evidence, regime
+from support.markets import BTC, changed
+
+REGIME = "btc-funding-regime"
+BREADTH = "funding-breadth"
+
+
+def at(as_of: int, label: str = "neutral") -> Evidence:
+    return evidence(as_of=as_of, regime=regime(label))  # type: ignore[arg-type]
+
+
+def changes(conclusion: SignalConclusion | None) -> dict[str, str]:
+    assert conclusion is not None
+    return {each.key: each.label for each in conclusion.changes}
+
+
+def stored(desk: SignalDesk, seen: Evidence) -> SignalConclusion | None:
+    conclusion = desk.conclude(seen)
+    if conclusion is not None:
+        desk.written(conclusion)
+    return conclusion
+
+
+def test_the_first_reading_of_each_minute_is_judged() -> None:
+    desk = SignalDesk()
+
+    judged = [
+        stored(desk, at(START + passed)) is not None
+        for passed in (0, 5_000, MINUTE - 1, MINUTE, MINUTE + 5_000, 3 * MINUTE + 1)
+    ]
+
+    assert judged == [True, False, False, True, False, True]
+
+
+def test_the_first_judgement_records_every_label_and_the_next_none() -> None:
+    desk = SignalDesk()
+
+    first = stored(desk, at(START))
+    second = stored(desk, at(START + MINUTE))
+
+    assert list(changes(first)) == [each.key for each in METHODS]
+    assert changes(second) == {}
+
+
+def test_a_change_is_recorded_once_with_its_instant_and_its_value() -> None:
+    desk = SignalDesk()
+    stored(desk, at(START))
+
+    conclusion = stored(desk, at(START + MINUTE, "long-crowded"))
+
+    assert conclusion is not None
+    assert [tuple(each) for each in conclusion.changes] == [
+        (REGIME, START + MINUTE, "long-crowded", "+0.0100 % per 8 h")
+    ]
+    assert changes(stored(desk, at(START + 2 * MINUTE, "long-crowded"))) == {}
+
+
+@pytest.mark.outcome(
+    "the database cannot be written while a signal changes",
+    "the change is recorded with the next reading that is stored, once",
+)
+def test_a_failed_write_is_judged_again_with_the_next_reading_of_the_same_minute() -> None:
+    desk = SignalDesk()
+    stored(desk, at(START))
+    desk.conclude(at(START + MINUTE, "long-crowded"))
+
+    retried = stored(desk, at(START + MINUTE + 5_000, "long-crowded"))
+
+    assert changes(retried) == {REGIME: "long-crowded"}
+    assert desk.conclude(at(START + MINUTE + 10_000, "long-crowded")) is None
+
+
+def test_hysteresis_goes_on_from_what_was_stored_and_not_from_what_was_not() -> None:
+    def breadth(as_of: int, above: int) -> Evidence:
+        rates = [0.015] * above + [0.01] * (100 - above)
+        return evidence(tuple(changed(BTC, funding_rate_pct=rate) for rate in rates), as_of)
+
+    desk = SignalDesk()
+    stored(desk, breadth(START, 10))
+    desk.conclude(breadth(START + MINUTE, 20))
+    assert BREADTH not in changes(stored(desk, breadth(START + MINUTE, 18)))
+
+    stored(desk, breadth(START + 2 * MINUTE, 20))
+    assert BREADTH not in changes(stored(desk, breadth(START + 3 * MINUTE, 18)))
+    assert changes(stored(desk, breadth(START + 4 * MINUTE, 16)))[BREADTH] == "balanced"
+
+
+def test_a_clock_that_was_set_back_does_not_stop_the_signals() -> None:
+    desk = SignalDesk()
+    stored(desk, at(START + DAY))
+
+    assert stored(desk, at(START)) is not None
+    assert stored(desk, at(START + MINUTE)) is not None

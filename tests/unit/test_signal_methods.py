@@ -1,0 +1,307 @@
+"""Each signal says what its docstring says, does not flap, and says unknown without evidence."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.records import Perpetual
+from barograph.markets.trailing import Evidence, Trailing
+from barograph.signals.bands import Bands
+from barograph.signals.catalog import BY_KEY, METHODS, judge_all
+from barograph.signals.methods import (
+    BREADTH,
+    POSITIONING,
+    PRESSURE,
+    TREND,
+    VOLATILITY,
+    btc_funding_regime,
+    btc_long_accounts,
+    btc_open_interest_trend,
+    btc_realised_volatility,
+    funding_breadth,
+    liquidation_pressure,
+)
+from barograph.signals.records import NOT_KNOWN, Finding
+from support.evidence import (
+    AT,
+    FORTNIGHT,
+    WEEK,
+    add_hours,
+    add_liquidations,
+    closed,
+    evidence,
+    regime,
+)
+from support.markets import BTC, ETH, MARKET, PEPE, SOURCE, changed
+
+THREE = Bands(("low", "middle", "high"), (10, 20), margin=2)
+ALL_BANDS = (BREADTH, PRESSURE, POSITIONING, TREND, VOLATILITY)
+
+
+@pytest.mark.parametrize(
+    ("value", "previous", "label"),
+    [
+        (9.99, None, "low"),
+        (10, None, "middle"),
+        (20, None, "high"),
+        (10, "low", "middle"),
+        (8, "middle", "middle"),
+        (7.99, "middle", "low"),
+        (18, "high", "high"),
+        (17.99, "high", "middle"),
+        (5, "high", "low"),
+        (25, "low", "high"),
+        (9, "unknown", "low"),
+        (9, "a label of another version", "low"),
+    ],
+)
+def test_a_band_is_entered_at_its_edge_and_left_a_margin_below(
+    value: float, previous: str | None, label: str
+) -> None:
+    assert THREE.label(value, previous) == label
+
+
+@given(st.sampled_from(ALL_BANDS), st.floats(-200, 200), st.floats(0, 0.999))
+def test_a_value_that_moves_less_than_the_margin_does_not_go_to_and_fro(
+    bands: Bands, value: float, part: float
+) -> None:
+    first = bands.label(value, None)
+    up = bands.label(value + part * bands.margin, first)
+    down = bands.label(value, up)
+
+    assert bands.label(value + part * bands.margin, down) == up
+    assert down == up
+
+
+def contracts(above: int, below: int, of: int) -> tuple[Perpetual, ...]:
+    """As many contracts, of which some are exactly on the edges that count."""
+    rates = [0.015] * above + [-0.005] * below + [0.01] * (of - above - below)
+    return tuple(changed(BTC, contract=str(n), funding_rate_pct=r) for n, r in enumerate(rates))
+
+
+def test_the_funding_regime_is_the_one_that_was_judged_with_its_rate() -> None:
+    seen = btc_funding_regime(evidence(regime=regime("long-crowded", 0.0312)), None)
+
+    assert seen == Finding("long-crowded", "+0.0312 % per 8 h")
+
+
+def test_a_funding_rate_of_zero_is_a_rate() -> None:
+    seen = btc_funding_regime(evidence(regime=regime(rate=0.0)), None)
+
+    assert seen == Finding("neutral", "+0.0000 % per 8 h")
+
+
+def test_without_a_funding_rate_the_regime_signal_is_unknown() -> None:
+    assert btc_funding_regime(evidence(regime=regime("unknown", None)), "neutral") == NOT_KNOWN
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "label"),
+    [
+        (20, 0, "longs-pay"),
+        (19, 0, "balanced"),
+        (0, 20, "balanced"),
+        (0, 21, "shorts-pay"),
+        (50, 50, "balanced"),
+        (0, 0, "balanced"),
+    ],
+)
+def test_breadth_is_the_share_above_less_the_share_below(
+    above: int, below: int, label: str
+) -> None:
+    seen = funding_breadth(evidence(contracts(above, below, 100)), None)
+
+    assert seen.label == label
+    assert seen.value == f"{above} % above and {below} % below rest, of 100 contracts"
+
+
+def test_breadth_compares_rates_at_eight_hours() -> None:
+    hourly = changed(PEPE, funding_rate_pct=0.015 / 8, funding_interval_hours=1)
+
+    assert funding_breadth(evidence((hourly,)), None).label == "longs-pay"
+
+
+def test_breadth_keeps_its_label_within_the_hysteresis() -> None:
+    assert funding_breadth(evidence(contracts(17, 0, 100)), "longs-pay").label == "longs-pay"
+    assert funding_breadth(evidence(contracts(16, 0, 100)), "longs-pay").label == "balanced"
+
+
+def test_breadth_of_no_contract_is_unknown() -> None:
+    assert funding_breadth(evidence(()), "balanced") == NOT_KNOWN
+
+
+def pressed(total: float, **fields: Any) -> Evidence:
+    """Against hours of 0, 1, 2 … 199 dollars."""
+    trailing = add_liquidations(Trailing(), 200)
+    usual = {"trailing": trailing, "last_hour": closed(total)}
+    return evidence(**{**usual, **fields})
+
+
+@pytest.mark.parametrize(
+    ("total", "label"),
+    [
+        (0, "quiet"),
+        (39, "quiet"),
+        (40, "normal"),
+        (179, "normal"),
+        (180, "elevated"),
+        (197, "elevated"),
+        (198, "extreme"),
+        (10**9, "extreme"),
+    ],
+)
+def test_pressure_is_the_percentile_of_the_last_hour(total: float, label: str) -> None:
+    assert liquidation_pressure(pressed(total), None).label == label
+
+
+def test_pressure_names_the_amount_and_the_percentile() -> None:
+    assert liquidation_pressure(pressed(2e6), None).value == (
+        "$2.00M in the last hour, percentile 100 of 30 days"
+    )
+
+
+def test_pressure_of_an_hour_without_liquidations_is_known() -> None:
+    assert liquidation_pressure(pressed(0.0), None).value.startswith("$0 in the last hour")
+
+
+def test_pressure_is_unknown_when_too_little_of_the_last_hour_was_watched() -> None:
+    assert liquidation_pressure(pressed(1.0, last_hour=closed(1.0, 95.0)), None) != NOT_KNOWN
+    assert liquidation_pressure(pressed(1.0, last_hour=closed(1.0, 94.99)), None) == NOT_KNOWN
+
+
+@pytest.mark.parametrize(("hours", "is_known"), [(0, False), (WEEK - 1, False), (WEEK, True)])
+def test_pressure_needs_seven_days_of_watched_hours(hours: int, is_known: bool) -> None:
+    watched = add_liquidations(Trailing(), hours)
+    unwatched = add_liquidations(Trailing(), WEEK, watched_pct=94.0)
+
+    assert (liquidation_pressure(pressed(1, trailing=watched), None) != NOT_KNOWN) == is_known
+    assert liquidation_pressure(pressed(1, trailing=unwatched), None) == NOT_KNOWN
+
+
+def positioned(share: float | None, hours: int = FORTNIGHT, base: str = "BTC") -> Evidence:
+    """Against hourly shares of 0, 1 … 99 and again."""
+    trailing = add_hours(Trailing(), hours, share=lambda number: float(number % 100))
+    return evidence(trailing=trailing, long_account_pct={} if share is None else {base: share})
+
+
+@pytest.mark.parametrize(
+    ("share", "label"),
+    [(0.0, "short-extreme"), (50.0, "typical"), (90.0, "typical"), (99.5, "long-extreme")],
+)
+def test_long_accounts_are_compared_with_their_own_past(share: float, label: str) -> None:
+    assert btc_long_accounts(positioned(share), None).label == label
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_known"),
+    [
+        (positioned(0.0), True),
+        (positioned(None), False),
+        (positioned(50.0, FORTNIGHT - 1), False),
+        (positioned(50.0, base="ETH"), False),
+    ],
+)
+def test_long_accounts_need_a_share_of_btc_and_fourteen_days(
+    seen: Evidence, is_known: bool
+) -> None:
+    assert (btc_long_accounts(seen, None) != NOT_KNOWN) == is_known
+
+
+def test_hours_without_a_share_are_no_history_of_shares() -> None:
+    trailing = add_hours(Trailing(), FORTNIGHT + 99)
+
+    seen = evidence(trailing=trailing, long_account_pct={"BTC": 50.0})
+    assert btc_long_accounts(seen, "typical") == NOT_KNOWN
+
+
+def trended(coins: float, price: float = 100.0, before: float = 1_000.0) -> Evidence:
+    trailing = add_hours(Trailing(), 25, coins=lambda _: before)
+    bitcoin = changed(BTC, last_price=price, open_interest_usd=coins * price)
+    return evidence((bitcoin, ETH), trailing=trailing)
+
+
+@pytest.mark.parametrize(
+    ("coins", "label"),
+    [(1_050, "rising"), (1_049, "flat"), (950, "flat"), (949, "falling"), (0, "falling")],
+)
+def test_the_trend_of_open_interest_is_that_of_coins(coins: float, label: str) -> None:
+    assert btc_open_interest_trend(trended(coins), None).label == label
+    assert btc_open_interest_trend(trended(coins, price=300.0), None).label == label
+
+
+def test_a_trend_is_unknown_without_the_hour_of_24_hours_ago_without_btc_and_from_zero() -> None:
+    short = add_hours(Trailing(), 23)
+    gone = evidence((ETH,), trailing=add_hours(Trailing(), 25))
+
+    assert btc_open_interest_trend(evidence(trailing=short), "flat") == NOT_KNOWN
+    assert btc_open_interest_trend(gone, "flat") == NOT_KNOWN
+    assert btc_open_interest_trend(trended(1_000, before=0.0), "flat") == NOT_KNOWN
+
+
+def swinging(number: int) -> float:
+    """A price whose hourly moves get larger and larger."""
+    return 100.0 * (1 + number / 1e5) ** (1 if number % 2 else -1)
+
+
+def test_volatility_that_grew_all_the_time_is_turbulent_and_calm_when_it_shrank() -> None:
+    hours = FORTNIGHT + 24
+    growing = add_hours(Trailing(), hours, price=swinging)
+    shrinking = add_hours(Trailing(), hours, price=lambda number: swinging(hours - number))
+
+    turbulent = btc_realised_volatility(evidence(trailing=growing), None)
+    assert turbulent.label == "turbulent"
+    assert turbulent.value.endswith("% a year, percentile 100 of 30 days")
+    assert btc_realised_volatility(evidence(trailing=shrinking), None).label == "calm"
+
+
+def test_volatility_of_a_price_that_stands_still_is_known() -> None:
+    still = add_hours(Trailing(), FORTNIGHT + 24)
+
+    assert btc_realised_volatility(evidence(trailing=still), None) == Finding(
+        "normal", "0 % a year, percentile 50 of 30 days"
+    )
+
+
+def test_volatility_needs_fourteen_days_and_an_hour_of_the_last_two() -> None:
+    enough = add_hours(Trailing(), FORTNIGHT + 24)
+    short = add_hours(Trailing(), FORTNIGHT + 23)
+
+    def seen(trailing: Trailing, as_of: int = AT) -> Finding:
+        return btc_realised_volatility(evidence(trailing=trailing, as_of=as_of), None)
+
+    assert seen(short) == NOT_KNOWN
+    assert seen(enough, AT + HOUR) != NOT_KNOWN
+    assert seen(enough, AT + HOUR + 1) == NOT_KNOWN
+
+
+def test_every_signal_is_judged_in_the_order_of_the_catalog_whatever_is_missing() -> None:
+    for seen in (evidence(), evidence(()), evidence((ETH,)), positioned(1.0), pressed(5)):
+        judged = judge_all(seen, {})
+        assert (judged.as_of, judged.source) == (AT, SOURCE)
+        assert [each.key for each in judged.signals] == [each.key for each in METHODS]
+        assert {each.as_of for each in judged.signals} == {AT}
+
+
+def test_each_signal_continues_from_its_own_last_label() -> None:
+    seen = evidence(contracts(17, 0, 100))
+
+    judged = judge_all(seen, {"funding-breadth": "longs-pay", "btc-funding-regime": "balanced"})
+
+    labels = {each.key: each.label for each in judged.signals}
+    assert labels["funding-breadth"] == "longs-pay"
+    assert labels["btc-funding-regime"] == "neutral"
+
+
+def test_every_method_is_explained_and_its_key_is_unique() -> None:
+    assert len(BY_KEY) == len(METHODS)
+    assert all(len(each.explanation) > 80 for each in METHODS)
+
+
+def test_a_day_later_the_same_market_is_judged_the_same() -> None:
+    one = judge_all(evidence(MARKET), {})
+    other = judge_all(evidence(MARKET, as_of=AT + DAY), {})
+
+    assert [(e.label, e.value) for e in one.signals] == [(e.label, e.value) for e in other.signals]

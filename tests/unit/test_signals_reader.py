@@ -1,0 +1,204 @@
+"""The reader gives every signal, always: as judged while that is fresh, else as unknown."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.board.board import Board
+from barograph.board.snapshots import Publication, publish
+from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.documents import Document
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
+from barograph.notice import NOTICE
+from barograph.settings import Settings
+from barograph.signals.catalog import METHODS
+from barograph.signals.feeds import SIGNALS
+from barograph.signals.reader import UNKNOWN_MS, SignalsReader
+from barograph.signals.records import Signal, Signals
+from support.clock import START, HandClock
+
+SETTINGS = Settings.model_validate(
+    {"base_url": "https://barograph.example", "exchange_source": "test venue"}
+)
+BOUND = int(SETTINGS.signals_max_age_seconds * SECOND)
+KEYS = [each.key for each in METHODS]
+
+
+def judged(as_of: int = START, keys: list[str] = KEYS) -> Signals:
+    signals = (Signal(key, f"name of {key}", "label", "1 %", as_of) for key in keys)
+    return Signals(as_of, "the venue", tuple(signals))
+
+
+class Shown:
+    """A reader, and the board that it reads."""
+
+    def __init__(self, folder: Path) -> None:
+        clock = HandClock()
+        self._database = SQLiteDatabase(folder / "store.sqlite3")
+        asyncio.run(upgrade(self._database, packaged_migrations(), clock))
+        self._board = Board(self._database, [SIGNALS], clock=clock, render=lambda _board, _now: {})
+        self._reader = SignalsReader(SETTINGS)
+
+    def publishes(self, signals: Signals) -> None:
+        async def work(tx: Transaction) -> None:
+            await publish(tx, [Publication.of(SIGNALS, signals)])
+
+        asyncio.run(self._database.write(work))
+        asyncio.run(self._board.refresh())
+
+    def labels(self, now: int) -> dict[str, str]:
+        return {each.key: each.label for each in self._reader.signals(self._board, now)}
+
+    def document(self, now: int) -> Document:
+        return self._reader.document(self._board, now)
+
+    def body(self, now: int) -> Any:
+        return json.loads(self.document(now).body)
+
+    def close(self) -> None:
+        asyncio.run(self._database.close())
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> Iterator[Shown]:
+    shown = Shown(tmp_path)
+    yield shown
+    shown.close()
+
+
+def test_before_the_first_judgement_every_signal_is_unknown(shown: Shown) -> None:
+    body = shown.body(START)
+
+    assert [(each["key"], each["label"], each["value"]) for each in body["signals"]] == [
+        (key, "unknown", "n/a") for key in KEYS
+    ]
+    assert (body["source"], body["updatedAt"]) == ("test venue", iso_timestamp(START))
+
+
+@pytest.mark.parametrize(
+    ("age", "label"),
+    [
+        (0, "label"),
+        (BOUND - 1, "label"),
+        (BOUND, "unknown"),
+        (DAY, "unknown"),
+        (-BOUND, "label"),
+        (-BOUND - 1, "unknown"),
+    ],
+)
+def test_signals_are_shown_until_they_reach_their_bound_in_both_directions(
+    shown: Shown, age: int, label: str
+) -> None:
+    shown.publishes(judged())
+
+    assert shown.labels(START + age) == dict.fromkeys(KEYS, label)
+
+
+@pytest.mark.outcome(
+    "signals are older than their bound", "every signal says `unknown`, and none disappears"
+)
+def test_stale_signals_say_unknown_with_the_time_of_the_last_judgement(shown: Shown) -> None:
+    shown.publishes(judged())
+
+    body = shown.body(START + BOUND)
+
+    assert [each["label"] for each in body["signals"]] == ["unknown"] * len(KEYS)
+    assert body["ok"] is True
+    assert (body["source"], body["updatedAt"]) == ("the venue", iso_timestamp(START))
+
+
+def test_a_collector_of_another_version_neither_hides_nor_adds_a_signal(shown: Shown) -> None:
+    shown.publishes(judged(keys=["one-more", *KEYS[:2]]))
+
+    assert shown.labels(START) == {
+        **dict.fromkeys(KEYS, "unknown"),
+        **dict.fromkeys(KEYS[:2], "label"),
+    }
+
+
+def test_signals_come_in_the_order_of_the_catalog(shown: Shown) -> None:
+    shown.publishes(judged(keys=KEYS[::-1]))
+
+    assert list(shown.labels(START)) == KEYS
+
+
+def test_a_document_may_be_given_exactly_until_the_signals_reach_their_bound(shown: Shown) -> None:
+    shown.publishes(judged())
+
+    document = shown.document(START + 7)
+
+    assert (document.since, document.until) == (START + 7, START + BOUND)
+    assert shown.document(START + BOUND - 1) is document
+    assert shown.document(START + BOUND) is not document
+
+
+def test_an_unknown_document_is_looked_at_again_soon(shown: Shown) -> None:
+    document = shown.document(START)
+
+    assert document.until == START + UNKNOWN_MS
+    assert shown.document(START + UNKNOWN_MS - 1) is document
+    assert shown.document(START + UNKNOWN_MS) is not document
+
+
+def test_a_new_judgement_is_shown_at_once_also_in_place_of_unknown(shown: Shown) -> None:
+    shown.document(START)
+    shown.publishes(judged())
+    assert shown.body(START)["signals"][0]["label"] == "label"
+
+    first = shown.document(START)
+    shown.publishes(judged(START + 1))
+    assert shown.document(START + 1) is not first
+
+
+def test_a_clock_that_was_set_back_gets_a_document_of_its_own(shown: Shown) -> None:
+    shown.publishes(judged())
+    shown.document(START + 60_000)
+
+    document = shown.document(START)
+
+    assert document.since == START
+
+
+@pytest.mark.contract(
+    "signals.envelope",
+    "signals.attribution",
+    "signals.docs",
+    "signals.signal",
+    "versioning.signals-v1",
+)
+def test_the_document_has_the_members_of_the_contract(shown: Shown) -> None:
+    shown.publishes(judged())
+
+    body = shown.body(START)
+
+    assert list(body) == [
+        "ok",
+        "version",
+        "source",
+        "updatedAt",
+        "signals",
+        "attribution",
+        "docs",
+    ]
+    assert body["signals"][0] == {
+        "key": KEYS[0],
+        "name": f"name of {KEYS[0]}",
+        "label": "label",
+        "value": "1 %",
+        "url": f"https://barograph.example/signals/{KEYS[0]}",
+    }
+    assert (body["ok"], body["version"]) == (True, "v1")
+    assert body["docs"] == "https://barograph.example/developers"
+    assert NOTICE in body["attribution"]
+    assert "non-commercial use; attribution is appreciated but not required" in body["attribution"]
+
+
+def test_no_shared_cache_keeps_signals(shown: Shown) -> None:
+    headers = dict(shown.document(START).begin(START)["headers"])
+
+    assert headers[b"cache-control"] == b"private, no-cache"

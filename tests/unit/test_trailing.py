@@ -1,0 +1,198 @@
+"""The record that rules look back on: in order, once, for 30 days, and nothing invented."""
+
+from math import exp, isclose, sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.trailing import (
+    TRAILING,
+    Hour,
+    LiquidationHour,
+    Settlement,
+    Trailing,
+    change_pct,
+    percentile_rank,
+    realised_volatility,
+)
+from support.evidence import AT, add_hours, add_liquidations, closed
+
+values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50)
+
+
+def hour(at: int, price: float = 100.0) -> Hour:
+    return Hour(at, price, 5.0, None)
+
+
+def settlement(at: int, rate: float = 0.01, contract: str = "BTCUSDT") -> Settlement:
+    return Settlement(contract, at, rate, 8, at - 5_000)
+
+
+def test_hours_come_in_order_and_once() -> None:
+    trailing = Trailing()
+    for at, price in ((AT, 1.0), (AT + HOUR, 2.0), (AT + HOUR, 3.0), (AT - HOUR, 4.0)):
+        trailing.add_hour("BTC", hour(at, price))
+
+    assert [(each.at, each.last_price) for each in trailing.hours("BTC")] == [
+        (AT, 1.0),
+        (AT + HOUR, 2.0),
+    ]
+
+
+def test_hours_are_kept_for_exactly_30_days() -> None:
+    trailing = add_hours(Trailing(), 31 * 24)
+
+    kept = trailing.hours("BTC")
+
+    assert kept[-1].at - kept[0].at == TRAILING
+    assert len(kept) == 30 * 24 + 1
+
+
+def test_majors_do_not_stand_in_each_others_way() -> None:
+    trailing = Trailing()
+    trailing.add_hour("BTC", hour(AT))
+    trailing.add_hour("ETH", hour(AT - HOUR))
+
+    assert [each.at for each in trailing.hours("ETH")] == [AT - HOUR]
+    assert list(trailing.hours("SOL")) == []
+
+
+@pytest.mark.parametrize(("asked", "found"), [(0, True), (HOUR - 1, True), (HOUR, False)])
+def test_an_hour_is_found_by_any_instant_in_it(asked: int, found: bool) -> None:
+    trailing = Trailing()
+    for at in (AT - HOUR, AT, AT + 2 * HOUR):
+        trailing.add_hour("BTC", hour(at))
+
+    assert trailing.hour_at("BTC", AT + asked) == (trailing.hours("BTC")[1] if found else None)
+
+
+def test_hours_from_an_instant_on_include_it() -> None:
+    trailing = add_hours(Trailing(), 3)
+
+    assert [each.at for each in trailing.hours("BTC", since=AT - 2 * HOUR)] == [
+        AT - 2 * HOUR,
+        AT - HOUR,
+    ]
+    assert list(trailing.hours("BTC", since=AT)) == []
+
+
+def test_liquidation_hours_come_in_order_once_and_for_30_days() -> None:
+    trailing = add_liquidations(Trailing(), 31 * 24)
+    trailing.add_liquidation_hour(closed(9.0, at=AT - 2 * HOUR))
+    trailing.add_liquidation_hour(closed(9.0, at=AT - 5 * HOUR))
+
+    kept = trailing.liquidation_hours(95)
+
+    assert kept[-1] == closed(31 * 24 - 1, at=AT - 2 * HOUR)
+    assert kept[-1].at - kept[0].at == TRAILING
+    assert trailing.newest_liquidation_hour == AT - 2 * HOUR
+
+
+def test_only_hours_that_were_watched_enough_are_compared_with() -> None:
+    trailing = Trailing()
+    for number, watched in enumerate((94.99, 95.0, 0.0, 100.0)):
+        trailing.add_liquidation_hour(LiquidationHour(AT + number * HOUR, 1.0, 1.0, watched))
+
+    assert [each.watched_pct for each in trailing.liquidation_hours(95)] == [95.0, 100.0]
+    assert len(trailing.liquidation_hours(0)) == 4
+
+
+def test_the_newest_settlement_of_a_contract_is_kept_in_whatever_order_they_come() -> None:
+    trailing = Trailing()
+    for at in (AT, AT + 8 * HOUR, AT - 8 * HOUR):
+        trailing.add_settlement(settlement(at))
+    trailing.add_settlement(settlement(AT, contract="ETHUSDT"))
+
+    assert trailing.settled("BTCUSDT") == settlement(AT + 8 * HOUR)
+    assert trailing.settled("ETHUSDT") == settlement(AT, contract="ETHUSDT")
+    assert trailing.settled("SOLUSDT") is None
+
+
+def test_what_a_clock_ahead_of_time_added_is_dropped_when_it_is_set_back() -> None:
+    trailing = Trailing()
+    for at in (AT, AT + 365 * DAY):
+        trailing.add_settlement(settlement(at, contract=f"at {at}"))
+    trailing.add_hour("BTC", hour(AT + 365 * DAY))
+    trailing.add_liquidation_hour(closed(1.0, at=AT + 365 * DAY))
+
+    trailing.forget_after(AT)
+    trailing.add_hour("BTC", hour(AT))
+    trailing.add_liquidation_hour(closed(2.0, at=AT))
+
+    assert [each.at for each in trailing.hours("BTC")] == [AT]
+    assert trailing.liquidation_hours(0) == [closed(2.0, at=AT)]
+    assert trailing.settled(f"at {AT}") is not None
+    assert trailing.settled(f"at {AT + 365 * DAY}") is None
+
+
+def test_volatility_is_that_of_24_hourly_returns_over_a_year() -> None:
+    prices = [100 * exp(0.01 * (number % 2)) for number in range(25)]
+    hours = [hour(AT + number * HOUR, price) for number, price in enumerate(prices)]
+
+    swing = realised_volatility(hours)
+
+    assert swing is not None
+    assert isclose(swing, 100 * 0.01 * sqrt(365 * 24))
+
+
+def test_volatility_of_a_price_that_stands_still_is_zero_and_not_unknown() -> None:
+    assert realised_volatility([hour(AT + number * HOUR) for number in range(25)]) == 0.0
+    assert add_hours(Trailing(), 26).volatility("BTC") == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("missing", [0, 1, 12, 24])
+def test_volatility_is_unknown_when_an_hour_of_the_day_is_missing(missing: int) -> None:
+    hours = [hour(AT + number * HOUR) for number in range(25) if number != missing]
+
+    assert realised_volatility(hours) is None
+
+
+def test_a_gap_leaves_the_volatility_unknown_until_a_whole_day_has_passed() -> None:
+    trailing = add_hours(Trailing(), 48, until=AT - HOUR)
+    for number in range(26):
+        trailing.add_hour("BTC", hour(AT + number * HOUR))
+
+    swings = [each.volatility_pct for each in trailing.hours("BTC", since=AT)]
+
+    assert swings == [None] * 24 + [0.0, 0.0]
+
+
+def test_open_interest_is_counted_in_coins() -> None:
+    assert Hour(AT, 50.0, 1_000.0, None).open_interest_coins == 20.0
+    assert Hour(AT, 50.0, 0.0, None).open_interest_coins == 0.0
+
+
+@pytest.mark.parametrize(
+    ("value", "known", "rank"),
+    [
+        (2, [1, 2, 3], 50.0),
+        (0, [1, 2, 3], 0.0),
+        (4, [1, 2, 3], 100.0),
+        (3, [1, 2, 3, 3], 75.0),
+        (0, [0, 0], 50.0),
+        (1, [1], 50.0),
+    ],
+)
+def test_a_percentile_counts_ties_half(value: float, known: list[float], rank: float) -> None:
+    assert percentile_rank(value, known) == rank
+
+
+@given(values, st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
+def test_a_percentile_lies_between_0_and_100_and_grows_with_the_value(
+    known: list[float], one: float, other: float
+) -> None:
+    low, high = (percentile_rank(each, known) for each in sorted((one, other)))
+
+    assert 0 <= low <= high <= 100
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pct"),
+    [(100, 108, 8.0), (100, 92, -8.0), (100, 101, 1.0), (100, 95, -5.0), (4, 0, -100.0)],
+)
+def test_a_change_in_percent_is_exact_where_it_can_be(
+    before: float, after: float, pct: float
+) -> None:
+    assert change_pct(before, after) == pct

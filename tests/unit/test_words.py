@@ -1,0 +1,31 @@
+"""Amounts as people read them."""
+
+import pytest
+
+from barograph.markets.words import price, usd
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [
+        (0, "$0"),
+        (999.4, "$999"),
+        (999.6, "$1.00k"),
+        (1_234, "$1.23k"),
+        (999_994, "$999.99k"),
+        (999_996, "$1.00M"),
+        (8_520_000, "$8.52M"),
+        (1_070_000_000, "$1.07B"),
+        (7e15, "$7000.00T"),
+    ],
+)
+def test_an_amount_is_never_a_thousand_of_its_letter(amount: float, shown: str) -> None:
+    assert usd(amount) == shown
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [(137.0, "137"), (92_785.5, "92785.5"), (0.0043951, "0.0043951"), (1e6, "1000000")],
+)
+def test_a_price_has_every_digit_and_no_exponent(amount: float, shown: str) -> None:
+    assert price(amount) == shown
