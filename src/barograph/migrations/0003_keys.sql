@@ -19,7 +19,8 @@ CREATE TABLE api_keys (
     created_at BIGINT NOT NULL,
     revoked_at BIGINT
 );
-CREATE INDEX api_keys_by_mailbox ON api_keys (mailbox);
+-- One key that works for each mailbox.
+CREATE UNIQUE INDEX api_keys_by_mailbox ON api_keys (mailbox) WHERE revoked_at IS NULL;
 
 -- Mails that are still to be sent; a mail that was sent, or given up, is deleted.
 CREATE TABLE outbox (

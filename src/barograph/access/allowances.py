@@ -1,0 +1,68 @@
+"""How many requests a caller may make, and what is left of them.
+
+An allowance is an exact moving window: in any span as long as the window, whenever it begins, at
+most `requests` are accepted. A request leaves the window exactly `window` after it was made, and
+one that is refused is never charged. Counters that start anew every hour, and buckets that refill,
+let nearly twice as many through around an edge.
+"""
+
+from typing import NamedTuple, Protocol
+
+from barograph.errors import BarographError
+from barograph.kit.timestamps import DAY, HOUR
+
+
+class Allowance(NamedTuple):
+    """So many requests in any `window` milliseconds; at least one."""
+
+    name: str
+    requests: int
+    window: int
+
+
+ANONYMOUS = Allowance("anon", 120, HOUR)
+"""Without a key, by caller group."""
+
+PERSONAL = Allowance("key", 1_000, HOUR)
+"""With a personal key, by the key's public id."""
+
+BAD_KEYS = Allowance("bad-key", 60, HOUR)
+"""With a key that is not valid, by caller group."""
+
+REGISTRATIONS = Allowance("register", 10, HOUR)
+"""Asking for a key, by caller group."""
+
+MAILBOX = Allowance("mailbox", 3, DAY)
+"""Mails to one mailbox, whoever asks for them."""
+
+
+class Standing(NamedTuple):
+    """What became of a request, and where it leaves the caller."""
+
+    allowance: Allowance
+    accepted: bool
+    remaining: int
+    resets_in: int
+    """Milliseconds until the oldest counted request leaves the window, which gives one back."""
+
+
+class AllowancesUnavailable(BarographError):
+    """The store cannot count now; nothing was charged."""
+
+
+class AllowanceStore(Protocol):
+    """Where requests are counted."""
+
+    @property
+    def failing_since(self) -> int | None:
+        """Since when requests are not counted as they should be; None while they are."""
+
+    async def spend(self, allowance: Allowance, caller: str) -> Standing:
+        """Charge one request to a caller, if the allowance has one left.
+
+        Raises:
+            AllowancesUnavailable: it cannot be known whether it has.
+        """
+
+    async def close(self) -> None:
+        """Release what the store holds."""

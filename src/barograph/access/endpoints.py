@@ -1,0 +1,73 @@
+"""`POST /api/v1/keys`: ask for a personal key by e-mail."""
+
+from fastapi import APIRouter, Request, Response
+
+from barograph.access.allowances import REGISTRATIONS, AllowancesUnavailable
+from barograph.access.fields import rate_limit_fields
+from barograph.access.gate import Gate
+from barograph.access.mailboxes import parse_address
+from barograph.access.refusals import KEYS_PATH, Refusal
+from barograph.access.registration import LINK_HOURS, Registrations
+from barograph.access.wire import KeyAnswer, KeyRequest, email_from_body
+from barograph.kit.clock import Clock
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.documents import CORS, JSON, NO_STORE, Headers
+from barograph.kit.http import error_response, read_body
+from barograph.kit.wire import ErrorBody
+
+KEYS_ALLOW = b"POST, OPTIONS"
+MAX_BODY_BYTES = 4_096
+RETRY_SECONDS = 5
+
+ACCEPTED = KeyAnswer(
+    ok=True,
+    message=f"A link was sent to that address; open it within {LINK_HOURS} hours to get the key.",
+).encode()
+NO_MAIL = "this instance sends no mail, so keys come from its operator"
+AWAY = "keys cannot be handed out right now; try again shortly"
+
+
+def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) -> APIRouter:
+    """The route of `/api/v1/keys`; without registrations it says that there is no mail."""
+    router = APIRouter(tags=["keys"])
+
+    @router.post(
+        KEYS_PATH,
+        status_code=202,
+        response_model=KeyAnswer,
+        summary="Ask for a free personal key: a one-time link is mailed",
+        operation_id="registerKey",
+        responses={
+            400: {"model": ErrorBody, "description": "Malformed body or address."},
+            429: {"model": ErrorBody, "description": "Too many registrations from one address."},
+            503: {"model": ErrorBody, "description": "No mail is configured, or try again."},
+        },
+        openapi_extra={"requestBody": _REQUEST_BODY},
+    )
+    async def register_key(request: Request) -> Response:
+        if registrations is None:
+            return error_response(503, NO_MAIL)
+        address = parse_address(email_from_body(await read_body(request, MAX_BODY_BYTES)))
+        try:
+            standing = await gate.charge(REGISTRATIONS, gate.caller(request.scope))
+            await registrations.request(address)
+        except Refusal as refusal:
+            return error_response(refusal.status, refusal.message, *refusal.fields(clock()))
+        except (DatabaseUnavailable, AllowancesUnavailable):
+            return error_response(503, AWAY, (b"retry-after", b"%d" % RETRY_SECONDS))
+        return _accepted(rate_limit_fields(standing, clock()))
+
+    return router
+
+
+def _accepted(fields: Headers) -> Response:
+    response = Response(ACCEPTED, 202)
+    length = (b"content-length", b"%d" % len(ACCEPTED))
+    response.raw_headers = [(b"content-type", JSON), length, NO_STORE, *fields, *CORS]
+    return response
+
+
+_REQUEST_BODY = {
+    "required": True,
+    "content": {"application/json": {"schema": KeyRequest.model_json_schema()}},
+}

@@ -1,0 +1,117 @@
+"""Personal API keys: `bg_<public id>_<secret>`, one for each mailbox.
+
+The store keeps an HMAC of the whole key under the instance's pepper. Who reads the database learns
+no key and, without the pepper, cannot make one either.
+"""
+
+import hmac
+import re
+from secrets import token_hex
+from typing import NamedTuple
+
+from barograph.access.mailboxes import Address, parse_address
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, Transaction
+
+ID_BYTES = 8
+SECRET_BYTES = 32
+
+# Only this spelling: a key that was cut, upper-cased or decorated is not asked the database for.
+_KEY = re.compile(rf"bg_([0-9a-f]{{{2 * ID_BYTES}}})_[0-9a-f]{{{2 * SECRET_BYTES}}}")
+
+
+class NewKey(NamedTuple):
+    """A key that was just made; nobody can show its text a second time."""
+
+    id: str
+    key: str
+    email: str
+
+
+class KeyRecord(NamedTuple):
+    """What is known of a key, in the order of the query's columns."""
+
+    id: str
+    email: str
+    created_at: int
+    revoked_at: int | None
+
+
+class ApiKeys:
+    """Every personal key of this instance."""
+
+    def __init__(self, database: Database, pepper: bytes, clock: Clock) -> None:
+        self._database = database
+        self._pepper = pepper
+        self._clock = clock
+
+    async def create(self, email: str) -> NewKey:
+        """Make a key for an address; the mailbox's earlier key stops working.
+
+        Raises:
+            InvalidRequest: that is no address.
+            DatabaseUnavailable: no key was made.
+        """
+        address = parse_address(email)
+
+        async def work(tx: Transaction) -> NewKey:
+            return await self.issue(tx, address)
+
+        return await self._database.write(work)
+
+    async def issue(self, tx: Transaction, address: Address) -> NewKey:
+        """Make a key as a part of a larger transaction."""
+        public_id = token_hex(ID_BYTES)
+        new = NewKey(public_id, f"bg_{public_id}_{token_hex(SECRET_BYTES)}", address.email)
+        now = self._clock()
+        await tx.execute(_REVOKE_EARLIER, now, address.mailbox)
+        await tx.execute(_ADD, new.id, self._digest(new.key), new.email, address.mailbox, now)
+        return new
+
+    async def verify(self, text: str) -> str | None:
+        """The public id of a key that works, or None for everything else.
+
+        Raises:
+            DatabaseUnavailable: nobody can tell.
+        """
+        found = _KEY.fullmatch(text)
+        if found is None:
+            return None
+        public_id = found[1]
+
+        async def work(tx: Transaction) -> str | None:
+            rows = await tx.fetch(_DIGEST, public_id)
+            return str(rows[0][0]) if rows else None
+
+        stored = await self._database.read(work)
+        if stored is None or not hmac.compare_digest(stored, self._digest(text)):
+            return None
+        return public_id
+
+    async def records(self) -> list[KeyRecord]:
+        """Every key that was ever made, the oldest first."""
+
+        async def work(tx: Transaction) -> list[KeyRecord]:
+            return [KeyRecord(*row) for row in await tx.fetch(_RECORDS)]
+
+        return await self._database.read(work)
+
+    async def revoke(self, public_id: str) -> bool:
+        """Make a key stop working; tell whether it did work until now."""
+
+        async def work(tx: Transaction) -> bool:
+            return bool(await tx.fetch(_REVOKE, self._clock(), public_id))
+
+        return await self._database.write(work)
+
+    def _digest(self, key: str) -> str:
+        return hmac.digest(self._pepper, key.encode(), "sha256").hex()
+
+
+_ADD = """
+INSERT INTO api_keys (id, digest, email, mailbox, created_at) VALUES ($1, $2, $3, $4, $5)
+"""
+_REVOKE_EARLIER = "UPDATE api_keys SET revoked_at = $1 WHERE mailbox = $2 AND revoked_at IS NULL"
+_DIGEST = "SELECT digest FROM api_keys WHERE id = $1 AND revoked_at IS NULL"
+_RECORDS = "SELECT id, email, created_at, revoked_at FROM api_keys ORDER BY created_at, id"
+_REVOKE = "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL RETURNING id"

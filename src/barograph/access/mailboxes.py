@@ -1,0 +1,42 @@
+"""E-mail addresses, strictly (pure).
+
+What the standard allows and nobody uses (quotes, comments, routes, address literals) is refused:
+these forms are where mail servers disagree about who gets the mail.
+"""
+
+import re
+from typing import NamedTuple
+
+from barograph.errors import InvalidRequest
+
+MAX_LENGTH = 254
+MAX_LOCAL = 64
+INVALID = "email must be one plain address such as name@example.com"
+
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+# The last label has a letter first, so that an IP address is no domain.
+_ADDRESS = re.compile(rf"({_ATOM}(?:\.{_ATOM})*)@((?:{_LABEL}\.)+(?=[A-Za-z]){_LABEL})", re.ASCII)
+
+
+class Address(NamedTuple):
+    """Where to send, and whose it is."""
+
+    email: str
+    """As it was given, the domain in lower case."""
+
+    mailbox: str
+    """As all who share it would write it: in lower case and without a +tag."""
+
+
+def parse_address(text: str) -> Address:
+    """Read an address.
+
+    Raises:
+        InvalidRequest: it is none; the message does not repeat it.
+    """
+    found = _ADDRESS.fullmatch(text) if len(text) <= MAX_LENGTH else None
+    if found is None or len(found[1]) > MAX_LOCAL:
+        raise InvalidRequest(INVALID)
+    local, domain = found[1], found[2].lower()
+    return Address(f"{local}@{domain}", f"{local.partition('+')[0].lower()}@{domain}")

@@ -1,0 +1,164 @@
+"""Registration by e-mail: who can read a mailbox gets the key that belongs to it.
+
+A request mails a link that works once, for a day. Opening the link only shows a page, because mail
+scanners open every link; the key is made, and shown once, when its button is pressed.
+
+Nothing here asks whether an address is known, so no answer can tell.
+"""
+
+import re
+from hashlib import sha256
+from secrets import token_urlsafe
+
+from barograph.access.allowances import MAILBOX, AllowanceStore
+from barograph.access.keys import ApiKeys, NewKey
+from barograph.access.mailboxes import Address
+from barograph.access.outbox import put_mail
+from barograph.errors import RequestError
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, Transaction
+from barograph.kit.timestamps import HOUR
+
+LINK_FOLDER = "/keys"
+LINK_HOURS = 24
+MAIL_HOURS = 12
+"""A link that arrived later than this would leave too little time to use it."""
+
+FORGET_ROWS = 2_000
+"""At most this many rows go in one transaction, so that nobody waits for a clean-up."""
+
+TOKEN_BYTES = 32
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+
+
+class LinkNotUsable(RequestError):
+    """A link that is unknown, too old or was used; the answer does not tell which."""
+
+    status = 410
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this link was used already, is older than a day or never existed; ask for a new one"
+        )
+
+
+class Registrations:
+    """Everybody who asked for a key and has not got it yet."""
+
+    def __init__(
+        self,
+        database: Database,
+        keys: ApiKeys,
+        allowances: AllowanceStore,
+        *,
+        base_url: str,
+        clock: Clock,
+    ) -> None:
+        self._database = database
+        self._keys = keys
+        self._allowances = allowances
+        self._base_url = base_url
+        self._clock = clock
+
+    async def request(self, address: Address) -> None:
+        """Mail a link to an address, unless its mailbox got enough of them today.
+
+        The same is stored for one that did, less the mail: the time taken tells nothing either.
+
+        Raises:
+            DatabaseUnavailable: nothing was stored and nothing will be mailed.
+        """
+        standing = await self._allowances.spend(MAILBOX, address.mailbox)
+        token = token_urlsafe(TOKEN_BYTES)
+        now = self._clock()
+
+        async def work(tx: Transaction) -> None:
+            expires_at = now + LINK_HOURS * HOUR
+            await tx.execute(
+                _REGISTER, _digest(token), address.email, address.mailbox, now, expires_at
+            )
+            if standing.accepted:
+                text = _text(self._base_url, token)
+                give_up_at = now + MAIL_HOURS * HOUR
+                await put_mail(tx, address.email, SUBJECT, text, now=now, give_up_at=give_up_at)
+
+        await self._database.write(work)
+
+    async def peek(self, token: str) -> bool:
+        """Whether a link can still be used; changes nothing.
+
+        Raises:
+            DatabaseUnavailable: nobody can tell.
+        """
+        if _TOKEN.fullmatch(token) is None:
+            return False
+
+        async def work(tx: Transaction) -> bool:
+            return bool(await tx.fetch(_PEEK, _digest(token), self._clock()))
+
+        return await self._database.read(work)
+
+    async def redeem(self, token: str) -> NewKey:
+        """Use a link up and make the key; the mailbox's earlier key stops working.
+
+        Raises:
+            LinkNotUsable: there is no such link, or not any more.
+            DatabaseUnavailable: no key was made and the link still works.
+        """
+        if _TOKEN.fullmatch(token) is None:
+            raise LinkNotUsable
+
+        async def work(tx: Transaction) -> NewKey:
+            rows = await tx.fetch(_REDEEM, self._clock(), _digest(token))
+            if not rows:
+                raise LinkNotUsable
+            return await self._keys.issue(tx, Address(*rows[0]))
+
+        return await self._database.write(work)
+
+
+async def forget_registrations(tx: Transaction, now: int) -> None:
+    """Drop links that ran out and mails that nobody sent in time, a bounded number at once."""
+    await tx.execute(_FORGET_LINKS, now, FORGET_ROWS)
+    await tx.execute(_FORGET_MAILS, now, FORGET_ROWS)
+
+
+def _digest(token: str) -> str:
+    """How a link is stored; with 256 random bits there is nothing to guess."""
+    return sha256(token.encode()).hexdigest()
+
+
+def _text(base_url: str, token: str) -> str:
+    return f"""\
+Somebody, probably you, asked for a free API key of Barograph.
+
+Open this link within {LINK_HOURS} hours and press the button on its page:
+
+{base_url}{LINK_FOLDER}/{token}
+
+The key is shown once. If you had one before, the new one takes its place.
+
+If you did not ask for a key, ignore this mail: nothing happens without the link.
+"""
+
+
+SUBJECT = "Your Barograph API key"
+
+_REGISTER = """
+INSERT INTO registrations (link_digest, email, mailbox, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5)
+"""
+_PEEK = """
+SELECT 1 FROM registrations WHERE link_digest = $1 AND used_at IS NULL AND expires_at > $2
+"""
+_REDEEM = """
+UPDATE registrations SET used_at = $1
+WHERE link_digest = $2 AND used_at IS NULL AND expires_at > $1 RETURNING email, mailbox
+"""
+_FORGET_LINKS = """
+DELETE FROM registrations WHERE link_digest IN (
+    SELECT link_digest FROM registrations WHERE expires_at <= $1 LIMIT $2)
+"""
+_FORGET_MAILS = """
+DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE give_up_at <= $1 LIMIT $2)
+"""

@@ -1,0 +1,216 @@
+"""The mail server, by SMTP.
+
+No error from here holds an address or what the server said, which often repeats one.
+"""
+
+import asyncio
+import ssl
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.policy import SMTP as SMTP_RULES
+from typing import Literal, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from aiosmtplib import (
+    SMTP,
+    SMTPDataError,
+    SMTPException,
+    SMTPRecipientsRefused,
+    SMTPResponseException,
+)
+
+from barograph.access.mailboxes import Address, parse_address
+from barograph.access.outbox import Mail, Undeliverable
+from barograph.errors import (
+    ConfigurationError,
+    InvalidReply,
+    InvalidRequest,
+    Refused,
+    Throttled,
+    Unreachable,
+    UpstreamError,
+)
+from barograph.kit.clock import Clock
+from barograph.kit.timestamps import SECOND
+from barograph.settings import Settings
+
+SEND_SECONDS = 20.0
+"""The budget of one mail, from connecting until the server took it."""
+
+GOODBYE_SECONDS = 2.0
+
+_TEMPORARY = range(400, 500)
+_PERMANENT = range(500, 600)
+
+Security = Literal["none", "starttls", "tls"]
+_SCHEMES: dict[str, tuple[Security, int]] = {
+    "smtp": ("none", 25),
+    "smtp+starttls": ("starttls", 587),
+    "smtps": ("tls", 465),
+}
+
+
+class MailServer(NamedTuple):
+    """Where mails go, and how."""
+
+    host: str
+    port: int
+    security: Security
+    username: str | None
+    password: str | None
+
+
+class SmtpSender:
+    """Hands mails to the configured server, one connection each."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock,
+        seconds: float = SEND_SECONDS,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Read the settings; `tls` trusts other authorities than the machine does.
+
+        Raises:
+            ConfigurationError: they cannot work.
+        """
+        self._server = parse_smtp_url(settings.smtp_url.get_secret_value())
+        self._sender = _sender(settings.mail_from)
+        self._clock = clock
+        self._seconds = seconds
+        self._tls = tls
+
+    async def send(self, mail: Mail) -> None:
+        """Hand a mail over.
+
+        Raises:
+            Undeliverable: this mail is refused for good.
+            UpstreamError: it was not taken now; it may be later.
+        """
+        message = self._message(mail)
+        client = self._client()
+        try:
+            async with asyncio.timeout(self._seconds):
+                await client.connect()
+                await client.send_message(
+                    message, sender=self._sender.email, recipients=[mail.recipient]
+                )
+            # It was taken: a server that says goodbye badly must not make it go out again.
+            with suppress(SMTPException, OSError):
+                await client.quit(timeout=GOODBYE_SECONDS)
+        except (SMTPException, OSError) as error:
+            raise _named(error) from error
+        finally:
+            client.close()
+
+    async def greet(self) -> None:
+        """Connect, log in if that is asked for, and leave.
+
+        Raises:
+            UpstreamError: that is not possible.
+        """
+        client = self._client()
+        try:
+            async with asyncio.timeout(self._seconds):
+                await client.connect()
+                await client.quit(timeout=GOODBYE_SECONDS)
+        except (SMTPException, OSError) as error:
+            raise _named(error) from error
+        finally:
+            client.close()
+
+    def _message(self, mail: Mail) -> EmailMessage:
+        message = EmailMessage(SMTP_RULES)
+        try:
+            message["From"] = f"Barograph <{self._sender.email}>"
+            message["To"] = parse_address(mail.recipient).email
+            message["Subject"] = mail.subject
+        except (InvalidRequest, ValueError) as error:
+            raise Undeliverable("the mail cannot be written down") from error
+        message["Date"] = datetime.fromtimestamp(self._clock() // SECOND, UTC)
+        message["Message-ID"] = f"<{mail.id}@{self._domain}>"
+        message["Auto-Submitted"] = "auto-generated"
+        message.set_content(mail.body)
+        return message
+
+    def _client(self) -> SMTP:
+        host, port, security, username, password = self._server
+        return SMTP(
+            hostname=host,
+            port=port,
+            username=username,
+            password=password,
+            local_hostname=self._domain,
+            timeout=self._seconds,
+            use_tls=security == "tls",
+            start_tls=security == "starttls",
+            tls_context=self._tls,
+        )
+
+    @property
+    def _domain(self) -> str:
+        return self._sender.email.rpartition("@")[2]
+
+
+def parse_smtp_url(text: str) -> MailServer:
+    """Read the address of a mail server.
+
+    Raises:
+        ConfigurationError: it is none; the message does not repeat it, for it may hold a password.
+    """
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:  # a port that is no number, or half an IPv6 address
+        raise _unusable("smtp://host:port") from error
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        raise _unusable("smtp://host:port, smtp+starttls://user:password@host:587 or smtps://…")
+    if parts.path not in {"", "/"} or parts.query or parts.fragment:
+        raise _unusable("nothing after the port; write @, / and # in a password as %40, %2F, %23")
+    security, usual_port = _SCHEMES[parts.scheme]
+    if parts.username and security == "none":
+        raise _unusable("smtp+starttls:// or smtps://, because smtp:// shows the password to all")
+    return MailServer(
+        parts.hostname,
+        usual_port if port is None else port,
+        security,
+        unquote(parts.username) if parts.username else None,
+        unquote(parts.password) if parts.password else None,
+    )
+
+
+def _unusable(needed: str) -> ConfigurationError:
+    return ConfigurationError(f"BAROGRAPH_SMTP_URL cannot be used: {needed} is needed")
+
+
+def _sender(mail_from: str) -> Address:
+    try:
+        return parse_address(mail_from)
+    except InvalidRequest as error:
+        raise ConfigurationError(
+            "BAROGRAPH_MAIL_FROM must be one plain address such as barograph@example.com"
+        ) from error
+
+
+def _named(error: SMTPException | OSError) -> UpstreamError:
+    if isinstance(error, SMTPRecipientsRefused):
+        return _answered(error.recipients[0].code, about="the recipient", final=Undeliverable)
+    if isinstance(error, SMTPDataError):
+        return _answered(error.code, about="the mail", final=Undeliverable)
+    if isinstance(error, SMTPResponseException):
+        return _answered(error.code, about="us", final=Refused)
+    if isinstance(error, OSError):
+        return Unreachable(f"the mail server does not answer ({type(error).__name__})")
+    return Refused("the mail server offers no STARTTLS or no login, which its address asks for")
+
+
+def _answered(code: int, *, about: str, final: type[Refused]) -> UpstreamError:
+    if code in _PERMANENT:
+        return final(f"the mail server refuses {about} ({code})")
+    if code in _TEMPORARY:
+        # It never says for how long; the outbox has pauses of its own.
+        return Throttled(f"the mail server puts {about} off ({code})", retry_after=0.0)
+    return InvalidReply("the mail server's answer cannot be understood")

@@ -1,0 +1,189 @@
+"""Personal keys: one for each mailbox, known only by a digest."""
+
+import asyncio
+import re
+from collections.abc import Callable
+
+import pytest
+
+from barograph.access.keys import ApiKeys, KeyRecord
+from barograph.access.mailboxes import parse_address
+from barograph.errors import InvalidRequest
+from barograph.kit.database import (
+    ConstraintViolated,
+    Database,
+    DatabaseUnavailable,
+    Row,
+    Transaction,
+)
+from support.clock import START, HandClock
+
+PEPPER = b"p" * 32
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def keys(database: Database, clock: HandClock) -> ApiKeys:
+    return ApiKeys(database, PEPPER, clock)
+
+
+def stored(database: Database, runner: asyncio.Runner) -> list[Row]:
+    async def work(tx: Transaction) -> list[Row]:
+        return await tx.fetch("SELECT * FROM api_keys ORDER BY created_at, id")
+
+    return runner.run(database.read(work))
+
+
+def test_a_new_key_has_the_documented_form_and_works(keys: ApiKeys, runner: asyncio.Runner) -> None:
+    new = runner.run(keys.create("Name+x@Example.com"))
+
+    assert re.fullmatch(r"bg_[0-9a-f]{16}_[0-9a-f]{64}", new.key)
+    assert new.key.split("_")[1] == new.id
+    assert new.email == "Name+x@example.com"
+    assert runner.run(keys.verify(new.key)) == new.id
+
+
+def test_the_store_holds_neither_the_key_nor_its_secret(
+    keys: ApiKeys, database: Database, runner: asyncio.Runner
+) -> None:
+    new = runner.run(keys.create("name@example.com"))
+    secret = new.key.rpartition("_")[2]
+
+    (row,) = stored(database, runner)
+    assert not any(secret in str(value) for value in row)
+    assert re.fullmatch(r"[0-9a-f]{64}", row[1])
+
+
+def test_a_key_of_another_pepper_does_not_work(
+    keys: ApiKeys, database: Database, clock: HandClock, runner: asyncio.Runner
+) -> None:
+    new = runner.run(keys.create("name@example.com"))
+    assert runner.run(ApiKeys(database, b"q" * 32, clock).verify(new.key)) is None
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda key: "",
+        lambda key: key[:-1],
+        lambda key: key[1:],
+        lambda key: key + "0",
+        lambda key: key.upper(),
+        lambda key: key[:20] + key[20:].upper(),
+        lambda key: f" {key}",
+        lambda key: f"{key}\n",
+        lambda key: f"{key} ",
+        lambda key: key.replace("_", "-"),
+        lambda key: key.replace("bg_", "sk_"),
+        lambda key: key.rpartition("_")[0],
+        lambda key: key[:-1] + ("0" if key[-1] != "0" else "1"),
+        lambda key: f"bg_{'0' * 16}_{key.rpartition('_')[2]}",
+        lambda key: key[:-1] + "\u0661",
+        lambda key: key[:-1] + "\uff11",
+        lambda key: "clé",
+        lambda key: key * 10_000,
+        lambda key: "\0" + key[1:],
+        lambda key: "bg_' OR '1'='1_" + "0" * 64,
+    ],
+)
+def test_a_key_that_is_not_exactly_itself_does_not_work(
+    keys: ApiKeys, runner: asyncio.Runner, spoil: Callable[[str], str]
+) -> None:
+    new = runner.run(keys.create("name@example.com"))
+    assert runner.run(keys.verify(spoil(new.key))) is None
+
+
+def test_a_revoked_key_stops_working_at_once_and_only_once(
+    keys: ApiKeys, runner: asyncio.Runner, clock: HandClock
+) -> None:
+    new = runner.run(keys.create("name@example.com"))
+    other = runner.run(keys.create("other@example.com"))
+    clock.pass_seconds(1)
+
+    assert runner.run(keys.revoke(new.id))
+
+    assert runner.run(keys.verify(new.key)) is None
+    assert runner.run(keys.verify(other.key)) == other.id
+    assert not runner.run(keys.revoke(new.id))
+    assert not runner.run(keys.revoke("0" * 16))
+    assert set(runner.run(keys.records())) == {
+        KeyRecord(new.id, "name@example.com", START, START + 1_000),
+        KeyRecord(other.id, "other@example.com", START, None),
+    }
+
+
+def test_a_mailbox_has_one_key_that_works_however_its_address_is_written(
+    keys: ApiKeys, runner: asyncio.Runner
+) -> None:
+    made = [
+        runner.run(keys.create(email))
+        for email in ("name@example.com", "NAME@example.com", "name+2@EXAMPLE.com")
+    ]
+    other = runner.run(keys.create("eman@example.com"))
+
+    assert [runner.run(keys.verify(new.key)) for new in made] == [None, None, made[2].id]
+    assert runner.run(keys.verify(other.key)) == other.id
+
+
+def test_of_keys_made_at_once_for_a_mailbox_one_works(
+    keys: ApiKeys, open_database: Callable[[], Database], clock: HandClock, runner: asyncio.Runner
+) -> None:
+    rival = ApiKeys(open_database(), PEPPER, clock)
+
+    async def scenario() -> list[str | None]:
+        made = await asyncio.gather(
+            *(each.create("name@example.com") for each in (keys, rival) * 5)
+        )
+        return [await keys.verify(new.key) for new in made]
+
+    assert sum(found is not None for found in runner.run(scenario())) == 1
+
+
+def test_the_database_itself_refuses_a_second_working_key_for_a_mailbox(
+    keys: ApiKeys, database: Database, runner: asyncio.Runner
+) -> None:
+    new = runner.run(keys.create("name@example.com"))
+
+    async def work(tx: Transaction) -> None:
+        await keys.issue(tx, parse_address("name@example.com"))
+        await tx.execute("UPDATE api_keys SET revoked_at = NULL")
+
+    with pytest.raises(ConstraintViolated):
+        runner.run(database.write(work))
+    assert runner.run(keys.verify(new.key)) == new.id
+
+
+def test_keys_are_listed_the_oldest_first(
+    keys: ApiKeys, runner: asyncio.Runner, clock: HandClock
+) -> None:
+    assert runner.run(keys.records()) == []
+    ids = []
+    for number in range(4):
+        clock.pass_seconds(1)
+        ids.append(runner.run(keys.create(f"name{number}@example.com")).id)
+
+    records = runner.run(keys.records())
+    assert [record.id for record in records] == ids
+    assert {record.revoked_at for record in records} == {None}
+
+
+def test_no_key_is_made_for_what_is_no_address(
+    keys: ApiKeys, database: Database, runner: asyncio.Runner
+) -> None:
+    with pytest.raises(InvalidRequest):
+        runner.run(keys.create("name@example.com\r\nBcc: other@example.com"))
+    assert stored(database, runner) == []
+
+
+def test_a_database_that_is_away_is_no_answer_about_a_key(
+    empty_database: Database, clock: HandClock, runner: asyncio.Runner
+) -> None:
+    keys = ApiKeys(empty_database, PEPPER, clock)  # without tables: nothing can be asked
+    with pytest.raises(DatabaseUnavailable):
+        runner.run(keys.verify(f"bg_{'0' * 16}_{'0' * 64}"))
+    with pytest.raises(DatabaseUnavailable):
+        runner.run(keys.create("name@example.com"))

@@ -1,0 +1,291 @@
+"""Whatever happens to the shared file, every worker goes on limiting, and they meet again."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import apsw
+import pytest
+
+from barograph.access.allowances import Allowance, AllowancesUnavailable, Standing
+from barograph.access.guarded import RETRY, GuardedStore
+from barograph.access.memory import MemoryStore
+from barograph.access.shared import SharedStore
+from barograph.kit.timestamps import HOUR, SECOND
+from support.clock import HandClock
+
+SMALL = Allowance("small", 5, HOUR)
+NOBODY_ID = 65_534
+
+
+class Worker:
+    """One worker's stores; several of them share a file and a clock."""
+
+    def __init__(self, path: Path, clock: HandClock, busy_ms: int = 1) -> None:
+        self._clock = clock
+        shared = SharedStore(path, clock, busy_ms=busy_ms)
+        self.store = GuardedStore(shared, MemoryStore(clock), clock)
+
+    def spend(self, caller: str = "a") -> Standing:
+        return asyncio.run(self.store.spend(SMALL, caller))
+
+    def accepted_of(self, attempts: int, caller: str = "a") -> int:
+        return sum(self.spend(caller).accepted for _ in range(attempts))
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "limits.sqlite3"
+
+
+def assert_counted_together(first: Worker, second: Worker, caller: str) -> None:
+    turns = [each.spend(caller).accepted for _ in range(SMALL.requests) for each in (first, second)]
+    assert turns == [True] * SMALL.requests + [False] * SMALL.requests
+    assert [each.store.failing_since for each in (first, second)] == [None, None]
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.close()
+
+
+@pytest.mark.outcome(
+    "the file of request allowances is locked for longer than 50 ms",
+    "each worker limits by itself and tries the file again every second; the status says so",
+)
+def test_locked_file_leaves_each_worker_limiting_by_itself(
+    path: Path, clock: HandClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    first, second = Worker(path, clock), Worker(path, clock)
+    assert [first.spend().remaining, second.spend().remaining] == [4, 3]
+    with locked(path):
+        assert [first.accepted_of(8), second.accepted_of(8)] == [5, 5]
+        assert first.store.failing_since == clock.now
+        assert len(caplog.records) == 2
+        clock.now += RETRY
+        assert first.store.failing_since == clock.now - RETRY
+    assert [first.spend().remaining, second.spend().remaining] == [2, 1]
+    assert [each.store.failing_since for each in (first, second)] == [None, None]
+    assert len(caplog.records) == 4
+    assert "limits" not in "".join(str(vars(record).get("reason")) for record in caplog.records)
+
+
+def _delete(path: Path) -> None:
+    path.unlink()
+
+
+def _delete_all(path: Path) -> None:
+    for each in path.parent.glob("limits.sqlite3*"):
+        each.unlink()
+
+
+def _delete_log(path: Path) -> None:
+    Path(f"{path}-wal").unlink()
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def _garble(path: Path) -> None:
+    path.write_bytes(b"garbage!" * 4_096)
+
+
+def _replace(path: Path) -> None:
+    other = path.with_name("other")
+    connection = apsw.Connection(str(other))
+    connection.execute("CREATE TABLE state (weather TEXT)")
+    connection.close()
+    other.rename(path)
+
+
+FAULTS = {
+    "deleted": _delete,
+    "deleted with its log": _delete_all,
+    "robbed of its log": _delete_log,
+    "emptied": _empty,
+    "cut in half": _cut,
+    "overwritten with garbage": _garble,
+    "replaced by another database": _replace,
+}
+
+
+@pytest.mark.outcome(
+    "the file of request allowances is deleted, cut, emptied or overwritten",
+    "the workers make a new one within a second and count together in it; old counts are lost",
+)
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+def test_workers_meet_again_in_a_new_file(
+    path: Path, clock: HandClock, fault: Callable[[Path], None], is_checkpointed: bool
+) -> None:
+    first, second = Worker(path, clock), Worker(path, clock)
+    for number in range(50):
+        first.spend(f"before-{number}")
+        second.spend(f"before-{number}")
+    if is_checkpointed:
+        connection = apsw.Connection(str(path))
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+    fault(path)
+    third = Worker(path, clock)
+    for worker in (first, second, third):
+        assert worker.accepted_of(8, "during") <= SMALL.requests
+    clock.now += SECOND
+    for worker in (first, second, third):
+        worker.spend("again")
+    assert_counted_together(first, second, "after")
+    assert_counted_together(second, third, "at last")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage!" * 4_096, b"SQLite format 3\0" + b"\0" * 5_000]
+)
+def test_file_that_is_no_database_is_replaced_at_the_start(
+    path: Path, clock: HandClock, content: bytes
+) -> None:
+    path.write_bytes(content)
+    Path(f"{path}-wal").write_bytes(content)
+    assert_counted_together(Worker(path, clock), Worker(path, clock), "a")
+
+
+def test_file_that_is_full_is_replaced(path: Path, clock: HandClock) -> None:
+    shared = SharedStore(path, clock)
+    asyncio.run(shared.spend(SMALL, "a"))
+    assert shared._file is not None
+    connection = shared._file.connection
+    connection.pragma("max_page_count", connection.pragma("page_count"))
+
+    async def fill() -> None:
+        for number in range(10_000):
+            await shared.spend(SMALL, f"new-{number}")
+
+    with pytest.raises(AllowancesUnavailable, match="FullError"):
+        asyncio.run(fill())
+    assert asyncio.run(shared.spend(SMALL, "a")).remaining == 4
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """Be nobody for a while: what is read-only is not so for root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY_ID)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that nobody in particular can reach and write in."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        yield folder
+
+
+def _read_only_file(folder: Path) -> None:
+    for each in folder.iterdir():
+        each.chmod(0o444)
+
+
+def _read_only_folder(folder: Path) -> None:
+    _read_only_file(folder)
+    folder.chmod(0o555)
+
+
+@pytest.mark.outcome(
+    "the file of request allowances is read-only, or its folder is missing",
+    "each worker limits by itself and tries the file again every second; the status says so",
+)
+@pytest.mark.parametrize("make_read_only", [_read_only_file, _read_only_folder])
+def test_read_only_file_leaves_each_worker_limiting_by_itself(
+    open_folder: Path, clock: HandClock, make_read_only: Callable[[Path], None]
+) -> None:
+    path = open_folder / "limits.sqlite3"
+    Worker(path, clock).spend("before")
+    make_read_only(open_folder)
+    worker = Worker(path, clock)
+    with without_rights():
+        assert worker.accepted_of(8) == SMALL.requests
+        assert worker.store.failing_since == clock.now
+    open_folder.chmod(0o777)
+    for each in open_folder.iterdir():
+        each.chmod(0o666)
+    clock.now += RETRY
+    with without_rights():
+        assert worker.spend().remaining == 4
+    assert worker.store.failing_since is None
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_path_that_cannot_be_a_file_leaves_the_worker_limiting_by_itself(
+    tmp_path: Path, clock: HandClock, is_folder: bool
+) -> None:
+    path = tmp_path / "data" / "limits.sqlite3"
+    if is_folder:
+        path.mkdir(parents=True)
+    worker = Worker(path, clock)
+    assert worker.accepted_of(8) == SMALL.requests
+    assert worker.store.failing_since == clock.now
+
+
+class BrokenStore:
+    """A store that fails until it is mended, and counts who asked."""
+
+    def __init__(self, clock: HandClock) -> None:
+        self._mended = MemoryStore(clock)
+        self.is_broken = True
+        self.asked = 0
+
+    async def spend(self, allowance: Allowance, caller: str) -> Standing:
+        self.asked += 1
+        if self.is_broken:
+            raise AllowancesUnavailable("broken")
+        return await self._mended.spend(allowance, caller)
+
+    async def close(self) -> None:
+        await self._mended.close()
+
+
+def test_only_one_request_a_second_waits_for_a_store_that_fails(clock: HandClock) -> None:
+    shared = BrokenStore(clock)
+    store = GuardedStore(shared, MemoryStore(clock), clock)
+
+    def ask(times: int) -> int:
+        for _ in range(times):
+            asyncio.run(store.spend(SMALL, "a"))
+        return shared.asked
+
+    assert ask(10) == 1
+    clock.now += RETRY - 1
+    assert ask(10) == 1
+    clock.now += 1
+    assert ask(10) == 2
+    clock.now -= HOUR
+    assert ask(10) == 3
+    shared.is_broken = False
+    clock.now += RETRY
+    assert ask(10) == 13
+    assert store.failing_since is None

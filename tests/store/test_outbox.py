@@ -1,0 +1,271 @@
+"""Mails are sent at least once, by the leader, and given up in the end."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from barograph.access.outbox import (
+    BATCH,
+    Mail,
+    Undeliverable,
+    deliver_due,
+    pause_after,
+    put_mail,
+)
+from barograph.errors import LeaseLost, Refused, Throttled, Unreachable, UpstreamError
+from barograph.kit.database import Database, Transaction
+from barograph.kit.lease import Lease
+from support.clock import HandClock
+
+SECRET_ADDRESS = "somebody.secret@example.com"
+LIFE_MS = 12 * 3_600_000
+
+
+class Server:
+    """A mail server that takes mails, or fails as it is told."""
+
+    def __init__(self) -> None:
+        self.taken: list[Mail] = []
+        self.tried = 0
+        self.failures: dict[str, UpstreamError] = {}
+        self.before_answer: Callable[[], None] = lambda: None
+
+    async def send(self, mail: Mail) -> None:
+        self.tried += 1
+        self.before_answer()
+        if mail.subject in self.failures:
+            raise self.failures[mail.subject]
+        self.taken.append(mail)
+
+    @property
+    def subjects(self) -> list[str]:
+        return [mail.subject for mail in self.taken]
+
+
+class Office:
+    """An outbox, its leader and a server."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        self.clock = HandClock()
+        self.server = Server()
+        self._database = database
+        self._runner = runner
+        self.lease = self.claim("first")
+        assert runner.run(self.lease.acquire())
+
+    def claim(self, holder: str) -> Lease:
+        return Lease(self._database, "collector", holder, clock=self.clock, milliseconds=15_000)
+
+    def put(self, subject: str, recipient: str = SECRET_ADDRESS) -> None:
+        async def work(tx: Transaction) -> None:
+            now = self.clock()
+            await put_mail(tx, recipient, subject, "text", now=now, give_up_at=now + LIFE_MS)
+
+        self._runner.run(self._database.write(work))
+        self.clock.now += 1
+
+    def deliver(self, lease: Lease | None = None) -> int:
+        used = self.lease if lease is None else lease
+        return self._runner.run(deliver_due(self._database, used, self.server, self.clock))
+
+    def waiting(self) -> list[tuple[str, int]]:
+        """The subject and the attempts of every mail that is still there."""
+
+        async def work(tx: Transaction) -> list[tuple[str, int]]:
+            rows = await tx.fetch("SELECT subject, attempts FROM outbox ORDER BY created_at")
+            return [(str(subject), int(attempts)) for subject, attempts in rows]
+
+        return self._runner.run(self._database.read(work))
+
+
+@pytest.fixture
+def office(database: Database, runner: asyncio.Runner) -> Office:
+    return Office(database, runner)
+
+
+def test_a_mail_goes_out_once_and_is_forgotten(office: Office) -> None:
+    office.put("a")
+
+    assert (office.deliver(), office.deliver()) == (1, 0)
+    assert [(mail.recipient, mail.subject, mail.body) for mail in office.server.taken] == [
+        (SECRET_ADDRESS, "a", "text")
+    ]
+    assert office.waiting() == []
+
+
+def test_mails_go_out_in_order_and_a_bounded_number_at_a_time(office: Office) -> None:
+    subjects = [f"{number:02}" for number in range(BATCH + 3)]
+    for subject in subjects:
+        office.put(subject)
+
+    assert office.deliver() == BATCH
+    assert office.deliver() == 3
+    assert office.server.subjects == subjects
+
+
+def test_pauses_double_from_ten_seconds_to_a_quarter_of_an_hour() -> None:
+    seconds = [pause_after(attempts) // 1_000 for attempts in range(1, 10)]
+    assert seconds == [10, 20, 40, 80, 160, 320, 640, 900, 900]
+    assert pause_after(1_000_000) == 900_000
+
+
+@pytest.mark.outcome(
+    "the mail server is away, or puts a mail off",
+    "the mail is tried again after 10 s, then after ever longer pauses up to 15 min",
+)
+@pytest.mark.parametrize(
+    "failure", [Unreachable("away"), Throttled("later", retry_after=0.0), Refused("no login")]
+)
+def test_a_mail_that_is_not_taken_now_is_tried_again_later(
+    office: Office, failure: UpstreamError
+) -> None:
+    office.put("a")
+    office.server.failures["a"] = failure
+    assert office.deliver() == 0
+    assert office.waiting() == [("a", 1)]
+
+    office.clock.pass_seconds(9.9)
+    assert office.deliver() == 0
+    assert office.server.tried == 1, "too early"
+    office.clock.pass_seconds(0.1)
+    assert office.deliver() == 0
+    assert office.server.tried == 2
+    office.server.failures.clear()
+    office.clock.pass_seconds(20)
+    assert office.deliver() == 1
+    assert office.waiting() == []
+
+
+@pytest.mark.outcome(
+    "the mail server refuses a mail for good (550)", "the mail is given up at once"
+)
+def test_a_mail_that_is_refused_for_good_is_given_up_and_the_others_go_out(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    office.put("a")
+    office.put("b")
+    office.server.failures["a"] = Undeliverable("the mail server refuses the recipient (550)")
+
+    with caplog.at_level(logging.INFO):
+        assert office.deliver() == 1
+
+    assert office.server.subjects == ["b"]
+    assert office.waiting() == []
+    (record,) = caplog.records
+    assert record.message == "mail given up"
+    assert vars(record)["kind"] == "refused"
+
+
+def test_a_mail_is_given_up_when_its_time_is_over(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    office.put("a")
+    office.server.failures["a"] = Unreachable("away")
+    began = office.clock()
+    while office.waiting():
+        office.deliver()
+        office.clock.pass_seconds(1 if office.server.tried < 6 else 60)
+
+    assert office.clock() - began <= LIFE_MS
+    assert office.clock() - began >= LIFE_MS - 960_000
+    assert [record.message for record in caplog.records][-1] == "mail given up"
+
+
+def test_no_log_line_holds_an_address_or_a_mail(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    office.put("subject-of-the-mail")
+    office.server.failures["subject-of-the-mail"] = Unreachable("away")
+    with caplog.at_level(logging.DEBUG):
+        office.deliver()
+        office.server.failures["subject-of-the-mail"] = Undeliverable("refused (550)")
+        office.clock.pass_seconds(10)
+        office.deliver()
+
+    assert [record.message for record in caplog.records] == ["mail put off", "mail given up"]
+    text = str([vars(record) for record in caplog.records])
+    assert SECRET_ADDRESS not in text
+    assert "subject-of-the-mail" not in text
+
+
+def test_a_server_that_does_not_answer_is_asked_once_a_round(office: Office) -> None:
+    for subject in "abc":
+        office.put(subject)
+    office.server.failures["a"] = Unreachable("away")
+
+    office.deliver()
+    assert office.server.tried == 1
+    office.deliver()
+    assert office.server.subjects == ["b", "c"], "one mail does not keep the others back"
+
+
+def test_a_mail_that_is_put_off_does_not_keep_the_others_back(office: Office) -> None:
+    for subject in "abc":
+        office.put(subject)
+    office.server.failures["a"] = Throttled("later", retry_after=0.0)
+
+    assert office.deliver() == 2
+    assert office.server.subjects == ["b", "c"]
+
+
+def test_who_does_not_lead_sends_nothing(office: Office) -> None:
+    office.put("a")
+    with pytest.raises(LeaseLost):
+        office.deliver(office.claim("second"))
+    assert office.server.tried == 0
+    assert office.waiting() == [("a", 0)]
+
+
+@pytest.mark.outcome(
+    "a leader freezes while it sends a mail and another takes over",
+    "the mail is sent by one of them; what was sent is forgotten",
+)
+def test_a_mail_that_is_being_sent_is_not_sent_by_the_next_leader_too(
+    office: Office, runner: asyncio.Runner
+) -> None:
+    office.put("a")
+    office.put("b")
+    second = office.claim("second")
+
+    async def scenario() -> None:
+        office.clock.pass_seconds(15)
+        assert await second.acquire()
+        await deliver_due(office._database, second, office.server, office.clock)
+
+    class Freezing(Server):
+        async def send(self, mail: Mail) -> None:
+            await scenario()
+            office.server.taken.append(mail)
+
+    with pytest.raises(LeaseLost):
+        runner.run(deliver_due(office._database, office.lease, Freezing(), office.clock))
+
+    assert sorted(office.server.subjects) == ["a", "b"]
+    assert office.waiting() == []
+
+
+@pytest.mark.outcome(
+    "the process dies between sending a mail and forgetting it",
+    "the mail is sent once more, a minute later",
+)
+def test_a_crash_after_sending_makes_the_mail_go_out_again_a_minute_later(
+    office: Office, runner: asyncio.Runner
+) -> None:
+    office.put("a")
+
+    class Crash(BaseException):
+        pass
+
+    def crash() -> None:
+        raise Crash
+
+    office.server.before_answer = crash
+    with pytest.raises(Crash):
+        office.deliver()
+    office.server.before_answer = lambda: None
+    office.clock.pass_seconds(59)
+    assert office.deliver() == 0
+    office.clock.pass_seconds(1)
+    assert office.deliver() == 1

@@ -1,0 +1,237 @@
+"""From an address to a key: a link that works once, for a day."""
+
+import asyncio
+import re
+from collections.abc import Callable
+
+import pytest
+
+from barograph.access.allowances import MAILBOX
+from barograph.access.keys import ApiKeys
+from barograph.access.mailboxes import parse_address
+from barograph.access.memory import MemoryStore
+from barograph.access.registration import LinkNotUsable, Registrations, forget_registrations
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
+from support.clock import START, HandClock
+
+BASE_URL = "https://barograph.example"
+DAY_SECONDS = 24 * 3600
+
+
+class Desk:
+    """Registrations over a database, and what lies in its tables."""
+
+    def __init__(self, database: Database, clock: HandClock, runner: asyncio.Runner) -> None:
+        self.clock = clock
+        self._database = database
+        self._runner = runner
+        self.keys = ApiKeys(database, b"p" * 32, clock)
+        self.registrations = Registrations(
+            database, self.keys, MemoryStore(clock), base_url=BASE_URL, clock=clock
+        )
+
+    def ask(self, email: str) -> None:
+        self._runner.run(self.registrations.request(parse_address(email)))
+
+    def peek(self, token: str) -> bool:
+        return self._runner.run(self.registrations.peek(token))
+
+    def redeem(self, token: str) -> str:
+        return self._runner.run(self.registrations.redeem(token)).key
+
+    def verify(self, key: str) -> str | None:
+        return self._runner.run(self.keys.verify(key))
+
+    def mails(self) -> list[Row]:
+        return self.rows("SELECT recipient, subject, body FROM outbox ORDER BY created_at")
+
+    def links(self) -> list[Row]:
+        return self.rows("SELECT * FROM registrations ORDER BY created_at")
+
+    def last_token(self) -> str:
+        found = re.findall(rf"^{BASE_URL}/keys/([\w-]+)$", self.mails()[-1][2], re.MULTILINE)
+        assert len(found) == 1
+        return str(found[0])
+
+    def forget(self) -> None:
+        async def work(tx: Transaction) -> None:
+            await forget_registrations(tx, self.clock())
+
+        self._runner.run(self._database.write(work))
+
+    def rows(self, sql: str) -> list[Row]:
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch(sql)
+
+        return self._runner.run(self._database.read(work))
+
+
+@pytest.fixture
+def desk(database: Database, runner: asyncio.Runner) -> Desk:
+    return Desk(database, HandClock(), runner)
+
+
+@pytest.mark.contract("auth.key-registration")
+def test_the_mailed_link_yields_a_key_that_works(desk: Desk) -> None:
+    desk.ask("Name+x@Example.com")
+
+    assert [row[:2] for row in desk.mails()] == [("Name+x@example.com", "Your Barograph API key")]
+    key = desk.redeem(desk.last_token())
+    assert desk.verify(key) is not None
+    assert [record.email for record in asyncio.run(desk.keys.records())] == ["Name+x@example.com"]
+
+
+def test_the_link_is_stored_only_as_a_digest(desk: Desk) -> None:
+    desk.ask("name@example.com")
+
+    (row,) = desk.links()
+    token = desk.last_token()
+    assert len(token) == 43
+    assert not any(token in str(value) for value in row)
+
+
+def test_looking_at_a_link_does_not_use_it_up(desk: Desk) -> None:
+    desk.ask("name@example.com")
+    token = desk.last_token()
+    before = desk.links()
+
+    assert [desk.peek(token) for _ in range(3)] == [True] * 3
+    assert desk.links() == before
+    desk.redeem(token)
+    assert not desk.peek(token)
+
+
+def test_a_link_works_once(desk: Desk) -> None:
+    desk.ask("name@example.com")
+    key = desk.redeem(desk.last_token())
+
+    with pytest.raises(LinkNotUsable):
+        desk.redeem(desk.last_token())
+    assert desk.verify(key) is not None
+
+
+@pytest.mark.outcome(
+    "the button of a registration link is pressed twice at once", "one key is made"
+)
+def test_two_who_use_a_link_at_once_get_one_key(
+    desk: Desk, open_database: Callable[[], Database], runner: asyncio.Runner
+) -> None:
+    desk.ask("name@example.com")
+    token = desk.last_token()
+    rival = Desk(open_database(), desk.clock, runner)
+
+    async def scenario() -> list[object]:
+        return await asyncio.gather(
+            *(each.registrations.redeem(token) for each in (desk, rival) * 4),
+            return_exceptions=True,
+        )
+
+    ended = runner.run(scenario())
+    assert sum(isinstance(each, LinkNotUsable) for each in ended) == 7
+    assert desk.rows("SELECT COUNT(*) FROM api_keys") == [(1,)]
+
+
+def test_a_link_works_for_a_day_and_not_a_moment_longer(desk: Desk) -> None:
+    desk.ask("name@example.com")
+    desk.ask("other@example.com")
+    desk.clock.pass_seconds(DAY_SECONDS - 0.001)
+    assert desk.peek(desk.last_token())
+    desk.clock.pass_seconds(0.001)
+
+    assert not desk.peek(desk.last_token())
+    with pytest.raises(LinkNotUsable):
+        desk.redeem(desk.last_token())
+    assert desk.rows("SELECT COUNT(*) FROM api_keys") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["", "0" * 43, "0" * 42, "0" * 44, "é" * 43, "../" * 14 + "x", "0" * 42 + "\n", "x" * 99_999],
+)
+def test_a_link_that_never_was_cannot_be_used(desk: Desk, token: str) -> None:
+    desk.ask("name@example.com")
+
+    assert not desk.peek(token)
+    with pytest.raises(LinkNotUsable) as refusal:
+        desk.redeem(token)
+    assert refusal.value.status == 410
+    assert "ask for a new one" in refusal.value.message
+
+
+def test_a_new_key_takes_the_place_of_the_earlier_one(desk: Desk) -> None:
+    desk.ask("name@example.com")
+    first = desk.redeem(desk.last_token())
+    desk.clock.pass_seconds(1)
+    desk.ask("Name+again@example.com")
+    assert desk.verify(first) is not None, "asking alone changes nothing"
+    second = desk.redeem(desk.last_token())
+
+    assert desk.verify(first) is None
+    assert desk.verify(second) is not None
+
+
+def test_a_mailbox_gets_three_mails_a_day_however_it_is_written(desk: Desk) -> None:
+    for email in ("name@example.com", "NAME@example.com", "name+1@example.com"):
+        desk.ask(email)
+    assert len(desk.mails()) == MAILBOX.requests == 3
+
+    desk.ask("name+2@example.com")
+    assert len(desk.mails()) == 3
+    assert len(desk.links()) == 4, "the same work is done, less the mail"
+    desk.ask("other@example.com")
+    assert len(desk.mails()) == 4
+    desk.clock.pass_seconds(DAY_SECONDS)
+    desk.ask("name@example.com")
+    assert len(desk.mails()) == 5
+
+
+def test_the_same_is_stored_for_known_and_unknown_addresses(desk: Desk) -> None:
+    desk.ask("known@example.com")
+    desk.redeem(desk.last_token())
+    desk.clock.pass_seconds(1)
+    desk.ask("known@example.com")
+    desk.clock.pass_seconds(1)
+    desk.ask("other@example.com")
+
+    (_, known), (_, other) = ((row[1:4], row[4:]) for row in desk.links()[1:])
+    assert known == (START + 1_000 + DAY_SECONDS * 1_000, None)
+    assert other == (START + 2_000 + DAY_SECONDS * 1_000, None)
+    first, second = (re.sub(r"/keys/\S+", "", body) for _, _, body in desk.mails()[1:])
+    assert first == second
+
+
+def test_links_that_ran_out_are_forgotten_with_their_addresses(desk: Desk) -> None:
+    desk.ask("name@example.com")
+    desk.clock.pass_seconds(DAY_SECONDS / 2)
+    desk.ask("other@example.com")
+    desk.clock.pass_seconds(DAY_SECONDS / 2)
+
+    desk.forget()
+
+    assert [row[1] for row in desk.links()] == ["other@example.com"]
+    assert [row[0] for row in desk.mails()] == []
+
+
+@pytest.mark.outcome(
+    "the database is away while somebody asks for a key or uses a link",
+    "nothing is half done: the link still works afterwards",
+)
+def test_a_failed_transaction_leaves_the_link_as_it_was(
+    desk: Desk, database: Database, runner: asyncio.Runner
+) -> None:
+    desk.ask("name@example.com")
+    token = desk.last_token()
+
+    async def rename(tx: Transaction, old: str, new: str) -> None:
+        await tx.execute(f"ALTER TABLE {old} RENAME TO {new}")
+
+    runner.run(database.write(lambda tx: rename(tx, "api_keys", "away")))
+    with pytest.raises(DatabaseUnavailable):
+        desk.redeem(token)
+    assert desk.peek(token)
+    runner.run(database.write(lambda tx: rename(tx, "away", "api_keys")))
+    assert desk.verify(desk.redeem(token)) is not None
+    runner.run(database.write(lambda tx: rename(tx, "outbox", "away")))
+    with pytest.raises(DatabaseUnavailable):
+        desk.ask("other@example.com")
+    assert [row[1] for row in desk.links()] == ["name@example.com"]

@@ -1,0 +1,167 @@
+"""Workers that count in one file: together, exactly, and without leaving traces or growing."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from barograph.access.allowances import ANONYMOUS, PERSONAL, Allowance, Standing
+from barograph.access.limits_file import MAX_MEGABYTES, LimitsFile
+from barograph.access.shared import SharedStore
+from barograph.kit.timestamps import HOUR
+from support.clock import HandClock
+
+WORKERS = 4
+
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+from barograph.access.allowances import Allowance
+from barograph.access.shared import SharedStore
+from barograph.kit.clock import system_clock
+
+path, requests, window, attempts, until_accepted = sys.argv[1], *map(int, sys.argv[2:])
+read = []  # the last reading during a request is the one under the lock: its stamp
+
+def clock():
+    read[:] = [system_clock()]
+    return read[0]
+
+async def work():
+    store = SharedStore(Path(path), clock, busy_ms=10_000)  # the machine may be busy
+    stamps, left = [], attempts
+    while left > 0 or len(stamps) < until_accepted:
+        standing = await store.spend(Allowance("small", requests, window), "203.0.113.7")
+        left -= 1
+        stamps += read if standing.accepted else []
+    await store.close()
+    print(*stamps)
+
+print("ready", flush=True)
+sys.stdin.readline()
+asyncio.run(work())
+"""
+
+
+@contextmanager
+def worker(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKER, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def stamps_of_workers(*arguments: object) -> list[int]:
+    """Let workers loose at the same moment; the stamps of what they were granted, in order."""
+    with ExitStack() as stack:
+        workers = [stack.enter_context(worker(*arguments)) for _ in range(WORKERS)]
+        for each in workers:
+            assert each.stdout is not None
+            assert each.stdout.readline() == "ready\n"
+        for each in workers:
+            assert each.stdin is not None
+            each.stdin.write("\n")
+            each.stdin.flush()
+        printed = [each.communicate(timeout=60)[0] for each in workers]
+        assert [each.returncode for each in workers] == [0] * WORKERS
+    return sorted(int(stamp) for text in printed for stamp in text.split())
+
+
+@pytest.mark.contract("limits.signals.anonymous")
+def test_four_workers_at_once_accept_exactly_120_of_800(tmp_path: Path) -> None:
+    granted = stamps_of_workers(tmp_path / "limits.sqlite3", 120, HOUR, 200, 0)
+    assert len(granted) == 120
+
+
+def test_four_workers_keep_every_short_window_exact_as_it_moves(tmp_path: Path) -> None:
+    requests, window = 20, 200
+    granted = stamps_of_workers(tmp_path / "limits.sqlite3", requests, window, 0, 20)
+    assert len(granted) >= WORKERS * 20
+    for first, beyond in zip(granted, granted[requests:], strict=False):
+        assert beyond - first >= window
+
+
+def spend(store: SharedStore, allowance: Allowance, *callers: str) -> Standing:
+    async def all_of_them() -> Standing:
+        return [await store.spend(allowance, caller) for caller in callers][-1]
+
+    return asyncio.run(all_of_them())
+
+
+def table_sizes(path: Path) -> tuple[int, int]:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    [(callers,)] = connection.execute("SELECT count(*) FROM callers").fetchall()
+    [(hits,)] = connection.execute("SELECT count(*) FROM hits").fetchall()
+    connection.close()
+    assert isinstance(callers, int)
+    assert isinstance(hits, int)
+    return callers, hits
+
+
+def test_workers_go_on_with_what_the_last_ones_counted(tmp_path: Path) -> None:
+    clock, path = HandClock(), tmp_path / "limits.sqlite3"
+    first = SharedStore(path, clock)
+    spend(first, ANONYMOUS, *["a"] * 100)
+    asyncio.run(first.close())
+    assert spend(SharedStore(path, clock), ANONYMOUS, "a").remaining == 19
+
+
+def test_no_address_or_key_id_lies_in_the_file(tmp_path: Path) -> None:
+    store = SharedStore(tmp_path / "limits.sqlite3", HandClock())
+    spend(store, ANONYMOUS, "203.0.113.7", "2001:db8:1:2::/64")
+    spend(store, PERSONAL, "0123456789abcdef")
+    content = b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    assert content
+    for name in (b"203.0.113.7", b"2001:db8", b"0123456789abcdef"):
+        assert name not in content
+
+
+def test_two_files_write_the_same_caller_down_differently(tmp_path: Path) -> None:
+    first, second = (LimitsFile(tmp_path / name, 50) for name in ("a", "b"))
+    assert first.key != second.key
+    assert len(first.key) == 32
+
+
+def test_idle_callers_leave_the_file(tmp_path: Path) -> None:
+    clock, path = HandClock(), tmp_path / "limits.sqlite3"
+    store = SharedStore(path, clock)
+    for crowd in range(6):
+        spend(store, ANONYMOUS, *[f"{crowd}-{number}" for number in range(300)] * 2)
+        clock.now += HOUR
+    callers, hits = table_sizes(path)
+    assert callers <= 2 * 300
+    assert hits == 2 * callers
+
+
+def test_callers_in_the_window_stay_in_the_file(tmp_path: Path) -> None:
+    clock, path = HandClock(), tmp_path / "limits.sqlite3"
+    store = SharedStore(path, clock)
+    spend(store, ANONYMOUS, "early")
+    clock.now += HOUR - 1
+    spend(store, ANONYMOUS, *map(str, range(300)))
+    assert spend(store, ANONYMOUS, "early").remaining == 118
+    assert table_sizes(path)[0] == 301
+
+
+def test_file_has_a_size_that_it_cannot_pass(tmp_path: Path) -> None:
+    connection = LimitsFile(tmp_path / "limits.sqlite3", 50).connection
+    pages = connection.pragma("max_page_count")
+    assert pages * connection.pragma("page_size") == MAX_MEGABYTES * 1024 * 1024
+
+
+def test_changed_allowance_starts_anew(tmp_path: Path) -> None:
+    store = SharedStore(tmp_path / "limits.sqlite3", HandClock())
+    spend(store, Allowance("anon", 5, HOUR), *["a"] * 5)
+    assert spend(store, Allowance("anon", 7, HOUR), "a").remaining == 6

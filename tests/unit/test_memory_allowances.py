@@ -1,0 +1,61 @@
+"""The store in memory forgets who is idle, and is bounded."""
+
+import asyncio
+
+from barograph.access.allowances import MAILBOX, Allowance
+from barograph.access.memory import MemoryStore
+from barograph.kit.timestamps import SECOND
+from support.clock import HandClock
+
+SMALL = Allowance("small", 2, 10 * SECOND)
+
+
+def test_idle_callers_are_forgotten_as_new_ones_come() -> None:
+    clock = HandClock()
+    store = MemoryStore(clock)
+
+    async def crowds() -> None:
+        for crowd in range(5):
+            for number in range(100):
+                await store.spend(SMALL, f"{crowd}-{number}")
+            clock.pass_seconds(10)
+
+    asyncio.run(crowds())
+    assert len(store) <= 101
+
+
+def test_long_window_does_not_keep_the_callers_of_a_short_one() -> None:
+    clock = HandClock()
+    store = MemoryStore(clock)
+
+    async def crowds() -> None:
+        await store.spend(MAILBOX, "first")
+        for number in range(100):
+            await store.spend(SMALL, str(number))
+            clock.pass_seconds(10)
+
+    asyncio.run(crowds())
+    assert len(store) <= 3
+
+
+def test_past_the_cap_the_caller_not_seen_for_longest_is_forgotten() -> None:
+    store = MemoryStore(HandClock(), max_callers=3)
+
+    async def remaining_after(callers: str) -> list[int]:
+        return [(await store.spend(SMALL, caller)).remaining for caller in callers]
+
+    # "a" is refused at the end of the first line, yet seen: it is "b" that has to go.
+    assert asyncio.run(remaining_after("abcaaa")) == [1, 1, 1, 0, 0, 0]
+    assert asyncio.run(remaining_after("dab")) == [1, 0, 1]
+    assert len(store) == 3
+
+
+def test_closed_store_has_forgotten_everybody() -> None:
+    store = MemoryStore(HandClock())
+
+    async def use() -> None:
+        await store.spend(SMALL, "a")
+        await store.close()
+
+    asyncio.run(use())
+    assert len(store) == 0

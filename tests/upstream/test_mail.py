@@ -1,0 +1,439 @@
+"""The mail server's adapter against a real server on loopback, and against broken ones."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import default as mail_rules
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from barograph.access.outbox import Mail, Undeliverable
+from barograph.errors import (
+    ConfigurationError,
+    InvalidReply,
+    Refused,
+    Throttled,
+    Unreachable,
+    UpstreamError,
+)
+from barograph.settings import Settings
+from barograph.upstream.mail import MailServer, SmtpSender, parse_smtp_url
+from support.clock import HandClock
+
+HOST = "127.0.0.1"
+RECIPIENT = "somebody@example.com"
+MAIL = Mail(
+    "0123abcd", RECIPIENT, "A subject", "A line.\n.\n..dots\nhttps://x.example/keys/y\n", 0, 0
+)
+
+
+class Handler:
+    """Takes mails; answers RCPT and DATA as it is told first."""
+
+    def __init__(self) -> None:
+        self.taken: list[Envelope] = []
+        self.rcpt_answers: list[str] = []
+        self.data_answers: list[str] = []
+
+    async def handle_RCPT(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if self.rcpt_answers:
+            return self.rcpt_answers.pop(0)
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        if self.data_answers:
+            return self.data_answers.pop(0)
+        self.taken.append(envelope)
+        return "250 OK"
+
+    def message(self) -> EmailMessage:
+        (envelope,) = self.taken
+        assert isinstance(envelope.content, bytes)
+        return message_from_bytes(envelope.content, policy=mail_rules)
+
+
+def sender(port: int, scheme: str = "smtp://", **options: Any) -> SmtpSender:
+    settings = Settings.model_validate(
+        {"smtp_url": f"{scheme}{HOST}:{port}", "mail_from": "barograph@Station.example"}
+    )
+    return SmtpSender(settings, clock=HandClock(), **options)
+
+
+@asynccontextmanager
+async def aiosmtpd_server(handler: Handler, **options: Any) -> AsyncIterator[int]:
+    tls = options.pop("wrapped_in", None)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: SMTP(handler, hostname="mail.example", loop=loop, **options), HOST, 0, ssl=tls
+    )
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def raw_server(talk: Talk) -> AsyncIterator[int]:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await talk(reader, writer)
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, HOST, 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def send(handler: Handler, mail: Mail = MAIL, **options: Any) -> None:
+    async def scenario() -> None:
+        async with aiosmtpd_server(handler, **options) as port:
+            await sender(port).send(mail)
+
+    asyncio.run(scenario())
+
+
+def send_raw(talk: Talk, seconds: float = 5.0) -> None:
+    async def scenario() -> None:
+        async with raw_server(talk) as port:
+            await sender(port, seconds=seconds).send(MAIL)
+
+    asyncio.run(scenario())
+
+
+def assert_nameless(error: BaseException) -> None:
+    assert RECIPIENT not in str(error)
+    assert "somebody" not in repr(error)
+
+
+def test_a_mail_arrives_as_it_was_written() -> None:
+    handler = Handler()
+    send(handler)
+
+    (envelope,) = handler.taken
+    assert (envelope.mail_from, envelope.rcpt_tos) == ("barograph@station.example", [RECIPIENT])
+    message = handler.message()
+    assert message["From"] == "Barograph <barograph@station.example>"
+    assert message["To"] == RECIPIENT
+    assert message["Subject"] == "A subject"
+    assert message["Date"] == "Fri, 06 Nov 2026 21:20:00 +0000"
+    assert message["Message-ID"] == "<0123abcd@station.example>"
+    assert message.get_content_type() == "text/plain"
+    assert message.get_content().replace("\r\n", "\n") == MAIL.body
+
+
+def test_an_attempt_that_is_repeated_has_the_same_message_id() -> None:
+    first, second = Handler(), Handler()
+    send(first)
+    send(second, MAIL._replace(attempts=3))
+    assert first.message()["Message-ID"] == second.message()["Message-ID"]
+
+
+def test_long_links_and_letters_of_every_language_arrive_whole() -> None:
+    handler = Handler()
+    body = f"https://{'long' * 40}.example/keys/{'x' * 43}\nžluťoučký кінь 🐎\n"
+    send(handler, MAIL._replace(body=body, subject="ž" * 100))
+    assert handler.message().get_content().replace("\r\n", "\n") == body
+    assert handler.message()["Subject"] == "ž" * 100
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"recipient": "a@example.com\r\nBcc: b@example.com"},
+        {"recipient": "a@example.com, b@example.com"},
+        {"recipient": "a@example.com>\r\nDATA\r\n"},
+        {"recipient": ""},
+        {"subject": "hello\r\nBcc: b@example.com"},
+        {"subject": "hello\nBcc: b@example.com"},
+    ],
+)
+def test_nothing_can_be_smuggled_into_the_headers_or_the_envelope(change: dict[str, Any]) -> None:
+    handler = Handler()
+    with pytest.raises(Undeliverable):
+        send(handler, MAIL._replace(**change))
+    assert handler.taken == []
+
+
+@pytest.mark.parametrize("code", [550, 551, 553])
+def test_a_recipient_that_is_refused_makes_the_mail_undeliverable(code: int) -> None:
+    handler = Handler()
+    handler.rcpt_answers = [f"{code} no such mailbox {RECIPIENT}"]
+    with pytest.raises(Undeliverable, match=rf"refuses the recipient \({code}\)") as refusal:
+        send(handler)
+    assert_nameless(refusal.value)
+
+
+def test_content_that_is_refused_makes_the_mail_undeliverable() -> None:
+    handler = Handler()
+    handler.data_answers = [f"554 {RECIPIENT} dislikes it"]
+    with pytest.raises(Undeliverable, match=r"refuses the mail \(554\)") as refusal:
+        send(handler)
+    assert_nameless(refusal.value)
+
+
+@pytest.mark.parametrize("stage", ["rcpt_answers", "data_answers"])
+def test_a_mail_that_is_put_off_can_be_sent_later(stage: str) -> None:
+    handler = Handler()
+    setattr(handler, stage, [f"451 try again later, {RECIPIENT}"])
+
+    async def scenario() -> None:
+        async with aiosmtpd_server(handler) as port:
+            with pytest.raises(Throttled, match=r"\(451\)") as refusal:
+                await sender(port).send(MAIL)
+            assert_nameless(refusal.value)
+            await sender(port).send(MAIL)
+
+    asyncio.run(scenario())
+    assert len(handler.taken) == 1
+
+
+def test_a_server_without_starttls_is_refused_before_anything_is_sent() -> None:
+    handler = Handler()
+
+    async def scenario() -> None:
+        async with aiosmtpd_server(handler) as port:
+            await sender(port, "smtp+starttls://").send(MAIL)
+
+    with pytest.raises(Refused, match="STARTTLS") as refusal:
+        asyncio.run(scenario())
+    assert not isinstance(refusal.value, Undeliverable)
+    assert handler.taken == []
+
+
+async def _wait(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
+
+
+async def _greet_and_wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"220 mail.example\r\n")
+    await asyncio.Event().wait()
+
+
+async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"220-")
+    while True:
+        writer.write(b"x")
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.outcome("the mail server hangs", "the attempt ends with its budget; it is tried again")
+@pytest.mark.parametrize("talk", [_wait, _greet_and_wait, _drip])
+def test_a_server_that_hangs_is_given_up_in_time(talk: Talk) -> None:
+    with pytest.raises(Unreachable, match="does not answer"):
+        send_raw(talk, seconds=0.2)
+
+
+async def _hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"220 mail.example\r\n")
+
+
+def _saying(answer: bytes) -> Talk:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        await reader.readline()
+
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("talk", "kind"),
+    [
+        (_hang_up, Unreachable),
+        (_saying(b"554 go away\r\n"), Refused),
+        (_saying(b"421 too busy\r\n"), Throttled),
+        (_saying(b"HTTP/1.1 400 Bad Request\r\n\r\n"), InvalidReply),
+        (_saying(b"\x00\xff\r\n"), InvalidReply),
+    ],
+)
+def test_what_a_server_does_wrong_is_named_by_kind(talk: Talk, kind: type[UpstreamError]) -> None:
+    with pytest.raises(kind) as failure:
+        send_raw(talk)
+    assert type(failure.value) is kind
+
+
+def test_nobody_listening_is_unreachable() -> None:
+    async def scenario() -> None:
+        async with raw_server(_wait) as port:
+            pass
+        await sender(port).send(MAIL)
+
+    with pytest.raises(Unreachable, match="does not answer"):
+        asyncio.run(scenario())
+
+
+def test_a_server_that_hangs_after_it_took_the_mail_does_not_make_it_go_out_again() -> None:
+    heard: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example\r\n")
+        while (line := await reader.readline()) and not line.upper().startswith(b"QUIT"):
+            if line.upper().startswith(b"DATA"):
+                writer.write(b"354 go on\r\n")
+                heard.append(await reader.readuntil(b"\r\n.\r\n"))
+            writer.write(b"250 fine\r\n")
+        writer.close()
+
+    send_raw(talk)
+    assert len(heard) == 1
+
+
+class Login:
+    """Knows one password, and what was tried."""
+
+    def __init__(self) -> None:
+        self.tried: list[LoginPassword] = []
+
+    def __call__(
+        self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any
+    ) -> AuthResult:
+        self.tried.append(data)
+        known = data == LoginPassword(b"user@x", b"p@ss/w#rd")
+        return AuthResult(success=known, handled=False)
+
+
+class Authority:
+    """A certificate for the loopback address, and contexts that use it or trust it."""
+
+    def __init__(self, folder: Path) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback")])
+        now = datetime.now(UTC)
+        certificate = (
+            x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(HOST))]), False)
+            .sign(key, hashes.SHA256())
+        )
+        encoding = serialization.Encoding.PEM
+        file = folder / "server.pem"
+        file.write_bytes(
+            key.private_bytes(
+                encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+            + certificate.public_bytes(encoding)
+        )
+        self.server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.server.load_cert_chain(file)
+        self.client = ssl.create_default_context(cafile=file)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+def secured(scheme: str, authority: Authority, login: Login) -> dict[str, Any]:
+    if scheme == "smtps":
+        options = {"wrapped_in": authority.server, "auth_require_tls": False}
+    else:
+        options = {"tls_context": authority.server, "require_starttls": True}
+    return {**options, "authenticator": login}
+
+
+@pytest.mark.parametrize("scheme", ["smtp+starttls", "smtps"])
+def test_a_mail_goes_over_tls_with_user_and_password(scheme: str, authority: Authority) -> None:
+    handler, login = Handler(), Login()
+
+    async def scenario() -> None:
+        async with aiosmtpd_server(handler, **secured(scheme, authority, login)) as port:
+            url = f"{scheme}://user%40x:p%40ss%2Fw%23rd@"
+            await sender(port, url, tls=authority.client).send(MAIL)
+
+    asyncio.run(scenario())
+    assert len(handler.taken) == len(login.tried) == 1
+
+
+def test_a_wrong_password_is_no_fault_of_the_mail(authority: Authority) -> None:
+    handler, login = Handler(), Login()
+
+    async def scenario() -> None:
+        async with aiosmtpd_server(handler, **secured("smtps", authority, login)) as port:
+            await sender(port, "smtps://user:wrong@", tls=authority.client).send(MAIL)
+
+    with pytest.raises(Refused, match=r"refuses us \(535\)") as refusal:
+        asyncio.run(scenario())
+    assert not isinstance(refusal.value, Undeliverable)
+    assert "wrong" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("scheme", ["smtp+starttls", "smtps"])
+def test_a_certificate_that_nobody_vouches_for_is_not_trusted(
+    scheme: str, authority: Authority
+) -> None:
+    handler, login = Handler(), Login()
+
+    async def scenario() -> None:
+        async with aiosmtpd_server(handler, **secured(scheme, authority, login)) as port:
+            await sender(port, f"{scheme}://user%40x:p%40ss%2Fw%23rd@").send(MAIL)
+
+    with pytest.raises(Unreachable):
+        asyncio.run(scenario())
+    assert not handler.taken
+    assert not login.tried
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("smtp://mail.example", MailServer("mail.example", 25, "none", None, None)),
+        ("smtp://[::1]:1025/", MailServer("::1", 1025, "none", None, None)),
+        (
+            "smtp+starttls://me:p%40ss@mail.example",
+            MailServer("mail.example", 587, "starttls", "me", "p@ss"),
+        ),
+        ("smtps://me:x@mail.example", MailServer("mail.example", 465, "tls", "me", "x")),
+        ("SMTPS://mail.example:2465", MailServer("mail.example", 2465, "tls", None, None)),
+    ],
+)
+def test_the_address_of_a_mail_server_is_read(url: str, server: MailServer) -> None:
+    assert parse_smtp_url(url) == server
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mail.example:25",
+        "http://mail.example",
+        "smtp://",
+        "smtp://:25",
+        "smtp://mail.example:many",
+        "smtp://mail.example:99999",
+        "smtp://[::1",
+        "smtp+tls://mail.example",
+        "smtp://me:secret@mail.example",
+        "smtps://me:sec#ret@mail.example",
+        "smtps://me:sec/ret@mail.example",
+        "smtps://me:sec?ret@mail.example",
+        "smtps://me:secret@mail.example/path",
+    ],
+)
+def test_an_address_that_cannot_work_is_refused_without_showing_a_password(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="BAROGRAPH_SMTP_URL") as refusal:
+        parse_smtp_url(url)
+    assert "sec" not in str(refusal.value)
+    assert "is needed" in str(refusal.value)
+
+
+@pytest.mark.parametrize("mail_from", ["Barograph <b@example.com>", "barograph", "a@b.example\r\n"])
+def test_a_sender_that_is_no_plain_address_is_refused(mail_from: str) -> None:
+    settings = Settings.model_validate({"smtp_url": "smtp://x.example", "mail_from": mail_from})
+    with pytest.raises(ConfigurationError, match="BAROGRAPH_MAIL_FROM"):
+        SmtpSender(settings, clock=HandClock())
