@@ -1,0 +1,1 @@
+"""The catalog of paid trading guides: local, whole, with every price disclosed."""

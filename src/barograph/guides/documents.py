@@ -1,0 +1,37 @@
+"""Where the catalog becomes bytes (pure), once for the life of a worker."""
+
+from barograph.guides.catalog import Catalog, Guide
+from barograph.guides.wire import GuideEntry, Guides
+from barograph.kit.documents import Document
+from barograph.notice import NOTICE
+
+GUIDES_PATH = "/api/agent/guides"
+PAGES_PATH = "/guides"
+
+
+def guides_document(catalog: Catalog, base_url: str) -> Document:
+    """Render the catalog of the instance at `base_url`."""
+    body = Guides(
+        source=catalog.source,
+        notice=NOTICE,
+        count=len(catalog.guides),
+        guides=[_entry(guide, base_url) for guide in catalog.guides],
+    )
+    return Document(body.encode())
+
+
+def guide_url(guide: Guide, base_url: str) -> str:
+    """Where a guide is bought; without a link of its own, its page on this site."""
+    return f"{base_url}{PAGES_PATH}/{guide.slug}" if guide.url is None else guide.url
+
+
+def _entry(guide: Guide, base_url: str) -> GuideEntry:
+    return GuideEntry(
+        slug=guide.slug,
+        title=guide.title,
+        description=guide.description,
+        tags=list(guide.tags),
+        pages=guide.pages,
+        price=guide.price,
+        url=guide_url(guide, base_url),
+    )

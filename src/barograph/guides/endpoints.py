@@ -1,0 +1,35 @@
+"""`/api/agent/guides`: the catalog, whole."""
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from barograph.guides.documents import GUIDES_PATH
+from barograph.guides.wire import Guides
+from barograph.kit.clock import Clock
+from barograph.kit.documents import Document
+from barograph.kit.http import DocumentResponse
+from barograph.kit.wire import ErrorBody
+
+
+def guide_routes(document: Document, clock: Clock) -> APIRouter:
+    """The route of the catalog that was rendered as `document`."""
+    router = APIRouter(tags=["guides"])
+
+    @router.get(
+        GUIDES_PATH,
+        response_model=Guides,
+        summary="Catalog of paid trading guides with their prices",
+        operation_id="getGuides",
+        responses={500: _SERVER_ERROR},
+    )
+    async def guides() -> DocumentResponse:
+        return DocumentResponse(document, clock())
+
+    return router
+
+
+_SERVER_ERROR: dict[str, Any] = {
+    "model": ErrorBody,
+    "description": "Server error; not expected, because the catalog is read at start.",
+}

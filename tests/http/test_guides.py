@@ -1,0 +1,164 @@
+"""`/api/agent/guides`: the whole catalog, with every price."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.app import create_app
+from barograph.guides.documents import GUIDES_PATH
+from barograph.guides.files import load_catalog
+from barograph.notice import NOTICE
+from support.service import BASE_URL, Answer, Service, ask, fresh_service
+
+MEMBERS = ["slug", "title", "description", "tags", "pages", "price", "url"]
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service with the catalog that is packaged."""
+    with fresh_service(tmp_path_factory.mktemp("market")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def answer(market: Service) -> Answer:
+    return market.ask(GUIDES_PATH)
+
+
+@pytest.mark.contract(
+    "endpoints.guides", "free.guide-catalog", "guides.envelope", "notice.briefs-guides-signals"
+)
+def test_the_envelope_has_exactly_the_contracts_members_in_order(answer: Answer) -> None:
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json"
+    body = answer.json()
+    assert list(body) == ["source", "notice", "count", "guides"]
+    assert body["notice"] == NOTICE
+    assert "sample" in body["source"]
+
+
+@pytest.mark.contract("guides.count", "guides.local-and-whole", "limits.guides")
+def test_all_27_guides_are_returned_and_counted(answer: Answer) -> None:
+    body = answer.json()
+
+    assert body["count"] == 27
+    assert type(body["count"]) is int
+    assert [guide["slug"] for guide in body["guides"]] == [
+        guide.slug for guide in load_catalog(None).guides
+    ]
+
+
+@pytest.mark.contract("guide.fields")
+def test_a_guide_has_exactly_the_contracts_members_and_types(answer: Answer) -> None:
+    for guide in answer.json()["guides"]:
+        assert list(guide) == MEMBERS
+        for name in ("slug", "title", "description", "url"):
+            assert isinstance(guide[name], str)
+            assert guide[name]
+        assert guide["tags"]
+        assert all(isinstance(tag, str) for tag in guide["tags"])
+        assert type(guide["pages"]) is int
+
+
+@pytest.mark.contract("guides.paid")
+def test_every_price_is_disclosed_as_a_number_above_zero(answer: Answer) -> None:
+    prices = [guide["price"] for guide in answer.json()["guides"]]
+
+    assert all(type(price) in {int, float} and price > 0 for price in prices)
+    assert b'"price":29,' in answer.body
+    assert b'"price":44.5,' in answer.body
+
+
+def own_catalog(folder: Path) -> Path:
+    """An operator's file: the first guide has no shop, the others have."""
+    guide = {"description": "One.", "tags": ["a"], "pages": 1, "price": 9.5}
+    guides: list[dict[str, Any]] = [
+        {"slug": f"guide-{n}", "title": f"Guide {n}", **guide} for n in range(27)
+    ]
+    for each in guides[1:]:
+        each["url"] = f"https://shop.example/{each['slug']}"
+    file = folder / "guides.json"
+    file.write_text(json.dumps({"source": "Mine", "guides": guides}))
+    return file
+
+
+def test_the_link_is_the_guides_page_unless_the_operator_has_a_shop(tmp_path: Path) -> None:
+    with fresh_service(tmp_path, guides_file=own_catalog(tmp_path)) as service:
+        body = service.ask(GUIDES_PATH).json()
+        page = service.ask("/guides/guide-0")
+
+    assert body["source"] == "Mine"
+    assert body["count"] == 27
+    assert [guide["url"] for guide in body["guides"]] == [
+        f"{BASE_URL}/guides/guide-0",
+        *(f"https://shop.example/guide-{n}" for n in range(1, 27)),
+    ]
+    assert page.status == 200
+
+
+@pytest.mark.contract("guide.fields", "service.base-address")
+def test_every_link_leads_to_a_page(market: Service, answer: Answer) -> None:
+    for guide in answer.json()["guides"]:
+        assert guide["url"] == f"{BASE_URL}/guides/{guide['slug']}"
+        page = market.ask(guide["url"].removeprefix(BASE_URL))
+        assert page.status == 200
+        assert page.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.contract("endpoints.guides")
+def test_parameters_are_ignored_and_the_answer_can_be_kept(market: Service, answer: Answer) -> None:
+    assert market.ask(f"{GUIDES_PATH}?limit=1&tag=risk") == answer
+    known = market.ask(GUIDES_PATH, if_none_match=answer.headers["etag"])
+    assert (known.status, known.body) == (304, b"")
+    head = market.ask(GUIDES_PATH, "HEAD")
+    assert (head.status, head.body, head.fields) == (200, b"", answer.fields)
+
+
+@pytest.mark.contract("guides.local-and-whole")
+def test_the_catalog_needs_neither_data_nor_a_database(
+    empty_service: Service, answer: Answer
+) -> None:
+    empty_service.execute("ALTER TABLE snapshots RENAME TO away")
+    empty_service.clock.pass_seconds(86_400)
+
+    assert empty_service.ask(GUIDES_PATH) == answer
+
+
+@pytest.mark.contract("guides.500", "errors.500", "errors.body")
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_part_that_fails_is_500_in_one_sentence_that_says_nothing_of_its_cause(
+    service: Service, method: str
+) -> None:
+    breaks = False
+
+    def clock() -> int:
+        if breaks:
+            raise RuntimeError("secret at /var/lib/barograph")
+        return service.clock()
+
+    _, routes, _ = create_app(service.settings, service.database, clock=clock)
+    breaks = True
+
+    answer = ask(routes, GUIDES_PATH, method)
+
+    assert answer.status == 500
+    assert answer.body == (b"" if method == "HEAD" else b'{"error":"internal error"}')
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["access-control-allow-origin"] == "*"
+
+
+@pytest.mark.contract("guides.500", "guide.fields")
+def test_the_interface_description_names_the_500_and_a_price_that_is_a_number(
+    market: Service,
+) -> None:
+    schema = market.ask("/openapi.json").json()
+
+    operation = schema["paths"][GUIDES_PATH]["get"]
+    assert operation["operationId"] == "getGuides"
+    assert set(operation["responses"]) == {"200", "500"}
+    price = schema["components"]["schemas"]["GuideEntry"]["properties"]["price"]
+    assert (price["type"], price["exclusiveMinimum"]) == ("number", 0)
