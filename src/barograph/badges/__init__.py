@@ -1,0 +1,1 @@
+"""Small pictures of single facts, for READMEs and pages of others."""

@@ -1,0 +1,175 @@
+"""`/badge/…`: always a picture, also of an error, and never a wait."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from barograph.badges import faces
+from barograph.badges.documents import (
+    BADGE_FOLDER,
+    FORMS,
+    SVG,
+    Form,
+    badge_document,
+    cache_control,
+    hot_documents,
+)
+from barograph.badges.faces import Face
+from barograph.badges.query import (
+    SINCE_PATTERN,
+    STYLES,
+    is_since_given,
+    since_from_query,
+    style_from_query,
+)
+from barograph.badges.reader import BadgeReader
+from barograph.badges.wire import EndpointBadge
+from barograph.board.board import Board
+from barograph.kit.documents import CORS, JSON, Document, HotKey
+from barograph.kit.http import DocumentResponse
+from barograph.markets.symbols import PATTERN, is_normalized
+
+
+class _Kind(NamedTuple):
+    """One kind of badge, and how it is described."""
+
+    path: str
+    operation_id: str
+    summary: str
+    look: Callable[[Request, int], Face | None]
+    """What it says now; None: there is no such badge."""
+
+    parameters: tuple[dict[str, Any], ...] = ()
+
+
+def hot_badges(board: Board, reader: BadgeReader, now: int) -> dict[HotKey, Document]:
+    """Every badge without a parameter of its own, for as long as it is sure to be right."""
+    documents = hot_documents("record", reader.record(now), now)
+    documents |= hot_documents("regime", reader.regime(board, now), now)
+    documents |= hot_documents("status", reader.status(board, now), now)
+    for key, showing in reader.signals(board, now).items():
+        documents |= hot_documents(f"signal/{key}", showing, now)
+    return documents
+
+
+def badge_routes(board: Board, reader: BadgeReader) -> APIRouter:
+    """The routes of every badge and, last, of those that do not exist."""
+    router = APIRouter(prefix=BADGE_FOLDER.rstrip("/"), tags=["badges"])
+    for kind in _kinds(board, reader):
+        for form in FORMS:
+            router.add_api_route(
+                f"/{kind.path}.{form}",
+                _endpoint(board, kind, form),
+                methods=["GET"],
+                summary=f"{kind.summary}, {_IN_WORDS[form]}",
+                operation_id=f"{kind.operation_id}{form.capitalize()}",
+                openapi_extra={"parameters": [*kind.parameters, _STYLE]},
+                **_described(form, may_miss="{" in kind.path),
+            )
+
+    @router.get("/{path:path}", include_in_schema=False)
+    async def not_found(request: Request, path: str) -> Response:
+        return _not_found(request, "json" if path.endswith(".json") else "svg")
+
+    return router
+
+
+def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
+    def record(request: Request, now: int) -> Face:
+        query = request.scope["query_string"]
+        if is_since_given(query):
+            return faces.record(since_from_query(query), now).face
+        return reader.record(now).face
+
+    def regime(_: Request, now: int) -> Face:
+        return reader.regime(board, now).face
+
+    def funding(request: Request, now: int) -> Face | None:
+        symbol: str = request.path_params["symbol"]
+        # Upper case could make ASCII letters of others.
+        if not symbol.isascii() or not is_normalized(symbol.upper()):
+            return None
+        return reader.funding(board, symbol.upper(), now).face
+
+    def signal(request: Request, now: int) -> Face | None:
+        showing = reader.signals(board, now).get(request.path_params["key"])
+        return None if showing is None else showing.face
+
+    def status(_: Request, now: int) -> Face:
+        return reader.status(board, now).face
+
+    keys = {"type": "string", "enum": list(reader.signal_names)}
+    return (
+        _Kind("record", "getRecordBadge", "Age of the legacy paper record", record, (_SINCE,)),
+        _Kind("regime", "getRegimeBadge", "The regime", regime),
+        _Kind(
+            "funding/{symbol}", "getFundingBadge", "Funding of one perpetual", funding, (_SYMBOL,)
+        ),
+        _Kind(
+            "signal/{key}", "getSignalBadge", "One public signal", signal, (_in_path("key", keys),)
+        ),
+        _Kind("status", "getStatusBadge", "Health of feed and API", status),
+    )
+
+
+def _endpoint(board: Board, kind: _Kind, form: Form) -> Callable[[Request], Awaitable[Response]]:
+    async def read(request: Request) -> Response:
+        now = board.clock()
+        face = kind.look(request, now)
+        if face is None:
+            return _not_found(request, form)
+        style = style_from_query(request.scope["query_string"])
+        return DocumentResponse(badge_document(face, style, form), now)
+
+    return read
+
+
+def _not_found(request: Request, form: Form) -> Response:
+    style = style_from_query(request.scope["query_string"])
+    body = badge_document(faces.NOT_FOUND, style, form).body
+    response = Response(body, 404)
+    response.raw_headers = [
+        (b"content-type", SVG if form == "svg" else JSON),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", cache_control(faces.NOT_FOUND)),
+        *CORS,
+    ]
+    return response
+
+
+def _described(form: Form, *, may_miss: bool) -> dict[str, Any]:
+    """How the answers are described; there are others than 200 only where the path varies."""
+    if form == "json":
+        missing: dict[str, Any] = {"model": EndpointBadge, "description": "No such badge."}
+        return {"response_model": EndpointBadge, "responses": {404: missing} if may_miss else {}}
+    picture = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}
+    responses: dict[int, dict[str, Any]] = {200: {**picture, "description": "The badge."}}
+    if may_miss:
+        responses[404] = {**picture, "description": "No such badge; a picture that says so."}
+    return {"response_model": None, "response_class": Response, "responses": responses}
+
+
+def _in_path(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+_IN_WORDS: dict[Form, str] = {"svg": "as a picture", "json": "for the endpoint badge of Shields"}
+_SYMBOL = _in_path("symbol", {"type": "string", "pattern": PATTERN})
+_STYLE = {
+    "name": "style",
+    "in": "query",
+    "required": False,
+    "description": "How it is drawn; anything else is drawn flat.",
+    "schema": {"type": "string", "enum": list(STYLES), "default": "flat"},
+}
+_SINCE = {
+    "name": "sinceDate",
+    "in": "query",
+    "required": False,
+    "description": "An ISO date or timestamp, without an offset in UTC; absent: the configured "
+    "start of the record. One that cannot be read gives a badge that says so.",
+    "schema": {"type": "string", "pattern": SINCE_PATTERN},
+    "example": "2025-01-31",
+}

