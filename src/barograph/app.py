@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import NamedTuple
@@ -10,27 +10,62 @@ from typing import NamedTuple
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
+from barograph.access.allowances import AllowanceStore
+from barograph.access.endpoints import KEYS_ALLOW, key_routes
+from barograph.access.gate import Gate
+from barograph.access.guarded import GuardedStore
+from barograph.access.keys import ApiKeys
+from barograph.access.memory import MemoryStore
+from barograph.access.pepper import load_pepper
+from barograph.access.refusals import KEYS_PATH
+from barograph.access.registration import Registrations
+from barograph.access.shared import SharedStore
+from barograph.badges.documents import BADGE_FOLDER
+from barograph.badges.endpoints import badge_routes, hot_badges
+from barograph.badges.reader import BadgeReader
 from barograph.board.board import Board
 from barograph.board.front_door import front_door
+from barograph.briefs.endpoints import brief_routes
+from barograph.briefs.feeds import BRIEFS
+from barograph.briefs.reader import BriefsReader
 from barograph.discovery.endpoints import OPENAPI_PATH, discovery_routes
 from barograph.discovery.index import INDEX_PATH, index_document
-from barograph.errors import RequestError, UpstreamUnavailable
+from barograph.errors import RecordUnavailable, RequestError, UpstreamUnavailable
+from barograph.guides.documents import GUIDES_PATH, guides_document
+from barograph.guides.endpoints import guide_routes
+from barograph.guides.files import load_catalog
 from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ALLOW, ASGIApp, FreeReads, error_response
+from barograph.kit.timestamps import SECOND
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
 from barograph.markets.feeds import FEEDS
 from barograph.markets.reader import MarketReader, market_bounds
 from barograph.settings import Settings
-from barograph.site.endpoints import site_routes
+from barograph.signals.catalog import METHODS
+from barograph.signals.documents import SIGNALS_PATH
+from barograph.signals.endpoints import signals_answer, signals_door, signals_routes
+from barograph.signals.feeds import SIGNALS
+from barograph.signals.reader import SignalsReader
+from barograph.site.endpoints import (
+    PAGE_FOLDERS,
+    PAGE_PATHS,
+    missing_page,
+    page_routes,
+    standing_pages,
+)
+from barograph.site.key_endpoints import KeyPages
+from barograph.site.pages import Pages
 from barograph.status.endpoints import STATUS_PATH, status_routes
+from barograph.status.reader import StatusReader
+from barograph.upstream.mail import SmtpSender
 
 log = logging.getLogger(__name__)
 
-FREE_PATHS = ("/", INDEX_PATH, STATUS_PATH, OPENAPI_PATH)
-FREE_FOLDERS = (f"{INDEX_PATH}/",)
+FREE_PATHS = frozenset({*PAGE_PATHS, INDEX_PATH, SIGNALS_PATH, STATUS_PATH, OPENAPI_PATH})
+FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, *PAGE_FOLDERS)
 
 
 class WebSide(NamedTuple):
@@ -38,31 +73,88 @@ class WebSide(NamedTuple):
 
     app: ASGIApp
     routes: ASGIApp
-    """The application without its front door."""
+    """The application without its front doors."""
 
     board: Board
 
 
+def check_parts(settings: Settings) -> None:
+    """Look whether the web side can be put together, before its workers try.
+
+    Raises:
+        ConfigurationError: the catalog, the pepper of keys or the mail server cannot be used.
+    """
+    load_catalog(settings.guides_file)
+    load_pepper(settings)
+    if settings.sends_mail:
+        SmtpSender(settings, clock=system_clock)
+
+
 def create_app(settings: Settings, database: Database, *, clock: Clock = system_clock) -> WebSide:
-    """Put the web side together."""
+    """Put the web side together.
+
+    Raises:
+        ConfigurationError: the catalog of guides or the pepper of keys cannot be used.
+    """
+    allowances = _allowance_store(settings, clock)
+    keys = ApiKeys(database, load_pepper(settings), clock)
+    registrations = _registrations(settings, database, keys, allowances, clock)
+    gate = Gate(allowances, keys.verify, settings.proxy_networks)
     bounds = market_bounds(settings)
-    reader = MarketReader(bounds)
+    catalog = load_catalog(settings.guides_file)
+    markets = MarketReader(bounds)
+    signals = SignalsReader(settings)
+    briefs = BriefsReader(settings)
+    status = StatusReader(bounds, clock(), lambda: allowances.failing_since)
+    badges = BadgeReader(
+        markets,
+        status,
+        record_since=settings.record_since,
+        signals=signals.labels,
+        signal_names={method.key: method.name for method in METHODS},
+    )
     index = index_document(settings.base_url)
+    guides = guides_document(catalog, settings.base_url)
+    pages = Pages(settings.base_url)
+    standing = standing_pages(pages, catalog, can_register=registrations is not None)
 
     def render(board: Board, now: int) -> Mapping[HotKey, Document]:
-        documents: dict[HotKey, Document] = {(INDEX_PATH, b""): index}
-        with suppress(UpstreamUnavailable):  # the routes say so; nothing stale is kept hot
-            documents |= hot_documents(reader.view(board, now))
+        documents: dict[HotKey, Document] = {(path, b""): page for path, page in standing.items()}
+        documents |= {(INDEX_PATH, b""): index, (GUIDES_PATH, b""): guides}
+        documents |= hot_badges(board, badges, now)
+        # What is stale is not kept hot; the routes say so.
+        with suppress(RecordUnavailable):
+            documents |= briefs.hot_documents(board, now)
+        with suppress(UpstreamUnavailable):
+            documents |= hot_documents(markets.view(board, now))
         return documents
 
-    board = Board(database, FEEDS, clock=clock, render=render)
-    routes = _routed_app(board, database)
-    routes.include_router(discovery_routes(settings.base_url, index, clock))
-    routes.include_router(market_routes(board, reader))
-    routes.include_router(status_routes(board, bounds))
-    routes.include_router(site_routes(clock))
-    free = FreeReads(routes, is_free)
-    return WebSide(front_door(free, board), free, board)
+    board = Board(database, (*FEEDS, SIGNALS, BRIEFS), clock=clock, render=render)
+    answer = signals_answer(board, signals, gate)
+    key_pages = KeyPages(pages, registrations, gate, clock)
+    routes = _routed_app(board, [database.close, allowances.close], pages)
+    for router in (
+        discovery_routes(settings.base_url, index, clock),
+        market_routes(board, markets),
+        brief_routes(board, briefs),
+        guide_routes(guides, clock),
+        signals_routes(answer),
+        key_routes(registrations, gate, clock),
+        status_routes(board, status),
+        badge_routes(board, badges),
+        page_routes(
+            pages,
+            standing,
+            board,
+            database,
+            briefs=briefs,
+            signals_bound=int(settings.signals_max_age_seconds * SECOND),
+        ),
+        key_pages.routes(),
+    ):
+        routes.include_router(router)
+    free = FreeReads(routes, allowed_methods)
+    return WebSide(front_door(signals_door(free, answer), board), free, board)
 
 
 def is_free(path: str) -> bool:
@@ -70,7 +162,36 @@ def is_free(path: str) -> bool:
     return path in FREE_PATHS or path.startswith(FREE_FOLDERS)
 
 
-def _routed_app(board: Board, database: Database) -> FastAPI:
+def allowed_methods(path: str) -> bytes | None:
+    """What anyone from any origin may do with this path, as `Allow` says it."""
+    if path == KEYS_PATH:
+        return KEYS_ALLOW
+    return ALLOW if is_free(path) else None
+
+
+def _allowance_store(settings: Settings, clock: Clock) -> AllowanceStore:
+    local = MemoryStore(clock)
+    if not settings.limits_are_shared:
+        return local
+    return GuardedStore(SharedStore(settings.limits_path, clock), local, clock)
+
+
+def _registrations(
+    settings: Settings,
+    database: Database,
+    keys: ApiKeys,
+    allowances: AllowanceStore,
+    clock: Clock,
+) -> Registrations | None:
+    """Registration by e-mail; None where no mail can be sent."""
+    if not settings.sends_mail:
+        return None
+    return Registrations(database, keys, allowances, base_url=settings.base_url, clock=clock)
+
+
+def _routed_app(
+    board: Board, closings: Sequence[Callable[[], Awaitable[None]]], pages: Pages
+) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
@@ -81,7 +202,17 @@ def _routed_app(board: Board, database: Database) -> FastAPI:
         yield
         following.cancel()
         await asyncio.wait([following])
-        await database.close()
+        for close in closings:
+            await close()
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        """What the router itself refuses: unknown paths and wrong methods."""
+        assert isinstance(error, HTTPException)
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            return _method_not_allowed(request, error)
+        page = missing_page(pages, request)
+        free = is_free(request.scope["path"])
+        return page or error_response(error.status_code, "not found", is_free=free)
 
     app = FastAPI(
         title="Barograph",
@@ -92,24 +223,24 @@ def _routed_app(board: Board, database: Database) -> FastAPI:
         lifespan=lifespan,
     )
     app.add_exception_handler(RequestError, _request_error)
-    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(Exception, _unexpected_error)
     return app
+
+
+def _method_not_allowed(request: Request, error: HTTPException) -> Response:
+    path = request.scope["path"]
+    allow = allowed_methods(path)
+    is_open = allow is not None
+    if allow is None:
+        known = (error.headers or {}).get("Allow", "GET").split(", ")
+        allow = ", ".join(sorted(known)).encode()
+    return error_response(405, "method not allowed", (b"allow", allow), is_free=is_open)
 
 
 async def _request_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
     return error_response(error.status, error.message)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    """What the router itself refuses: unknown paths and wrong methods."""
-    assert isinstance(error, HTTPException)
-    free = is_free(request.scope["path"])
-    if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
-        return error_response(error.status_code, "not found", is_free=free)
-    allow = (b"allow", ALLOW if free else b"GET")
-    return error_response(error.status_code, "method not allowed", allow, is_free=free)
 
 
 async def _unexpected_error(request: Request, error: Exception) -> Response:

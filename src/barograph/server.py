@@ -10,7 +10,7 @@ from granian.constants import HTTPModes, Interfaces, Loops
 from granian.log import LogLevels
 from granian.server import Server
 
-from barograph.app import create_app
+from barograph.app import check_parts, create_app
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.http import ASGIApp
 from barograph.kit.logs import configure_logs
@@ -18,15 +18,19 @@ from barograph.kit.process import die_with_parent, require_free_port
 from barograph.settings import Settings
 
 BUSY_MS = 50
-"""A web worker waits this long for the database at most."""
+"""A web worker waits this long for the database at most when it reads, and everybody with it."""
+
+WRITE_BUSY_MS = 2_000
+"""Writing waits on a thread of its own, behind the collector's larger transactions."""
 
 
 def serve(settings: Settings) -> None:
     """Run the web workers until told to stop.
 
     Raises:
-        ConfigurationError: the port is taken.
+        ConfigurationError: the port is taken, or a part cannot work as it is configured.
     """
+    check_parts(settings)
     require_free_port(settings.host, settings.port)
     Server(
         "barograph.server:web_app",
@@ -56,4 +60,5 @@ def web_app() -> ASGIApp:
     die_with_parent(None if server is None else server.pid)
     settings = Settings.from_environment(os.environ)
     configure_logs(settings.log_level)
-    return create_app(settings, SQLiteDatabase(settings.database_path, busy_ms=BUSY_MS)).app
+    database = SQLiteDatabase(settings.database_path, busy_ms=BUSY_MS, write_busy_ms=WRITE_BUSY_MS)
+    return create_app(settings, database).app

@@ -10,10 +10,13 @@ import sys
 import click
 
 from barograph import __version__
+from barograph.cli.briefs import briefs
 from barograph.cli.collect import collect
 from barograph.cli.db import db
 from barograph.cli.demo import demo
 from barograph.cli.doctor import doctor
+from barograph.cli.guides import guides
+from barograph.cli.keys import keys
 from barograph.cli.serve import serve
 from barograph.errors import BarographError, ConfigurationError
 
@@ -38,7 +41,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, serve, collect, db, doctor):
+for command in (demo, serve, collect, db, doctor, briefs, guides, keys):
     cli.add_command(command)
 
 

@@ -42,10 +42,12 @@ async def _collect(settings: "Settings") -> None:
     from barograph.kit.clock import system_clock
     from barograph.kit.database import SQLiteDatabase
     from barograph.upstream.bybit import BybitExchange
+    from barograph.upstream.mail import SmtpSender
 
+    mail = SmtpSender(settings, clock=system_clock) if settings.sends_mail else None
     database = SQLiteDatabase(settings.database_path)
     exchange = BybitExchange(settings, clock=system_clock)
-    collector = Collector(settings, exchange, database, clock=system_clock)
+    collector = Collector(settings, exchange, database, clock=system_clock, mail=mail)
     running = asyncio.create_task(collector.run())
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, running.cancel)

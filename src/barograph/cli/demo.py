@@ -44,6 +44,7 @@ def demo(context: click.Context, port: int, data: Path, seed: int, workers: int)
       barograph demo
       barograph demo --port 9000 --data /tmp/world
       barograph demo fault exchange on
+      barograph demo mail
     """
     if context.invoked_subcommand is None:
         _run(port, data, seed, workers)
@@ -86,15 +87,33 @@ def fault(
     click.echo(f"{part}: {', '.join(reply['active']) or 'no fault'}")
 
 
+@demo.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the mails as JSON.")
+@_data_option
+def mail(as_json: bool, data: Path) -> None:
+    """Show the mails that the demo captured; it delivers none.
+
+    \b
+    Examples:
+      barograph demo mail
+      barograph demo mail --json
+    """
+    from barograph.cli.keys import print_demo_mail
+
+    print_demo_mail(data, as_json)
+
+
 @demo.command(hidden=True)
 @click.option("--port", type=int, required=True)
+@click.option("--mail-port", type=int, required=True)
 @_data_option
 @child_option
-def world(port: int, data: Path, child: int | None) -> None:
-    """Run only the simulated exchange."""
+def world(port: int, mail_port: int, data: Path, child: int | None) -> None:
+    """Run only the simulated exchange and the mailbox."""
     import asyncio
 
     from barograph.demo.exchange import run_exchange
+    from barograph.demo.mailbox import running_mailbox
     from barograph.kit.clock import system_clock
     from barograph.kit.logs import configure_logs
     from barograph.kit.process import die_with_parent
@@ -102,7 +121,12 @@ def world(port: int, data: Path, child: int | None) -> None:
     if child is not None:
         die_with_parent(child)
     configure_logs("warning")
-    asyncio.run(run_exchange(_world(data, seed=0), HOST, port, clock=system_clock))
+
+    async def run() -> None:
+        async with running_mailbox(data, host=HOST, port=mail_port):
+            await run_exchange(_world(data, seed=0), HOST, port, clock=system_clock)
+
+    asyncio.run(run())
 
 
 def _run(port: int, data: Path, seed: int, workers: int) -> None:
@@ -118,14 +142,19 @@ def _run(port: int, data: Path, seed: int, workers: int) -> None:
     require_free_port(HOST, port)
     make_folder(data)
     with lock_folder(data):
-        settings = demo_settings(data, port, workers, exchange_port=free_port(HOST))
+        ports = {"exchange_port": free_port(HOST), "mail_port": free_port(HOST)}
+        settings = demo_settings(data, port, workers, **ports)
         upgrade_database(settings)
         asyncio.run(_stoppable(_carry_past(settings, _world(data, seed))))
         asyncio.run(_supervise(settings, started))
 
 
-def demo_settings(data: Path, port: int, workers: int, exchange_port: int) -> "Settings":
-    """The live configuration, pointed at the simulated exchange and with shorter bounds."""
+def demo_settings(
+    data: Path, port: int, workers: int, *, exchange_port: int, mail_port: int
+) -> "Settings":
+    """The live configuration, pointed at the simulated world and with shorter bounds."""
+    from pydantic import SecretStr
+
     from barograph.settings import Settings
 
     return Settings(
@@ -143,6 +172,9 @@ def demo_settings(data: Path, port: int, workers: int, exchange_port: int) -> "S
         stream_ping_seconds=5,
         breaker_seconds=1,
         liquidations_max_age_seconds=30,
+        briefs_max_age_seconds=20,
+        smtp_url=SecretStr(f"smtp://{HOST}:{mail_port}"),
+        mail_from="barograph@demo.example",
     )
 
 
@@ -189,6 +221,7 @@ async def _supervise(settings: "Settings", started: int) -> None:
     from barograph.supervisor import Child, Supervisor
 
     exchange_port = settings.exchange_rest_url.rpartition(":")[2]
+    mail_port = settings.smtp_url.get_secret_value().rpartition(":")[2]
     environment = settings.to_environment()
     supervisor = Supervisor()
     running = settings.data / "demo.json"
@@ -202,7 +235,8 @@ async def _supervise(settings: "Settings", started: int) -> None:
         click.echo(_welcome(settings, (system_clock() - started) / SECOND))
         sys.stdout.flush()
 
-    world_arguments = ["demo", "world", "--port", exchange_port, "--data", str(settings.data)]
+    ports = ["--port", exchange_port, "--mail-port", mail_port]
+    world_arguments = ["demo", "world", *ports, "--data", str(settings.data)]
     try:
         await supervisor.start(Child("exchange", world_arguments, environment))
         await _answers(f"{settings.exchange_rest_url}/v5/market/time")
@@ -250,10 +284,17 @@ Barograph demo, ready in {seconds:.1f} s. All of its data is simulated.
   site          {base}/
   market state  {base}/api/agent/market-state
   any perpetual {base}/api/agent/derivatives?symbol=ETH
+  briefs        {base}/api/agent/briefs
+  signals       {base}/api/v1/signals
+  a badge       {base}/badge/regime.svg
   status        {base}/api/status
+  developers    {base}/developers
   exchange      {settings.exchange_rest_url} (simulated Bybit v5)
   data          {settings.data}
 
+  get a key     {program} keys create --email you@example.com --data {settings.data}
+  by mail       fill in the form at {base}/developers, then
+                {program} demo mail --data {settings.data}
   break it      {program} demo fault exchange on --data {settings.data}
   mend it       {program} demo fault exchange off --data {settings.data}
 

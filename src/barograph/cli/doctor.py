@@ -34,7 +34,8 @@ def doctor(data: Path | None, as_json: bool) -> None:
     """Look for what would keep this instance from working.
 
     \b
-    Looks at the port, SQLite, the disk, the schema, the exchange, its stream and the clock.
+    Looks at the port, SQLite, the disk, the schema, the exchange, its stream and the clock,
+    the catalog of guides and the mail server.
     Exit code 1 when anything is wrong.
 
     \b
@@ -70,6 +71,8 @@ async def _examine(settings: "Settings") -> list[Finding]:
         _exchange,
         _stream,
         _clock,
+        _guides,
+        _mail,
     ]
     return [await look(settings) for look in looks]
 
@@ -229,3 +232,32 @@ async def _clock(settings: "Settings") -> Finding:
     if abs(skew) > MAX_SKEW_MS:
         return Finding("clock", ok=False, detail=detail, remedy="synchronise this machine's clock")
     return Finding("clock", ok=True, detail=detail)
+
+
+async def _guides(settings: "Settings") -> Finding:
+    from barograph.errors import ConfigurationError
+    from barograph.guides.files import load_catalog
+
+    try:
+        catalog = load_catalog(settings.guides_file)
+    except ConfigurationError as error:
+        remedy = f"barograph guides check {settings.guides_file}"
+        return Finding("guides", ok=False, detail=str(error), remedy=remedy)
+    return Finding("guides", ok=True, detail=catalog.source)
+
+
+async def _mail(settings: "Settings") -> Finding:
+    from barograph.errors import ConfigurationError, UpstreamError
+    from barograph.kit.clock import system_clock
+    from barograph.upstream.mail import SmtpSender
+
+    if not settings.sends_mail:
+        detail = "not configured: keys come from `barograph keys create`"
+        return Finding("mail", ok=True, detail=detail)
+    try:
+        sender = SmtpSender(settings, clock=system_clock, seconds=settings.request_seconds)
+        await sender.greet()
+    except (ConfigurationError, UpstreamError) as error:
+        remedy = "check BAROGRAPH_SMTP_URL and BAROGRAPH_MAIL_FROM"
+        return Finding("mail", ok=False, detail=str(error), remedy=remedy)
+    return Finding("mail", ok=True, detail="the mail server answers")

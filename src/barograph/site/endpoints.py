@@ -1,48 +1,150 @@
-"""The page at the site's own address."""
+"""The pages that anyone may read."""
 
-from html import escape
+import re
+from collections.abc import Mapping
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
 
-from barograph.discovery.endpoints import OPENAPI_PATH
-from barograph.discovery.index import INDEX_PATH
+from barograph.board.board import Board
+from barograph.briefs.reader import BriefsReader
+from barograph.briefs.records import Brief
+from barograph.briefs.store import brief_by_slug
+from barograph.errors import RecordUnavailable
+from barograph.guides.catalog import Catalog
+from barograph.guides.documents import PAGES_PATH
 from barograph.kit.clock import Clock
-from barograph.kit.documents import Document
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.documents import FOREVER
 from barograph.kit.http import DocumentResponse
-from barograph.markets.documents import DERIVATIVES_PATH, MARKET_PATH, MARKET_STATE_PATH
-from barograph.notice import NOTICE
-from barograph.status.endpoints import STATUS_PATH
+from barograph.markets.view import is_fresh
+from barograph.signals.catalog import BY_KEY
+from barograph.signals.feeds import SIGNALS
+from barograph.signals.records import Signals
+from barograph.site.answers import CSS, Page, accepts, private_page
+from barograph.site.pages import DEVELOPERS_PATH, STYLESHEET, STYLESHEET_PATH, Pages
 
-_LINKS = {
-    MARKET_STATE_PATH: "the market in one answer: assets, liquidations, regime",
-    MARKET_PATH: "BTC, ETH and SOL",
-    f"{DERIVATIVES_PATH}?symbol=ETH": "any live perpetual",
-    STATUS_PATH: "health of the feed and of this service",
-    INDEX_PATH: "what there is to read",
-    OPENAPI_PATH: "the interface description",
-}
+PAGE_PATHS = ("/", "/guides", "/briefs", "/signals", DEVELOPERS_PATH)
+PAGE_FOLDERS = ("/guides/", "/briefs/", "/signals/", "/static/")
+"""What anyone may read, next to `PAGE_PATHS`."""
+
+RETRY_SECONDS = 5
+
+_KEEP_STYLE = b"public, max-age=3600"
+_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,199}", re.ASCII)
 
 
-def site_routes(clock: Clock) -> APIRouter:
-    """The route of the home page."""
+def standing_pages(pages: Pages, catalog: Catalog, *, can_register: bool) -> dict[str, Page]:
+    """The pages that stay the same for the life of a worker, by their path."""
+    guides = {
+        f"{PAGES_PATH}/{guide.slug}": Page(pages.guide(guide, catalog.source))
+        for guide in catalog.guides
+    }
+    return {
+        "/": Page(pages.home()),
+        PAGES_PATH: Page(pages.guides(catalog)),
+        **guides,
+        DEVELOPERS_PATH: Page(pages.developers(can_register=can_register)),
+        STYLESHEET_PATH: Page(STYLESHEET, content_type=CSS, cache_control=_KEEP_STYLE),
+    }
+
+
+def page_routes(
+    pages: Pages,
+    standing: Mapping[str, Page],
+    board: Board,
+    database: Database,
+    *,
+    briefs: BriefsReader,
+    signals_bound: int,
+) -> APIRouter:
+    """The routes of every page but those about keys; the bound of signals is in milliseconds."""
     router = APIRouter(include_in_schema=False)
-    home = Document(_home().encode(), content_type=b"text/html; charset=utf-8")
-
-    @router.get("/")
-    async def read_home() -> DocumentResponse:
-        return DocumentResponse(home, clock())
-
+    _route_standing_pages(router, standing, board.clock)
+    _route_signals(router, pages, board, signals_bound)
+    _route_briefs(router, pages, board, database, briefs)
     return router
 
 
-def _home() -> str:
-    items = "".join(
-        f'<li><a href="{escape(path)}"><code>{escape(path)}</code></a> {escape(text)}</li>'
-        for path, text in _LINKS.items()
-    )
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Barograph</title>'
-        '<meta name="viewport" content="width=device-width"><h1>Barograph</h1>'
-        "<p>Crypto market intelligence that is measured, recorded and published: "
-        f"free, and without a key.</p><ul>{items}</ul><p>{escape(NOTICE)}</p></html>"
-    )
+def _route_standing_pages(router: APIRouter, standing: Mapping[str, Page], clock: Clock) -> None:
+    @router.get("/")
+    @router.get(PAGES_PATH)
+    @router.get(f"{PAGES_PATH}/{{slug}}")
+    @router.get(DEVELOPERS_PATH)
+    @router.get(STYLESHEET_PATH)
+    async def read_standing(request: Request) -> DocumentResponse:
+        page = standing.get(request.scope["path"])
+        if page is None:
+            raise HTTPException(404)
+        return DocumentResponse(page, clock())
+
+
+def _route_signals(router: APIRouter, pages: Pages, board: Board, bound: int) -> None:
+    @router.get("/signals")
+    async def read_signals() -> DocumentResponse:
+        now = board.clock()
+        judged = _fresh_signals(board, now, bound)
+        return DocumentResponse(Page(pages.signals(judged), until=_until(judged, bound)), now)
+
+    @router.get("/signals/{key}")
+    async def read_signal(key: str) -> DocumentResponse:
+        if key not in BY_KEY:
+            raise HTTPException(404)
+        now = board.clock()
+        judged = _fresh_signals(board, now, bound)
+        body = pages.signal(BY_KEY[key], judged)
+        return DocumentResponse(Page(body, until=_until(judged, bound)), now)
+
+
+def _route_briefs(
+    router: APIRouter, pages: Pages, board: Board, database: Database, reader: BriefsReader
+) -> None:
+    @router.get("/briefs")
+    async def read_briefs() -> Response:
+        now = board.clock()
+        try:
+            newest = reader.newest(board, now)
+        except RecordUnavailable:
+            return _unavailable(pages)
+        return DocumentResponse(Page(pages.briefs(newest.briefs)), now)
+
+    @router.get("/briefs/{slug}")
+    async def read_brief(slug: str) -> Response:
+        try:
+            brief = await _brief(database, slug)
+        except DatabaseUnavailable:
+            return _unavailable(pages)
+        if brief is None:
+            raise HTTPException(404)
+        return DocumentResponse(Page(pages.brief(brief)), board.clock())
+
+
+def missing_page(pages: Pages, request: Request) -> Response | None:
+    """The page that says there is none; None where a program asked."""
+    is_for_programs = request.scope["path"].startswith(("/api", "/badge"))
+    if is_for_programs or not accepts(request.scope["headers"], b"text/html"):
+        return None
+    return private_page(404, pages.not_found())
+
+
+def _fresh_signals(board: Board, now: int, bound: int) -> Signals | None:
+    judged = board.latest(SIGNALS)
+    return judged if judged is not None and is_fresh(judged.as_of, bound, now) else None
+
+
+def _until(judged: Signals | None, bound: int) -> int:
+    return FOREVER if judged is None else judged.as_of + bound
+
+
+async def _brief(database: Database, slug: str) -> Brief | None:
+    if _SLUG.fullmatch(slug) is None:
+        return None
+
+    async def work(tx: Transaction) -> Brief | None:
+        return await brief_by_slug(tx, slug)
+
+    return await database.read(work)
+
+
+def _unavailable(pages: Pages) -> Response:
+    return private_page(503, pages.unavailable(), (b"retry-after", b"%d" % RETRY_SECONDS))

@@ -2,19 +2,11 @@
 
 from fastapi import APIRouter
 
-from barograph import __version__
 from barograph.board.board import Board
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
 from barograph.kit.timestamps import SECOND
-from barograph.markets.feeds import (
-    EXCHANGE_HEALTH,
-    LIQUIDATIONS,
-    LONG_ACCOUNTS,
-    PERPETUALS,
-)
-from barograph.markets.view import Bounds
-from barograph.status.rules import Observation, assess
+from barograph.status.reader import StatusReader
 from barograph.status.wire import Status
 
 STATUS_PATH = "/api/status"
@@ -22,10 +14,9 @@ KEEP_MS = 2 * SECOND
 """A status that caches could keep for long would be the one that lies."""
 
 
-def status_routes(board: Board, bounds: Bounds) -> APIRouter:
+def status_routes(board: Board, reader: StatusReader) -> APIRouter:
     """The route of `/api/status`."""
     router = APIRouter(tags=["status"])
-    started_at = board.clock()
 
     @router.get(
         STATUS_PATH,
@@ -35,18 +26,7 @@ def status_routes(board: Board, bounds: Bounds) -> APIRouter:
     )
     async def status() -> DocumentResponse:
         now = board.clock()
-        seen = Observation(
-            now=now,
-            started_at=started_at,
-            version=__version__,
-            bounds=bounds,
-            polled_at=board.polled_at,
-            perpetuals=board.latest(PERPETUALS),
-            shares=board.latest(LONG_ACCOUNTS),
-            liquidations=board.latest(LIQUIDATIONS),
-            health=board.latest(EXCHANGE_HEALTH),
-        )
-        document = Document(assess(seen).encode(), until=now + KEEP_MS, modified=now)
-        return DocumentResponse(document, now)
+        body = reader.status(board, now).encode()
+        return DocumentResponse(Document(body, until=now + KEEP_MS, modified=now), now)
 
     return router

@@ -24,6 +24,7 @@ class Observation(NamedTuple):
     shares: LongAccountShares | None
     liquidations: LiquidationTotals | None
     health: ExchangeHealth | None
+    limits_failing_since: int | None = None
 
 
 def assess(seen: Observation) -> Status:
@@ -35,6 +36,7 @@ def assess(seen: Observation) -> Status:
         _long_accounts(seen),
         _liquidations(seen),
         _database(seen),
+        _limits(seen),
     ]
     by_name = {check.name: check.status for check in checks}
     api: Condition = "ok" if by_name["database"] == "ok" else "degraded"
@@ -163,6 +165,14 @@ def _database(seen: Observation) -> Check:
     if seen.polled_at is not None and seen.now - seen.polled_at < DATABASE_SILENT_MS:
         return Check(name="database", status="ok", detail="readable")
     return Check(name="database", status="down", detail="cannot be read")
+
+
+def _limits(seen: Observation) -> Check:
+    if seen.limits_failing_since is None:
+        return Check(name="limits", status="ok", detail="request allowances are counted")
+    since = iso_timestamp(seen.limits_failing_since)
+    detail = f"the shared count fails since {since}; each worker counts for itself"
+    return Check(name="limits", status="degraded", detail=detail)
 
 
 def _seconds(milliseconds: int) -> float:

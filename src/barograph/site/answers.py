@@ -1,0 +1,75 @@
+"""Pages on their way out: documents with the headers that every page carries."""
+
+from collections.abc import Iterable
+
+from starlette.responses import Response
+
+from barograph.kit.documents import FOREVER, JSON, NO_STORE, Document, Headers
+
+HTML = b"text/html; charset=utf-8"
+CSS = b"text/css; charset=utf-8"
+
+_POLICY = (
+    b"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
+    b"base-uri 'none'; frame-ancestors 'none'"
+)
+GUARD: Headers = [
+    (b"content-security-policy", _POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+]
+"""A page runs no script, loads nothing from elsewhere, sits in no frame and tells no referrer."""
+
+
+class Page(Document):
+    """A page that is the same for everyone."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        body: bytes,
+        *,
+        since: int = 0,
+        until: int = FOREVER,
+        content_type: bytes = HTML,
+        cache_control: bytes | None = None,
+    ) -> None:
+        super().__init__(
+            body, since=since, until=until, content_type=content_type, cache_control=cache_control
+        )
+        self._bare = [*self._bare, *GUARD]
+        self.whole = {**self.whole, "headers": [*self.whole["headers"], *GUARD]}
+
+
+def private_page(status: int, body: bytes, *fields: tuple[bytes, bytes]) -> Response:
+    """A page for one caller only, which no cache and no other origin may have."""
+    return _private(status, body, (b"content-type", HTML), *fields)
+
+
+def private_json(status: int, body: bytes, *fields: tuple[bytes, bytes]) -> Response:
+    """The same for a program."""
+    return _private(status, body, (b"content-type", JSON), *fields)
+
+
+def _private(status: int, body: bytes, *fields: tuple[bytes, bytes]) -> Response:
+    response = Response(body, status)
+    length = (b"content-length", str(len(body)).encode())
+    response.raw_headers = [*fields, length, NO_STORE, *GUARD]
+    return response
+
+
+def accepts(fields: Iterable[tuple[bytes, bytes]], media_type: bytes) -> bool:
+    """Whether a request's `Accept` names a media type; `*/*` and silence name none."""
+    for name, value in fields:
+        if name == b"accept":
+            for choice in value.split(b","):
+                kind, *parameters = (part.strip().lower() for part in choice.split(b";"))
+                if kind == media_type and not any(_is_zero(part) for part in parameters):
+                    return True
+    return False
+
+
+def _is_zero(parameter: bytes) -> bool:
+    name, _, value = parameter.partition(b"=")
+    return name.strip() == b"q" and not value.strip(b" 0.")

@@ -1,0 +1,148 @@
+"""The pages about personal keys: ask for one, open the mailed link, see the key once."""
+
+from urllib.parse import parse_qsl
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
+
+from barograph.access.allowances import REGISTRATIONS, AllowancesUnavailable
+from barograph.access.endpoints import AWAY, MAX_BODY_BYTES, RETRY_SECONDS
+from barograph.access.fields import rate_limit_fields, retry_seconds
+from barograph.access.gate import Gate
+from barograph.access.mailboxes import parse_address
+from barograph.access.refusals import Refusal
+from barograph.access.registration import LINK_FOLDER, LINK_HOURS, LinkNotUsable, Registrations
+from barograph.errors import InvalidRequest
+from barograph.kit.clock import Clock
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.http import read_body
+from barograph.kit.wire import ErrorBody, WireModel
+from barograph.site.answers import accepts, private_json, private_page
+from barograph.site.pages import DEVELOPERS_PATH, Pages
+
+ASK_PATH = LINK_FOLDER
+LINK_PATH = f"{LINK_FOLDER}/{{token}}"
+
+
+class RevealedKey(WireModel):
+    """A key, for a program that followed the link."""
+
+    key: str
+
+
+class KeyPages:
+    """Answers for `/keys` and for mailed links; without registrations there is no mail."""
+
+    def __init__(
+        self,
+        pages: Pages,
+        registrations: Registrations | None,
+        gate: Gate,
+        clock: Clock,
+    ) -> None:
+        self._pages = pages
+        self._registrations = registrations
+        self._gate = gate
+        self._clock = clock
+
+    def routes(self) -> APIRouter:
+        """One route for both methods of a path, so that what refuses the others can name both."""
+        router = APIRouter(include_in_schema=False)
+        router.add_api_route(ASK_PATH, self.ask, methods=["GET", "POST"])
+        router.add_api_route(LINK_PATH, self.link, methods=["GET", "POST"])
+        return router
+
+    async def ask(self, request: Request) -> Response:
+        """Mail a link to the address of a form; who only looks is sent to the form."""
+        if request.method == "GET":
+            return RedirectResponse(f"{self._pages.root}{DEVELOPERS_PATH}#get-a-key", 303)
+        if self._registrations is None:
+            return self._say(503, "No mail", _NO_MAIL)
+        try:
+            return await self._register(request, self._registrations)
+        except InvalidRequest:
+            return self._say(400, "Not an address", _NOT_AN_ADDRESS)
+        except (DatabaseUnavailable, AllowancesUnavailable):
+            return self._say(503, *_AWAY, _RETRY)
+
+    async def _register(self, request: Request, registrations: Registrations) -> Response:
+        body = await read_body(request, MAX_BODY_BYTES)
+        address = parse_address(email_from_form(body))
+        try:
+            caller = self._gate.caller(request.scope)
+            standing = await self._gate.charge(REGISTRATIONS, caller)
+        except Refusal as refusal:
+            text = f"Too many came from your network. {_again(retry_seconds(refusal.standing))}"
+            fields = refusal.fields(self._clock())
+            return self._say(refusal.status, "Too many requests", text, *fields)
+        await registrations.request(address)
+        fields = rate_limit_fields(standing, self._clock())
+        return self._say(202, "Look into your mailbox", _SENT, *fields)
+
+    async def link(self, request: Request, token: str) -> Response:
+        """Show the button of a link, or press it: the key is shown once.
+
+        Only pressing makes the key, because mail scanners open every link.
+        """
+        try:
+            if request.method == "GET":
+                return await self._button(token)
+            return await self._reveal(request, token)
+        except LinkNotUsable as error:
+            if _wants_json(request):
+                return private_json(error.status, ErrorBody(error=error.message).encode())
+            return self._say(error.status, *_NOT_USABLE)
+        except DatabaseUnavailable:
+            if _wants_json(request):
+                return private_json(503, ErrorBody(error=AWAY).encode(), _RETRY)
+            return self._say(503, *_AWAY, _RETRY)
+
+    async def _button(self, token: str) -> Response:
+        if self._registrations is None or not await self._registrations.peek(token):
+            raise LinkNotUsable
+        return private_page(200, self._pages.link(token))
+
+    async def _reveal(self, request: Request, token: str) -> Response:
+        if self._registrations is None:
+            raise LinkNotUsable
+        made = await self._registrations.redeem(token)
+        if _wants_json(request):
+            return private_json(200, RevealedKey(key=made.key).encode())
+        return private_page(200, self._pages.key(made.key))
+
+    def _say(self, status: int, title: str, text: str, *fields: tuple[bytes, bytes]) -> Response:
+        return private_page(status, self._pages.message(title, text), *fields)
+
+
+def email_from_form(body: bytes) -> str:
+    """Read the one field of a form's body.
+
+    Raises:
+        InvalidRequest: it is not the one field `email`, given once, in UTF-8.
+    """
+    try:
+        found = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError as error:
+        raise InvalidRequest(_NOT_AN_ADDRESS) from error
+    if [name for name, _ in found] != ["email"]:
+        raise InvalidRequest(_NOT_AN_ADDRESS)
+    return found[0][1].strip(" ")
+
+
+def _wants_json(request: Request) -> bool:
+    return accepts(request.scope["headers"], b"application/json")
+
+
+def _again(seconds: int) -> str:
+    return f"Try again in {seconds} second{'' if seconds == 1 else 's'}."
+
+
+_NOT_AN_ADDRESS = "That is not one plain e-mail address such as name@example.com."
+_NO_MAIL = "This instance sends no mail, so keys come from its operator."
+_SENT = f"A link was sent to that address. Open it within {LINK_HOURS} hours to get the key."
+_NOT_USABLE = (
+    "This link cannot be used",
+    "It was used already, is older than a day or never existed. Ask for a new one.",
+)
+_AWAY = ("Not available now", f"Keys cannot be handed out now. {_again(RETRY_SECONDS)}")
+_RETRY = (b"retry-after", b"%d" % RETRY_SECONDS)
