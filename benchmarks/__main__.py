@@ -11,7 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks import footprint, hot_reads, snapshot, upstream_calls
+from benchmarks import (
+    allowances,
+    badges,
+    doors,
+    footprint,
+    hot_reads,
+    snapshot,
+    upstream_calls,
+)
 from benchmarks.load import require_wrk
 from benchmarks.plan import ROUNDS, Plan, full, quick
 from benchmarks.processes import BenchmarkFailed
@@ -19,6 +27,9 @@ from benchmarks.table import Section, render
 
 SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     hot_reads.measure,
+    doors.measure,
+    badges.measure,
+    allowances.measure,
     upstream_calls.measure,
     snapshot.measure,
     footprint.measure,

@@ -67,17 +67,17 @@ def measure(plan: Plan, folder: Path) -> Section:
 
 def _compare(service: Contender, target: str, file: Path, rounds: int) -> list[Figure]:
     print(f"hot reads: {target}", file=sys.stderr)
-    answer = _answer(service, target)
+    answer = answer_of(service, target)
     store(file, target, answer)
     with _contenders(service, target, file) as contenders:
         _check_same(contenders, target, answer)
-        rates = _alternate(contenders, target, rounds)
+        rates = alternate(contenders, target, rounds)
     name = target.removeprefix("/api/agent/")
     return [
-        at_least(f"{name} / bare ASGI", _ratios(rates, "service", "bare", "twin"), BARE_SHARE),
-        at_least("  A/A control: bare ASGI / bare ASGI", _ratios(rates, "twin", "bare")),
-        at_least(f"{name} / FastAPI model", _ratios(rates, "service", "fastapi"), FASTAPI_TIMES),
-        at_least(f"{name} / nginx file", _ratios(rates, "service", "nginx"))
+        at_least(f"{name} / bare ASGI", ratios(rates, "service", "bare", "twin"), BARE_SHARE),
+        at_least("  A/A control: bare ASGI / bare ASGI", ratios(rates, "twin", "bare")),
+        at_least(f"{name} / FastAPI model", ratios(rates, "service", "fastapi"), FASTAPI_TIMES),
+        at_least(f"{name} / nginx file", ratios(rates, "service", "nginx"))
         if "nginx" in rates
         else Figure(f"{name} / nginx file", NO_NGINX),
     ]
@@ -98,7 +98,7 @@ def _contenders(service: Contender, target: str, file: Path) -> Iterator[dict[st
         yield peers
 
 
-def _alternate(contenders: dict[str, Contender], target: str, rounds: int) -> Rates:
+def alternate(contenders: dict[str, Contender], target: str, rounds: int) -> Rates:
     """Measure everybody in turn, forwards and backwards, after a round that does not count."""
     for contender in contenders.values():
         contender.rate(target)
@@ -110,7 +110,7 @@ def _alternate(contenders: dict[str, Contender], target: str, rounds: int) -> Ra
     return rates
 
 
-def _ratios(rates: Rates, ours: str, *theirs: str) -> list[float]:
+def ratios(rates: Rates, ours: str, *theirs: str) -> list[float]:
     """Round by round; two bare servers, measured before and after, make a steadier measure."""
     others = [fmean(each) for each in zip(*(rates[name] for name in theirs), strict=True)]
     return [one / other for one, other in zip(rates[ours], others, strict=True)]
@@ -119,7 +119,7 @@ def _ratios(rates: Rates, ours: str, *theirs: str) -> list[float]:
 def _check_same(contenders: dict[str, Contender], target: str, answer: Answer) -> None:
     """Let nobody be compared who says something else."""
     for name, contender in contenders.items():
-        found = _answer(contender, target)
+        found = answer_of(contender, target)
         if msgspec.json.decode(found.body) != msgspec.json.decode(answer.body):
             raise BenchmarkFailed(f"{name} gives another answer to {target}")
         if name in {"bare", "twin"} and _undated(found) != _undated(answer):
@@ -130,7 +130,12 @@ def _undated(answer: Answer) -> tuple[list[tuple[str, str]], bytes]:
     return sorted(field for field in answer.headers if field[0].lower() != "date"), answer.body
 
 
-def _answer(contender: Contender, target: str) -> Answer:
+def answer_of(contender: Contender, target: str) -> Answer:
+    """What a server answers.
+
+    Raises:
+        BenchmarkFailed: nothing.
+    """
     answer = answers(contender.port, target)
     if answer is None:
         raise BenchmarkFailed(f"no answer to {target}")

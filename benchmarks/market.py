@@ -12,13 +12,13 @@ from barograph.demo.contracts import PERPETUAL, TRADING, Contract
 from barograph.demo.exchange import run_exchange
 from barograph.demo.rest import answer
 from barograph.demo.world import World
+from barograph.desk import Desk, write_conclusions
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, SQLiteDatabase
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.process import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.desk import MarketDesk, write_conclusions
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.settings import Settings
 from barograph.upstream.bybit.decode import Instrument, decode_instruments, decode_tickers
@@ -66,7 +66,7 @@ class Market:
         tickers = decode_tickers(envelope.result, self.kept)
         return Perpetuals(envelope.time, "benchmark", tickers.perpetuals)
 
-    def brief(self, desk: MarketDesk, now: int) -> None:
+    def brief(self, desk: Desk, now: int) -> None:
         """Tell a desk everything but the prices: every share, and a whole day of liquidations."""
         desk.watched(now - DAY, now)
         for message in liquidation_messages(self.world, now - DAY, now):
@@ -95,6 +95,7 @@ def benchmark_settings(data: Path, port: int) -> Settings:
         feed_max_age_seconds=3600,
         liquidations_max_age_seconds=3600,
         long_accounts_max_age_seconds=3600,
+        signals_max_age_seconds=3600,
     )
 
 
@@ -112,7 +113,7 @@ def publish_market(settings: Settings) -> None:
 
     async def work() -> None:
         now = system_clock()
-        market, desk = Market(now), MarketDesk(settings)
+        market, desk = Market(now), Desk(settings)
         market.brief(desk, now)
         database, lease = await open_database(settings)
         try:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from barograph.app import create_app
 from barograph.board.board import Board
+from barograph.desk import Desk, write_conclusions
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, SQLiteDatabase
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import HOUR, SECOND
-from barograph.markets.desk import MarketDesk, write_conclusions
 from barograph.settings import Settings
 from benchmarks.market import CONTRACTS, Market, benchmark_settings, open_database
 from benchmarks.plan import Plan
@@ -64,7 +64,7 @@ class Line:
         self._lease = lease
         self.now = system_clock()
         self._market = Market(self.now)
-        self._desk = MarketDesk(settings)
+        self._desk = Desk(settings)
         self._market.brief(self._desk, self.now)
         self._reader = SQLiteDatabase(settings.database_path)
         self._board: Board = create_app(settings, self._reader, clock=lambda: self.now).board

@@ -15,7 +15,7 @@ def settings_page() -> str:
     """Every setting with its default and what it means."""
     rows = []
     for name, field in Settings.model_fields.items():
-        default = f"`{field.default}`" if str(field.default) else ""
+        default = "" if field.default is None or not str(field.default) else f"`{field.default}`"
         rows.append(f"| `{PREFIX}{name.upper()}` | {default} | {field.description} |")
     return "\n".join(
         [

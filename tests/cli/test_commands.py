@@ -30,13 +30,39 @@ def barograph(*arguments: str, **environment: str) -> "subprocess.CompletedProce
         check=False,
     )
 
+LOOKED_AT = [
+    "port",
+    "sqlite",
+    "disk",
+    "schema",
+    "exchange",
+    "stream",
+    "clock",
+    "guides",
+    "mail",
+]
+
 
 def findings(result: "subprocess.CompletedProcess[str]") -> dict[str, dict[str, Any]]:
     return {finding["name"]: finding for finding in json.loads(result.stdout)}
 
 
 @pytest.mark.parametrize(
-    "command", [["demo"], ["demo", "fault"], ["serve"], ["collect"], ["db", "upgrade"], ["doctor"]]
+    "command",
+    [
+        ["demo"],
+        ["demo", "fault"],
+        ["serve"],
+        ["collect"],
+        ["db", "upgrade"],
+        ["doctor"],
+        ["briefs"],
+        ["guides", "check"],
+        ["keys", "create"],
+        ["keys", "list"],
+        ["keys", "revoke"],
+        ["demo", "mail"],
+    ],
 )
 def test_help_has_an_example(command: list[str]) -> None:
     result = CliRunner().invoke(cli, [*command, "--help"])
@@ -61,7 +87,7 @@ def test_wrong_command_line_ends_with_2() -> None:
 def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
     first = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
     second = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
-    assert first.stdout == "applied markets\nthe schema is up to date\n"
+    assert first.stdout == "applied markets\napplied analysis\napplied keys\nthe schema is up to date\n"
     assert second.stdout == "the schema is up to date\n"
 
 
@@ -80,7 +106,7 @@ def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
     result = barograph("doctor", "--json", "--data", str(tmp_path), **NO_EXCHANGE)
     assert result.returncode == 1
     found = findings(result)
-    assert list(found) == ["port", "sqlite", "disk", "schema", "exchange", "stream", "clock"]
+    assert list(found) == LOOKED_AT
     assert [name for name, finding in found.items() if not finding["ok"]] == [
         "schema",
         "exchange",
@@ -96,7 +122,7 @@ def test_doctor_is_plain_when_piped(tmp_path: Path) -> None:
     result = barograph("doctor", "--data", str(tmp_path), **NO_EXCHANGE)
     assert result.stderr == ""
     assert "\x1b" not in result.stdout
-    assert len(result.stdout.splitlines()) == 7
+    assert len(result.stdout.splitlines()) == len(LOOKED_AT)
 
 
 def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
@@ -110,3 +136,27 @@ def test_demo_refuses_a_misspelt_setting_at_once(tmp_path: Path) -> None:
     ended = barograph("demo", "--data", str(tmp_path), BAROGRAPH_PRT="1")
     assert ended.returncode == 3
     assert "BAROGRAPH_PRT is not a setting" in ended.stderr
+
+
+@pytest.mark.outcome(
+    "the mail server cannot be reached, or the catalog of guides cannot be used",
+    "`doctor` says so with the remedy; `serve` does not start with such a catalog",
+)
+def test_doctor_and_serve_refuse_a_bad_catalog_and_doctor_a_silent_mail_server(
+    tmp_path: Path,
+) -> None:
+    catalog = tmp_path / "guides.toml"
+    catalog.write_text('source = "ours"\n')
+    settings = {
+        **NO_EXCHANGE,
+        "BAROGRAPH_GUIDES_FILE": str(catalog),
+        "BAROGRAPH_SMTP_URL": "smtp://127.0.0.1:1",
+        "BAROGRAPH_MAIL_FROM": "barograph@example.com",
+    }
+    found = findings(barograph("doctor", "--json", "--data", str(tmp_path), **settings))
+    assert found["guides"]["remedy"] == f"barograph guides check {catalog}"
+    assert found["mail"]["remedy"] == "check BAROGRAPH_SMTP_URL and BAROGRAPH_MAIL_FROM"
+    served = barograph("serve", "--data", str(tmp_path), **settings)
+    assert served.returncode == 3
+    assert "BAROGRAPH_GUIDES_FILE" in served.stderr
+    assert "Traceback" not in served.stderr

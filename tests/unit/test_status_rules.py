@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from barograph.errors import Unreachable
+from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.reader import market_bounds
 from barograph.markets.records import ExchangeHealth, LongAccountShares
@@ -53,7 +54,15 @@ def test_all_is_ok_when_everything_is_fresh() -> None:
 
 
 def test_every_check_is_always_listed_in_the_same_order() -> None:
-    names = ["market-feed", "exchange", "collector", "long-accounts", "liquidations", "database"]
+    names = [
+        "market-feed",
+        "exchange",
+        "collector",
+        "long-accounts",
+        "liquidations",
+        "database",
+        "limits",
+    ]
 
     assert [each.name for each in assess(WELL).checks] == names
     assert [each.name for each in assess(NOTHING).checks] == names
@@ -91,6 +100,7 @@ def test_before_anything_is_known_unknown_is_null_and_never_zero() -> None:
         "long-accounts": "degraded",
         "liquidations": "degraded",
         "database": "down",
+        "limits": "ok",
     }
 
 
@@ -105,6 +115,18 @@ def test_the_feed_is_down_from_its_bound_on(passed: int, condition: str) -> None
 
 def test_a_reading_from_the_far_future_is_not_fresh() -> None:
     assert verdict(WELL._replace(perpetuals=reading(NOW + 30_001)), "market-feed") == "down"
+
+
+@pytest.mark.outcome(
+    "the shared file of request allowances fails",
+    "each worker counts for itself, and `/api/status` is degraded and says since when",
+)
+def test_allowances_that_are_not_counted_together_are_said() -> None:
+    status = assess(WELL._replace(limits_failing_since=NOW - 5_000))
+
+    assert (status.status, status.api.status) == ("degraded", "ok")
+    assert check(status, "limits").status == "degraded"
+    assert iso_timestamp(NOW - 5_000) in check(status, "limits").detail
 
 
 def test_a_stale_feed_with_a_readable_database_is_degraded_overall() -> None:
