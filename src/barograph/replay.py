@@ -77,19 +77,34 @@ async def replay(
     try:
         newest = await database.read(_newest)
         start = world.epoch if newest is None else newest
-        instants = list(moments(start, clock()))
         past = _Past(settings, world, start)
         await past.desk.load(database, start)
         writer = _Writer(database, lease)
-        async with aclosing(_glimpses(world, start, instants)) as stretches:
-            async for done, glimpses in stretches:
-                for glimpse in glimpses:
-                    await writer.add(past.carry(glimpse))
-                progress(done, len(instants))
-        await writer.flush()
+        carried = await _carry(past, writer, (start, clock()), progress)
+        # Time went on meanwhile; what it brought would otherwise look like an outage.
+        carried += await _carry(past, writer, (past.at, clock()), _silent)
     finally:
         await lease.release()
+    return carried
+
+
+async def _carry(
+    past: "_Past", writer: "_Writer", span: tuple[int, int], progress: Progress
+) -> int:
+    """Carry and store every moment of a span; return how many there were."""
+    start, now = span
+    instants = list(moments(start, now))
+    async with aclosing(_glimpses(past.world, start, instants)) as stretches:
+        async for done, glimpses in stretches:
+            for glimpse in glimpses:
+                await writer.add(past.carry(glimpse))
+            progress(done, len(instants))
+    await writer.flush()
     return len(instants)
+
+
+def _silent(_done: int, _of: int) -> None:
+    """Say nothing: it takes no time."""
 
 
 async def _lead(lease: Lease, settings: Settings) -> None:
@@ -173,6 +188,8 @@ class _Past:
     """The desk, looking at the exchange as it was."""
 
     def __init__(self, settings: Settings, world: World, start: int) -> None:
+        self.world = world
+        self.at = start
         self._source = settings.exchange_source
         # What is tradable is asked once: in the simulated past nothing is listed anew.
         self._kept = {each.contract: each for each in _instruments(world, start)}
@@ -180,6 +197,7 @@ class _Past:
 
     def carry(self, glimpse: Glimpse) -> Conclusion:
         """Measure and judge one instant."""
+        self.at = glimpse.at
         self.desk.watched(glimpse.since, glimpse.at)
         for message in glimpse.liquidations:
             decoded = decode_message(message)

@@ -30,6 +30,7 @@ def barograph(*arguments: str, **environment: str) -> "subprocess.CompletedProce
         check=False,
     )
 
+
 LOOKED_AT = [
     "port",
     "sqlite",
@@ -87,7 +88,10 @@ def test_wrong_command_line_ends_with_2() -> None:
 def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
     first = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
     second = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
-    assert first.stdout == "applied markets\napplied analysis\napplied keys\nthe schema is up to date\n"
+    assert (
+        first.stdout
+        == "applied markets\napplied analysis\napplied keys\nthe schema is up to date\n"
+    )
     assert second.stdout == "the schema is up to date\n"
 
 

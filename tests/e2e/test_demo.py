@@ -6,12 +6,14 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
+import httpx
 import pytest
 
 from support.processes import (
@@ -29,6 +31,11 @@ pytestmark = pytest.mark.e2e
 
 _HOURLY = "SELECT contract, at, last_price FROM readings WHERE resolution = 'hour'"
 README = Path(__file__).parents[2] / "README.md"
+PACKAGED_GUIDES = Path(__file__).parents[2] / "src/barograph/guides/sample.toml"
+FREE_READS = [
+    *("/api/agent/briefs?limit=50", "/api/agent/derivatives", "/api/agent/market"),
+    *("/api/agent/market-state", "/api/agent/guides", "/api/v1/signals", "/api/status"),
+]
 
 
 class Demo(NamedTuple):
@@ -72,19 +79,91 @@ def test_demo_has_everything_from_its_first_answer(demo: Demo) -> None:
 
 
 def test_readme_calls_answer_as_printed_there(demo: Demo) -> None:
-    calls = re.findall(r"^\$ (curl .*)\n(.*)$", README.read_text("utf-8"), re.MULTILINE)
-    assert len(calls) == 3
+    text = README.read_text("utf-8")
+    calls = re.findall(r"^\$ (curl .*)$(?:\n(\{.*)$)?", text, re.MULTILINE)
+    assert len([printed for _, printed in calls if printed]) >= 3
     for command, printed in calls:
         there = shlex.split(command.replace("http://127.0.0.1:8080", demo.base_url))
-        answered = subprocess.run(there, capture_output=True, check=True).stdout
-        assert _shape(json.loads(answered)) == _shape(json.loads(printed)), command
+        answered = subprocess.run([*there, "--fail"], capture_output=True, check=True).stdout
+        if printed:
+            assert _shape(json.loads(answered)) == _shape(json.loads(printed)), command
+
+
+def test_replay_writes_briefs_by_many_rules(demo: Demo) -> None:
+    briefs = json.loads(_barograph("briefs", "list", "--last", "1000", "--json", demo=demo))
+    written = Counter(brief["rule"] for brief in briefs if brief["rule"] != "operator")
+    assert written.total() >= 50
+    assert len(written) >= 4
+    assert _json(demo, "/api/agent/briefs?limit=50")["count"] == 50
+
+
+@pytest.mark.contract("brief.url", "signals.docs", "signals.signal", "index.site")
+def test_every_link_of_every_free_endpoint_resolves(demo: Demo) -> None:
+    links: set[str] = set()
+    for path in ("/api/agent", *FREE_READS):
+        body = _json(demo, path)
+        body.pop("mcp", None)
+        links |= {link for link in _links(body) if link.startswith(demo.base_url)}
+    assert len(links) > 50 + 27 + 6
+    with httpx.Client(trust_env=False) as client:
+        assert {link: client.get(link).status_code for link in links} == dict.fromkeys(links, 200)
+
+
+@pytest.mark.contract(
+    "auth.key-registration", "auth.key-raises-allowance", "limits.signals.personal-key"
+)
+@pytest.mark.parametrize("way", ["api", "form"])
+def test_person_registers_and_uses_the_key(demo: Demo, way: str) -> None:
+    email = f"{way}@example.com"
+    with httpx.Client(base_url=demo.base_url, trust_env=False) as client:
+        if way == "api":
+            asked = client.post("/api/v1/keys", json={"email": email})
+        else:
+            asked = client.post("/keys", data={"email": email})
+        assert asked.status_code == 202
+        link = eventually(lambda: _mailed_link(demo, email), "the mail")
+        assert [client.get(link).status_code for _ in range(2)] == [200, 200]
+        shown = client.post(link)
+        (key,) = set(re.findall("bg_[0-9a-f]{16}_[0-9a-f]{64}", shown.text))
+        assert (shown.status_code, client.post(link).status_code) == (200, 410)
+        assert client.get(link).status_code == 410
+        used = [client.get("/api/v1/signals", headers={"X-API-Key": key}) for _ in range(3)]
+    assert [each.headers["x-ratelimit-remaining"] for each in used] == ["999", "998", "997"]
+    assert {each.headers["x-ratelimit-limit"] for each in used} == {"1000"}
+
+
+def test_operators_key_works_at_once(demo: Demo) -> None:
+    made = json.loads(
+        _barograph("keys", "create", "--email", "you@example.com", "--json", demo=demo)
+    )
+    assert made["requests_per_hour"] == 1_000
+    answer = httpx.get(
+        f"{demo.base_url}/api/v1/signals", headers={"X-API-Key": made["key"]}, trust_env=False
+    )
+    assert answer.headers["x-ratelimit-remaining"] == "999"
+
+
+def test_operators_brief_shows_up_within_two_seconds(demo: Demo, tmp_path: Path) -> None:
+    file = tmp_path / "note.md"
+    file.write_text("---\nheadline: From a file\nsummary: A sentence.\n---\nThe *text*.\n")
+    published = _barograph("briefs", "publish", str(file), "--json", demo=demo)
+    slug = json.loads(published)["slug"]
+    found = eventually(lambda: _listed(demo, slug), "the brief", 2)
+    assert (found["headline"], found["category"]) == ("From a file", "note")
+    page = answer_200(found["url"])
+    assert page is not None
+    assert "<em>text</em>" in page.text
+    assert "From a file" in _barograph("briefs", "list", demo=demo)
+
+
+def test_packaged_catalog_passes_its_own_check() -> None:
+    assert _barograph("guides", "check", str(PACKAGED_GUIDES)).startswith("27 guides, ")
 
 
 def test_fault_command_breaks_and_mends_the_exchange(demo: Demo) -> None:
-    data = str(demo.folder / "data")
-    assert _barograph("demo", "fault", "exchange", "on", "--data", data) == "exchange: outage\n"
+    assert _barograph("demo", "fault", "exchange", "on", demo=demo) == "exchange: outage\n"
     eventually(lambda: _json(demo, "/api/status")["status"] == "degraded" or None, "degraded")
-    assert _barograph("demo", "fault", "exchange", "off", "--data", data) == "exchange: no fault\n"
+    assert _barograph("demo", "fault", "exchange", "off", demo=demo) == "exchange: no fault\n"
     eventually(lambda: _json(demo, "/api/status")["status"] == "ok" or None, "recovery")
 
 
@@ -141,8 +220,30 @@ def _record(folder: Path) -> set[tuple[object, ...]]:
         return set(database.execute(_HOURLY))
 
 
-def _barograph(*arguments: str) -> str:
-    command = [sys.executable, "-m", "barograph", *arguments]
+def _links(value: Any) -> Iterator[str]:
+    """Every address at any depth."""
+    if isinstance(value, str) and value.startswith("http"):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _links(each)
+
+
+def _mailed_link(demo: Demo, email: str) -> str | None:
+    for mail in json.loads(_barograph("demo", "mail", "--json", demo=demo)):
+        if mail["to"] == [email]:
+            return str(re.findall(rf"{demo.base_url}/keys/[\w-]+", mail["text"])[0])
+    return None
+
+
+def _listed(demo: Demo, slug: str) -> Any:
+    briefs = _json(demo, "/api/agent/briefs")["briefs"]
+    return next((each for each in briefs if each["url"].endswith(f"/briefs/{slug}")), None)
+
+
+def _barograph(*arguments: str, demo: Demo | None = None) -> str:
+    folder = [] if demo is None else ["--data", str(demo.folder / "data")]
+    command = [sys.executable, "-m", "barograph", *arguments, *folder]
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
 

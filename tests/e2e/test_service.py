@@ -1,6 +1,8 @@
 """The live configuration as processes: `serve` and `collect`, pointed at the simulated exchange."""
 
+import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -35,7 +37,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     world, data = folder / "world", folder / "data"
     world.mkdir()
     load_or_create_anchor(world, 3, system_clock())
-    port, exchange_port = unused_port(), unused_port()
+    port, exchange_port, mail_port = unused_port(), unused_port(), unused_port()
     environment = {
         "BAROGRAPH_DATA": str(data),
         "BAROGRAPH_PORT": str(port),
@@ -47,7 +49,8 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         "BAROGRAPH_FEED_MAX_AGE_SECONDS": "4",
         "BAROGRAPH_LEASE_SECONDS": "1",
     }
-    exchange = ("demo", "world", "--port", str(exchange_port), "--data", str(world))
+    ports = ("--port", str(exchange_port), "--mail-port", str(mail_port))
+    exchange = ("demo", "world", *ports, "--data", str(world))
     with (
         running(*exchange, log=folder / "exchange.log"),
         running("serve", log=folder / "web.log", **environment),
@@ -98,6 +101,22 @@ def test_every_worker_serves_every_live_perpetual(live: Live) -> None:
             body = answer_200(f"{live.base_url}/api/agent/derivatives?symbol={filtered}")
             assert body is not None
             assert body.json()["available"] is False
+
+
+@pytest.mark.contract("limits.signals.anonymous")
+def test_all_workers_share_one_allowance(live: Live) -> None:
+    address = f"{live.base_url}/api/v1/signals"
+    each_its_own = httpx.Limits(max_connections=20, max_keepalive_connections=0)
+
+    async def ask_often() -> list[httpx.Response]:
+        async with httpx.AsyncClient(limits=each_its_own, timeout=20, trust_env=False) as client:
+            return await asyncio.gather(*(client.get(address) for _ in range(200)))
+
+    answers = asyncio.run(ask_often())
+    assert Counter(answer.status_code for answer in answers) == {200: 120, 429: 80}
+    accepted = [answer for answer in answers if answer.status_code == 200]
+    left = sorted(int(answer.headers["x-ratelimit-remaining"]) for answer in accepted)
+    assert left == list(range(120))
 
 
 def _by_role(first: Process, second: Process) -> tuple[Process, Process]:

@@ -23,3 +23,11 @@ def service(empty_service: Service) -> Service:
     empty_service.watch_day()
     empty_service.publish(reading(), shares())
     return empty_service
+
+
+@pytest.fixture(params=["whole", "routes"])
+def side(request: pytest.FixtureRequest, service: Service) -> Service:
+    """A service that is asked with the doors in front of its routes, and without them."""
+    if request.param == "routes":
+        service.app = service.routes
+    return service

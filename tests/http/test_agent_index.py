@@ -64,7 +64,7 @@ def test_the_index_maps_five_endpoints_to_method_path_and_description(service: S
 
 
 @pytest.mark.contract("index.endpoints.values", "endpoints.get")
-@pytest.mark.parametrize("key", ["derivatives", "market", "market_state"])
+@pytest.mark.parametrize("key", KEYS)
 def test_an_endpoint_of_the_index_answers_to_its_own_method_and_path(
     service: Service, key: str
 ) -> None:

@@ -15,9 +15,17 @@ from barograph.kit.timestamps import DAY
 from barograph.notice import NOTICE
 from support.clock import START, HandClock
 from support.markets import BTC, ETH, PEPE, reading, shares
-from support.service import Answer, Service, ask
+from support.service import Answer, Service, ask, fresh_service
 
-CHECKS = ["market-feed", "exchange", "collector", "long-accounts", "liquidations", "database"]
+CHECKS = [
+    "market-feed",
+    "exchange",
+    "collector",
+    "long-accounts",
+    "liquidations",
+    "database",
+    "limits",
+]
 CONDITIONS = {"ok", "degraded", "down"}
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -110,7 +118,7 @@ def test_before_the_first_reading_the_feed_is_down_and_nothing_is_made_up(
         "max_age_seconds": 30.0,
         "liquidation_coverage_pct": None,
     }
-    assert bad_checks(body).keys() == set(CHECKS) - {"database"}
+    assert bad_checks(body).keys() == set(CHECKS) - {"database", "limits"}
 
 
 @pytest.mark.contract("free.status")
@@ -310,6 +318,31 @@ def test_a_worker_that_never_reached_its_database_is_down_and_leaks_nothing(
     assert body["api"]["status"] == "degraded"
     assert_nothing_leaks(answer, service)
     assert "secret" not in answer.body.decode()
+
+
+@pytest.mark.outcome(
+    "the file in which workers count allowances together cannot be used",
+    "signals are answered, each worker counts for itself, and status shows `limits` degraded",
+)
+def test_allowances_that_are_not_counted_together_are_noticed_and_signals_go_on(
+    tmp_path: Path,
+) -> None:
+    with fresh_service(tmp_path, limits="sqlite") as service:
+        service.settings.limits_path.mkdir()
+        service.clock.pass_seconds(2)
+
+        assert service.ask("/api/v1/signals").headers["x-ratelimit-remaining"] == "119"
+        answer = service.ask("/api/status")
+        body = well_formed(answer)
+        service.settings.limits_path.rmdir()
+        service.clock.pass_seconds(2)
+        assert service.ask("/api/v1/signals").headers["x-ratelimit-remaining"] == "119"
+
+        assert bad_checks(body) == {"limits": "degraded"}
+        assert (body["status"], body["api"]["status"]) == ("degraded", "ok")
+        assert "since 2026-11-06T21:20:02.000Z" in detail(body, "limits")
+        assert_nothing_leaks(answer, service)
+        assert bad_checks(status(service)) == {}
 
 
 @pytest.mark.contract("endpoints.status")

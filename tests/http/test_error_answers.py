@@ -7,6 +7,8 @@ import pytest
 from barograph.app import create_app
 from support.service import Service, ask, fresh_service
 
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
 
 @pytest.fixture(scope="module")
 def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
@@ -68,6 +70,27 @@ def test_an_unknown_path_is_404_and_never_a_redirect(market: Service, path: str)
     assert answer.body == b'{"error":"not found"}'
     assert answer.headers["content-type"] == "application/json"
     assert "location" not in answer.headers
+    if path.startswith("/api"):
+        assert market.ask(path, accept=BROWSER) == answer
+
+
+@pytest.mark.parametrize("path", ["/badge/nope.svg", "/badge/", "/badge/nope", "/badge/a/b.svg"])
+def test_an_unknown_badge_is_a_picture_also_for_browsers(market: Service, path: str) -> None:
+    answer = market.ask(path, accept=BROWSER)
+
+    assert answer.status == 404
+    assert answer.headers["content-type"] == "image/svg+xml; charset=utf-8"
+    assert b"badge not found" in answer.body
+
+
+@pytest.mark.parametrize("path", ["/nope", "/guides/nope", "/briefs/nope", "/signals/x", "/docs"])
+def test_an_unknown_page_is_a_page_for_browsers(market: Service, path: str) -> None:
+    answer = market.ask(path, accept=BROWSER)
+
+    assert answer.status == 404
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-store"
+    assert b"There is no page at this address." in answer.body
 
 
 @pytest.mark.contract("errors.body")

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from barograph.notice import NOTICE
-from support.service import JSON_PATHS, MARKET_PATHS, Service, fresh_service
+from support.service import (
+    AGENT_PATHS,
+    BADGE_PATHS,
+    JSON_PATHS,
+    PAGE_PATHS,
+    Service,
+    fresh_service,
+)
 
 API_PATHS = [path for path in JSON_PATHS if path.startswith("/api")]
 CREDENTIALS = [
@@ -64,8 +71,11 @@ def test_every_body_is_compact_utf8_json(market: Service, path: str) -> None:
     assert not re.search(rb"\b(NaN|Infinity)\b", answer.body)
 
 
-@pytest.mark.contract("notice.market-endpoints")
-@pytest.mark.parametrize("target", [*API_PATHS, "/api/agent/derivatives?symbol=NOSUCH"])
+@pytest.mark.contract("notice.market-endpoints", "notice.briefs-guides-signals")
+@pytest.mark.parametrize(
+    "target",
+    [*API_PATHS, "/api/agent/derivatives?symbol=NOSUCH", "/api/agent/briefs?limit=50"],
+)
 def test_every_data_answer_carries_the_notice(market: Service, target: str) -> None:
     notice = market.ask(target).json()["notice"]
 
@@ -77,8 +87,17 @@ def test_the_status_carries_the_notice_also_without_data(empty_service: Service)
     assert empty_service.ask("/api/status").json()["notice"] == NOTICE
 
 
+@pytest.mark.contract("notice.briefs-guides-signals")
+def test_signals_badges_and_pages_carry_the_notice_in_their_own_way(market: Service) -> None:
+    assert NOTICE in market.ask("/api/v1/signals").json()["attribution"]
+    for path in (each for each in BADGE_PATHS if each.endswith(".svg")):
+        assert re.search(rf"<desc[^>]*>[^<]*{NOTICE}", market.ask(path).body.decode())
+    for path in PAGE_PATHS:
+        assert NOTICE.encode() in market.ask(path).body
+
+
 @pytest.mark.contract("versioning.agent-unmarked")
-@pytest.mark.parametrize("path", ["/api/agent", *MARKET_PATHS])
+@pytest.mark.parametrize("path", ["/api/agent", *AGENT_PATHS])
 def test_bodies_and_headers_under_api_agent_carry_no_version_marker(
     market: Service, path: str
 ) -> None:

@@ -8,20 +8,41 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barograph.board.front_door import front_door
+from barograph.desk import Desk
+from barograph.guides.files import load_catalog
 from barograph.kit.documents import HotKey
 from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import DAY
-from barograph.markets.desk import MarketDesk
 from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
+from barograph.signals.catalog import METHODS
 from support.clock import START
 from support.markets import BTC, MARKET, NEXT_FUNDING, PEPE, changed, reading, shares
 from support.service import MARKET_PATHS, Answer, Service, ask, fresh_service
 
-HOT = [
-    "/api/agent",
+BRIEFS = ["/api/agent/briefs", "/api/agent/briefs?limit=15", "/api/agent/briefs?limit=50"]
+MARKET_READS = [
     *MARKET_PATHS,
     *(f"/api/agent/derivatives?symbol={each.base}" for each in MARKET),
 ]
+STANDING = [
+    *("/api/agent", "/api/agent/guides", "/", "/guides", "/developers", "/static/site.css"),
+    *(f"/guides/{guide.slug}" for guide in load_catalog(None).guides),
+]
+BADGES = [
+    f"/badge/{name}.{form}{query}"
+    for name in ("record", "regime", "status", *(f"signal/{each.key}" for each in METHODS))
+    for form in ("svg", "json")
+    for query in ("", "?style=flat", "?style=flat-square")
+]
+HOT = [*STANDING, *MARKET_READS, *BRIEFS, *BADGES]
+SOME_HOT = [
+    *("/", "/api/agent", "/api/agent/guides", "/guides/record-keeping", "/static/site.css"),
+    *MARKET_READS,
+    *BRIEFS,
+    *(each for each in BADGES if "flat" not in each),
+]
+"""One of each kind, for tests that would take long with all of them."""
+
 BASES = ("BTC", "ETH", "SOL", "XRP", "1000PEPE")
 
 
@@ -30,6 +51,13 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A fresh market that the tests here only read."""
     with fresh_service(tmp_path_factory.mktemp("market")) as service:
         yield service
+
+
+@pytest.fixture
+def aging(market: Service) -> Iterator[Service]:
+    """The same market, whose clock may be moved."""
+    yield market
+    market.clock.now = START
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +84,9 @@ async def nothing_behind(scope: Scope, receive: Receive, send: Send) -> None:
     raise AssertionError(f"{scope['path']}?{scope['query_string']} went through the front door")
 
 
-def test_the_hot_reads_are_the_index_the_snapshots_and_every_perpetual(service: Service) -> None:
+def test_the_hot_reads_are_what_stands_the_market_the_briefs_and_the_badges(
+    service: Service,
+) -> None:
     assert {target(key).decode() for key in service.board.hot} == set(HOT)
 
 
@@ -73,38 +103,54 @@ def test_a_hot_read_is_answered_before_any_routing(
     assert ask(door, asked, method, [("If-None-Match", answer.headers["etag"])]).status == 304
 
 
-@pytest.mark.parametrize("asked", HOT)
-def test_front_door_and_routes_give_one_answer_at_every_age(service: Service, asked: str) -> None:
+@pytest.mark.parametrize("asked", SOME_HOT)
+def test_front_door_and_routes_give_one_answer_at_every_age(aging: Service, asked: str) -> None:
     for age_ms in (0, 1, 14_999, 15_000, 15_001, 20_500, 29_000, 29_001, 29_999):
-        service.clock.now = START + age_ms
-        whole = both(service, asked)
+        aging.clock.now = START + age_ms
+        whole = both(aging, asked)
         assert whole.status == 200
-        assert both(service, asked, "HEAD").fields == whole.fields
-        assert both(service, asked, tag=whole.headers["etag"]).status == 304
-        assert both(service, asked, "HEAD", tag="*").status == 304
-        assert both(service, asked, tag='"x"') == whole
+        assert both(aging, asked, "HEAD").fields == whole.fields
+        assert both(aging, asked, tag=whole.headers["etag"]).status == 304
+        assert both(aging, asked, "HEAD", tag="*").status == 304
+        assert both(aging, asked, tag='"x"') == whole
 
 
-@pytest.mark.parametrize("asked", HOT)
+@pytest.mark.parametrize("age_s", [30, 44.999, 45, 59.999, 60, 149.999, 150, 86_400, 40 * 86_400])
+def test_front_door_and_routes_agree_however_old_everything_is(
+    aging: Service, age_s: float
+) -> None:
+    aging.clock.pass_seconds(age_s)
+
+    given = {asked: both(aging, asked).status for asked in HOT}
+
+    for asked in MARKET_READS:
+        assert given[asked] == 502
+    for asked in BRIEFS:
+        assert given[asked] == (200 if age_s < 60 else 500)
+    for asked in (*STANDING, *BADGES):
+        assert given[asked] == 200
+
+
+@pytest.mark.parametrize("asked", SOME_HOT)
 def test_other_methods_pass_the_front_door_by(market: Service, asked: str) -> None:
     assert both(market, asked, "OPTIONS").status == 204
     assert both(market, asked, "POST").status == 405
 
 
-def test_past_the_bound_the_front_door_leaves_the_answer_to_the_routes(service: Service) -> None:
-    service.clock.pass_seconds(30)
+def test_past_the_bound_the_front_door_leaves_the_answer_to_the_routes(aging: Service) -> None:
+    aging.clock.pass_seconds(30)
 
-    for asked in HOT[1:]:
+    for asked in MARKET_READS:
         for method in ("GET", "HEAD"):
-            assert both(service, asked, method).status == 502
-            assert both(service, asked, method, tag="*").status == 502
+            assert both(aging, asked, method).status == 502
+            assert both(aging, asked, method, tag="*").status == 502
 
 
-def test_front_door_and_routes_agree_when_the_clock_is_set_back(service: Service) -> None:
-    service.clock.pass_seconds(-86_400)
+def test_front_door_and_routes_agree_when_the_clock_is_set_back(aging: Service) -> None:
+    aging.clock.pass_seconds(-86_400)
 
     for asked in HOT:
-        both(service, asked)
+        both(aging, asked)
 
 
 def test_front_door_and_routes_agree_while_one_part_after_the_other_reaches_its_bound(
@@ -115,7 +161,7 @@ def test_front_door_and_routes_agree_while_one_part_after_the_other_reaches_its_
         bodies = set()
         for age_ms in (0, 9_999, 10_000, 10_001, 19_999, 20_000, 29_999, 30_000):
             service.clock.now = START + age_ms
-            for asked in HOT:
+            for asked in SOME_HOT:
                 both(service, asked)
             bodies.add(service.ask("/api/agent/market-state").body)
 
@@ -202,11 +248,12 @@ def test_front_door_and_routes_give_one_answer_for_any_market_at_any_time(
 ) -> None:
     service = any_market
     service.clock.now = START
-    service.desk = MarketDesk(service.settings)
+    service.desk = Desk(service.settings)
     if watched:
         service.watch_day(liquidations)
     service.publish(published, sampled)
-    asked = {*map(target, service.board.hot), *(path.encode() for path in MARKET_PATHS)}
+    moving = {target(key) for key in service.board.hot if not key[0].startswith("/guides")}
+    asked = {*moving, *(path.encode() for path in MARKET_PATHS)}
     service.clock.now = START + age_ms
 
     for each in sorted(asked):

@@ -4,9 +4,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.service import FREE_PATHS, MARKET_PATHS, Answer, Service, fresh_service
+from support.service import (
+    BADGE_PATHS,
+    FREE_PATHS,
+    MARKET_PATHS,
+    Answer,
+    Service,
+    fresh_service,
+)
 
-EVERY_FREE_PATH = pytest.mark.parametrize("path", FREE_PATHS)
+READS = [
+    *(*FREE_PATHS, *BADGE_PATHS),
+    *("/guides/record-keeping", "/signals/funding-breadth", "/static/site.css"),
+]
+EVERY_FREE_PATH = pytest.mark.parametrize("path", READS)
 EXPOSED = {"etag", "last-modified", "ratelimit", "ratelimit-policy", "retry-after"}
 NOT_FREE = [
     "/api/agents",
@@ -45,7 +56,10 @@ def test_every_free_path_accepts_get(market: Service, path: str) -> None:
 @pytest.mark.parametrize(
     ("target", "status"),
     [
-        *((path, 200) for path in FREE_PATHS),
+        *((path, 200) for path in READS),
+        ("/api/agent/briefs?limit=50", 200),
+        ("/badge/nope.svg", 404),
+        ("/guides/nope", 404),
         ("/api/agent/derivatives?symbol=eth", 200),
         ("/api/agent/derivatives?symbol=NOSUCH", 200),
         ("/api/agent?x=1", 200),
@@ -136,9 +150,10 @@ def test_options_says_which_methods_are_allowed_even_without_data(
 @pytest.mark.parametrize(
     ("target", "method", "status"),
     [
-        *((path, "GET", 200) for path in FREE_PATHS),
-        *((path, "HEAD", 200) for path in FREE_PATHS),
-        *((path, "POST", 405) for path in FREE_PATHS),
+        *((path, "GET", 200) for path in READS),
+        *((path, "HEAD", 200) for path in READS),
+        *((path, "POST", 405) for path in READS),
+        *((path, "GET", 404) for path in ("/badge/nope.svg", "/badge/nope.json", "/guides/nope")),
         ("/api/agent/derivatives?symbol=", "GET", 400),
         ("/api/agent/derivatives?symbol=", "HEAD", 400),
         ("/api/agent/", "GET", 404),
@@ -173,6 +188,25 @@ def test_any_origin_may_read_a_502(empty_service: Service, path: str) -> None:
 
     assert answer.status == 502
     assert answer.headers["access-control-allow-origin"] == "*"
+
+
+def test_any_origin_may_read_the_500_of_briefs(empty_service: Service) -> None:
+    answer = empty_service.ask("/api/agent/briefs")
+
+    assert answer.status == 500
+    assert answer.headers["access-control-allow-origin"] == "*"
+
+
+@pytest.mark.parametrize("path", ["/keys", "/keys/" + "a" * 43])
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_pages_about_keys_are_for_no_other_origin_and_name_their_methods(
+    market: Service, path: str, method: str
+) -> None:
+    answer = market.ask(path, method, origin="https://elsewhere.example")
+
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, POST")
+    assert cors_fields(answer) == {}
+    assert cors_fields(market.ask(path)) == {}
 
 
 @pytest.mark.parametrize("path", NOT_FREE)

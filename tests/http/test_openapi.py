@@ -1,6 +1,7 @@
 """`/openapi.json`: the description is valid, and the service does what it says."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,21 @@ from support.service import BASE_URL, Service, fresh_service
 
 ERRORS = {
     "/api/agent": set(),
+    "/api/agent/briefs": {"500"},
     "/api/agent/derivatives": {"400", "502"},
     "/api/agent/market": {"502"},
     "/api/agent/market-state": {"502"},
+    "/api/agent/guides": {"500"},
+    "/api/v1/signals": {"401", "429", "503"},
     "/api/status": set(),
+}
+KEYS_PATH = "/api/v1/keys"
+BADGES = {
+    "/badge/record": set(),
+    "/badge/regime": set(),
+    "/badge/status": set(),
+    "/badge/funding/{symbol}": {"404"},
+    "/badge/signal/{key}": {"404"},
 }
 UNAVAILABLE = [
     ("/api/agent/derivatives", "?symbol=1000PEPE"),
@@ -39,8 +51,10 @@ def description(market: Service) -> dict[str, Any]:
     return body
 
 
-def validator(description: dict[str, Any], path: str, status: str = "200") -> OAS31Validator:
-    response = description["paths"][path]["get"]["responses"][status]
+def validator(
+    description: dict[str, Any], path: str, status: str = "200", method: str = "get"
+) -> OAS31Validator:
+    response = description["paths"][path][method]["responses"][status]
     schema = response["content"]["application/json"]["schema"]
     return OAS31Validator({**schema, "components": description["components"]})
 
@@ -60,11 +74,14 @@ def test_the_described_server_is_the_base_address(description: dict[str, Any]) -
 
 
 @pytest.mark.contract("endpoints.get")
-def test_exactly_the_free_endpoints_are_described_and_only_with_get(
+def test_exactly_the_free_endpoints_are_described_and_only_a_registration_is_no_get(
     description: dict[str, Any],
 ) -> None:
+    badges = {f"{name}.{form}" for name in BADGES for form in ("svg", "json")}
+
     assert {path: list(item) for path, item in description["paths"].items()} == {
-        path: ["get"] for path in ERRORS
+        **{path: ["get"] for path in {*ERRORS, *badges}},
+        KEYS_PATH: ["post"],
     }
     assert "securitySchemes" not in description["components"]
 
@@ -77,6 +94,48 @@ def test_the_described_errors_are_those_of_the_contract_and_never_422(
 
     assert set(responses) == {"200"} | ERRORS[path]
     assert not {name for name in description["components"]["schemas"] if "Validation" in name}
+
+
+def test_a_registration_and_every_badge_are_described_with_their_errors(
+    description: dict[str, Any],
+) -> None:
+    registration = description["paths"][KEYS_PATH]["post"]["responses"]
+
+    assert set(registration) == {"202", "400", "429", "503"}
+    for name, errors in BADGES.items():
+        for form, media in (("svg", "image/svg+xml"), ("json", "application/json")):
+            responses = description["paths"][f"{name}.{form}"]["get"]["responses"]
+            assert set(responses) == {"200"} | errors
+            assert all(list(each["content"]) == [media] for each in responses.values())
+
+
+def test_every_operation_has_a_name_of_its_own(description: dict[str, Any]) -> None:
+    operations = [each for item in description["paths"].values() for each in item.values()]
+    names = [each["operationId"] for each in operations]
+
+    assert len(set(names)) == len(names)
+    assert all(each["summary"] for each in operations)
+
+
+@pytest.mark.contract("limits.briefs", "briefs.limit.default", "briefs.limit.clamped")
+def test_the_limit_of_briefs_is_described_with_its_range_and_default(
+    description: dict[str, Any],
+) -> None:
+    (limit,) = description["paths"]["/api/agent/briefs"]["get"]["parameters"]
+
+    assert (limit["name"], limit["in"], limit["required"]) == ("limit", "query", False)
+    assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 50, "default": 15}
+
+
+@pytest.mark.contract("auth.signals-none")
+def test_the_key_of_signals_is_described_as_an_optional_header(description: dict[str, Any]) -> None:
+    operation = description["paths"]["/api/v1/signals"]["get"]
+
+    (key,) = operation["parameters"]
+    assert (key["name"], key["in"], key["required"]) == ("X-API-Key", "header", False)
+    for status in ("200", "401", "429"):
+        assert {"RateLimit", "RateLimit-Policy"} <= operation["responses"][status]["headers"].keys()
+    assert "Retry-After" in operation["responses"]["429"]["headers"]
 
 
 def test_the_error_body_is_described_as_one_string(description: dict[str, Any]) -> None:
@@ -136,7 +195,45 @@ def test_the_schema_promises_every_member_of_the_body(
         assert not check.is_valid(rest), f"{member} may be missing"
 
 
-@pytest.mark.parametrize("name", ["AssetSnapshot", "SourcedAssetSnapshot", "Liq24h"])
+@pytest.mark.parametrize("name", BADGES)
+def test_every_badge_answers_as_described(
+    market: Service, description: dict[str, Any], name: str
+) -> None:
+    known = market.ask(f"{name.format(symbol='ETH', key='funding-breadth')}.json")
+    missing = market.ask(f"{name.format(symbol='no-such', key='no-such')}.json")
+
+    assert known.status == 200
+    validator(description, f"{name}.json").validate(known.json())
+    if BADGES[name]:
+        assert missing.status == 404
+        validator(description, f"{name}.json", "404").validate(missing.json())
+
+
+def test_a_registration_answers_as_described(tmp_path: Path, description: dict[str, Any]) -> None:
+    mail = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "barograph@example.com"}
+    body = '{"email":"name@example.com"}'
+    with fresh_service(tmp_path, **mail) as service:
+        answers = [service.ask(KEYS_PATH, "POST", body=body) for _ in range(11)]
+        answers += [service.ask(KEYS_PATH, "POST", body="{}")]
+        request = service.ask("/openapi.json").json()["paths"][KEYS_PATH]["post"]["requestBody"]
+
+    assert [each.status for each in answers] == [202] * 10 + [429, 400]
+    for each in answers:
+        check = validator(description, KEYS_PATH, str(each.status), "post")
+        check.validate(each.json())
+    schema = OAS31Validator(request["content"]["application/json"]["schema"])
+    assert schema.is_valid({"email": "name@example.com"})
+    assert not schema.is_valid({})
+    assert not schema.is_valid({"email": "name@example.com", "more": 1})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("AssetSnapshot", "SourcedAssetSnapshot", "Liq24h"),
+        *("BriefBody", "GuideEntry", "SignalBody", "Check", "KeyAnswer"),
+    ],
+)
 def test_the_schema_promises_every_member_of_a_part(description: dict[str, Any], name: str) -> None:
     schema = description["components"]["schemas"][name]
 
@@ -154,10 +251,11 @@ def test_what_is_not_available_is_of_the_schema_too(
         validator(description, path).validate(answer.json())
 
 
-@pytest.mark.contract("errors.body", "errors.400", "errors.502")
+@pytest.mark.contract("errors.body", "errors.400", "errors.500", "errors.502")
 @pytest.mark.parametrize(
     ("target", "status"),
     [
+        ("/api/agent/briefs", "500"),
         ("/api/agent/derivatives?symbol=", "400"),
         ("/api/agent/derivatives", "502"),
         ("/api/agent/market", "502"),
@@ -171,6 +269,23 @@ def test_a_described_error_really_has_that_status_and_schema(
 
     assert str(answer.status) == status
     validator(description, target.partition("?")[0], status).validate(answer.json())
+
+
+@pytest.mark.contract("errors.body")
+def test_what_signals_refuse_is_of_the_described_schema(
+    service: Service, description: dict[str, Any]
+) -> None:
+    key = service.create_key().key
+    refused = service.ask("/api/v1/signals", x_api_key="unknown")
+    for _ in range(120):
+        service.ask("/api/v1/signals")
+    spent = service.ask("/api/v1/signals")
+    service.execute("ALTER TABLE api_keys RENAME TO away")
+    unchecked = service.ask("/api/v1/signals", x_api_key=key)
+
+    for answer, status in ((refused, "401"), (spent, "429"), (unchecked, "503")):
+        assert str(answer.status) == status
+        validator(description, "/api/v1/signals", status).validate(answer.json())
 
 
 def test_the_description_is_the_same_with_and_without_data(

@@ -10,23 +10,35 @@ from urllib.parse import unquote
 
 import httpx
 
+from barograph.access.keys import ApiKeys, NewKey
+from barograph.access.pepper import load_pepper
 from barograph.app import create_app
+from barograph.briefs.records import Brief
+from barograph.briefs.store import record_briefs
 from barograph.collector import collector_lease
+from barograph.desk import Conclusion, Desk, write_conclusions
 from barograph.errors import UpstreamError
-from barograph.kit.database import SQLiteDatabase
+from barograph.kit.database import Row, SQLiteDatabase, Transaction, Value
 from barograph.kit.http import ASGIApp
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import packaged_migrations, upgrade
-from barograph.markets.desk import Conclusion, MarketDesk, write_conclusions
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.settings import Settings
 from support.clock import HandClock
 from support.markets import reading, shares
 
 BASE_URL = "https://barograph.example"
+PEER = "203.0.113.7"
 MARKET_PATHS = ("/api/agent/derivatives", "/api/agent/market", "/api/agent/market-state")
-JSON_PATHS = ("/api/agent", *MARKET_PATHS, "/api/status", "/openapi.json")
-FREE_PATHS = ("/", *JSON_PATHS)
+AGENT_PATHS = (*MARKET_PATHS, "/api/agent/briefs", "/api/agent/guides")
+JSON_PATHS = ("/api/agent", *AGENT_PATHS, "/api/status", "/openapi.json")
+PAGE_PATHS = ("/", "/briefs", "/guides", "/signals", "/developers")
+FREE_PATHS = (*PAGE_PATHS, *JSON_PATHS)
+BADGE_PATHS = tuple(
+    f"/badge/{name}.{form}"
+    for name in ("record", "regime", "funding/BTC", "signal/funding-breadth", "status")
+    for form in ("svg", "json")
+)
 
 
 class Answer(NamedTuple):
@@ -48,7 +60,13 @@ class Answer(NamedTuple):
 
 
 def ask(
-    app: ASGIApp, target: str | bytes, method: str = "GET", fields: Iterable[tuple[str, str]] = ()
+    app: ASGIApp,
+    target: str | bytes,
+    method: str = "GET",
+    fields: Iterable[tuple[str, str]] = (),
+    *,
+    peer: str = PEER,
+    body: bytes = b"",
 ) -> Answer:
     """Send one request as it stands.
 
@@ -67,13 +85,13 @@ def ask(
         "query_string": query,
         "root_path": "",
         "headers": [(name.lower().encode(), value.encode()) for name, value in fields],
-        "client": ("203.0.113.7", 40_000),
+        "client": (peer, 40_000),
         "server": ("barograph.example", 443),
     }
     sent: list[MutableMapping[str, Any]] = []
 
     async def receive() -> MutableMapping[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
@@ -86,8 +104,8 @@ def ask(
                 raise
 
     asyncio.run(call())
-    body = b"".join(message.get("body", b"") for message in sent[1:])
-    return Answer(sent[0]["status"], list(sent[0]["headers"]), body)
+    given = b"".join(message.get("body", b"") for message in sent[1:])
+    return Answer(sent[0]["status"], list(sent[0]["headers"]), given)
 
 
 class Service:
@@ -100,7 +118,7 @@ class Service:
         self.clock = HandClock()
         self.database = SQLiteDatabase(self.settings.database_path)
         asyncio.run(upgrade(self.database, packaged_migrations(), self.clock))
-        self.desk = MarketDesk(self.settings)
+        self.desk = Desk(self.settings)
         self.lease: Lease = collector_lease(self.settings, self.database, self.clock)
         asyncio.run(self.lease.acquire())
         self.app, self.routes, self.board = create_app(
@@ -130,10 +148,48 @@ class Service:
 
         return asyncio.run(call())
 
-    def ask(self, target: str | bytes, method: str = "GET", **headers: str) -> Answer:
+    def ask(
+        self,
+        target: str | bytes,
+        method: str = "GET",
+        *,
+        peer: str = PEER,
+        body: str = "",
+        **headers: str,
+    ) -> Answer:
         """Ask the whole application; `if_none_match="x"` sends `If-None-Match: x`."""
         fields = [(name.replace("_", "-"), value) for name, value in headers.items()]
-        return ask(self.app, target, method, fields)
+        return ask(self.app, target, method, fields, peer=peer, body=body.encode())
+
+    def keep_briefs(self, *briefs: Brief) -> None:
+        """Store briefs as the collector and the operator do."""
+
+        async def work(tx: Transaction) -> None:
+            await record_briefs(tx, briefs)
+
+        asyncio.run(self.database.write(work))
+        self.refresh()
+
+    @property
+    def keys(self) -> ApiKeys:
+        return ApiKeys(self.database, load_pepper(self.settings), self.clock)
+
+    def create_key(self, email: str = "name@example.com") -> NewKey:
+        return asyncio.run(self.keys.create(email))
+
+    def execute(self, sql: str, *values: Value) -> None:
+        """Do to the database what no part of the service does."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.execute(sql, *values)
+
+        asyncio.run(self.database.write(work))
+
+    def rows(self, sql: str, *values: Value) -> list[Row]:
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch(sql, *values)
+
+        return asyncio.run(self.database.read(work))
 
     def refresh(self) -> None:
         asyncio.run(self.board.refresh())

@@ -84,7 +84,7 @@ def test_key_that_is_not_valid_gets_401_and_never_the_anonymous_allowance(
 ) -> None:
     with pytest.raises(InvalidKey) as refused:
         door.knock(*keys)
-    assert (refused.value.standing.allowance, refused.value.standing.remaining) == (BAD_KEYS, 29)
+    assert (refused.value.standing.allowance, refused.value.standing.remaining) == (BAD_KEYS, 59)
     assert door.knock().remaining == 119
 
 
@@ -101,8 +101,8 @@ def test_bad_key_gets_401_even_when_the_anonymous_allowance_is_spent(door: Door)
         door.knock("bad")
 
 
-def test_31st_bad_key_gets_429_while_good_ones_and_others_are_served(door: Door) -> None:
-    for _ in range(30):
+def test_61st_bad_key_gets_429_while_good_ones_and_others_are_served(door: Door) -> None:
+    for _ in range(60):
         with pytest.raises(InvalidKey):
             door.knock("bad")
     with pytest.raises(TooManyRequests) as refused:

@@ -18,7 +18,8 @@ NOTHING: dict[str, str] = {}
 
 def exchange(data: str) -> Child:
     """A child that needs no other: the simulated exchange."""
-    arguments = ["demo", "world", "--port", str(unused_port()), "--data", data]
+    ports = ["--port", str(unused_port()), "--mail-port", str(unused_port())]
+    arguments = ["demo", "world", *ports, "--data", data]
     return Child("exchange", arguments, NOTHING)
 
 

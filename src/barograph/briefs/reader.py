@@ -41,10 +41,12 @@ class BriefsReader:
         Raises:
             RecordUnavailable: for too long it could not be read whether there are newer ones.
         """
-        briefs = self.newest(board, now)
-        assert board.polled_at is not None
-        until = board.polled_at + self._bound
-        return briefs_document(briefs, self._body(briefs, limit), since=now, until=until)
+        body = self._body(briefs := self.newest(board, now), limit)
+        return briefs_document(briefs, body, since=now, until=self.known_until(board))
+
+    def known_until(self, board: Board) -> int:
+        """Until when what was read last may be shown, if nothing can be read any more."""
+        return 0 if board.polled_at is None else board.polled_at + self._bound
 
     def hot_documents(self, board: Board, now: int) -> dict[HotKey, Document]:
         """The lists that are asked for often."""

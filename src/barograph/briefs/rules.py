@@ -123,10 +123,10 @@ def liquidation_burst(evidence: Evidence) -> Iterator[Draft]:
     Only hours that were really watched count, and there must be seven days of them.
     """
     hour = evidence.closed_hour
-    known = evidence.trailing.liquidation_hours(evidence.min_watched_pct)
+    known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if hour is None or hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
         return
-    rank = percentile_rank(hour.total_usd, (each.total_usd for each in known))
+    rank = percentile_rank(hour.total_usd, known)
     if rank < BURST_PERCENTILE or hour.total_usd <= 0:
         return
     assets = evidence.closed_hour_assets[:3]
@@ -162,7 +162,7 @@ def positioning_extreme(evidence: Evidence) -> Iterator[Draft]:
         evidence.long_account_pct.items() if evidence.closed_hour is not None else ()
     ):
         hours = evidence.trailing.hours(base)
-        known = [each.long_account_pct for each in hours if each.long_account_pct is not None]
+        known = evidence.trailing.long_accounts(base)
         if len(known) < FORTNIGHT_OF_HOURS:
             continue
         rank = percentile_rank(share, known)

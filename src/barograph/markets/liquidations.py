@@ -14,6 +14,7 @@ AHEAD = MINUTE
 """Spans may end this much after the instant that is looked at, not more."""
 
 _CENTS = 100
+_NOTHING: Counter[tuple[str, Side]] = Counter()
 
 
 class LiquidationTotals(Struct, frozen=True):
@@ -46,6 +47,8 @@ class LiquidationWindow:
         self._cents: Counter[tuple[str, Side]] = Counter()
         self._by_minute: dict[int, Counter[tuple[str, Side]]] = {}
         self._order = 0
+        self._summed: tuple[int, int, int] | None = None
+        self._sums: dict[tuple[str, Side], float] = {}
 
     def add(self, liquidations: Iterable[Liquidation]) -> list[Liquidation]:
         """Take a batch and return those that were not known yet."""
@@ -80,10 +83,15 @@ class LiquidationWindow:
 
     def between(self, start: int, end: int) -> dict[tuple[str, Side], float]:
         """What was liquidated between two whole minutes, in USD by contract and side."""
-        cents: Counter[tuple[str, Side]] = Counter()
-        for minute in range(start, end, MINUTE):
-            cents.update(self._by_minute.get(minute, {}))
-        return {key: value / _CENTS for key, value in cents.items()}
+        asked = (start, end, self._order)
+        if asked != self._summed:
+            cents: dict[tuple[str, Side], int] = {}
+            for minute in range(start, end, MINUTE):
+                for key, value in self._by_minute.get(minute, _NOTHING).items():
+                    cents[key] = cents.get(key, 0) + value
+            self._sums = {key: value / _CENTS for key, value in cents.items()}
+            self._summed = asked
+        return self._sums
 
     def _forget_before(self, oldest: int) -> None:
         while self._by_age and self._by_age[0][0] < oldest:

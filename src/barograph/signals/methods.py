@@ -61,11 +61,11 @@ def liquidation_pressure(evidence: Evidence, previous: str | None) -> Finding:
     normal, elevated from the 90th, extreme from the 99th; 2 points of hysteresis. Unknown when
     too little of the last hour was watched, or with less than seven days of hours to compare with.
     """
-    hours = evidence.trailing.liquidation_hours(evidence.min_watched_pct)
-    if evidence.last_hour.watched_pct < evidence.min_watched_pct or len(hours) < WEEK_OF_HOURS:
+    known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
+    if evidence.last_hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
         return NOT_KNOWN
     total = evidence.last_hour.total_usd
-    rank = percentile_rank(total, (hour.total_usd for hour in hours))
+    rank = percentile_rank(total, known)
     value = f"{usd(total)} in the last hour, percentile {rank:.0f} of 30 days"
     return Finding(PRESSURE.label(rank, previous), value)
 
@@ -78,8 +78,7 @@ def btc_long_accounts(evidence: Evidence, previous: str | None) -> Finding:
     without a fresh share, or with less than fourteen days of hours to compare with.
     """
     share = evidence.long_account_pct.get("BTC")
-    hours = evidence.trailing.hours("BTC")
-    known = [each.long_account_pct for each in hours if each.long_account_pct is not None]
+    known = evidence.trailing.long_accounts("BTC")
     if share is None or len(known) < FORTNIGHT_OF_HOURS:
         return NOT_KNOWN
     rank = percentile_rank(share, known)

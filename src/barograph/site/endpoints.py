@@ -106,7 +106,8 @@ def _route_briefs(
             newest = reader.newest(board, now)
         except RecordUnavailable:
             return _unavailable(pages)
-        return DocumentResponse(Page(pages.briefs(newest.briefs)), now)
+        until = reader.known_until(board)
+        return DocumentResponse(Page(pages.briefs(newest.briefs), until=until), now)
 
     @router.get("/briefs/{slug}")
     async def read_brief(slug: str) -> Response:

@@ -1,0 +1,290 @@
+"""`/api/agent/briefs`: the newest briefs, as long as it is known that they are."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+
+from barograph.briefs.operator import parse_brief
+from barograph.briefs.records import Brief, Category
+from barograph.errors import UpstreamError
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.timestamps import MINUTE
+from barograph.notice import NOTICE
+from support.clock import START
+from support.markets import BTC, ETH, SOL, changed, reading, shares
+from support.service import BASE_URL, Answer, Service, fresh_service
+
+PATH = "/api/agent/briefs"
+BOUND_MS = 60_000
+UNREADABLE = b'{"error":"the record cannot be read at the moment; try again shortly"}'
+STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+DECIDED = {
+    *("funding", "positioning", "liquidations", "open-interest", "etf-flows", "rates"),
+    *("market", "data-quality", "note"),
+}
+OPERATORS = """\
+---
+headline: Maintenance on Sunday
+summary: The service is away for an hour.
+coins: [BTC, eth]
+---
+From 09:00 to 10:00 UTC.
+"""
+
+
+def brief(number: int, **members: Any) -> Brief:
+    """A brief that was published `number` minutes ago."""
+    made = Brief(
+        slug=f"brief-{number:03}",
+        published_at=START - number * MINUTE,
+        category="funding",
+        headline=f"Headline {number}",
+        coins=("BTC", "1000PEPE"),
+        summary=f"Summary {number}.",
+        body=f"Body {number}.",
+        source="test venue",
+        rule="funding-flip",
+        window_start=START - 60 * MINUTE,
+        window_end=START,
+        inputs="{}",
+        inputs_digest="ab" * 32,
+        cooldown_key=f"funding-flip:{number}",
+    )
+    return made._replace(**members)
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A fresh market with 60 briefs that the tests here only read."""
+    with fresh_service(tmp_path_factory.mktemp("market")) as service:
+        service.keep_briefs(*(brief(number) for number in range(60)))
+        yield service
+
+
+def slugs(answer: Answer) -> list[str]:
+    return [each["url"].rpartition("/")[2] for each in answer.json()["briefs"]]
+
+
+@pytest.mark.contract(
+    "endpoints.briefs", "free.analysis-feed", "briefs.envelope", "notice.briefs-guides-signals"
+)
+def test_the_envelope_has_exactly_the_contracts_members_in_order(market: Service) -> None:
+    answer = market.ask(PATH)
+
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json"
+    body = answer.json()
+    assert list(body) == ["source", "notice", "count", "briefs"]
+    assert "test venue" in body["source"]
+    assert body["notice"] == NOTICE
+    assert type(body["count"]) is int
+    assert body["count"] == len(body["briefs"]) == 15
+
+
+@pytest.mark.contract(
+    "brief.headline",
+    "brief.category",
+    "brief.coins",
+    "brief.summary",
+    "brief.url",
+    "brief.published-at",
+    "timestamps.published-at",
+)
+def test_a_brief_has_exactly_the_contracts_members_in_order(market: Service) -> None:
+    first, *others = market.ask(PATH).json()["briefs"]
+
+    assert first == {
+        "headline": "Headline 0",
+        "category": "funding",
+        "coins": ["BTC", "1000PEPE"],
+        "summary": "Summary 0.",
+        "url": f"{BASE_URL}/briefs/brief-000",
+        "publishedAt": "2026-11-06T21:20:00.000Z",
+    }
+    for each in (first, *others):
+        assert list(each) == ["headline", "category", "coins", "summary", "url", "publishedAt"]
+        assert STAMP.fullmatch(each["publishedAt"])
+
+
+@pytest.mark.contract("brief.url", "service.base-address")
+def test_every_url_is_absolute_and_leads_to_the_page_of_that_brief(market: Service) -> None:
+    for each in market.ask(f"{PATH}?limit=50").json()["briefs"]:
+        assert each["url"].startswith(f"{BASE_URL}/briefs/")
+        page = market.ask(each["url"].removeprefix(BASE_URL))
+        assert page.status == 200
+        assert page.headers["content-type"].startswith("text/html")
+        assert each["headline"].encode() in page.body
+
+
+def test_the_categories_are_those_that_were_decided(service: Service) -> None:
+    assert set(get_args(Category)) == DECIDED
+    service.keep_briefs(
+        *(brief(n, category=category) for n, category in enumerate(sorted(DECIDED)))
+    )
+
+    listed = service.ask(PATH).json()["briefs"]
+
+    assert {each["category"] for each in listed} == DECIDED
+
+
+@pytest.mark.contract("free.analysis-feed", "brief.category")
+def test_what_the_market_does_becomes_a_brief_by_itself(service: Service) -> None:
+    crowded = (changed(BTC, funding_rate_pct=0.2), ETH, SOL)
+    service.publish(reading(), shares())
+    for minute in range(1, 20):
+        service.clock.now = START + minute * MINUTE
+        service.publish(reading(service.clock.now, crowded), shares(service.clock.now))
+
+    (found,) = service.ask(PATH).json()["briefs"]
+
+    assert found["category"] in DECIDED
+    assert found["coins"] == ["BTC"]
+    assert "test venue" in found["summary"]
+    assert service.ask(found["url"].removeprefix(BASE_URL)).status == 200
+
+
+def test_the_newest_come_first_and_those_of_one_instant_by_slug(service: Service) -> None:
+    order = ["b", "c", "a"]
+    service.keep_briefs(brief(5, slug="older"), *(brief(3, slug=slug) for slug in order))
+    service.keep_briefs(brief(1, slug="newest"), brief(9, slug="oldest"))
+
+    assert slugs(service.ask(PATH)) == ["newest", "a", "b", "c", "older", "oldest"]
+
+
+@pytest.mark.contract("briefs.limit.default", "limits.briefs")
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("", "?", "?limit", "?limit=", "?limit=abc", "?limit=1.5", "?limit=1e1", "?limit=0x5"),
+        *("?limit=%D9%A3", "?limit=5&limit=5", "?limit=5,6", "?limit=1_0", "?limit=--5", "?x=5"),
+        *("?Limit=5", "?limit=%205", "?limit=5%0a", "?limit=%ff", "?limit=None", "?limit=15"),
+    ],
+)
+def test_without_one_integer_the_newest_15_are_listed(market: Service, query: str) -> None:
+    answer = market.ask(PATH + query)
+
+    assert answer.status == 200
+    assert slugs(answer) == [f"brief-{number:03}" for number in range(15)]
+
+
+@pytest.mark.contract("briefs.limit.clamped", "limits.briefs")
+@pytest.mark.parametrize(
+    ("limit", "count"),
+    [
+        *(("1", 1), ("2", 2), ("14", 14), ("16", 16), ("49", 49), ("50", 50)),
+        *(("0", 1), ("-0", 1), ("-1", 1), ("-99999999999999999999", 1)),
+        *(("51", 50), ("100", 50), ("9" * 5_000, 50), ("0" * 5_000 + "7", 7)),
+        *(("%2B3", 3), ("007", 7)),
+    ],
+)
+def test_any_integer_is_brought_into_the_range(market: Service, limit: str, count: int) -> None:
+    answer = market.ask(f"{PATH}?limit={limit}")
+
+    assert answer.status == 200
+    assert answer.json()["count"] == count
+    assert slugs(answer) == [f"brief-{number:03}" for number in range(count)]
+
+
+def test_other_parameters_are_ignored(market: Service) -> None:
+    assert market.ask(f"{PATH}?coin=BTC&limit=3&offset=9") == market.ask(f"{PATH}?limit=3")
+
+
+@pytest.mark.contract("briefs.envelope")
+def test_before_the_first_brief_the_list_is_empty_and_not_an_error(service: Service) -> None:
+    answer = service.ask(PATH)
+
+    assert answer.status == 200
+    assert (answer.json()["count"], answer.json()["briefs"]) == (0, [])
+    assert answer.json()["notice"] == NOTICE
+
+
+@pytest.mark.contract("free.analysis-feed", "brief.coins")
+def test_an_operators_brief_shows_up_at_once_with_its_page(service: Service) -> None:
+    service.keep_briefs(parse_brief(OPERATORS, START))
+
+    (shown,) = service.ask(PATH).json()["briefs"]
+
+    assert shown == {
+        "headline": "Maintenance on Sunday",
+        "category": "note",
+        "coins": ["BTC", "ETH"],
+        "summary": "The service is away for an hour.",
+        "url": f"{BASE_URL}/briefs/2026-11-06-maintenance-on-sunday",
+        "publishedAt": "2026-11-06T21:20:00.000Z",
+    }
+    assert b"From 09:00 to 10:00 UTC." in service.ask(shown["url"].removeprefix(BASE_URL)).body
+
+
+def test_the_answer_can_be_kept_and_asked_for_again(market: Service) -> None:
+    for target in (PATH, f"{PATH}?limit=50", f"{PATH}?limit=7"):
+        whole = market.ask(target)
+        assert whole.headers["cache-control"].startswith("public, max-age=")
+        assert whole.headers["last-modified"] == "Fri, 06 Nov 2026 21:20:00 GMT"
+        again = market.ask(target, if_none_match=whole.headers["etag"])
+        assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.contract("briefs.500", "errors.500", "errors.body")
+@pytest.mark.outcome(
+    "the database cannot be read while briefs are asked for",
+    "the worker's copy is served until its bound, then 500; never 502",
+)
+@pytest.mark.parametrize("query", ["", "?limit=50", "?limit=7", "?limit=abc"])
+def test_a_database_that_cannot_be_read_is_500_exactly_from_the_bound_on(
+    service: Service, query: str
+) -> None:
+    service.keep_briefs(brief(0))
+    whole = service.ask(PATH + query)
+    service.execute("ALTER TABLE snapshots RENAME TO away")
+    service.clock.now = START + BOUND_MS - 1
+    with pytest.raises(DatabaseUnavailable):
+        service.refresh()
+    assert service.ask(PATH + query).body == whole.body
+
+    service.clock.now = START + BOUND_MS
+    for tag in ("", "*", whole.headers["etag"]):
+        answer = service.ask(PATH + query, if_none_match=tag)
+        assert (answer.status, answer.body) == (500, UNREADABLE)
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["access-control-allow-origin"] == "*"
+    assert service.ask(PATH + query, "HEAD").status == 500
+
+    service.execute("ALTER TABLE away RENAME TO snapshots")
+    service.refresh()
+    assert service.ask(PATH + query).body == whole.body
+
+
+@pytest.mark.contract("briefs.500")
+def test_a_worker_that_never_read_its_database_says_500_and_not_that_there_are_none(
+    empty_service: Service,
+) -> None:
+    answer = empty_service.ask(PATH)
+
+    assert (answer.status, answer.body) == (500, UNREADABLE)
+
+
+@pytest.mark.contract("briefs.500")
+def test_a_stale_market_takes_no_brief_away(service: Service) -> None:
+    service.keep_briefs(brief(0))
+    whole = service.ask(PATH)
+    service.publish_failure(UpstreamError("gone"))
+    service.clock.pass_seconds(86_400)
+    service.refresh()
+
+    assert service.ask("/api/agent/market").status == 502
+    answer = service.ask(PATH)
+    assert (answer.status, answer.body) == (200, whole.body)
+
+
+def test_no_cache_keeps_briefs_past_their_bound(service: Service) -> None:
+    service.keep_briefs(brief(0))
+    for age_s in range(61):
+        service.clock.now = START + age_s * 1000
+        for target in (PATH, f"{PATH}?limit=3"):
+            answer = service.ask(target)
+            kept = sum(map(int, re.findall(r"=(\d+)", answer.headers["cache-control"])))
+            assert age_s + kept <= 60
+            assert answer.status == (200 if age_s < 60 else 500)

@@ -1,0 +1,364 @@
+"""`POST /api/v1/keys`: every answer of it, over the route and a real database."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request, Response
+
+from barograph.access.allowances import Allowance, AllowancesUnavailable, Standing
+from barograph.access.callers import Network
+from barograph.access.endpoints import NO_MAIL, key_routes
+from barograph.access.gate import Gate
+from barograph.access.keys import ApiKeys
+from barograph.access.mailboxes import INVALID
+from barograph.access.memory import MemoryStore
+from barograph.access.refusals import KEYS_PATH
+from barograph.access.registration import Registrations
+from barograph.access.wire import INVALID_BODY
+from barograph.discovery.endpoints import openapi_schema
+from barograph.errors import RequestError
+from barograph.kit.database import Row, SQLiteDatabase, Transaction
+from barograph.kit.http import error_response
+from barograph.kit.migrations import packaged_migrations, upgrade
+from support.clock import HandClock
+from support.service import Service
+
+BASE_URL = "https://barograph.example"
+PROXY = [ip_network("203.0.113.0/24")]
+
+
+class Desk:
+    """The route, alone, over a database of its own."""
+
+    def __init__(self, folder: Path, *, mail: bool = True, trusted: Sequence[Network] = ()) -> None:
+        self.clock = HandClock()
+        self.database = SQLiteDatabase(folder / "desk.sqlite3")
+        if not (folder / "desk.sqlite3").exists():
+            asyncio.run(upgrade(self.database, packaged_migrations(), self.clock))
+        store = MemoryStore(self.clock)
+        keys = ApiKeys(self.database, b"p" * 32, self.clock)
+        self.registrations = Registrations(
+            self.database, keys, store, base_url=BASE_URL, clock=self.clock
+        )
+        self.app = FastAPI(openapi_url=None)
+        self.app.add_exception_handler(RequestError, _answer_error)
+        gate = Gate(store, keys.verify, trusted)
+        routes = key_routes(self.registrations if mail else None, gate, self.clock)
+        self.app.include_router(routes)
+
+    def post(
+        self,
+        body: bytes | AsyncIterator[bytes] | dict[str, Any],
+        *,
+        peer: str = "203.0.113.7",
+        **headers: str,
+    ) -> httpx.Response:
+        content = json.dumps(body).encode() if isinstance(body, dict) else body
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+
+        async def call() -> httpx.Response:
+            transport = httpx.ASGITransport(app=self.app, client=(peer, 40_000))
+            async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+                return await client.post(KEYS_PATH, content=content, headers=fields)
+
+        return asyncio.run(call())
+
+    def ask(self, email: str, **options: Any) -> httpx.Response:
+        return self.post({"email": email}, **options)
+
+    def mails(self) -> list[Row]:
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch("SELECT recipient, body FROM outbox ORDER BY created_at")
+
+        return asyncio.run(self.database.read(work))
+
+
+async def _answer_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)
+    return error_response(error.status, error.message)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    yield desk
+    asyncio.run(desk.database.close())
+
+
+def assert_error(answer: httpx.Response, status: int, message: str) -> None:
+    assert (answer.status_code, answer.json()) == (status, {"error": message})
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["access-control-allow-origin"] == "*"
+
+
+@pytest.mark.contract("auth.key-registration")
+def test_who_asks_is_mailed_a_link_that_yields_a_key(desk: Desk) -> None:
+    answer = desk.ask("Name@Example.com")
+
+    assert answer.status_code == 202
+    assert list(answer.json()) == ["ok", "message"]
+    assert answer.json()["ok"] is True
+    assert "24 hours" in answer.json()["message"]
+    ((recipient, body),) = desk.mails()
+    assert recipient == "Name@example.com"
+    (link,) = (line for line in body.splitlines() if line.startswith(f"{BASE_URL}/keys/"))
+    new = asyncio.run(desk.registrations.redeem(link.rpartition("/")[2]))
+    assert new.email == "Name@example.com"
+
+
+def test_the_answer_is_kept_by_nobody_and_may_be_read_by_any_origin(desk: Desk) -> None:
+    headers = desk.ask("name@example.com").headers
+
+    assert headers["content-type"] == "application/json"
+    assert headers["cache-control"] == "no-store"
+    assert headers["access-control-allow-origin"] == "*"
+    assert headers["ratelimit-policy"] == '"register";q=10;w=3600'
+    assert headers["ratelimit"] == '"register";r=9;t=3600'
+
+
+def test_the_answer_is_the_same_for_known_unknown_and_overfed_addresses(desk: Desk) -> None:
+    unknown = desk.ask("name@example.com")
+    link = next(line for line in desk.mails()[0][1].splitlines() if "/keys/" in line)
+    asyncio.run(desk.registrations.redeem(link.rpartition("/")[2]))
+    known = desk.ask("name@example.com")
+    desk.ask("NAME+x@example.com")
+    assert len(desk.mails()) == 3
+    overfed = desk.ask("name@example.com")
+
+    assert len(desk.mails()) == 3
+    assert unknown.content == known.content == overfed.content
+    assert {each.status_code for each in (unknown, known, overfed)} == {202}
+    assert list(unknown.headers) == list(known.headers) == list(overfed.headers)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"email=name@example.com",
+        b'{"email":"a@b.example","email":"c@d.example"}',
+        b'{"email":"a@b.example","admin":true}',
+        b'{"email":["a@b.example"]}',
+        b"[" * 4_096,
+        b'{"email":"\xff"}',
+    ],
+)
+def test_a_malformed_body_is_400(desk: Desk, body: bytes) -> None:
+    assert_error(desk.post(body), 400, INVALID_BODY)
+    assert desk.mails() == []
+
+
+@pytest.mark.parametrize(
+    "email",
+    [
+        "",
+        "name",
+        "name@example.com\r\nBcc: other@example.com",
+        "name@example.com\n",
+        "name@example.com\0",
+        "name@example.com,other@example.com",
+        '"a b"@example.com',
+        "nämé@example.com",
+        "\ud800@example.com",
+        "a" * 300 + "@example.com",
+    ],
+)
+def test_what_is_no_address_is_400_and_is_not_repeated(desk: Desk, email: str) -> None:
+    assert_error(desk.ask(email), 400, INVALID)
+    assert desk.mails() == []
+
+
+def test_a_body_may_have_4096_bytes_and_not_one_more(desk: Desk) -> None:
+    body = b'{"email":"name@example.com"}'
+    assert desk.post(body.ljust(4_096)).status_code == 202
+    assert_error(desk.post(body.ljust(4_097)), 400, "the body may have at most 4096 bytes")
+
+
+def test_a_body_without_an_end_is_not_waited_for(desk: Desk) -> None:
+    given = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal given
+        while True:
+            given += 1
+            assert given < 100
+            yield b" " * 1_024
+
+    assert desk.post(endless()).status_code == 400
+
+
+def test_a_caller_that_leaves_half_way_changes_nothing(desk: Desk) -> None:
+    sent: list[Any] = []
+    received = iter(
+        [
+            {"type": "http.request", "body": b'{"email":"name@exam', "more_body": True},
+            {"type": "http.disconnect"},
+        ]
+    )
+
+    async def receive() -> Any:
+        return next(received)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": KEYS_PATH,
+        "query_string": b"",
+        "headers": [],
+        "client": None,
+    }
+    asyncio.run(desk.app(scope, receive, send))
+    assert sent[0]["status"] == 400
+    assert desk.mails() == []
+
+
+def test_ten_registrations_an_hour_come_from_one_address(desk: Desk) -> None:
+    for number in range(10):
+        assert desk.ask(f"name{number}@example.com").status_code == 202
+    desk.clock.pass_seconds(60)
+
+    refused = desk.ask("other@example.com")
+    assert_error(refused, 429, refused.json()["error"])
+    assert "10 registrations" in refused.json()["error"]
+    assert "try again in 3540 seconds" in refused.json()["error"]
+    assert refused.headers["retry-after"] == "3540"
+    assert refused.headers["ratelimit"] == '"register";r=0;t=3540'
+    assert len(desk.mails()) == 10
+    assert desk.ask("other@example.com", peer="203.0.113.8").status_code == 202
+    desk.clock.pass_seconds(3_540)
+    assert desk.ask("other@example.com").status_code == 202
+
+
+def test_a_malformed_request_is_not_charged(desk: Desk) -> None:
+    for _ in range(20):
+        assert desk.ask("nonsense").status_code == 400
+    assert desk.ask("name@example.com").headers["x-ratelimit-remaining"] == "9"
+
+
+def test_a_forged_forwarding_does_not_bring_a_new_allowance(desk: Desk) -> None:
+    for number in range(10):
+        desk.ask(f"name{number}@example.com", x_forwarded_for=f"198.51.100.{number}")
+    assert desk.ask("other@example.com", x_forwarded_for="192.0.2.1").status_code == 429
+
+
+def test_behind_a_trusted_proxy_callers_are_told_apart(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, trusted=PROXY)
+    for number in range(10):
+        desk.ask(f"name{number}@example.com", x_forwarded_for="198.51.100.1")
+    assert desk.ask("other@example.com", x_forwarded_for="198.51.100.1").status_code == 429
+    assert desk.ask("other@example.com", x_forwarded_for="198.51.100.2").status_code == 202
+    asyncio.run(desk.database.close())
+
+
+@pytest.mark.outcome("no mail server is configured", "registration answers 503 and says so")
+def test_without_mail_registration_says_so(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, mail=False)
+    assert_error(desk.ask("name@example.com"), 503, NO_MAIL)
+    asyncio.run(desk.database.close())
+
+
+@pytest.mark.outcome("the database is away while somebody asks for a key", "503 with `Retry-After`")
+def test_a_database_that_is_away_is_503_with_a_time_to_come_back(tmp_path: Path) -> None:
+    (tmp_path / "desk.sqlite3").mkdir()
+    desk = Desk(tmp_path)
+
+    answer = desk.ask("name@example.com")
+    assert_error(answer, 503, "keys cannot be handed out right now; try again shortly")
+    assert answer.headers["retry-after"] == "5"
+    asyncio.run(desk.database.close())
+
+
+class BrokenStore:
+    """Cannot count."""
+
+    failing_since = None
+
+    async def spend(self, allowance: Allowance, caller: str) -> Standing:
+        raise AllowancesUnavailable("the file is away")
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+def test_registrations_that_cannot_be_counted_are_put_off(desk: Desk) -> None:
+    async def no_key(_: str) -> str | None:
+        return None
+
+    app = FastAPI(openapi_url=None)
+    gate = Gate(BrokenStore(), no_key, ())
+    app.include_router(key_routes(desk.registrations, gate, desk.clock))
+    desk.app = app
+    answer = desk.ask("name@example.com")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert desk.mails() == []
+
+
+def test_the_interface_description_says_how_to_register(desk: Desk) -> None:
+    paths = openapi_schema(desk.app, BASE_URL)["paths"]
+    operation = paths[KEYS_PATH]["post"]
+
+    assert operation["operationId"] == "registerKey"
+    assert set(operation["responses"]) == {"202", "400", "429", "503"}
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    assert schema["required"] == ["email"]
+    assert schema["additionalProperties"] is False
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Iterator[Service]:
+    """The whole application, with mail."""
+    mail = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "barograph@example.com"}
+    service = Service(tmp_path, **mail)
+    yield service
+    service.close()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "TRACE", "PURGE"])
+def test_any_method_but_post_is_405_and_says_so(whole: Service, method: str) -> None:
+    answer = whole.ask(KEYS_PATH, method)
+
+    assert answer.status == 405
+    assert answer.headers["allow"] == "POST, OPTIONS"
+    assert answer.headers["access-control-allow-origin"] == "*"
+    if method != "HEAD":
+        assert answer.json() == {"error": "method not allowed"}
+
+
+def test_a_preflight_lets_any_origin_post_json(whole: Service) -> None:
+    answer = whole.ask(
+        KEYS_PATH,
+        "OPTIONS",
+        origin="https://elsewhere.example",
+        access_control_request_method="POST",
+        access_control_request_headers="content-type",
+    )
+
+    assert (answer.status, answer.body) == (204, b"")
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["access-control-allow-methods"] == "POST, OPTIONS"
+    assert "content-type" in answer.headers["access-control-allow-headers"].lower()
+
+
+def test_the_whole_application_takes_registrations(whole: Service) -> None:
+    async def call() -> httpx.Response:
+        transport = httpx.ASGITransport(app=whole.app)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+            return await client.post(KEYS_PATH, json={"email": "name@example.com"})
+
+    assert asyncio.run(call()).status_code == 202
+
+
+def test_the_whole_application_refuses_them_without_mail(empty_service: Service) -> None:
+    answer = empty_service.ask(KEYS_PATH, "POST")
+    assert (answer.status, answer.json()) == (503, {"error": NO_MAIL})

@@ -1,0 +1,257 @@
+"""`/api/v1/signals`: every signal, fresh or `unknown`, within the caller's allowance."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from barograph.board.snapshots import Publication, publish
+from barograph.kit.database import Transaction
+from barograph.notice import NOTICE
+from barograph.signals.catalog import METHODS
+from barograph.signals.feeds import SIGNALS
+from barograph.signals.records import Signal, Signals
+from support.clock import START
+from support.markets import reading, shares
+from support.service import BASE_URL, Answer, Service, fresh_service
+
+PATH = "/api/v1/signals"
+BOUND_MS = 150_000
+KEYS = [
+    *("btc-funding-regime", "funding-breadth", "liquidation-pressure"),
+    *("btc-long-accounts", "btc-open-interest-trend", "btc-realised-volatility"),
+]
+LIMIT_FIELDS = {
+    *("ratelimit-policy", "ratelimit"),
+    *("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"),
+}
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A fresh market that the tests here only read, each from an address of its own."""
+    with fresh_service(tmp_path_factory.mktemp("market")) as service:
+        yield service
+
+
+def labels(answer: Answer) -> dict[str, str]:
+    return {each["key"]: each["label"] for each in answer.json()["signals"]}
+
+
+def remaining(answer: Answer) -> int:
+    return int(answer.headers["x-ratelimit-remaining"])
+
+
+@pytest.mark.contract(
+    "endpoints.signals", "free.signals", "signals.envelope", "versioning.signals-v1"
+)
+def test_the_envelope_has_exactly_the_contracts_members_in_order(market: Service) -> None:
+    answer = market.ask(PATH)
+
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json"
+    body = answer.json()
+    assert list(body) == [
+        *("ok", "version", "source", "updatedAt", "signals", "attribution", "docs")
+    ]
+    assert body["ok"] is True
+    assert body["version"] == "v1"
+    assert body["source"] == "test venue"
+    assert body["updatedAt"] == "2026-11-06T21:20:00.000Z"
+
+
+@pytest.mark.contract("signals.signal", "free.signals")
+def test_a_signal_has_exactly_the_contracts_members_and_all_are_words(market: Service) -> None:
+    signals = market.ask(PATH).json()["signals"]
+
+    assert [each["key"] for each in signals] == KEYS
+    for each in signals:
+        assert list(each) == ["key", "name", "label", "value", "url"]
+        assert all(isinstance(value, str) and value for value in each.values())
+        assert re.fullmatch("[a-z]+(-[a-z]+)*", each["label"])
+    assert signals[0] == {
+        "key": "btc-funding-regime",
+        "name": "BTC funding regime",
+        "label": "neutral",
+        "value": "+0.0100 % per 8 h",
+        "url": f"{BASE_URL}/signals/btc-funding-regime",
+    }
+
+
+@pytest.mark.contract("signals.attribution", "notice.briefs-guides-signals")
+def test_the_attribution_holds_the_terms_and_the_notice(market: Service) -> None:
+    attribution = market.ask(PATH).json()["attribution"].lower()
+
+    assert "free for non-commercial use" in attribution
+    assert "attribution is appreciated but not required" in attribution
+    assert NOTICE.lower() in attribution
+
+
+@pytest.mark.contract("signals.docs", "signals.signal", "service.base-address")
+def test_every_link_is_absolute_and_leads_to_a_page(market: Service) -> None:
+    body = market.ask(PATH).json()
+
+    assert body["docs"] == f"{BASE_URL}/developers"
+    for link in (body["docs"], *(each["url"] for each in body["signals"])):
+        page = market.ask(link.removeprefix(BASE_URL))
+        assert page.status == 200
+        assert page.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.contract("endpoints.signals")
+@pytest.mark.parametrize("query", ["?limit=1", "?key=x", "?%ff=%00", "?", "?version=v2&ok=false"])
+def test_a_query_is_ignored(market: Service, query: str) -> None:
+    assert market.ask(PATH + query).body == market.ask(PATH).body
+
+
+def test_new_signals_are_shown_with_their_time_and_the_old_etag_gets_them(service: Service) -> None:
+    old = service.ask(PATH)
+    service.clock.pass_seconds(60)
+    service.publish(reading(service.clock.now), shares(service.clock.now))
+
+    new = service.ask(PATH, if_none_match=old.headers["etag"])
+
+    assert new.status == 200
+    assert new.json()["updatedAt"] == "2026-11-06T21:21:00.000Z"
+    assert new.headers["last-modified"] == "Fri, 06 Nov 2026 21:21:00 GMT"
+
+
+@pytest.mark.outcome(
+    "signals are older than their bound",
+    "every one of them says `unknown` in a 200; `updatedAt` stays the time of the last judgement",
+)
+def test_past_the_bound_every_signal_is_unknown_and_none_disappears(side: Service) -> None:
+    etag = side.ask(PATH).headers["etag"]
+    side.clock.now = START + BOUND_MS - 1
+    assert labels(side.ask(PATH))["btc-funding-regime"] == "neutral"
+
+    for late in (0, 1, 86_400_000):
+        side.clock.now = START + BOUND_MS + late
+        answer = side.ask(PATH, if_none_match=etag)
+        assert answer.status == 200
+        assert labels(answer) == dict.fromkeys(KEYS, "unknown")
+        assert answer.json()["updatedAt"] == "2026-11-06T21:20:00.000Z"
+        assert {each["value"] for each in answer.json()["signals"]} == {"n/a"}
+
+
+def test_before_anything_was_judged_every_signal_is_unknown(empty_service: Service) -> None:
+    answer = empty_service.ask(PATH)
+
+    assert answer.status == 200
+    assert answer.json()["ok"] is True
+    assert labels(answer) == dict.fromkeys(KEYS, "unknown")
+    assert answer.json()["updatedAt"] == "2026-11-06T21:20:00.000Z"
+    empty_service.watch_day()
+    empty_service.publish(reading(), shares())
+    assert labels(empty_service.ask(PATH))["btc-funding-regime"] == "neutral"
+
+
+def test_a_judgement_from_the_future_is_unknown(service: Service) -> None:
+    service.clock.now = START - 86_400_000
+
+    assert set(labels(service.ask(PATH)).values()) == {"unknown"}
+
+
+@pytest.mark.outcome(
+    "a collector of another version judges fewer signals or others",
+    "the list stays whole, and those that it did not judge say `unknown`",
+)
+def test_a_collector_that_knows_other_signals_makes_none_disappear(empty_service: Service) -> None:
+    known = METHODS[2]
+    judged = Signals(
+        START,
+        "test venue",
+        (
+            Signal("other", "Other", "calm", "1", START),
+            Signal(known.key, known.name, "quiet", "2", START),
+        ),
+    )
+
+    async def work(tx: Transaction) -> None:
+        await publish(tx, [Publication.of(SIGNALS, judged)])
+
+    asyncio.run(empty_service.database.write(work))
+    empty_service.refresh()
+
+    assert labels(empty_service.ask(PATH)) == {
+        **dict.fromkeys(KEYS, "unknown"),
+        known.key: "quiet",
+    }
+
+
+def test_a_stale_market_does_not_stop_signals(service: Service) -> None:
+    service.clock.pass_seconds(31)
+
+    assert service.ask("/api/agent/market").status == 502
+    assert labels(service.ask(PATH))["btc-funding-regime"] == "neutral"
+
+
+def test_no_shared_cache_may_keep_signals(side: Service) -> None:
+    answer = side.ask(PATH)
+
+    assert answer.headers["cache-control"] == "private, no-cache"
+    assert re.fullmatch(r'"[\x21\x23-\x7e]+"', answer.headers["etag"])
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers.keys() == LIMIT_FIELDS | {
+        *("content-type", "content-length", "etag", "last-modified", "cache-control"),
+        *("access-control-allow-origin", "access-control-expose-headers"),
+    }
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("form", ["{0}", "W/{0}", '"x", {0}', "*"])
+def test_who_has_the_bytes_already_gets_304_and_it_counts(
+    side: Service, method: str, form: str
+) -> None:
+    whole = side.ask(PATH)
+
+    answer = side.ask(PATH, method, if_none_match=form.format(whole.headers["etag"]))
+
+    assert (answer.status, answer.body) == (304, b"")
+    assert remaining(answer) == remaining(whole) - 1
+    assert answer.headers.keys() == whole.headers.keys() - {"content-type", "content-length"}
+    assert answer.headers["cache-control"] == "private, no-cache"
+
+
+def test_who_has_other_bytes_gets_all_of_them(side: Service) -> None:
+    whole = side.ask(PATH)
+
+    answer = side.ask(PATH, if_none_match='"x"')
+
+    assert (answer.status, answer.body) == (200, whole.body)
+
+
+def test_head_is_get_without_the_body_and_counts(side: Service) -> None:
+    get, head = side.ask(PATH), side.ask(PATH, "HEAD")
+
+    assert (head.status, head.body) == (200, b"")
+    assert remaining(head) == remaining(get) - 1
+    same = get.headers.keys() - LIMIT_FIELDS
+    assert head.headers.keys() == get.headers.keys()
+    assert all(head.headers[name] == get.headers[name] for name in same)
+
+
+def test_a_preflight_costs_nothing_and_allows_the_key(side: Service) -> None:
+    preflight = {
+        "origin": "https://elsewhere.example",
+        "access_control_request_method": "GET",
+        "access_control_request_headers": "x-api-key",
+    }
+    for _ in range(130):
+        answer = side.ask(PATH, "OPTIONS", **preflight)
+        assert (answer.status, answer.body) == (204, b"")
+    assert "x-api-key" in answer.headers["access-control-allow-headers"].lower()
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["allow"] == "GET, HEAD, OPTIONS"
+    assert not LIMIT_FIELDS & answer.headers.keys()
+    assert remaining(side.ask(PATH)) == 119
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "TRACE"])
+def test_any_other_method_is_405_and_costs_nothing(side: Service, method: str) -> None:
+    answer = side.ask(PATH, method)
+
+    assert (answer.status, answer.json()) == (405, {"error": "method not allowed"})
+    assert answer.headers["allow"] == "GET, HEAD, OPTIONS"
+    assert remaining(side.ask(PATH)) == 119
