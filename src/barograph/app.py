@@ -59,7 +59,7 @@ from barograph.site.endpoints import (
 from barograph.site.key_endpoints import KeyPages
 from barograph.site.pages import Pages
 from barograph.status.endpoints import STATUS_PATH, status_routes
-from barograph.status.reader import StatusReader
+from barograph.status.reader import LimitsFailing, StatusReader
 from barograph.upstream.mail import SmtpSender
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ def create_app(settings: Settings, database: Database, *, clock: Clock = system_
     Raises:
         ConfigurationError: the catalog of guides or the pepper of keys cannot be used.
     """
-    allowances = _allowance_store(settings, clock)
+    allowances, limits_failing = _allowance_store(settings, clock)
     keys = ApiKeys(database, load_pepper(settings), clock)
     registrations = _registrations(settings, database, keys, allowances, clock)
     gate = Gate(allowances, keys.verify, settings.proxy_networks)
@@ -105,7 +105,7 @@ def create_app(settings: Settings, database: Database, *, clock: Clock = system_
     markets = MarketReader(bounds)
     signals = SignalsReader(settings)
     briefs = BriefsReader(settings)
-    status = StatusReader(bounds, clock(), lambda: allowances.failing_since)
+    status = StatusReader(bounds, clock(), limits_failing)
     badges = BadgeReader(
         markets,
         status,
@@ -169,11 +169,13 @@ def allowed_methods(path: str) -> bytes | None:
     return ALLOW if is_free(path) else None
 
 
-def _allowance_store(settings: Settings, clock: Clock) -> AllowanceStore:
+def _allowance_store(settings: Settings, clock: Clock) -> tuple[AllowanceStore, LimitsFailing]:
+    """Where requests are counted, and who tells since when that fails."""
     local = MemoryStore(clock)
     if not settings.limits_are_shared:
-        return local
-    return GuardedStore(SharedStore(settings.limits_path, clock), local, clock)
+        return local, lambda: None
+    guarded = GuardedStore(SharedStore(settings.limits_path, clock), local, clock)
+    return guarded, lambda: guarded.failing_since
 
 
 def _registrations(

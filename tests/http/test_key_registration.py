@@ -282,8 +282,6 @@ def test_a_database_that_is_away_is_503_with_a_time_to_come_back(tmp_path: Path)
 class BrokenStore:
     """Cannot count."""
 
-    failing_since = None
-
     async def spend(self, allowance: Allowance, caller: str) -> Standing:
         raise AllowancesUnavailable("the file is away")
 

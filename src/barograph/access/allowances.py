@@ -53,10 +53,6 @@ class AllowancesUnavailable(BarographError):
 class AllowanceStore(Protocol):
     """Where requests are counted."""
 
-    @property
-    def failing_since(self) -> int | None:
-        """Since when requests are not counted as they should be; None while they are."""
-
     async def spend(self, allowance: Allowance, caller: str) -> Standing:
         """Charge one request to a caller, if the allowance has one left.
 

@@ -22,8 +22,6 @@ class MemoryStore:
     window.
     """
 
-    failing_since = None
-
     def __init__(self, clock: Clock, *, max_callers: int = MAX_CALLERS) -> None:
         self._clock = clock
         self._max_callers = max_callers

@@ -53,9 +53,6 @@ class SharedStore:
     is after the fork.
     """
 
-    failing_since = None
-    """It raises; who guards it remembers."""
-
     def __init__(self, path: Path, clock: Clock, *, busy_ms: int = BUSY_MS) -> None:
         self._path = path
         self._clock = clock
