@@ -38,7 +38,6 @@ from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ALLOW, ASGIApp, FreeReads, error_response
-from barograph.kit.timestamps import SECOND
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
 from barograph.markets.feeds import FEEDS
@@ -115,7 +114,7 @@ def create_app(settings: Settings, database: Database, *, clock: Clock = system_
     )
     index = index_document(settings.base_url)
     guides = guides_document(catalog, settings.base_url)
-    pages = Pages(settings.base_url)
+    pages = Pages(settings.base_url, settings.exchange_source)
     standing = standing_pages(pages, catalog, can_register=registrations is not None)
 
     def render(board: Board, now: int) -> Mapping[HotKey, Document]:
@@ -148,7 +147,7 @@ def create_app(settings: Settings, database: Database, *, clock: Clock = system_
             board,
             database,
             briefs=briefs,
-            signals_bound=int(settings.signals_max_age_seconds * SECOND),
+            signals=signals,
         ),
         key_pages.routes(),
     ):

@@ -208,6 +208,11 @@ class Collector:
                 await deliver_due(self._database, self._lease, mail, self._clock)
             except DatabaseUnavailable as error:
                 log.warning("mails put off", extra={"reason": str(error)})
+            except LeaseLost:
+                raise
+            except Exception:
+                # Whatever it is, a mail must not end the measuring.
+                log.exception("mails cannot be sent")
             await self._sleep(MAIL_SECONDS)
 
     async def _write(self, conclusion: Conclusion) -> None:

@@ -1,4 +1,7 @@
-"""Every error that Barograph raises on purpose.
+"""The errors that Barograph raises on purpose.
+
+A part may have its own beside these, each below one of them: who is refused (`access/refusals.py`),
+a link, a mail, a brief or a catalog that cannot be used.
 
 BarographError
 ├── ConfigurationError        a setting or a command line that cannot work

@@ -10,7 +10,7 @@ from granian.constants import HTTPModes, Interfaces, Loops
 from granian.log import LogLevels
 from granian.server import Server
 
-from barograph.app import check_parts, create_app
+from barograph.app import create_app
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.http import ASGIApp
 from barograph.kit.logs import configure_logs
@@ -28,9 +28,8 @@ def serve(settings: Settings) -> None:
     """Run the web workers until told to stop.
 
     Raises:
-        ConfigurationError: the port is taken, or a part cannot work as it is configured.
+        ConfigurationError: the port is taken.
     """
-    check_parts(settings)
     require_free_port(settings.host, settings.port)
     Server(
         "barograph.server:web_app",

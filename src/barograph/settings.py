@@ -10,7 +10,7 @@ from datetime import date
 from difflib import get_close_matches
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -47,12 +47,12 @@ class Settings(BaseModel):
     workers: int = Field(1, ge=1, le=64, description="How many web worker processes to run.")
     data: Path = Field(
         Path("data"),
-        description="The folder that holds `barograph.sqlite3` and, unless "
-        "`BAROGRAPH_KEY_PEPPER` is set, the pepper of API keys.",
+        description="The folder that holds `barograph.sqlite3` (with the e-mail addresses of key "
+        "owners), `limits.sqlite3` and, unless `BAROGRAPH_KEY_PEPPER` is set, the pepper of API "
+        "keys. Only its owner may read what is made there.",
     )
-    log_level: str = Field(
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info",
-        pattern="^(debug|info|warning|error)$",
         description="How much is logged: `debug`, `info`, `warning` or `error`.",
     )
 
@@ -151,13 +151,13 @@ class Settings(BaseModel):
 
     signals_max_age_seconds: float = Field(
         150.0,
-        gt=0,
+        gt=60,
         description="The freshness bound of signals, which are judged once a minute; past it every "
         "signal says `unknown`.",
     )
     briefs_max_age_seconds: float = Field(
         60.0,
-        gt=0,
+        ge=1,
         description="How long a worker that cannot read the database goes on with the briefs it "
         "has; past it the answer is 500.",
     )
@@ -177,9 +177,8 @@ class Settings(BaseModel):
         description="Proxies whose `X-Forwarded-For` is believed: addresses and networks with "
         "commas between, such as `127.0.0.1, 10.0.0.0/8`. Empty: nobody's.",
     )
-    limits: str = Field(
+    limits: Literal["auto", "memory", "sqlite"] = Field(
         "auto",
-        pattern="^(auto|memory|sqlite)$",
         description="Where request allowances are counted: `memory` (one worker), `sqlite` (a file "
         "that the workers of one host share) or `auto`, which takes what fits.",
     )
@@ -207,6 +206,12 @@ class Settings(BaseModel):
             raise ValueError(
                 "BAROGRAPH_FEED_MAX_AGE_SECONDS must be more than BAROGRAPH_POLL_SECONDS and "
                 "BAROGRAPH_REQUEST_SECONDS together, or the data is stale between two readings"
+            )
+        if 60 + self.poll_seconds + self.request_seconds >= self.signals_max_age_seconds:
+            raise ValueError(
+                "BAROGRAPH_SIGNALS_MAX_AGE_SECONDS must be more than a minute, "
+                "BAROGRAPH_POLL_SECONDS and BAROGRAPH_REQUEST_SECONDS together, because signals "
+                "are judged once a minute"
             )
         return self
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from barograph.cli import cli
 from barograph.cli.briefs import briefs
+from barograph.errors import ConfigurationError
 
 TEXT = """---
 headline: Maintenance on Sunday
@@ -25,10 +27,13 @@ class Operator:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._data = folder / "data"
+        self.data = folder / "data"
+
+    def make_database(self) -> None:
+        assert CliRunner().invoke(cli, ["db", "upgrade", "--data", str(self.data)]).exit_code == 0
 
     def run(self, *arguments: str) -> Result:
-        return CliRunner().invoke(briefs, [*arguments, "--data", str(self._data)])
+        return CliRunner().invoke(briefs, [*arguments, "--data", str(self.data)])
 
     def publish(self, text: str | bytes, *options: str) -> Result:
         file = self._folder / "brief.md"
@@ -42,8 +47,15 @@ class Operator:
 
 
 @pytest.fixture
-def operator(tmp_path: Path) -> Operator:
+def newcomer(tmp_path: Path) -> Operator:
+    """Who has no database yet."""
     return Operator(tmp_path)
+
+
+@pytest.fixture
+def operator(newcomer: Operator) -> Operator:
+    newcomer.make_database()
+    return newcomer
 
 
 def test_help_has_examples() -> None:
@@ -53,7 +65,7 @@ def test_help_has_examples() -> None:
     assert "barograph briefs publish maintenance.md" in result.stdout
 
 
-def test_a_brief_is_published_into_an_empty_folder_and_listed(operator: Operator) -> None:
+def test_a_brief_is_published_and_listed(operator: Operator) -> None:
     result = operator.publish(TEXT)
 
     assert (result.exit_code, result.stdout) == (0, f"published: /briefs/{SLUG}\n")
@@ -140,7 +152,28 @@ def test_a_count_out_of_range_is_a_wrong_command_line(operator: Operator, last: 
     assert operator.run("list", "--last", last).exit_code == 2
 
 
-def test_an_empty_folder_lists_nothing(operator: Operator) -> None:
+def test_a_database_without_briefs_lists_nothing(operator: Operator) -> None:
     result = operator.run("list")
 
     assert (result.exit_code, result.stdout) == (0, "")
+
+
+@pytest.mark.outcome(
+    "a brief is published or listed in a folder without a database",
+    "the command ends with 3 and says how to choose or make one; nothing is made",
+)
+@pytest.mark.parametrize("is_there", [False, True], ids=["no folder", "empty folder"])
+def test_a_folder_without_a_database_is_refused_and_nothing_is_made(
+    newcomer: Operator, is_there: bool
+) -> None:
+    if is_there:
+        newcomer.data.mkdir()
+
+    for result in (newcomer.publish(TEXT), newcomer.run("list"), newcomer.run("list", "--json")):
+        assert isinstance(result.exception, ConfigurationError)
+        assert result.stdout == ""
+        said = str(result.exception)
+        assert said.startswith(f"no database in {newcomer.data}: choose its folder with --data")
+        assert f"`barograph db upgrade --data {newcomer.data}`" in said
+    assert newcomer.data.exists() == is_there
+    assert not is_there or list(newcomer.data.iterdir()) == []

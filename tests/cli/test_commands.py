@@ -28,6 +28,7 @@ def barograph(*arguments: str, **environment: str) -> "subprocess.CompletedProce
         text=True,
         timeout=30,
         check=False,
+        umask=0o022,  # what most systems have: others may read
     )
 
 
@@ -93,6 +94,25 @@ def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
         == "applied markets\napplied analysis\napplied keys\nthe schema is up to date\n"
     )
     assert second.stdout == "the schema is up to date\n"
+
+
+def test_what_is_made_may_be_read_by_its_owner_only(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    assert barograph("db", "upgrade", "--data", str(folder)).returncode == 0
+
+    made = [folder, *folder.iterdir()]
+    assert folder / "barograph.sqlite3" in made
+    assert {each.name: each.stat().st_mode & 0o077 for each in made} == {
+        each.name: 0 for each in made
+    }
+
+
+def test_a_command_on_a_database_that_is_not_there_ends_with_3(tmp_path: Path) -> None:
+    ended = barograph("briefs", "list", "--data", str(tmp_path / "absent"))
+    assert ended.returncode == 3
+    assert ended.stdout == ""
+    assert ended.stderr.startswith(f"barograph: no database in {tmp_path / 'absent'}: ")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_fault_without_a_running_demo_names_the_remedy(tmp_path: Path) -> None:

@@ -1,18 +1,21 @@
-"""`barograph keys`, and the demo's captured mail."""
+"""`barograph keys`: made, listed, revoked and forgotten."""
 
 import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from click.testing import CliRunner, Result
 
 from barograph.access.keys import ApiKeys
+from barograph.access.mailboxes import parse_address
+from barograph.access.memory import MemoryStore
 from barograph.access.pepper import load_pepper
+from barograph.access.registration import Registrations
 from barograph.cli.db import db
-from barograph.cli.keys import keys, print_demo_mail
-from barograph.demo.mailbox import FILE_NAME
+from barograph.cli.keys import keys
 from barograph.errors import BarographError, ConfigurationError
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
@@ -49,7 +52,7 @@ def verify(folder: Path, key: str) -> str | None:
     return asyncio.run(work())
 
 
-@pytest.mark.parametrize("command", ["create", "list", "revoke"])
+@pytest.mark.parametrize("command", ["create", "list", "revoke", "forget"])
 def test_help_of_each_command_has_an_example(command: str) -> None:
     result = CliRunner().invoke(keys, [command, "--help"])
     assert result.exit_code == 0
@@ -61,7 +64,7 @@ def test_a_created_key_works_and_says_what_it_allows(folder: Path) -> None:
 
     assert list(made) == ["key", "id", "email", "requests_per_hour"]
     assert (made["email"], made["requests_per_hour"]) == ("Name@example.com", 1_000)
-    assert verify(folder, made["key"]) == made["id"]
+    assert verify(folder, made["key"]) == "name@example.com"
 
 
 def test_only_the_key_goes_to_the_standard_output(folder: Path) -> None:
@@ -110,7 +113,7 @@ def test_a_revoked_key_stops_working(folder: Path) -> None:
 def test_revoking_asks_first(folder: Path) -> None:
     made = create(folder)
     assert run(folder, "revoke", made["id"], given="n\n").exit_code == 1
-    assert verify(folder, made["key"]) == made["id"]
+    assert verify(folder, made["key"]) == "name@example.com"
     assert run(folder, "revoke", made["id"], given="y\n").exit_code == 0
     assert verify(folder, made["key"]) is None
 
@@ -121,7 +124,81 @@ def test_a_key_that_does_not_work_cannot_be_revoked(folder: Path) -> None:
     assert "`barograph keys list`" in str(result.exception)
 
 
-@pytest.mark.parametrize("command", [["create", "--email", "a@b.example"], ["list"]])
+def ask_for_a_link(folder: Path, *emails: str) -> None:
+    settings = Settings(data=folder)
+
+    async def work() -> None:
+        database = SQLiteDatabase(settings.database_path)
+        api_keys = ApiKeys(database, load_pepper(settings), system_clock)
+        store = MemoryStore(system_clock)
+        registrations = Registrations(
+            database, api_keys, store, base_url="https://x.example", clock=system_clock
+        )
+        try:
+            for email in emails:
+                await registrations.request(parse_address(email))
+        finally:
+            await database.close()
+
+    asyncio.run(work())
+
+
+def traces(folder: Path, name: str) -> list[str]:
+    """Where in the database a name is found."""
+    connection = apsw.Connection(str(Settings(data=folder).database_path))
+    tables = {"api_keys": "email", "registrations": "email", "outbox": "recipient"}
+    found = [
+        table
+        for table, column in tables.items()
+        for (email,) in connection.execute(f"SELECT {column} FROM {table}").fetchall()
+        if str(email).lower().startswith(name)
+    ]
+    connection.close()
+    return found
+
+
+def test_a_forgotten_mailbox_leaves_no_row_and_its_neighbours_stay(folder: Path) -> None:
+    emails = ("Name+x@example.com", "name@example.com", "names@example.com")
+    ask_for_a_link(folder, *emails)
+    old, new, other = (create(folder, email) for email in emails)
+    assert traces(folder, "name") == ["api_keys"] * 3 + ["registrations"] * 3 + ["outbox"] * 3
+
+    result = run(folder, "forget", "--email", "NAME@Example.com", "--yes")
+
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "forgotten: keys 2, links 2, waiting mails 2\n",
+    )
+    assert traces(folder, "name") == ["api_keys", "registrations", "outbox"]
+    assert traces(folder, "names") == ["api_keys", "registrations", "outbox"]
+    works = [verify(folder, made["key"]) is not None for made in (old, new, other)]
+    assert works == [False, False, True]
+
+
+def test_forgetting_asks_first(folder: Path) -> None:
+    made = create(folder)
+    declined = run(folder, "forget", "--email", "name+x@example.com", given="n\n")
+    assert declined.exit_code == 1
+    assert "Forget name@example.com?" in declined.output
+    assert verify(folder, made["key"]) == "name@example.com"
+    assert run(folder, "forget", "--email", "name@example.com", given="y\n").exit_code == 0
+    assert traces(folder, "name") == []
+
+
+def test_what_is_no_address_cannot_be_forgotten(folder: Path) -> None:
+    result = run(folder, "forget", "--email", "nonsense", "--yes")
+    assert result.exit_code == 2
+    assert "email must be one plain address" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["create", "--email", "a@b.example"],
+        ["list"],
+        ["forget", "--email", "a@b.example", "--yes"],
+    ],
+)
 def test_a_folder_without_a_database_is_not_made_into_one(
     tmp_path: Path, command: list[str]
 ) -> None:
@@ -129,29 +206,3 @@ def test_a_folder_without_a_database_is_not_made_into_one(
     assert isinstance(result.exception, ConfigurationError)
     assert f"barograph db upgrade --data {tmp_path}" in str(result.exception)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_captured_mail_is_printed_plainly_or_as_json(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_demo_mail(tmp_path, as_json=False)
-    print_demo_mail(tmp_path, as_json=True)
-    assert capsys.readouterr().out == "no mail yet\n[]\n"
-    mail = {
-        "from": "barograph@demo.example",
-        "to": ["name@example.com"],
-        "subject": "Your key",
-        "date": "Fri, 06 Nov 2026 21:20:00 +0000",
-        "text": "Open\nhttps://x.example/keys/y\n",
-        "links": ["https://x.example/keys/y"],
-    }
-    (tmp_path / FILE_NAME).write_text(json.dumps(mail) + "\n")
-
-    print_demo_mail(tmp_path, as_json=True)
-    assert json.loads(capsys.readouterr().out) == [mail]
-    print_demo_mail(tmp_path, as_json=False)
-    assert capsys.readouterr().out == (
-        "from: barograph@demo.example\nto: name@example.com\n"
-        "date: Fri, 06 Nov 2026 21:20:00 +0000\nsubject: Your key\n\n"
-        "Open\nhttps://x.example/keys/y\n\n"
-    )

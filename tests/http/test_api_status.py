@@ -78,6 +78,7 @@ def assert_nothing_leaks(answer: Answer, service: Service) -> None:
 @pytest.mark.contract("endpoints.status", "free.status")
 def test_with_a_fresh_market_everything_is_ok(service: Service) -> None:
     service.clock.pass_seconds(4.25)
+    service.refresh()
 
     body = status(service)
 
@@ -179,7 +180,12 @@ def test_a_feed_past_its_bound_is_down_and_the_answer_is_still_200(service: Serv
     assert body["feed"]["age_seconds"] == 30
     assert body["feed"]["last_update"] == "2026-11-06T21:20:00.000Z"
     assert body["api"]["status"] == "ok"
-    assert bad_checks(body) == {"market-feed": "down", "collector": "degraded"}
+    assert bad_checks(body) == {
+        "market-feed": "down",
+        "exchange": "degraded",
+        "collector": "degraded",
+    }
+    assert detail(body, "exchange") == "not asked for 30 s"
     assert service.ask("/api/agent/market").status == 502
     assert_nothing_leaks(answer, service)
 
@@ -330,12 +336,14 @@ def test_allowances_that_are_not_counted_together_are_noticed_and_signals_go_on(
     with fresh_service(tmp_path, limits="sqlite") as service:
         service.settings.limits_path.mkdir()
         service.clock.pass_seconds(2)
+        service.refresh()
 
         assert service.ask("/api/v1/signals").headers["x-ratelimit-remaining"] == "119"
         answer = service.ask("/api/status")
         body = well_formed(answer)
         service.settings.limits_path.rmdir()
         service.clock.pass_seconds(2)
+        service.refresh()
         assert service.ask("/api/v1/signals").headers["x-ratelimit-remaining"] == "119"
 
         assert bad_checks(body) == {"limits": "degraded"}

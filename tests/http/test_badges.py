@@ -16,7 +16,9 @@ from support.markets import BTC, PEPE, changed, reading, shares
 from support.service import Answer, Service, ask, fresh_service
 
 BOUND_MS = 30_000
-SIGNALS_UNTIL = START + 150_000
+SIGNALS_UNTIL = START + 30_000
+"""The bound of the market that they were judged by."""
+
 NAMED = ["record", "regime", "funding/BTC", "signal/btc-funding-regime", "status"]
 PLAIN = ["record", "regime", *(f"signal/{method.key}" for method in METHODS), "status"]
 MISSING = [

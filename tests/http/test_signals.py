@@ -8,6 +8,7 @@ import pytest
 
 from barograph.board.snapshots import Publication, publish
 from barograph.kit.database import Transaction
+from barograph.markets.feeds import PERPETUALS
 from barograph.notice import NOTICE
 from barograph.signals.catalog import METHODS
 from barograph.signals.feeds import SIGNALS
@@ -18,6 +19,7 @@ from support.service import BASE_URL, Answer, Service, fresh_service
 
 PATH = "/api/v1/signals"
 BOUND_MS = 150_000
+MARKET_BOUND_MS = 30_000
 KEYS = [
     *("btc-funding-regime", "funding-breadth", "liquidation-pressure"),
     *("btc-long-accounts", "btc-open-interest-trend", "btc-realised-volatility"),
@@ -41,6 +43,16 @@ def labels(answer: Answer) -> dict[str, str]:
 
 def remaining(answer: Answer) -> int:
     return int(answer.headers["x-ratelimit-remaining"])
+
+
+def put(service: Service, *publications: Publication) -> None:
+    """Publish what no collector would publish by itself."""
+
+    async def work(tx: Transaction) -> None:
+        await publish(tx, publications)
+
+    asyncio.run(service.database.write(work))
+    service.refresh()
 
 
 @pytest.mark.contract(
@@ -124,10 +136,12 @@ def test_new_signals_are_shown_with_their_time_and_the_old_etag_gets_them(servic
 def test_past_the_bound_every_signal_is_unknown_and_none_disappears(side: Service) -> None:
     etag = side.ask(PATH).headers["etag"]
     side.clock.now = START + BOUND_MS - 1
+    put(side, Publication.of(PERPETUALS, reading(side.clock.now)))
     assert labels(side.ask(PATH))["btc-funding-regime"] == "neutral"
 
     for late in (0, 1, 86_400_000):
         side.clock.now = START + BOUND_MS + late
+        put(side, Publication.of(PERPETUALS, reading(side.clock.now)))
         answer = side.ask(PATH, if_none_match=etag)
         assert answer.status == 200
         assert labels(answer) == dict.fromkeys(KEYS, "unknown")
@@ -141,7 +155,10 @@ def test_before_anything_was_judged_every_signal_is_unknown(empty_service: Servi
     assert answer.status == 200
     assert answer.json()["ok"] is True
     assert labels(answer) == dict.fromkeys(KEYS, "unknown")
-    assert answer.json()["updatedAt"] == "2026-11-06T21:20:00.000Z"
+    assert answer.json()["updatedAt"] == "1970-01-01T00:00:00.000Z"
+    empty_service.clock.pass_seconds(60)
+    assert empty_service.ask(PATH, if_none_match=answer.headers["etag"]).status == 304
+    empty_service.clock.now = START
     empty_service.watch_day()
     empty_service.publish(reading(), shares())
     assert labels(empty_service.ask(PATH))["btc-funding-regime"] == "neutral"
@@ -168,11 +185,11 @@ def test_a_collector_that_knows_other_signals_makes_none_disappear(empty_service
         ),
     )
 
-    async def work(tx: Transaction) -> None:
-        await publish(tx, [Publication.of(SIGNALS, judged)])
-
-    asyncio.run(empty_service.database.write(work))
-    empty_service.refresh()
+    put(
+        empty_service,
+        Publication.of(SIGNALS, judged),
+        Publication.of(PERPETUALS, reading()),
+    )
 
     assert labels(empty_service.ask(PATH)) == {
         **dict.fromkeys(KEYS, "unknown"),
@@ -180,11 +197,23 @@ def test_a_collector_that_knows_other_signals_makes_none_disappear(empty_service
     }
 
 
-def test_a_stale_market_does_not_stop_signals(service: Service) -> None:
-    service.clock.pass_seconds(31)
+@pytest.mark.outcome(
+    "the market feed is stale while signals are asked for",
+    "every one of them says `unknown` in a 200, never 502, from the instant of the feed's bound on",
+)
+def test_signals_of_a_stale_market_are_unknown_and_never_502(side: Service) -> None:
+    etag = side.ask(PATH).headers["etag"]
+    side.clock.now = START + MARKET_BOUND_MS - 1
+    assert side.ask("/api/agent/market").status == 200
+    assert labels(side.ask(PATH))["btc-funding-regime"] == "neutral"
 
-    assert service.ask("/api/agent/market").status == 502
-    assert labels(service.ask(PATH))["btc-funding-regime"] == "neutral"
+    side.clock.now = START + MARKET_BOUND_MS
+    answer = side.ask(PATH, if_none_match=etag)
+
+    assert side.ask("/api/agent/market").status == 502
+    assert answer.status == 200
+    assert labels(answer) == dict.fromkeys(KEYS, "unknown")
+    assert answer.json()["updatedAt"] == "2026-11-06T21:20:00.000Z"
 
 
 def test_no_shared_cache_may_keep_signals(side: Service) -> None:

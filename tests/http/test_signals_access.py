@@ -280,6 +280,8 @@ def test_without_the_database_a_key_is_503_and_everybody_else_is_served(side: Se
     assert refused.status == 503
     assert refused.json() == {"error": "keys cannot be checked at the moment"}
     assert refused.headers["retry-after"] == "5"
+    assert refused.headers["ratelimit-policy"] == '"key";q=1000;w=3600'
+    assert LIMIT_FIELDS & refused.headers.keys() == {"ratelimit-policy"}
     assert refused.headers["cache-control"] == "no-store"
     assert side.ask(PATH, x_api_key="unknown").status == 401
     assert remaining(side.ask(PATH)) == 119

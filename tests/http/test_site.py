@@ -10,20 +10,24 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from barograph.board.snapshots import Publication, publish
+from barograph.briefs.reader import BriefsReader
 from barograph.briefs.records import Brief
 from barograph.guides.files import load_catalog
 from barograph.kit.database import Transaction
+from barograph.markets.feeds import PERPETUALS
 from barograph.notice import NOTICE
 from barograph.signals.catalog import METHODS
 from barograph.signals.feeds import SIGNALS
+from barograph.signals.reader import SignalsReader
 from barograph.signals.records import Signal, Signals
-from barograph.site.endpoints import PAGE_PATHS
-from barograph.site.pages import usd
+from barograph.site.endpoints import PAGE_PATHS, page_routes
+from barograph.site.pages import Pages, usd
 from support.clock import START
 from support.markets import reading, shares
-from support.service import BASE_URL, PEER, Service
+from support.service import BASE_URL, PEER, Service, ask
 
 MAIL = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "barograph@example.com"}
 POLICY = (
@@ -87,7 +91,8 @@ class Site:
         record = Signals(START, "test venue", tuple(signals))
 
         async def work(tx: Transaction) -> None:
-            await publish(tx, [Publication.of(SIGNALS, record)])
+            market = Publication.of(PERPETUALS, reading())
+            await publish(tx, [Publication.of(SIGNALS, record), market])
 
         asyncio.run(self.service.database.write(work))
         self.service.refresh()
@@ -257,7 +262,9 @@ def test_an_operators_guide_links_to_the_shop(tmp_path: Path) -> None:
 
 
 def test_signals_are_shown_with_their_method_and_badge(site: Site) -> None:
-    listed = Checked(site.ask("/signals"))
+    answer = site.ask("/signals")
+    assert re.findall(r'<th scope="col">(.+?)</th>', answer.text) == ["Signal", "Says", "Measured"]
+    listed = Checked(answer)
     for method in METHODS:
         assert f"{method.name} calm & quiet value of {method.key}" in listed.text
         page = Checked(site.ask(f"/signals/{method.key}"))
@@ -267,20 +274,25 @@ def test_signals_are_shown_with_their_method_and_badge(site: Site) -> None:
 
 
 @pytest.mark.outcome(
-    "signals are older than their bound", "their pages say unknown, never the last label"
+    "signals, or the market that they were judged by, are older than their bound",
+    "their pages say unknown, never the last label",
 )
-def test_stale_signals_are_unknown(site: Site) -> None:
-    site.clock.pass_seconds(150)
+@pytest.mark.parametrize("seconds", [30, 150])
+def test_stale_signals_are_unknown(site: Site, seconds: int) -> None:
+    site.clock.pass_seconds(seconds)
 
     for path in ("/signals", "/signals/btc-funding-regime"):
-        text = Checked(site.ask(path)).text
+        answer = site.ask(path)
+        kept = answer.headers["cache-control"]
+        assert kept == "public, max-age=5, stale-while-revalidate=0"
+        text = Checked(answer).text
         assert "unknown" in text
         assert "calm & quiet" not in text
         assert "judged recently" in text
 
 
 def test_no_cache_keeps_a_signal_past_its_bound(site: Site) -> None:
-    site.clock.pass_seconds(148)
+    site.clock.pass_seconds(28)
 
     kept = site.ask("/signals").headers["cache-control"]
 
@@ -305,6 +317,40 @@ def test_a_brief_shows_its_body_and_where_it_comes_from(site: Site) -> None:
     assert "Written by the operator of this instance" in note.text
     assert "Rule funding-extreme Data from 2026-11-06 20:20 UTC" in found.text
     assert NOTE.inputs_digest in found.text
+
+
+class CountedPages(Pages):
+    """Pages that remember which briefs were written."""
+
+    written: list[str]
+
+    def brief(self, brief: Brief) -> bytes:
+        self.written.append(brief.slug)
+        return super().brief(brief)
+
+
+def test_a_brief_is_rendered_once_for_all_its_readers(site: Site) -> None:
+    pages = CountedPages(BASE_URL)
+    pages.written = []
+    service = site.service
+    routes = FastAPI()
+    routes.include_router(
+        page_routes(
+            pages,
+            {},
+            service.board,
+            service.database,
+            briefs=BriefsReader(service.settings),
+            signals=SignalsReader(service.settings),
+        )
+    )
+
+    first, again = (ask(routes, f"/briefs/{NOTE.slug}") for _ in range(2))
+    other = ask(routes, f"/briefs/{FOUND.slug}")
+
+    assert (first.status, again.status, other.status) == (200, 200, 200)
+    assert first.body == again.body != other.body
+    assert pages.written == [NOTE.slug, FOUND.slug]
 
 
 def test_without_briefs_the_page_says_so(tmp_path: Path) -> None:
@@ -407,6 +453,7 @@ def test_without_mail_there_is_no_form_and_no_link(tmp_path: Path) -> None:
 def test_the_form_mails_a_link_whose_button_shows_the_key_once(site: Site) -> None:
     asked = site.register("name@example.com")
     assert asked.status_code == 202
+    assert "If this mailbox was sent fewer than 3 links" in Checked(asked).text
     path = site.mailed_path()
 
     looked = Checked(site.ask(path))

@@ -44,7 +44,7 @@ def test_a_new_key_has_the_documented_form_and_works(keys: ApiKeys, runner: asyn
     assert re.fullmatch(r"bg_[0-9a-f]{16}_[0-9a-f]{64}", new.key)
     assert new.key.split("_")[1] == new.id
     assert new.email == "Name+x@example.com"
-    assert runner.run(keys.verify(new.key)) == new.id
+    assert runner.run(keys.verify(new.key)) == parse_address(new.email).mailbox
 
 
 def test_the_store_holds_neither_the_key_nor_its_secret(
@@ -107,7 +107,7 @@ def test_a_revoked_key_stops_working_at_once_and_only_once(
     assert runner.run(keys.revoke(new.id))
 
     assert runner.run(keys.verify(new.key)) is None
-    assert runner.run(keys.verify(other.key)) == other.id
+    assert runner.run(keys.verify(other.key)) == parse_address(other.email).mailbox
     assert not runner.run(keys.revoke(new.id))
     assert not runner.run(keys.revoke("0" * 16))
     assert set(runner.run(keys.records())) == {
@@ -125,8 +125,12 @@ def test_a_mailbox_has_one_key_that_works_however_its_address_is_written(
     ]
     other = runner.run(keys.create("eman@example.com"))
 
-    assert [runner.run(keys.verify(new.key)) for new in made] == [None, None, made[2].id]
-    assert runner.run(keys.verify(other.key)) == other.id
+    assert [runner.run(keys.verify(new.key)) for new in made] == [
+        None,
+        None,
+        parse_address(made[2].email).mailbox,
+    ]
+    assert runner.run(keys.verify(other.key)) == parse_address(other.email).mailbox
 
 
 def test_of_keys_made_at_once_for_a_mailbox_one_works(
@@ -154,7 +158,7 @@ def test_the_database_itself_refuses_a_second_working_key_for_a_mailbox(
 
     with pytest.raises(ConstraintViolated):
         runner.run(database.write(work))
-    assert runner.run(keys.verify(new.key)) == new.id
+    assert runner.run(keys.verify(new.key)) == parse_address(new.email).mailbox
 
 
 def test_keys_are_listed_the_oldest_first(
@@ -187,3 +191,14 @@ def test_a_database_that_is_away_is_no_answer_about_a_key(
         runner.run(keys.verify(f"bg_{'0' * 16}_{'0' * 64}"))
     with pytest.raises(DatabaseUnavailable):
         runner.run(keys.create("name@example.com"))
+
+
+def test_every_key_of_a_mailbox_is_charged_to_the_same_owner(
+    runner: asyncio.Runner, keys: ApiKeys
+) -> None:
+    first = runner.run(keys.create("name+one@example.com"))
+    owner = runner.run(keys.verify(first.key))
+    second = runner.run(keys.create("Name+two@example.com"))
+
+    assert owner is not None
+    assert runner.run(keys.verify(second.key)) == owner

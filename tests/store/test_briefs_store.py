@@ -233,7 +233,10 @@ def test_before_the_first_brief_the_list_is_empty_and_not_an_error(archive: Arch
     "a worker cannot read the database for longer than the bound of briefs",
     "briefs are answered with 500, never with a list that may be out of date",
 )
-@pytest.mark.parametrize(("passed", "is_shown"), [(0, True), (BOUND - 1, True), (BOUND, False)])
+@pytest.mark.parametrize(
+    ("passed", "is_shown"),
+    [(0, True), (BOUND - 1, True), (BOUND, False), (-BOUND, True), (-BOUND - 1, False)],
+)
 def test_briefs_are_shown_exactly_until_the_last_look_at_the_database_reaches_its_bound(
     archive: Archive, passed: int, is_shown: bool
 ) -> None:

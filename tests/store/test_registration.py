@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -11,11 +12,28 @@ from barograph.access.keys import ApiKeys
 from barograph.access.mailboxes import parse_address
 from barograph.access.memory import MemoryStore
 from barograph.access.registration import LinkNotUsable, Registrations, forget_registrations
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
 from support.clock import START, HandClock
 
 BASE_URL = "https://barograph.example"
 DAY_SECONDS = 24 * 3600
+T = TypeVar("T")
+
+
+class ReadOnly:
+    """A database in which nothing may be written."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._database.read(work)
+
+    async def write(self, work: Work[T]) -> T:
+        raise AssertionError("a write transaction was begun")
+
+    async def close(self) -> None:
+        """It belongs to somebody else."""
 
 
 class Desk:
@@ -156,6 +174,19 @@ def test_a_link_that_never_was_cannot_be_used(desk: Desk, token: str) -> None:
         desk.redeem(token)
     assert refusal.value.status == 410
     assert "ask for a new one" in refusal.value.message
+
+
+def test_who_tries_out_links_keeps_no_writer_waiting(
+    desk: Desk, database: Database, runner: asyncio.Runner
+) -> None:
+    desk.ask("name@example.com")
+    used = desk.last_token()
+    desk.redeem(used)
+    guessing = Desk(ReadOnly(database), desk.clock, runner)
+
+    for token in (used, "0" * 43, "nonsense"):
+        with pytest.raises(LinkNotUsable):
+            guessing.redeem(token)
 
 
 def test_a_new_key_takes_the_place_of_the_earlier_one(desk: Desk) -> None:

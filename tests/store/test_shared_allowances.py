@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import apsw
@@ -12,8 +13,8 @@ import pytest
 
 from barograph.access.allowances import ANONYMOUS, PERSONAL, Allowance, Standing
 from barograph.access.limits_file import MAX_MEGABYTES, LimitsFile
-from barograph.access.shared import SharedStore
-from barograph.kit.timestamps import HOUR
+from barograph.access.shared import SWEEP_EVERY, SWEEP_ROWS, SharedStore
+from barograph.kit.timestamps import HOUR, SECOND
 from support.clock import HandClock
 
 WORKERS = 4
@@ -143,6 +144,37 @@ def test_idle_callers_leave_the_file(tmp_path: Path) -> None:
     callers, hits = table_sizes(path)
     assert callers <= 2 * 300
     assert hits == 2 * callers
+
+
+def test_forgetting_a_busy_caller_takes_many_short_looks(tmp_path: Path) -> None:
+    clock, path = HandClock(), tmp_path / "limits.sqlite3"
+    store = SharedStore(path, clock)
+    spend(store, PERSONAL, *["busy"] * 1_000)
+    clock.now += HOUR + SECOND
+
+    sizes = [table_sizes(path)[1]]
+    while sizes[-1] > SWEEP_EVERY and len(sizes) < 100:
+        spend(store, ANONYMOUS, *[f"new-{len(sizes)}"] * SWEEP_EVERY)
+        sizes.append(table_sizes(path)[1] - SWEEP_EVERY * len(sizes))
+
+    drops = [before - after for before, after in pairwise(sizes)]
+    assert max(drops) == SWEEP_ROWS
+    assert sizes[-1] == 0
+
+
+def test_caller_that_comes_back_while_it_is_forgotten_begins_anew(tmp_path: Path) -> None:
+    clock, path = HandClock(), tmp_path / "limits.sqlite3"
+    store = SharedStore(path, clock)
+    spend(store, PERSONAL, *["busy"] * 1_000)
+    clock.now += HOUR + SECOND
+    spend(store, ANONYMOUS, *["other"] * SWEEP_EVERY)
+    assert 0 < table_sizes(path)[1] - SWEEP_EVERY < 1_000
+
+    assert spend(store, PERSONAL, "busy").remaining == 999
+    clock.now += 1
+    assert spend(store, PERSONAL, *["busy"] * 998).remaining == 1
+    clock.now += HOUR - 1
+    assert spend(store, PERSONAL, "busy").remaining == 1
 
 
 def test_callers_in_the_window_stay_in_the_file(tmp_path: Path) -> None:

@@ -1,19 +1,28 @@
 """Briefs are written once, kept until they are stored, and not repeated within a cooldown."""
 
+import logging
+
 import pytest
 
 from barograph.briefs.desk import BriefDesk
 from barograph.briefs.records import Brief
-from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.kit.timestamps import DAY, MINUTE
 from barograph.markets.regime import Label
-from barograph.markets.trailing import Evidence, Outage
-from support.evidence import AT, evidence, regime
+from barograph.markets.trailing import Evidence, Outage, Trailing
+from support.evidence import AT, add_hours, add_liquidations, closed, evidence, regime
+from support.markets import BTC, changed
 
-OUTAGE_COOLDOWN = HOUR
+COVERAGE_COOLDOWN = DAY
 
 
 def failing(as_of: int = AT) -> Evidence:
     return evidence(as_of=as_of, outage=Outage(as_of - 5 * MINUTE, as_of, "throttled"))
+
+
+def unwatched(as_of: int = AT) -> Evidence:
+    """An hour that was hardly watched, after one that was."""
+    before = add_liquidations(Trailing(), 1)
+    return evidence(as_of=as_of, closed_hour=closed(1.0, 50.0), trailing=before)
 
 
 def changing(as_of: int, before: Label, after: Label) -> Evidence:
@@ -57,9 +66,10 @@ def test_a_brief_that_could_not_be_stored_comes_along_unchanged_and_once() -> No
 
 def test_the_same_finding_before_the_first_was_stored_is_not_a_second_brief() -> None:
     desk = BriefDesk()
-    desk.conclude(failing())
+    first = desk.conclude(unwatched())
 
-    assert len(desk.conclude(failing(AT + 5_000))) == 1
+    assert rules(first) == ["liquidation-coverage"]
+    assert desk.conclude(unwatched(AT + 5_000)) == first
 
 
 def test_what_comes_while_briefs_are_being_stored_is_in_the_next_conclusion() -> None:
@@ -73,15 +83,15 @@ def test_what_comes_while_briefs_are_being_stored_is_in_the_next_conclusion() ->
 
 @pytest.mark.parametrize(
     ("passed", "speaks"),
-    [(OUTAGE_COOLDOWN - 1, False), (OUTAGE_COOLDOWN, True), (-MINUTE, False), (-DAY, True)],
+    [(COVERAGE_COOLDOWN - 1, False), (COVERAGE_COOLDOWN, True), (-MINUTE, False), (-DAY, True)],
 )
 def test_a_rule_is_silent_until_its_cooldown_has_passed_but_not_for_a_clock_that_ran_ahead(
     passed: int, speaks: bool
 ) -> None:
     desk = BriefDesk()
-    stored(desk, failing())
+    assert stored(desk, unwatched()) != []
 
-    assert bool(stored(desk, failing(AT + passed))) == speaks
+    assert bool(stored(desk, unwatched(AT + passed))) == speaks
 
 
 def test_a_rule_without_a_cooldown_is_never_silent_also_when_the_data_go_back() -> None:
@@ -102,3 +112,38 @@ def test_one_subject_does_not_silence_another() -> None:
 
     assert len(stored(desk, both)) == 2
     assert stored(desk, changing(AT + 5_000, "short-leaning", "short-crowded")) != []
+
+
+def test_a_long_outage_right_after_a_short_one_has_a_brief_of_its_own() -> None:
+    desk = BriefDesk()
+    short = Outage(AT - 30_000, AT, None)
+    long = Outage(AT + 5_000, AT + 20 * MINUTE, "throttled")
+
+    told = stored(desk, evidence(outage=short))
+    told += stored(desk, evidence(as_of=AT + 20 * MINUTE, outage=long))
+
+    assert told == ["2026-11-06-2100-outage-market-data", "2026-11-06-2120-outage-market-data"]
+
+
+@pytest.mark.outcome(
+    "a rule of briefs fails by a mistake of its own",
+    "it is logged with its name, and every other rule speaks as ever",
+)
+def test_a_rule_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    # No exchange has such a price; a rule that divides by it stands for any that is wrong.
+    seen = evidence(
+        (changed(BTC, last_price=0.0),),
+        trailing=add_hours(Trailing(), 25),
+        closed_hour=closed(),
+        previous_regime=regime("neutral"),
+        regime=regime("long-leaning"),
+        outage=Outage(AT - MINUTE, AT, None),
+    )
+
+    with caplog.at_level(logging.ERROR):
+        briefs = BriefDesk().conclude(seen)
+
+    assert rules(briefs) == ["regime-change", "outage"]
+    (logged,) = caplog.records
+    assert logged.__dict__["rule"] == "open-interest-move"
+    assert logged.exc_info is not None

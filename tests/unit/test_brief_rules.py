@@ -108,6 +108,20 @@ def test_the_same_sign_or_a_rate_of_zero_is_no_flip(before: float, after: float)
     assert spoken(funding_flip(flipping(before, after))) == []
 
 
+@pytest.mark.parametrize(("last", "flips"), [(-0.02, True), (0.02, False), (0.0, False)])
+def test_a_settlement_is_compared_with_the_last_one_that_had_a_sign(
+    last: float, flips: bool
+) -> None:
+    trailing = Trailing()
+    for number, rate in enumerate((-0.3, 0.01, 0.0, 0.0)):
+        trailing.add_settlement(settled(rate, at=AT - (4 - number) * 8 * HOUR))
+
+    drafts = list(funding_flip(evidence(trailing=trailing, settlements=[settled(last)])))
+
+    assert spoken(drafts) == (["btc"] if flips else [])
+    assert [draft.window for draft in drafts] == [(AT - 24 * HOUR, AT)] * flips
+
+
 def test_a_first_settlement_has_nothing_to_differ_from() -> None:
     assert spoken(funding_flip(evidence(settlements=[settled(-0.01)]))) == []
 
@@ -252,6 +266,24 @@ def test_positioning_is_extreme_in_the_outer_2_5_pct(share: float, subjects: lis
     assert spoken(positioning_extreme(positioned(share))) == subjects
 
 
+@pytest.mark.parametrize(
+    ("share", "hours", "ends"),
+    [
+        (99.0, FORTNIGHT, "99.0 %, near the high of 14 days"),
+        (0.0, FORTNIGHT + 23, "0.0 %, near the low of 14 days"),
+        (99.0, FORTNIGHT + 24, "99.0 %, near the high of 15 days"),
+        (99.0, 40 * 24, "99.0 %, near the high of 30 days"),
+    ],
+)
+def test_positioning_says_how_many_days_it_was_compared_with(
+    share: float, hours: int, ends: str
+) -> None:
+    (draft,) = positioning_extreme(positioned(share, hours))
+
+    assert draft.headline == f"BTC long accounts at {ends}"
+    assert f" of {min(hours, 30 * 24 + 1)} hourly shares" in draft.sentence
+
+
 def test_positioning_is_told_of_every_major_with_a_fresh_share() -> None:
     assert spoken(positioning_extreme(positioned(99.0, base="SOL"))) == ["sol-high"]
     assert spoken(positioning_extreme(positioned(99.0, long_account_pct={}))) == []
@@ -288,6 +320,7 @@ def test_volatility_at_the_high_of_its_past_is_told() -> None:
     assert draft.subject == "btc"
     assert draft.window == (AT - HOUR - DAY, AT - HOUR)
     assert f"of {FORTNIGHT} hourly figures" in draft.sentence
+    assert draft.headline.endswith("% a year, near the high of 14 days")
 
 
 def test_volatility_is_silent_at_rest_without_history_and_within_the_hour() -> None:
@@ -304,12 +337,16 @@ def test_volatility_is_silent_at_rest_without_history_and_within_the_hour() -> N
 
 
 @pytest.mark.parametrize(
-    ("kind", "why"), [("throttled", "the exchange: throttled"), (None, "no collector was at work")]
+    ("kind", "why"),
+    [("throttled", "the exchange: throttled"), (None, "the exchange was not seen to fail")],
 )
 def test_an_outage_is_told_with_its_span_and_how_it_came(kind: str | None, why: str) -> None:
     (draft,) = outage(evidence(outage=Outage(AT - 5 * MINUTE, AT, kind)))
 
     assert draft.headline == "No market data for 5.0 minutes"
+    assert draft.sentence.startswith(
+        f"No reading was stored from {iso_timestamp(AT - 5 * MINUTE)} to {iso_timestamp(AT)} "
+    )
     assert f"(300 s; {why})" in draft.sentence
     assert draft.window == (AT - 5 * MINUTE, AT)
     assert draft.coins == []
@@ -375,8 +412,8 @@ def test_a_brief_says_where_it_comes_from() -> None:
         "2026-11-06T13:00:00.000Z. Source: test venue, as of 2026-11-06T21:00:00.000Z."
     )
     assert "- `funding_rate_pct`: -0.0025\n" in brief.body
-    assert "Rule `funding-flip`: The funding rate of a major had the other sign" in brief.body
-    assert f"`{brief.inputs_digest}`" in brief.body
+    how = "\n## How it was found\n\nThe funding rate of a major had the other sign"
+    assert how in brief.body
 
 
 def test_what_is_not_known_is_shown_as_null_in_the_body() -> None:

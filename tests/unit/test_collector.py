@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from barograph.access.outbox import Mail, MailSender, put_mail
 from barograph.board.snapshots import Feed, payload, versions
 from barograph.collector import HOUSEKEEPING_SECONDS, Collector, collector_lease
-from barograph.errors import Throttled, UnknownToUpstream, Unreachable, UpstreamError
+from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, Unreachable, UpstreamError
 from barograph.kit.database import (
     Database,
     DatabaseUnavailable,
@@ -182,12 +183,12 @@ class World:
         self.rival = collector_lease(self.settings, self.database, self.clock)
         self._running: list[asyncio.Task[None]] = []
 
-    async def start(self) -> tuple[Sleepers, "asyncio.Task[None]"]:
+    async def start(self, mail: MailSender | None = None) -> tuple[Sleepers, "asyncio.Task[None]"]:
         """Start a collector and let it come to rest."""
         sleepers = Sleepers(self.clock)
         port: Exchange = self.exchange
         collector = Collector(
-            self.settings, port, self.database, clock=self.clock, sleep=sleepers.sleep
+            self.settings, port, self.database, clock=self.clock, sleep=sleepers.sleep, mail=mail
         )
         running = asyncio.create_task(collector.run())
         self._running.append(running)
@@ -218,6 +219,14 @@ class World:
         await self.settle()
         await self.database.close()
 
+    async def put_mail(self, subject: str) -> None:
+        now = self.clock()
+
+        async def work(tx: Transaction) -> None:
+            await put_mail(tx, "a@b.example", subject, "text", now=now, give_up_at=now + DAY)
+
+        await self.database.write(work)
+
     async def versions(self) -> dict[str, int]:
         return await self.database.read(versions)
 
@@ -233,6 +242,19 @@ class World:
             return await tx.fetch(sql)
 
         return await self.database.read(work)
+
+
+class ScriptedServer:
+    """A mail server that fails as it is told, then takes every mail."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self._failures = list(failures)
+        self.taken: list[str] = []
+
+    async def send(self, mail: Mail) -> None:
+        if self._failures:
+            raise self._failures.pop(0)
+        self.taken.append(mail.subject)
 
 
 Scenario = Callable[[World], Awaitable[None]]
@@ -672,5 +694,46 @@ def test_a_crash_while_listening_ends_the_collector_and_frees_the_lease(play: Pl
         assert isinstance(ended, ExceptionGroup)
         assert ended.exceptions == (crash,)
         assert await world.rival.acquire()
+
+    play(scenario)
+
+
+@pytest.mark.outcome(
+    "sending a mail fails in a way that nobody foresaw",
+    "measuring goes on, and the mail is tried again a minute later",
+)
+def test_a_mail_that_fails_unexpectedly_does_not_end_the_measuring(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        server = ScriptedServer(ZeroDivisionError("a mistake"))
+        sleepers, running = await world.start(server)
+        await world.put_mail("first")
+        await world.pass_seconds(1, sleepers)
+        await world.put_mail("second")
+        await world.pass_seconds(POLL, sleepers)
+
+        assert server.taken == ["second"]
+        assert [each.message for each in caplog.records if each.exc_info] == [
+            "mails cannot be sent"
+        ]
+        assert not running.done()
+        assert await world.published(PERPETUALS) == reading(START + POLL * 1_000)
+        await world.pass_seconds(60, sleepers)
+        assert server.taken == ["second", "first"]
+
+    play(scenario)
+
+
+def test_a_lease_that_is_lost_while_mails_are_sent_ends_the_leading(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, running = await world.start(ScriptedServer(LeaseLost("another one leads")))
+        await world.put_mail("first")
+        await world.pass_seconds(1, sleepers)
+
+        assert caplog.messages == ["collector lost the lease and stands by"]
+        assert not running.done()
 
     play(scenario)

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from barograph.board.snapshots import Feed
+from barograph.desk import Conclusion, Desk
 from barograph.errors import Throttled, Unreachable
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.desk import MarketConclusion, MarketDesk
@@ -33,6 +34,9 @@ from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, share
 R = TypeVar("R", bound=msgspec.Struct)
 
 DWELL = 15 * MINUTE
+BOUND = 30 * MINUTE
+"""How long a long-account share is fresh."""
+
 LONG = Liquidation(START - 1_000, "BTCUSDT", "long", 2.0, 50_000.0)
 SHORT = Liquidation(START - 900, "ETHUSDT", "short", 1.0, 3_000.0)
 
@@ -189,6 +193,23 @@ def test_a_row_holds_the_reading_and_a_share_only_where_one_is_known(desk: Marke
     assert by_contract[PEPE.contract].long_account_pct is None
 
 
+@pytest.mark.parametrize(
+    ("age", "share"), [(0, 61.5), (BOUND - 1, 61.5), (BOUND, None), (-BOUND - 1, None)]
+)
+def test_a_share_that_is_not_fresh_at_the_reading_is_in_no_row(
+    desk: MarketDesk, age: int, share: float | None
+) -> None:
+    desk.sampled(LongAccounts("BTCUSDT", 61.5, START - age))
+
+    rows_of_bitcoin = [
+        (row.resolution, row.long_account_pct)
+        for row in desk.conclude(reading()).readings
+        if row.contract == "BTCUSDT"
+    ]
+
+    assert rows_of_bitcoin == [("minute", share), ("hour", share)]
+
+
 def test_shares_of_delisted_contracts_are_dropped(desk: MarketDesk) -> None:
     for share in shares():
         desk.sampled(share)
@@ -339,6 +360,7 @@ def test_the_assets_of_an_hour_come_largest_first_and_by_name(desk: MarketDesk) 
     for contract, size in (("ETHUSDT", 1.0), ("BTCUSDT", 1.0), ("GONEUSDT", 9.0), ("SOLUSDT", 0.5)):
         desk.liquidated([Liquidation(at, contract, "long", size, 10.0)])
     desk.liquidated([Liquidation(at, "SOLUSDT", "short", 0.1, 10.0)])
+    desk.watched(HOUR_START - HOUR, HOUR_START)
 
     seen = desk.conclude(reading(HOUR_START)).evidence
 
@@ -347,11 +369,44 @@ def test_the_assets_of_an_hour_come_largest_first_and_by_name(desk: MarketDesk) 
 
 
 def test_a_failed_write_keeps_the_closed_hour_for_the_next(desk: MarketDesk) -> None:
+    desk.watched(HOUR_START - HOUR, HOUR_START)
     failed = desk.conclude(reading(HOUR_START))
 
     again = desk.conclude(reading(HOUR_START + 5_000))
 
-    assert known(desk, again) == list(failed.liquidation_hours) == [hour(HOUR_START - HOUR)]
+    closed = [hour(HOUR_START - HOUR, watched_pct=100.0)]
+    assert known(desk, again) == list(failed.liquidation_hours) == closed
+
+
+@pytest.mark.parametrize(("passed", "is_closed"), [(0, False), (MINUTE - 1, False), (MINUTE, True)])
+def test_an_hour_that_is_not_proved_watched_to_its_end_waits_for_that_a_minute_at_most(
+    desk: MarketDesk, passed: int, is_closed: bool
+) -> None:
+    desk.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
+    known(desk, desk.conclude(reading(HOUR_START - HOUR)))
+    desk.watched(HOUR_START - HOUR, HOUR_START - HOUR // 2)
+
+    seen = desk.conclude(reading(HOUR_START + passed))
+
+    closed = [hour(HOUR_START - HOUR, watched_pct=50.0)] if is_closed else []
+    assert known(desk, seen) == closed
+    assert seen.evidence is not None
+    assert seen.evidence.closed_hour == (closed[0] if closed else None)
+
+
+@pytest.mark.parametrize(("proved", "waits"), [(HOUR_START, 5_000), (HOUR_START - 1, MINUTE)])
+def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
+    desk: MarketDesk, proved: int, waits: int
+) -> None:
+    desk.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
+    known(desk, desk.conclude(reading(HOUR_START - HOUR)))
+    assert known(desk, desk.conclude(reading(HOUR_START))) == []
+
+    desk.liquidated([Liquidation(HOUR_START - 1, "BTCUSDT", "long", 1.0, 100.0)])
+    desk.watched(HOUR_START - HOUR, proved)
+
+    closed = known(desk, desk.conclude(reading(HOUR_START + waits)))
+    assert closed == [hour(HOUR_START - HOUR, 100.0, 100.0)]
 
 
 @pytest.mark.outcome(
@@ -361,12 +416,12 @@ def test_a_failed_write_keeps_the_closed_hour_for_the_next(desk: MarketDesk) -> 
 def test_hours_that_ended_while_nothing_could_be_stored_are_all_recorded_later(
     desk: MarketDesk,
 ) -> None:
-    known(desk, desk.conclude(reading(HOUR_START)))
+    known(desk, desk.conclude(reading(HOUR_START + MINUTE)))
     desk.liquidated([Liquidation(HOUR_START + 5, "BTCUSDT", "long", 1.0, 100.0)])
     desk.watched(HOUR_START, HOUR_START + HOUR)
     desk.conclude(reading(HOUR_START + HOUR))
 
-    later = desk.conclude(reading(HOUR_START + 3 * HOUR + 7))
+    later = desk.conclude(reading(HOUR_START + 3 * HOUR + MINUTE))
 
     assert later.evidence is not None
     assert later.evidence.closed_hour == hour(HOUR_START + 2 * HOUR)
@@ -381,7 +436,7 @@ def test_hours_of_which_not_everything_is_known_any_more_are_not_recorded(
     desk: MarketDesk,
 ) -> None:
     known(desk, desk.conclude(reading(HOUR_START)))
-    at = HOUR_START + 10 * DAY + 7
+    at = HOUR_START + 10 * DAY + MINUTE
 
     recorded = known(desk, desk.conclude(reading(at)))
 
@@ -399,6 +454,29 @@ def test_the_last_hour_is_the_sixty_whole_minutes_before(desk: MarketDesk) -> No
 
     assert seen is not None
     assert seen.last_hour == LiquidationHour(START - HOUR, 0.0, 200.0, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("proved", "end"),
+    [
+        (None, -MINUTE),
+        (-90_000, -MINUTE),
+        (-MINUTE, -MINUTE),
+        (-1, -MINUTE),
+        (0, 0),
+        (5_000, 0),
+    ],
+)
+def test_the_last_hour_ends_where_watching_is_proved_at_most_a_minute_back(
+    desk: MarketDesk, proved: int | None, end: int
+) -> None:
+    if proved is not None:
+        desk.watched(START - 2 * HOUR, START + proved)
+
+    seen = desk.conclude(reading(START)).evidence
+
+    assert seen is not None
+    assert seen.last_hour.at == START + end - HOUR
 
 
 def due(at: int, rate: float = 0.01, settles: int = MIDNIGHT, **fields: float) -> Perpetuals:
@@ -547,9 +625,8 @@ def test_a_first_reading_a_carried_past_and_data_that_go_back_are_no_outage(
 
 
 def test_only_fresh_shares_of_majors_are_evidence_and_zero_is_one(desk: MarketDesk) -> None:
-    bound = 1_800_000
-    desk.sampled(LongAccounts("BTCUSDT", 60.0, START - bound))
-    desk.sampled(LongAccounts("SOLUSDT", 0.0, START - bound + 1))
+    desk.sampled(LongAccounts("BTCUSDT", 60.0, START - BOUND))
+    desk.sampled(LongAccounts("SOLUSDT", 0.0, START - BOUND + 1))
     desk.sampled(LongAccounts("1000PEPEUSDT", 70.0, START))
 
     seen = desk.conclude(reading()).evidence
@@ -573,8 +650,8 @@ def test_rules_look_back_on_an_hour_only_after_it_is_stored(desk: MarketDesk) ->
 def test_a_clock_that_was_set_back_does_not_stop_the_record(desk: MarketDesk) -> None:
     ahead = stored(desk, desk.conclude(reading(HOUR_START + 40 * DAY)))
 
-    back = stored(desk, desk.conclude(reading(HOUR_START)))
-    following = stored(desk, desk.conclude(reading(HOUR_START + HOUR)))
+    back = stored(desk, desk.conclude(reading(HOUR_START + MINUTE)))
+    following = stored(desk, desk.conclude(reading(HOUR_START + HOUR + MINUTE)))
 
     assert rows(back, "hour") == [(each.contract, HOUR_START) for each in MARKET]
     assert back.liquidation_hours == [hour(HOUR_START - HOUR)]
@@ -582,3 +659,61 @@ def test_a_clock_that_was_set_back_does_not_stop_the_record(desk: MarketDesk) ->
     assert ahead.evidence is not None
     kept = ahead.evidence.trailing.hours("BTC")
     assert [each.at for each in kept] == [HOUR_START, HOUR_START + HOUR]
+
+
+TWIN = changed(BTC, contract="BTCPERP", last_price=1.0, open_interest_usd=7.0)
+
+
+def twinned(at: int, rates: tuple[float, float], first: Perpetual = BTC) -> Perpetuals:
+    """A reading with two contracts of one major; `rates` are those of BTC and of its twin."""
+    twins = [
+        changed(each, funding_rate_pct=rate, next_funding_time=at // HOUR * HOUR + HOUR)
+        for each, rate in zip((BTC, TWIN), rates, strict=True)
+    ]
+    return reading(at, tuple(sorted(twins, key=lambda each: each.contract != first.contract)))
+
+
+def test_of_two_contracts_of_a_major_the_first_is_judged_and_both_are_recorded() -> None:
+    desk = Desk(Settings.model_validate({}))
+    for share in (LongAccounts(BTC.contract, 60.0, START), LongAccounts(TWIN.contract, 1.0, START)):
+        desk.sampled(share)
+
+    conclusion = desk.conclude(twinned(START, (0.01, -9.0)))
+    desk.written(conclusion)
+
+    market = conclusion.market
+    assert market.evidence is not None
+    assert [each.contract for each in market.evidence.majors.values()] == ["BTCUSDT"]
+    assert market.evidence.long_account_pct == {"BTC": 60.0}
+    assert published(market, REGIME).label == "neutral"
+    assert [name for name, _ in rows(market, "hour")] == ["BTCUSDT", "BTCPERP"]
+    assert [each.last_price for each in market.evidence.trailing.hours("BTC")] == [BTC.last_price]
+
+
+def test_two_contracts_of_a_major_that_change_places_stop_nothing() -> None:
+    desk = Desk(Settings.model_validate({}))
+
+    def concluded(at: int, rates: tuple[float, float], first: Perpetual) -> Conclusion:
+        desk.watched(at - HOUR, at)
+        conclusion = desk.conclude(twinned(at, rates, first), at)
+        desk.written(conclusion)
+        return conclusion
+
+    end = HOUR_START + HOUR
+    concluded(end - 5_000, (0.01, 0.01), BTC)
+    concluded(end, (-0.01, -0.01), BTC)
+    concluded(end + HOUR - 5_000, (-0.01, -0.01), BTC)
+    turned = concluded(end + HOUR, (-0.01, -0.01), TWIN)
+
+    noted = [(each.contract, each.at) for each in turned.market.settlements]
+    assert noted == [("BTCUSDT", end + HOUR)]
+    assert [brief.rule for brief in turned.briefs] == ["funding-flip"]
+    assert turned.signals is not None
+    after = concluded(end + 2 * HOUR, (0.01, 0.01), TWIN)
+    assert after.market.evidence is not None
+    assert [each.at for each in after.market.evidence.trailing.hours("BTC")] == [
+        HOUR_START,
+        end,
+        end + HOUR,
+        end + 2 * HOUR,
+    ]

@@ -113,6 +113,19 @@ def test_the_oldest_expires_first_however_late_it_was_heard() -> None:
     assert totals(window, START + DAY).total_usd == 100.0
 
 
+def test_minutes_are_forgotten_also_behind_one_that_came_from_the_future() -> None:
+    window = LiquidationWindow()
+    minute = START // MINUTE * MINUTE
+    ahead = minute + 365 * DAY
+    window.add([event(ahead), event(minute)])
+    assert window.between(minute, minute + MINUTE) == {("BTCUSDT", "long"): 100.0}
+
+    totals(window, minute + DAY + MINUTE)
+
+    assert window.between(minute, minute + HOUR) == {}
+    assert window.between(ahead, ahead + MINUTE) == {("BTCUSDT", "long"): 100.0}
+
+
 def test_a_hundred_thousand_liquidations_come_and_go_to_the_cent() -> None:
     contracts = sorted(BASES)
     chance = random.Random(20261106)

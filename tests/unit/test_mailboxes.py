@@ -18,7 +18,7 @@ LONGEST_DOMAIN = ".".join([LABEL, LABEL, "a" * 57, "com"])
         ("First.Last@Example.COM", "First.Last@example.com", "first.last@example.com"),
         ("name+barograph@example.com", "name+barograph@example.com", "name@example.com"),
         ("Name+A+b@example.com", "Name+A+b@example.com", "name@example.com"),
-        ("+a@example.com", "+a@example.com", "@example.com"),
+        ("a+@example.com", "a+@example.com", "a@example.com"),
         ("o'neil_{x}!#$%&*/=?^`|~-@a-b.co", "o'neil_{x}!#$%&*/=?^`|~-@a-b.co", None),
         ("1@2.example", "1@2.example", None),
         ("name@xn--bcher-kva.example", "name@xn--bcher-kva.example", None),
@@ -52,6 +52,9 @@ def test_an_address_is_taken_up_to_its_limits(
         "name@@example.com",
         "a@b@example.com",
         ".name@example.com",
+        "+alice@example.com",
+        "++a@example.com",
+        "+@example.com",
         "name.@example.com",
         "na..me@example.com",
         "name@.example.com",
@@ -109,6 +112,7 @@ def test_no_accepted_address_can_break_out_of_a_mail_header(text: str, ending: s
         email, mailbox = parse_address(text + ending)
     except InvalidRequest:
         return
+    assert parse_address(mailbox).mailbox == mailbox
     for accepted in (email, mailbox):
         assert accepted.isascii()
         assert accepted.isprintable()

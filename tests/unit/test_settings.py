@@ -121,6 +121,8 @@ def test_an_unknown_name_that_is_like_no_other_is_refused_without_a_guess() -> N
         ("poll_seconds", "-1"),
         ("poll_seconds", "61"),
         ("feed_max_age_seconds", "0"),
+        ("signals_max_age_seconds", "60"),
+        ("briefs_max_age_seconds", "0.99"),
         ("liquidations_min_coverage_pct", "101"),
         ("lease_seconds", "0"),
         ("stream_ping_seconds", "21"),
@@ -177,6 +179,22 @@ def test_a_host_name_is_refused_because_the_server_binds_addresses() -> None:
 def test_a_bound_that_no_reading_could_meet_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="BAROGRAPH_FEED_MAX_AGE_SECONDS must be more"):
         Settings.from_environment({"BAROGRAPH_POLL_SECONDS": "27"})
+
+
+@pytest.mark.parametrize(("bound", "is_refused"), [("75", True), ("75.001", False)])
+def test_a_bound_that_signals_of_a_minute_could_not_meet_is_refused(
+    bound: str, is_refused: bool
+) -> None:
+    values = {"signals_max_age_seconds": bound, "poll_seconds": "5", "request_seconds": "10"}
+
+    if is_refused:
+        assert "BAROGRAPH_SIGNALS_MAX_AGE_SECONDS must be more" in refusal(**values)
+    else:
+        assert read(**values).signals_max_age_seconds == float(bound)
+
+
+def test_briefs_may_be_shown_for_a_second() -> None:
+    assert read(briefs_max_age_seconds="1").briefs_max_age_seconds == 1.0
 
 
 @pytest.mark.parametrize("address", ["http://x y", "http://x?z", "http://x#z", "http://", "x", "/"])

@@ -1,17 +1,21 @@
 """Signals once a minute; a label that could not be stored is judged again, not lost or doubled."""
 
+import logging
+
 import pytest
 
 from barograph.kit.timestamps import DAY, MINUTE
-from barograph.markets.trailing import Evidence
+from barograph.markets.trailing import Evidence, Trailing
 from barograph.signals.catalog import METHODS
 from barograph.signals.desk import SignalConclusion, SignalDesk
+from barograph.signals.records import NOT_KNOWN
 from support.clock import START
-from support.evidence import evidence, regime
-from support.markets import BTC, changed
+from support.evidence import AT, add_hours, evidence, regime
+from support.markets import BTC, ETH, changed
 
 REGIME = "btc-funding-regime"
 BREADTH = "funding-breadth"
+TREND = "btc-open-interest-trend"
 
 
 def at(as_of: int, label: str = "neutral") -> Evidence:
@@ -100,3 +104,26 @@ def test_a_clock_that_was_set_back_does_not_stop_the_signals() -> None:
 
     assert stored(desk, at(START)) is not None
     assert stored(desk, at(START + MINUTE)) is not None
+
+
+@pytest.mark.outcome(
+    "the method of a signal fails by a mistake of its own",
+    "it is logged with its key and that signal says `unknown`; every other is judged as ever",
+)
+def test_a_method_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    # No exchange has such a price; a method that divides by it stands for any that is wrong.
+    contracts = (changed(BTC, last_price=0.0), ETH)
+    seen = evidence(contracts, AT, trailing=add_hours(Trailing(), 25))
+
+    with caplog.at_level(logging.ERROR):
+        conclusion = stored(SignalDesk(), seen)
+
+    assert conclusion is not None
+    judged = {each.key: (each.label, each.value) for each in conclusion.signals.signals}
+    assert list(judged) == [each.key for each in METHODS]
+    assert judged[TREND] == NOT_KNOWN
+    assert judged[REGIME] == ("neutral", "+0.0100 % per 8 h")
+    assert judged[BREADTH][0] == "shorts-pay"
+    (logged,) = caplog.records
+    assert logged.__dict__["signal"] == TREND
+    assert logged.exc_info is not None

@@ -1,5 +1,6 @@
 """Each signal says what its docstring says, does not flap, and says unknown without evidence."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -37,43 +38,105 @@ from support.evidence import (
 )
 from support.markets import BTC, ETH, MARKET, PEPE, SOURCE, changed
 
-THREE = Bands(("low", "middle", "high"), (10, 20), margin=2)
+THREE = Bands(("low", "middle", "high"), (10, 20), usual=1, margin=2)
 ALL_BANDS = (BREADTH, PRESSURE, POSITIONING, TREND, VOLATILITY)
 
 
 @pytest.mark.parametrize(
     ("value", "previous", "label"),
     [
-        (9.99, None, "low"),
-        (10, None, "middle"),
+        (10, None, "low"),
+        (10.01, None, "middle"),
+        (19.99, None, "middle"),
         (20, None, "high"),
-        (10, "low", "middle"),
-        (8, "middle", "middle"),
-        (7.99, "middle", "low"),
+        (10.01, "middle", "middle"),
+        (10, "middle", "low"),
+        (12, "low", "low"),
+        (12.01, "low", "middle"),
+        (19.99, "middle", "middle"),
+        (20, "middle", "high"),
         (18, "high", "high"),
         (17.99, "high", "middle"),
-        (5, "high", "low"),
-        (25, "low", "high"),
-        (9, "unknown", "low"),
-        (9, "a label of another version", "low"),
+        (11, "high", "middle"),
+        (19, "low", "middle"),
+        (10, "high", "low"),
+        (20, "low", "high"),
+        (10.01, "unknown", "middle"),
+        (10, "a label of another version", "low"),
     ],
 )
-def test_a_band_is_entered_at_its_edge_and_left_a_margin_below(
+def test_a_label_is_taken_at_its_edge_and_left_a_margin_inside_it(
     value: float, previous: str | None, label: str
 ) -> None:
     assert THREE.label(value, previous) == label
 
 
-@given(st.sampled_from(ALL_BANDS), st.floats(-200, 200), st.floats(0, 0.999))
-def test_a_value_that_moves_less_than_the_margin_does_not_go_to_and_fro(
-    bands: Bands, value: float, part: float
+@pytest.mark.parametrize(
+    ("value", "previous", "label"),
+    [
+        (97, "extreme", "extreme"),
+        (96.99, "extreme", "elevated"),
+        (99, "elevated", "extreme"),
+        (88, "elevated", "elevated"),
+        (87.99, "elevated", "normal"),
+        (22, "quiet", "quiet"),
+        (22.01, "quiet", "normal"),
+    ],
+)
+def test_each_of_two_labels_on_one_side_has_its_own_edge(
+    value: float, previous: str, label: str
 ) -> None:
-    first = bands.label(value, None)
-    up = bands.label(value + part * bands.margin, first)
-    down = bands.label(value, up)
+    assert PRESSURE.label(value, previous) == label
 
-    assert bands.label(value + part * bands.margin, down) == up
-    assert down == up
+
+def mirrored(bands: Bands) -> Bands:
+    return Bands(
+        bands.labels[::-1],
+        [-edge for edge in reversed(bands.edges)],
+        usual=len(bands.labels) - 1 - bands.usual,
+        margin=bands.margin,
+    )
+
+
+any_bands = st.sampled_from((THREE, *ALL_BANDS))
+near_edges = st.one_of(st.floats(-200, 200), st.integers(-120, 120), st.integers(5, 25))
+
+
+@given(any_bands, near_edges, st.integers(-1, 3))
+def test_both_sides_of_the_usual_label_are_treated_alike(
+    bands: Bands, value: float, number: int
+) -> None:
+    previous = None if number < 0 else bands.labels[number % len(bands.labels)]
+
+    assert mirrored(bands).label(-value, previous) == bands.label(value, previous)
+
+
+@given(
+    any_bands,
+    st.floats(-200, 200),
+    st.lists(st.floats(0, 0.999), max_size=20),
+    st.integers(0, 3),
+)
+def test_a_value_that_stays_within_the_margin_changes_its_label_once_at_most(
+    bands: Bands, lowest: float, parts: list[float], number: int
+) -> None:
+    labels = [bands.label(lowest, bands.labels[number % len(bands.labels)])]
+    for part in parts:
+        labels.append(bands.label(lowest + part * bands.margin, labels[-1]))
+
+    assert sum(one != other for one, other in pairwise(labels)) <= 1
+
+
+@given(any_bands, near_edges, st.integers(0, 3))
+def test_what_was_said_before_holds_a_label_back_and_never_pushes_it_on(
+    bands: Bands, value: float, number: int
+) -> None:
+    before = number % len(bands.labels)
+    wanted = bands.labels.index(bands.label(value, None))
+
+    said = bands.labels.index(bands.label(value, bands.labels[before]))
+
+    assert min(before, wanted) <= said <= max(before, wanted)
 
 
 def contracts(above: int, below: int, of: int) -> tuple[Perpetual, ...]:
@@ -103,8 +166,8 @@ def test_without_a_funding_rate_the_regime_signal_is_unknown() -> None:
     [
         (20, 0, "longs-pay"),
         (19, 0, "balanced"),
-        (0, 20, "balanced"),
-        (0, 21, "shorts-pay"),
+        (0, 20, "shorts-pay"),
+        (0, 19, "balanced"),
         (50, 50, "balanced"),
         (0, 0, "balanced"),
     ],
@@ -127,6 +190,8 @@ def test_breadth_compares_rates_at_eight_hours() -> None:
 def test_breadth_keeps_its_label_within_the_hysteresis() -> None:
     assert funding_breadth(evidence(contracts(17, 0, 100)), "longs-pay").label == "longs-pay"
     assert funding_breadth(evidence(contracts(16, 0, 100)), "longs-pay").label == "balanced"
+    assert funding_breadth(evidence(contracts(0, 17, 100)), "shorts-pay").label == "shorts-pay"
+    assert funding_breadth(evidence(contracts(0, 16, 100)), "shorts-pay").label == "balanced"
 
 
 def test_breadth_of_no_contract_is_unknown() -> None:
@@ -144,7 +209,7 @@ def pressed(total: float, **fields: Any) -> Evidence:
     ("total", "label"),
     [
         (0, "quiet"),
-        (39, "quiet"),
+        (39.5, "quiet"),
         (40, "normal"),
         (179, "normal"),
         (180, "elevated"),
@@ -159,12 +224,12 @@ def test_pressure_is_the_percentile_of_the_last_hour(total: float, label: str) -
 
 def test_pressure_names_the_amount_and_the_percentile() -> None:
     assert liquidation_pressure(pressed(2e6), None).value == (
-        "$2.00M in the last hour, percentile 100 of 30 days"
+        "$2.00M in an hour, percentile 100 of 200 hours"
     )
 
 
 def test_pressure_of_an_hour_without_liquidations_is_known() -> None:
-    assert liquidation_pressure(pressed(0.0), None).value.startswith("$0 in the last hour")
+    assert liquidation_pressure(pressed(0.0), None).value.startswith("$0 in an hour, ")
 
 
 def test_pressure_is_unknown_when_too_little_of_the_last_hour_was_watched() -> None:
@@ -193,6 +258,13 @@ def positioned(share: float | None, hours: int = FORTNIGHT, base: str = "BTC") -
 )
 def test_long_accounts_are_compared_with_their_own_past(share: float, label: str) -> None:
     assert btc_long_accounts(positioned(share), None).label == label
+
+
+@pytest.mark.parametrize("hours", [FORTNIGHT, 400])
+def test_long_accounts_name_the_share_and_the_hours_that_it_was_compared_with(hours: int) -> None:
+    assert btc_long_accounts(positioned(99.5, hours), None).value == (
+        f"99.5 % of accounts, percentile 100 of {hours} hours"
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,11 +297,26 @@ def trended(coins: float, price: float = 100.0, before: float = 1_000.0) -> Evid
 
 @pytest.mark.parametrize(
     ("coins", "label"),
-    [(1_050, "rising"), (1_049, "flat"), (950, "flat"), (949, "falling"), (0, "falling")],
+    [(1_050, "rising"), (1_049, "flat"), (951, "flat"), (950, "falling"), (0, "falling")],
 )
 def test_the_trend_of_open_interest_is_that_of_coins(coins: float, label: str) -> None:
     assert btc_open_interest_trend(trended(coins), None).label == label
     assert btc_open_interest_trend(trended(coins, price=300.0), None).label == label
+
+
+@pytest.mark.parametrize(
+    ("passed", "value"),
+    [(0, "+0.0 % in 24 h"), (HOUR // 2 - 1, "+0.0 % in 24 h"), (HOUR // 2, "+100.0 % in 24 h")],
+)
+def test_a_trend_is_that_since_the_full_hour_nearest_to_24_hours_ago(
+    passed: int, value: str
+) -> None:
+    trailing = add_hours(Trailing(), 24, coins=lambda number: 500.0 if number else 1_000.0)
+    bitcoin = changed(BTC, last_price=100.0, open_interest_usd=100_000.0)
+
+    seen = evidence((bitcoin,), as_of=AT + passed, trailing=trailing)
+
+    assert btc_open_interest_trend(seen, None).value == value
 
 
 def test_a_trend_is_unknown_without_the_hour_of_24_hours_ago_without_btc_and_from_zero() -> None:
@@ -253,7 +340,7 @@ def test_volatility_that_grew_all_the_time_is_turbulent_and_calm_when_it_shrank(
 
     turbulent = btc_realised_volatility(evidence(trailing=growing), None)
     assert turbulent.label == "turbulent"
-    assert turbulent.value.endswith("% a year, percentile 100 of 30 days")
+    assert turbulent.value.endswith(f"% a year, percentile 100 of {FORTNIGHT} hours")
     assert btc_realised_volatility(evidence(trailing=shrinking), None).label == "calm"
 
 
@@ -261,7 +348,7 @@ def test_volatility_of_a_price_that_stands_still_is_known() -> None:
     still = add_hours(Trailing(), FORTNIGHT + 24)
 
     assert btc_realised_volatility(evidence(trailing=still), None) == Finding(
-        "normal", "0 % a year, percentile 50 of 30 days"
+        "normal", f"0 % a year, percentile 50 of {FORTNIGHT} hours"
     )
 
 

@@ -14,6 +14,7 @@ from barograph.kit.database import SQLiteDatabase, Transaction
 from barograph.kit.documents import Document
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
+from barograph.markets.feeds import PERPETUALS
 from barograph.notice import NOTICE
 from barograph.settings import Settings
 from barograph.signals.catalog import METHODS
@@ -21,11 +22,13 @@ from barograph.signals.feeds import SIGNALS
 from barograph.signals.reader import UNKNOWN_MS, SignalsReader
 from barograph.signals.records import Signal, Signals
 from support.clock import START, HandClock
+from support.markets import reading
 
 SETTINGS = Settings.model_validate(
     {"base_url": "https://barograph.example", "exchange_source": "test venue"}
 )
 BOUND = int(SETTINGS.signals_max_age_seconds * SECOND)
+MARKET_BOUND = int(SETTINGS.feed_max_age_seconds * SECOND)
 KEYS = [each.key for each in METHODS]
 
 
@@ -41,15 +44,31 @@ class Shown:
         clock = HandClock()
         self._database = SQLiteDatabase(folder / "store.sqlite3")
         asyncio.run(upgrade(self._database, packaged_migrations(), clock))
-        self._board = Board(self._database, [SIGNALS], clock=clock, render=lambda _board, _now: {})
+        self._board = Board(
+            self._database, [PERPETUALS, SIGNALS], clock=clock, render=lambda _board, _now: {}
+        )
         self._reader = SignalsReader(SETTINGS)
 
     def publishes(self, signals: Signals) -> None:
+        """Publish signals with the reading that they were judged by."""
+        self._publish(
+            Publication.of(SIGNALS, signals), Publication.of(PERPETUALS, reading(signals.as_of))
+        )
+
+    def reads_market(self, as_of: int) -> None:
+        """Publish a reading by which nothing is judged."""
+        self._publish(Publication.of(PERPETUALS, reading(as_of)))
+
+    def _publish(self, *publications: Publication) -> None:
         async def work(tx: Transaction) -> None:
-            await publish(tx, [Publication.of(SIGNALS, signals)])
+            await publish(tx, publications)
 
         asyncio.run(self._database.write(work))
         asyncio.run(self._board.refresh())
+
+    def known(self, now: int) -> tuple[Signals | None, int]:
+        """What is fresh, and until when that is known."""
+        return self._reader.fresh(self._board, now), self._reader.known_until(self._board, now)
 
     def labels(self, now: int) -> dict[str, str]:
         return {each.key: each.label for each in self._reader.signals(self._board, now)}
@@ -77,7 +96,19 @@ def test_before_the_first_judgement_every_signal_is_unknown(shown: Shown) -> Non
     assert [(each["key"], each["label"], each["value"]) for each in body["signals"]] == [
         (key, "unknown", "n/a") for key in KEYS
     ]
-    assert (body["source"], body["updatedAt"]) == ("test venue", iso_timestamp(START))
+    assert (body["source"], body["updatedAt"]) == ("test venue", "1970-01-01T00:00:00.000Z")
+
+
+def test_before_the_first_judgement_the_document_stays_the_same_on_every_worker(
+    shown: Shown, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = Shown(tmp_path_factory.mktemp("other"))
+    first = shown.document(START)
+
+    for document in (shown.document(START + DAY), other.document(START + 1)):
+        assert document is not first
+        assert (document.body, document.etag) == (first.body, first.etag)
+    other.close()
 
 
 @pytest.mark.parametrize(
@@ -95,8 +126,41 @@ def test_signals_are_shown_until_they_reach_their_bound_in_both_directions(
     shown: Shown, age: int, label: str
 ) -> None:
     shown.publishes(judged())
+    shown.reads_market(START + age)
 
     assert shown.labels(START + age) == dict.fromkeys(KEYS, label)
+
+
+@pytest.mark.outcome(
+    "the market feed is older than its bound",
+    "every signal says `unknown`, because what they are judged by is not known",
+)
+@pytest.mark.parametrize(
+    ("age", "label"),
+    [
+        (MARKET_BOUND - 1, "label"),
+        (MARKET_BOUND, "unknown"),
+        (-MARKET_BOUND, "label"),
+        (-MARKET_BOUND - 1, "unknown"),
+    ],
+)
+def test_signals_are_shown_until_the_market_reaches_its_bound_in_both_directions(
+    shown: Shown, age: int, label: str
+) -> None:
+    shown.publishes(judged())
+
+    assert shown.labels(START + age) == dict.fromkeys(KEYS, label)
+
+
+def test_what_is_fresh_is_known_until_the_first_bound_and_nothing_for_a_moment(
+    shown: Shown,
+) -> None:
+    assert shown.known(START) == (None, START + UNKNOWN_MS)
+    shown.publishes(judged())
+    assert shown.known(START) == (judged(), START + MARKET_BOUND)
+    shown.reads_market(START + BOUND - 1)
+    assert shown.known(START + BOUND - 1) == (judged(), START + BOUND)
+    assert shown.known(START + BOUND) == (None, START + BOUND + UNKNOWN_MS)
 
 
 @pytest.mark.outcome(
@@ -129,12 +193,24 @@ def test_signals_come_in_the_order_of_the_catalog(shown: Shown) -> None:
 
 def test_a_document_may_be_given_exactly_until_the_signals_reach_their_bound(shown: Shown) -> None:
     shown.publishes(judged())
+    now = START + BOUND - 10_000
+    shown.reads_market(now)
+
+    document = shown.document(now)
+
+    assert (document.since, document.until) == (now, START + BOUND)
+    assert shown.document(START + BOUND - 1) is document
+    assert shown.document(START + BOUND) is not document
+
+
+def test_a_document_may_be_given_exactly_until_the_market_reaches_its_bound(shown: Shown) -> None:
+    shown.publishes(judged())
 
     document = shown.document(START + 7)
 
-    assert (document.since, document.until) == (START + 7, START + BOUND)
-    assert shown.document(START + BOUND - 1) is document
-    assert shown.document(START + BOUND) is not document
+    assert (document.since, document.until) == (START + 7, START + MARKET_BOUND)
+    assert shown.document(START + MARKET_BOUND - 1) is document
+    assert shown.body(START + MARKET_BOUND)["signals"][0]["label"] == "unknown"
 
 
 def test_an_unknown_document_is_looked_at_again_soon(shown: Shown) -> None:
@@ -157,7 +233,7 @@ def test_a_new_judgement_is_shown_at_once_also_in_place_of_unknown(shown: Shown)
 
 def test_a_clock_that_was_set_back_gets_a_document_of_its_own(shown: Shown) -> None:
     shown.publishes(judged())
-    shown.document(START + 60_000)
+    shown.document(START + 20_000)
 
     document = shown.document(START)
 

@@ -59,13 +59,27 @@ def test_majors_do_not_stand_in_each_others_way() -> None:
     assert list(trailing.hours("SOL")) == []
 
 
-@pytest.mark.parametrize(("asked", "found"), [(0, True), (HOUR - 1, True), (HOUR, False)])
-def test_an_hour_is_found_by_any_instant_in_it(asked: int, found: bool) -> None:
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (-HOUR // 2 - 1, 0),
+        (-HOUR // 2, 1),
+        (0, 1),
+        (HOUR // 2 - 1, 1),
+        (HOUR // 2, None),
+        (HOUR, None),
+        (2 * HOUR - 1, 2),
+    ],
+)
+def test_the_full_hour_nearest_to_an_instant_is_found_and_no_other(
+    asked: int, found: int | None
+) -> None:
     trailing = Trailing()
     for at in (AT - HOUR, AT, AT + 2 * HOUR):
         trailing.add_hour("BTC", hour(at))
 
-    assert trailing.hour_at("BTC", AT + asked) == (trailing.hours("BTC")[1] if found else None)
+    expected = None if found is None else trailing.hours("BTC")[found]
+    assert trailing.hour_at("BTC", AT + asked) == expected
 
 
 def test_hours_from_an_instant_on_include_it() -> None:
@@ -110,6 +124,18 @@ def test_the_newest_settlement_of_a_contract_is_kept_in_whatever_order_they_come
     assert trailing.settled("SOLUSDT") is None
 
 
+def test_the_newest_settlement_with_a_sign_is_kept_next_to_the_newest() -> None:
+    trailing = Trailing()
+    assert trailing.settled_with_a_sign("BTCUSDT") is None
+    for number, rate in enumerate((0.0, 0.02, -0.01, 0.0, 0.0)):
+        trailing.add_settlement(settlement(AT + number * HOUR, rate))
+    trailing.add_settlement(settlement(AT, 0.0, "ETHUSDT"))
+
+    assert trailing.settled("BTCUSDT") == settlement(AT + 4 * HOUR, 0.0)
+    assert trailing.settled_with_a_sign("BTCUSDT") == settlement(AT + 2 * HOUR, -0.01)
+    assert trailing.settled_with_a_sign("ETHUSDT") is None
+
+
 def test_what_a_clock_ahead_of_time_added_is_dropped_when_it_is_set_back() -> None:
     trailing = Trailing()
     for at in (AT, AT + 365 * DAY):
@@ -125,6 +151,8 @@ def test_what_a_clock_ahead_of_time_added_is_dropped_when_it_is_set_back() -> No
     assert trailing.liquidation_hours(0) == [closed(2.0, at=AT)]
     assert trailing.settled(f"at {AT}") is not None
     assert trailing.settled(f"at {AT + 365 * DAY}") is None
+    assert trailing.settled_with_a_sign(f"at {AT}") is not None
+    assert trailing.settled_with_a_sign(f"at {AT + 365 * DAY}") is None
 
 
 def test_volatility_is_that_of_24_hourly_returns_over_a_year() -> None:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from barograph.access.outbox import Mail, Undeliverable
+from barograph.access.outbox import Mail, PutOff, Undeliverable
 from barograph.errors import (
     ConfigurationError,
     InvalidReply,
@@ -195,13 +195,22 @@ def test_a_mail_that_is_put_off_can_be_sent_later(stage: str) -> None:
 
     async def scenario() -> None:
         async with aiosmtpd_server(handler) as port:
-            with pytest.raises(Throttled, match=r"\(451\)") as refusal:
+            with pytest.raises(PutOff, match=r"\(451\)") as refusal:
                 await sender(port).send(MAIL)
             assert_nameless(refusal.value)
             await sender(port).send(MAIL)
 
     asyncio.run(scenario())
     assert len(handler.taken) == 1
+
+
+@pytest.mark.parametrize("stage", ["rcpt_answers", "data_answers"])
+def test_a_server_that_closes_in_the_middle_of_a_mail_speaks_of_us(stage: str) -> None:
+    handler = Handler()
+    setattr(handler, stage, [f"421 too many from you, {RECIPIENT}"])
+    with pytest.raises(Throttled, match=r"puts us off \(421\)") as refusal:
+        send(handler)
+    assert_nameless(refusal.value)
 
 
 def test_a_server_without_starttls_is_refused_before_anything_is_sent() -> None:
@@ -276,6 +285,17 @@ def test_nobody_listening_is_unreachable() -> None:
 
     with pytest.raises(Unreachable, match="does not answer"):
         asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("host", ["mail..example", "a" * 64 + ".example", "a\0b.example"])
+def test_a_host_that_cannot_be_looked_up_is_a_failure_with_a_name(host: str) -> None:
+    unchecked = sender(25)
+    unchecked._server = unchecked._server._replace(host=host)
+    for attempt in (unchecked.send(MAIL), unchecked.greet()):
+        with pytest.raises(Refused, match="cannot be sent") as failure:
+            asyncio.run(attempt)
+        assert not isinstance(failure.value, Undeliverable)
+        assert "example" not in str(failure.value)
 
 
 def test_a_server_that_hangs_after_it_took_the_mail_does_not_make_it_go_out_again() -> None:
@@ -394,6 +414,7 @@ def test_a_certificate_that_nobody_vouches_for_is_not_trusted(
     ("url", "server"),
     [
         ("smtp://mail.example", MailServer("mail.example", 25, "none", None, None)),
+        ("smtp://mail.example.:25", MailServer("mail.example.", 25, "none", None, None)),
         ("smtp://[::1]:1025/", MailServer("::1", 1025, "none", None, None)),
         (
             "smtp+starttls://me:p%40ss@mail.example",
@@ -423,6 +444,11 @@ def test_the_address_of_a_mail_server_is_read(url: str, server: MailServer) -> N
         "smtps://me:sec/ret@mail.example",
         "smtps://me:sec?ret@mail.example",
         "smtps://me:secret@mail.example/path",
+        "smtp://mail..example",
+        "smtp://.mail.example",
+        "smtp://" + "a" * 64 + ".example",
+        "smtps://me:secret@mail example",
+        "smtps://me:secret@ma\0il.example",
     ],
 )
 def test_an_address_that_cannot_work_is_refused_without_showing_a_password(url: str) -> None:

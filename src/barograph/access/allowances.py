@@ -24,7 +24,7 @@ ANONYMOUS = Allowance("anon", 120, HOUR)
 """Without a key, by caller group."""
 
 PERSONAL = Allowance("key", 1_000, HOUR)
-"""With a personal key, by the key's public id."""
+"""With a personal key, by the mailbox that it belongs to."""
 
 BAD_KEYS = Allowance("bad-key", 60, HOUR)
 """With a key that is not valid, by caller group."""
@@ -47,18 +47,14 @@ class Standing(NamedTuple):
 
 
 class AllowancesUnavailable(BarographError):
-    """The store cannot count now; nothing was charged."""
+    """A shared store cannot count now; nothing was charged. `GuardedStore` takes care of it."""
 
 
 class AllowanceStore(Protocol):
     """Where requests are counted."""
 
     async def spend(self, allowance: Allowance, caller: str) -> Standing:
-        """Charge one request to a caller, if the allowance has one left.
-
-        Raises:
-            AllowancesUnavailable: it cannot be known whether it has.
-        """
+        """Charge one request to a caller, if the allowance has one left."""
 
     async def close(self) -> None:
         """Release what the store holds."""

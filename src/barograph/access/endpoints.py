@@ -1,13 +1,15 @@
 """`POST /api/v1/keys`: ask for a personal key by e-mail."""
 
+from collections.abc import Callable
+
 from fastapi import APIRouter, Request, Response
 
-from barograph.access.allowances import REGISTRATIONS, AllowancesUnavailable
+from barograph.access.allowances import REGISTRATIONS, Standing
 from barograph.access.fields import rate_limit_fields
 from barograph.access.gate import Gate
 from barograph.access.mailboxes import parse_address
 from barograph.access.refusals import KEYS_PATH, Refusal
-from barograph.access.registration import LINK_HOURS, Registrations
+from barograph.access.registration import ANSWER, Registrations
 from barograph.access.wire import KeyAnswer, KeyRequest, email_from_body
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
@@ -19,10 +21,7 @@ KEYS_ALLOW = b"POST, OPTIONS"
 MAX_BODY_BYTES = 4_096
 RETRY_SECONDS = 5
 
-ACCEPTED = KeyAnswer(
-    ok=True,
-    message=f"A link was sent to that address; open it within {LINK_HOURS} hours to get the key.",
-).encode()
+ACCEPTED = KeyAnswer(ok=True, message=ANSWER).encode()
 NO_MAIL = "this instance sends no mail, so keys come from its operator"
 AWAY = "keys cannot be handed out right now; try again shortly"
 
@@ -47,17 +46,37 @@ def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) ->
     async def register_key(request: Request) -> Response:
         if registrations is None:
             return error_response(503, NO_MAIL)
-        address = parse_address(email_from_body(await read_body(request, MAX_BODY_BYTES)))
         try:
-            standing = await gate.charge(REGISTRATIONS, gate.caller(request.scope))
-            await registrations.request(address)
+            standing = await register(request, email_from_body, registrations, gate)
         except Refusal as refusal:
             return error_response(refusal.status, refusal.message, *refusal.fields(clock()))
-        except (DatabaseUnavailable, AllowancesUnavailable):
+        except DatabaseUnavailable:
             return error_response(503, AWAY, (b"retry-after", b"%d" % RETRY_SECONDS))
         return _accepted(rate_limit_fields(standing, clock()))
 
     return router
+
+
+async def register(
+    request: Request,
+    email_from: Callable[[bytes], str],
+    registrations: Registrations,
+    gate: Gate,
+) -> Standing:
+    """Have a link mailed to the address in a request's body, and charge the caller for it.
+
+    What is malformed, or cannot be stored, is not charged.
+
+    Raises:
+        InvalidRequest: the body is too long, or holds no address.
+        TooManyRequests: the allowance is spent.
+        DatabaseUnavailable: nothing will be mailed.
+    """
+    address = parse_address(email_from(await read_body(request, MAX_BODY_BYTES)))
+    await registrations.require_store()
+    standing = await gate.charge(REGISTRATIONS, gate.caller(request.scope))
+    await registrations.request(address)
+    return standing
 
 
 def _accepted(fields: Headers) -> Response:

@@ -29,6 +29,11 @@ def rate_limit_fields(standing: Standing, now: int) -> Headers:
     return fields
 
 
+def policy_field(allowance: Allowance) -> tuple[bytes, bytes]:
+    """What an allowance is, where nothing can be said about what is left of it."""
+    return _constant_parts(allowance)[0]
+
+
 def retry_seconds(standing: Standing) -> int:
     """After how many whole seconds a refused caller is accepted again."""
     return max(1, -(-standing.resets_in // SECOND))

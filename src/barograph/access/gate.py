@@ -15,7 +15,7 @@ from barograph.access.refusals import InvalidKey, TooManyRequests
 from barograph.kit.http import Scope
 
 VerifyKey = Callable[[str], Awaitable[str | None]]
-"""Gives the public id of a key that is valid now, None for any other text."""
+"""Tells whose a key that is valid now is, None for any other text."""
 
 KEY_FIELD = b"x-api-key"
 FORWARDED_FIELD = b"x-forwarded-for"
@@ -45,10 +45,10 @@ class Gate:
         keys = [value for name, value in scope["headers"] if name == KEY_FIELD]
         if not keys:
             return await self.charge(ANONYMOUS, self.caller(scope))
-        key_id = await self._key_id(keys)
-        if key_id is None:
+        owner = await self._owner(keys)
+        if owner is None:
             raise InvalidKey(await self.charge(BAD_KEYS, self.caller(scope)))
-        return await self.charge(PERSONAL, key_id)
+        return await self.charge(PERSONAL, owner)
 
     async def charge(self, allowance: Allowance, caller: str) -> Standing:
         """Charge one request to a caller.
@@ -70,7 +70,7 @@ class Gate:
         forwarded = [value for name, value in scope["headers"] if name == FORWARDED_FIELD]
         return caller_group(peer, forwarded, self._trusted)
 
-    async def _key_id(self, keys: Sequence[bytes]) -> str | None:
+    async def _owner(self, keys: Sequence[bytes]) -> str | None:
         if len(keys) > 1 or not 0 < len(keys[0]) <= MAX_KEY_BYTES:
             return None
         return await self._verify_key(keys[0].decode("latin-1"))

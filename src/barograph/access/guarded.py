@@ -8,6 +8,7 @@ from barograph.access.allowances import (
     AllowancesUnavailable,
     Standing,
 )
+from barograph.access.memory import MemoryStore
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 
@@ -20,12 +21,13 @@ RETRY = SECOND
 class GuardedStore:
     """Asks the shared store; when it fails, the local one takes over until it works again.
 
-    Only one request in each `RETRY` waits for a store that fails. Counts are not carried over:
-    while the shared store is away a caller may be accepted by each worker as often as by all of
-    them otherwise.
+    Only one request in each `RETRY` waits for a store that fails. What the shared store accepts is
+    charged to the local one too, so a caller that this worker let in as often as it may stays
+    refused. What other workers let in is not known: while the shared store is away a caller may be
+    accepted by each of them as often as by all otherwise. That is not carried back either.
     """
 
-    def __init__(self, shared: AllowanceStore, local: AllowanceStore, clock: Clock) -> None:
+    def __init__(self, shared: AllowanceStore, local: MemoryStore, clock: Clock) -> None:
         self._shared = shared
         self._local = local
         self._clock = clock
@@ -42,6 +44,8 @@ class GuardedStore:
             else:
                 if self.failing_since is not None:
                     self._recovered()
+                if standing.accepted:
+                    await self._local.spend(allowance, caller)
                 return standing
         return await self._local.spend(allowance, caller)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from barograph.access.mailboxes import Address, parse_address
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import Database, Row, Transaction
 
 ID_BYTES = 8
 SECRET_BYTES = 32
@@ -69,7 +69,9 @@ class ApiKeys:
         return new
 
     async def verify(self, text: str) -> str | None:
-        """The public id of a key that works, or None for everything else.
+        """The mailbox that a key that works belongs to, or None for everything else.
+
+        The mailbox is what an allowance is charged to: a new key brings no new one.
 
         Raises:
             DatabaseUnavailable: nobody can tell.
@@ -77,16 +79,14 @@ class ApiKeys:
         found = _KEY.fullmatch(text)
         if found is None:
             return None
-        public_id = found[1]
 
-        async def work(tx: Transaction) -> str | None:
-            rows = await tx.fetch(_DIGEST, public_id)
-            return str(rows[0][0]) if rows else None
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch(_WORKING, found[1])
 
-        stored = await self._database.read(work)
-        if stored is None or not hmac.compare_digest(stored, self._digest(text)):
-            return None
-        return public_id
+        for stored, mailbox in await self._database.read(work):
+            if hmac.compare_digest(stored, self._digest(text)):
+                return str(mailbox)
+        return None
 
     async def records(self) -> list[KeyRecord]:
         """Every key that was ever made, the oldest first."""
@@ -112,6 +112,6 @@ _ADD = """
 INSERT INTO api_keys (id, digest, email, mailbox, created_at) VALUES ($1, $2, $3, $4, $5)
 """
 _REVOKE_EARLIER = "UPDATE api_keys SET revoked_at = $1 WHERE mailbox = $2 AND revoked_at IS NULL"
-_DIGEST = "SELECT digest FROM api_keys WHERE id = $1 AND revoked_at IS NULL"
+_WORKING = "SELECT digest, mailbox FROM api_keys WHERE id = $1 AND revoked_at IS NULL"
 _RECORDS = "SELECT id, email, created_at, revoked_at FROM api_keys ORDER BY created_at, id"
 _REVOKE = "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL RETURNING id"

@@ -14,10 +14,17 @@ from secrets import token_bytes
 
 import apsw
 
+from barograph.errors import BarographError
+
 KEY_BYTES = 32
 MAX_MEGABYTES = 512
 
-BROKEN = (apsw.NotADBError, apsw.CorruptError, apsw.FullError, apsw.SQLError)
+
+class TornFile(BarographError):
+    """Rows that belong together are not all there, as after a power cut."""
+
+
+BROKEN = (apsw.NotADBError, apsw.CorruptError, apsw.FullError, apsw.SQLError, TornFile)
 """What the file itself is to blame for. One without the right tables is broken too."""
 
 _PAGE_BYTES = 2_048
@@ -32,11 +39,12 @@ class LimitsFile:
 
     def __init__(self, path: Path, busy_ms: int) -> None:
         self._path = path
+        self._busy_ms = busy_ms
         self._log = Path(f"{path}-wal")
         self.connection = _connect(path, busy_ms)
         try:
             self.key = _prepare(self.connection)
-            self.identity = _identity(path)
+            self._identity = _identity(path)
             self._log_identity = _identity(self._log)
         except BaseException:
             self.connection.close()
@@ -47,21 +55,35 @@ class LimitsFile:
 
         SQLite goes on happily with a file that was deleted, and would then count apart.
         """
-        return (_identity(self._path), _identity(self._log)) == (self.identity, self._log_identity)
+        found = (_identity(self._path), _identity(self._log))
+        return found == (self._identity, self._log_identity)
+
+    def close(self, *, is_broken: bool) -> None:
+        """Close the file; throw a broken one away, unless another process has done so.
+
+        That is done while it is open: until it is closed no other file can have its identity. One
+        that cannot be thrown away now will be found broken again.
+        """
+        try:
+            if is_broken:
+                with suppress(OSError), _only_one(_lock(self._path), self._busy_ms):
+                    if _identity(self._path) == self._identity:
+                        _throw_away(self._path)
+        finally:
+            self.connection.close()
 
 
-def open_limits_file(path: Path, busy_ms: int, broken: _Identity | None = None) -> LimitsFile:
-    """Open the file; make a new one when there is none, or only a broken one.
+def open_limits_file(path: Path, busy_ms: int) -> LimitsFile:
+    """Open the file; make a new one when there is none, or only one that cannot be opened.
 
-    `broken` is the identity of a file that was found so. Only one process at a time opens it, so
-    nobody throws away what another one has just made.
+    Only one process at a time opens it, so nobody throws away what another one has just made.
 
     Raises:
         apsw.Error: it cannot be opened.
         OSError: nor can its folder be used, or another process takes too long to open it.
     """
-    with _only_one(Path(f"{path}.lock"), busy_ms):
-        if _identity(path) in {None, broken}:
+    with _only_one(_lock(path), busy_ms):
+        if _identity(path) is None:
             _throw_away(path)
         try:
             return LimitsFile(path, busy_ms)
@@ -104,8 +126,13 @@ def _prepare(connection: apsw.Connection) -> bytes:
     connection.execute(_FIRST_STATE, (token_bytes(KEY_BYTES),))
     [(key,)] = connection.execute("SELECT key FROM state").fetchall()
     connection.execute("COMMIT")
-    assert isinstance(key, bytes)
+    if not isinstance(key, bytes):
+        raise TornFile("no key")
     return key
+
+
+def _lock(path: Path) -> Path:
+    return Path(f"{path}.lock")
 
 
 def _identity(path: Path) -> _Identity | None:

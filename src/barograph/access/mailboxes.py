@@ -1,7 +1,8 @@
 """E-mail addresses, strictly (pure).
 
 What the standard allows and nobody uses (quotes, comments, routes, address literals) is refused:
-these forms are where mail servers disagree about who gets the mail.
+these forms are where mail servers disagree about who gets the mail. So is a name that begins with
+a plus: without its tag nothing would be left, and all of them would be one mailbox.
 """
 
 import re
@@ -16,7 +17,8 @@ INVALID = "email must be one plain address such as name@example.com"
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 # The last label has a letter first, so that an IP address is no domain.
-_ADDRESS = re.compile(rf"({_ATOM}(?:\.{_ATOM})*)@((?:{_LABEL}\.)+(?=[A-Za-z]){_LABEL})", re.ASCII)
+_DOMAIN = rf"(?:{_LABEL}\.)+(?=[A-Za-z]){_LABEL}"
+_ADDRESS = re.compile(rf"((?!\+){_ATOM}(?:\.{_ATOM})*)@({_DOMAIN})", re.ASCII)
 
 
 class Address(NamedTuple):

@@ -15,7 +15,7 @@ _Callers = OrderedDict[str, "array[int]"]
 
 
 class MemoryStore:
-    """Exact windows in memory, for a service that has one worker.
+    """Exact windows in memory, for a service that has one worker, and beside a shared store.
 
     A caller costs eight bytes for each request of the window. The clock may be set back: the time
     that it repeats does not count as passed, so nobody gets more, and nobody waits longer than a

@@ -9,7 +9,7 @@ import logging
 from secrets import token_hex
 from typing import NamedTuple, Protocol
 
-from barograph.errors import Refused, Throttled, UpstreamError
+from barograph.errors import Refused, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
@@ -28,6 +28,12 @@ BATCH = 20
 
 class Undeliverable(Refused):
     """The mail server will never take this mail; others may go through."""
+
+
+class PutOff(UpstreamError):
+    """The mail server does not take this mail now; others may go through."""
+
+    kind = "put off"
 
 
 class Mail(NamedTuple):
@@ -49,7 +55,8 @@ class MailSender(Protocol):
 
         Raises:
             Undeliverable: this mail is refused for good.
-            UpstreamError: it was not taken now; it may be later. No message holds an address.
+            PutOff: this mail is not taken now; others may be.
+            UpstreamError: no mail is taken now; it may be later. No message holds an address.
         """
 
 
@@ -63,7 +70,8 @@ async def put_mail(
 async def deliver_due(database: Database, lease: Lease, sender: MailSender, clock: Clock) -> int:
     """Send the mails whose time has come, one after the other; return how many went out.
 
-    A server that does not answer ends the round: the other mails would wait for it just as long.
+    A server that does not answer, or asks us to slow down, ends the round: the other mails would
+    fare no better. What it has against one mail does not.
 
     Raises:
         LeaseLost: another process sends them.
@@ -77,7 +85,7 @@ async def deliver_due(database: Database, lease: Lease, sender: MailSender, cloc
             await sender.send(mail)
         except UpstreamError as error:
             await _note_failure(database, mail, error, clock())
-            if not isinstance(error, Undeliverable | Throttled):
+            if not isinstance(error, Undeliverable | PutOff):
                 break
         else:
             await _forget(database, mail)

@@ -24,6 +24,13 @@ LINK_HOURS = 24
 MAIL_HOURS = 12
 """A link that arrived later than this would leave too little time to use it."""
 
+ANSWER = (
+    f"If this mailbox was sent fewer than {MAILBOX.requests} links in the last "
+    f"{MAILBOX.window // HOUR} hours, one is on its way; open it within {LINK_HOURS} hours to get "
+    "the key."
+)
+"""What everybody who asks is told: it is true of an address that is mailed nothing more, too."""
+
 FORGET_ROWS = 2_000
 """At most this many rows go in one transaction, so that nobody waits for a clean-up."""
 
@@ -59,6 +66,18 @@ class Registrations:
         self._allowances = allowances
         self._base_url = base_url
         self._clock = clock
+
+    async def require_store(self) -> None:
+        """Look whether anything can be stored at all, before anybody is charged for it.
+
+        Raises:
+            DatabaseUnavailable: nothing can.
+        """
+
+        async def work(tx: Transaction) -> None:
+            await tx.fetch(_ANY)
+
+        await self._database.read(work)
 
     async def request(self, address: Address) -> None:
         """Mail a link to an address, unless its mailbox got enough of them today.
@@ -105,7 +124,8 @@ class Registrations:
             LinkNotUsable: there is no such link, or not any more.
             DatabaseUnavailable: no key was made and the link still works.
         """
-        if _TOKEN.fullmatch(token) is None:
+        # Whoever tries out links must not keep those who write waiting.
+        if not await self.peek(token):
             raise LinkNotUsable
 
         async def work(tx: Transaction) -> NewKey:
@@ -148,6 +168,7 @@ _REGISTER = """
 INSERT INTO registrations (link_digest, email, mailbox, created_at, expires_at)
 VALUES ($1, $2, $3, $4, $5)
 """
+_ANY = "SELECT link_digest FROM registrations LIMIT 1"
 _PEEK = """
 SELECT 1 FROM registrations WHERE link_digest = $1 AND used_at IS NULL AND expires_at > $2
 """

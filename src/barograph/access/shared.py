@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from barograph.access.allowances import Allowance, AllowancesUnavailable, Standing
-from barograph.access.limits_file import BROKEN, LimitsFile, open_limits_file
+from barograph.access.limits_file import BROKEN, LimitsFile, TornFile, open_limits_file
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 
@@ -27,8 +27,9 @@ BUSY_MS = 50
 SWEEP_EVERY = 16
 """After so many accepted requests a worker looks for idle callers to forget."""
 
-SWEEP_CALLERS = 64
-"""So many callers are looked at then: several times as many as can be new since the last look."""
+SWEEP_ROWS = 64
+"""So many callers are looked at then, and at most so many requests of theirs are deleted: several
+times as many as can be new since the last look, and few enough that nobody waits for the lock."""
 
 _Rows = list[Any]
 _CALLER_BYTES = 8
@@ -58,7 +59,6 @@ class SharedStore:
         self._clock = clock
         self._busy_ms = busy_ms
         self._file: LimitsFile | None = None
-        self._broken: tuple[int, int] | None = None
         self._looked_at = 0
         self._accepted = 0
         self._swept = _LEAST
@@ -76,7 +76,7 @@ class SharedStore:
             return self._transact(file, allowance, _number(file.key, allowance, caller))
         except apsw.BusyError as error:
             raise AllowancesUnavailable("the file is locked") from error
-        except (apsw.Error, OSError) as error:
+        except (apsw.Error, OSError, TornFile) as error:
             self._give_up(is_broken=isinstance(error, BROKEN))
             raise AllowancesUnavailable(f"the file fails ({type(error).__name__})") from error
 
@@ -91,14 +91,13 @@ class SharedStore:
             if self._file is not None and not self._file.is_in_place():
                 self._give_up(is_broken=True)
         if self._file is None:
-            self._file = open_limits_file(self._path, self._busy_ms, self._broken)
+            self._file = open_limits_file(self._path, self._busy_ms)
         return self._file
 
     def _give_up(self, *, is_broken: bool) -> None:
         if self._file is not None:
-            self._broken = self._file.identity if is_broken else None
-            self._file.connection.close()
-            self._file = None
+            file, self._file = self._file, None
+            file.close(is_broken=is_broken)
 
     def _transact(self, file: LimitsFile, allowance: Allowance, caller: int) -> Standing:
         connection = file.connection
@@ -115,6 +114,8 @@ class SharedStore:
     def _charge(self, connection: apsw.Connection, allowance: Allowance, caller: int) -> Standing:
         _, requests, window = allowance
         rows: _Rows = connection.execute(_READ, (caller,)).fetchall()
+        if not rows:
+            raise TornFile("no state")
         seen_at, lag, *row = rows[0]
         now = self._steady_now(connection, seen_at, lag)
         ring = _Ring(0, 0, now, now) if row[0] is None else _Ring(*row)
@@ -143,11 +144,19 @@ class SharedStore:
         self._accepted += 1
         if self._accepted % SWEEP_EVERY != 0:
             return
-        rows: _Rows = connection.execute(_GO_ROUND, (self._swept, SWEEP_CALLERS)).fetchall()
-        idle = [(caller,) for caller, expires_at in rows if expires_at <= now]
-        connection.executemany("DELETE FROM hits WHERE caller = ?1", idle).fetchall()
-        connection.executemany("DELETE FROM callers WHERE caller = ?1", idle).fetchall()
-        self._swept = rows[-1][0] if len(rows) == SWEEP_CALLERS else _LEAST
+        rows: _Rows = connection.execute(_GO_ROUND, (self._swept, SWEEP_ROWS)).fetchall()
+        left = SWEEP_ROWS
+        for caller, expires_at in rows:
+            # A second later: by so much the steady time may still go back.
+            if expires_at <= now - SECOND:
+                connection.execute(_FORGET_HITS, (caller, left))
+                left -= connection.changes()
+                if left == 0:
+                    return  # the next look begins with what is left of this caller
+                connection.execute("DELETE FROM callers WHERE caller = ?1", (caller,))
+            self._swept = caller
+        if len(rows) < SWEEP_ROWS:
+            self._swept = _LEAST
 
 
 def _left_in_window(
@@ -156,6 +165,9 @@ def _left_in_window(
     """Number and stamp of the oldest request in the window; of the coming one if there is none.
 
     Each request is passed over once, so this costs no more in the long run than having added it.
+
+    Raises:
+        TornFile: a request that was counted is not there.
     """
     head, tail, _, latest = ring
     expired = now - allowance.window
@@ -163,6 +175,8 @@ def _left_in_window(
         for number in range(tail + 1, head):
             slot = number % allowance.requests
             rows: _Rows = connection.execute(_READ_HIT, (caller, slot)).fetchall()
+            if not rows:
+                raise TornFile("a request is missing")
             if rows[0][0] > expired:
                 return number, rows[0][0]
     return head, now
@@ -183,4 +197,8 @@ FROM state LEFT JOIN callers ON caller = ?1
 _READ_HIT = "SELECT stamp FROM hits WHERE caller = ?1 AND slot = ?2"
 _ADD_HIT = "INSERT OR REPLACE INTO hits VALUES (?1, ?2, ?3)"
 _KEEP = "INSERT OR REPLACE INTO callers VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+_FORGET_HITS = """
+DELETE FROM hits
+WHERE caller = ?1 AND slot IN (SELECT slot FROM hits WHERE caller = ?1 LIMIT ?2)
+"""
 _GO_ROUND = "SELECT caller, expires_at FROM callers WHERE caller > ?1 ORDER BY caller LIMIT ?2"

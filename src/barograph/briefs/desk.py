@@ -1,5 +1,6 @@
 """Where the evidence of a reading becomes briefs."""
 
+import logging
 from collections.abc import Sequence
 
 from barograph.briefs.drafts import write_brief
@@ -8,6 +9,8 @@ from barograph.briefs.rules import RULES, Rule
 from barograph.briefs.store import last_by_cooldown
 from barograph.kit.database import Transaction
 from barograph.markets.trailing import Evidence
+
+log = logging.getLogger(__name__)
 
 
 class BriefDesk:
@@ -24,8 +27,12 @@ class BriefDesk:
     def conclude(self, evidence: Evidence) -> list[Brief]:
         """Write the briefs of a reading; those that could not be stored before come along."""
         for rule in RULES:
-            for draft in rule.drafts(evidence):
-                self._take(rule, write_brief(rule.text, draft, evidence))
+            try:
+                for draft in rule.drafts(evidence):
+                    self._take(rule, write_brief(rule.text, draft, evidence))
+            except Exception:
+                # A mistake in a rule must not stop measuring, nor the other rules.
+                log.exception("rule fails", extra={"rule": rule.id})
         return list(self._waiting)
 
     def written(self, briefs: Sequence[Brief]) -> None:

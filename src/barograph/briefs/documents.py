@@ -11,10 +11,11 @@ PAGE_FOLDER = "/briefs/"
 
 
 def briefs_body(briefs: Briefs, limit: int, *, source: str, base_url: str) -> bytes:
-    """Render the newest `limit` briefs."""
+    """Render the newest `limit` briefs; `source` is that of a list without any."""
     shown = briefs.briefs[:limit]
+    sources = dict.fromkeys(each.source or source for each in shown)
     body = BriefList(
-        source=source,
+        source=f"Barograph briefs, written from: {'; '.join(sources) or source}",
         notice=NOTICE,
         count=len(shown),
         briefs=[

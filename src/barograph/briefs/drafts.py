@@ -46,7 +46,7 @@ def write_brief(rule: RuleText, draft: Draft, evidence: Evidence) -> Brief:
         headline=draft.headline,
         coins=tuple(draft.coins),
         summary=summary,
-        body=_body(rule, draft, summary, digest(inputs)),
+        body=_body(rule, draft, summary),
         source=source,
         rule=rule.id,
         window_start=draft.window[0],
@@ -57,13 +57,11 @@ def write_brief(rule: RuleText, draft: Draft, evidence: Evidence) -> Brief:
     )
 
 
-def _body(rule: RuleText, draft: Draft, summary: str, inputs_digest: str) -> str:
+def _body(rule: RuleText, draft: Draft, summary: str) -> str:
     measured = "\n".join(f"- `{name}`: {_shown(value)}" for name, value in draft.inputs.items())
-    start, end = (iso_timestamp(at) for at in draft.window)
     return (
         f"{summary}\n\n## What was measured\n\n{measured}\n\n## How it was found\n\n"
-        f"Rule `{rule.id}`: {rule.explanation}\n\n"
-        f"Window: {start} to {end}. SHA-256 of the inputs: `{inputs_digest}`.\n"
+        f"{rule.explanation}\n"
     )
 
 

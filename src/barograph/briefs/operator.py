@@ -24,7 +24,9 @@ from barograph.kit.canonical import canonical, digest
 from barograph.kit.timestamps import MINUTE, SECOND
 
 SOURCE = "operator of this instance"
-MAX_FILE = 200_000
+MAX_FILE = 30_000
+"""Longer texts would take long to render, and a page is rendered while others wait."""
+
 MAX_HEADLINE = 200
 MAX_SUMMARY = 1_000
 MAX_SLUG = 100

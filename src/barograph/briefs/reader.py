@@ -8,6 +8,7 @@ from barograph.briefs.records import Briefs
 from barograph.errors import RecordUnavailable
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.timestamps import SECOND
+from barograph.markets.view import is_fresh
 from barograph.settings import Settings
 
 NONE_YET = Briefs(())
@@ -20,7 +21,7 @@ class BriefsReader:
     def __init__(self, settings: Settings) -> None:
         self._bound = int(settings.briefs_max_age_seconds * SECOND)
         self._base_url = settings.base_url
-        self._source = f"Barograph briefs, written from: {settings.exchange_source}"
+        self._source = settings.exchange_source
         self._of: Briefs | None = None
         self._bodies: dict[int, bytes] = {}
 
@@ -31,7 +32,7 @@ class BriefsReader:
             RecordUnavailable: for too long it could not be read whether there are newer ones.
         """
         polled = board.polled_at
-        if polled is None or now - polled >= self._bound:
+        if polled is None or not is_fresh(polled, self._bound, now):
             raise RecordUnavailable
         return board.latest(BRIEFS) or NONE_YET
 

@@ -56,6 +56,8 @@ class ListedBrief(Struct, frozen=True):
     headline: str
     coins: tuple[str, ...]
     summary: str
+    source: str = ""
+    """The venue, or that the operator wrote it."""
 
 
 class Briefs(Struct, frozen=True):

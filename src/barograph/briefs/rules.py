@@ -14,11 +14,17 @@ from barograph.briefs.records import Category
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
 from barograph.markets.records import MAJORS
 from barograph.markets.regime import eight_hour_rate
-from barograph.markets.trailing import TRAILING, Evidence, change_pct, percentile_rank
+from barograph.markets.trailing import (
+    FORTNIGHT_OF_HOURS,
+    HOURS_PER_DAY,
+    TRAILING,
+    WEEK_OF_HOURS,
+    Evidence,
+    change_pct,
+    percentile_rank,
+)
 from barograph.markets.words import price, usd
 
-WEEK_OF_HOURS = 7 * 24
-FORTNIGHT_OF_HOURS = 14 * 24
 OPEN_INTEREST_MOVE_PCT = 8.0
 CONSTANT_PRICE_PCT = 1.0
 BURST_PERCENTILE = 99.0
@@ -47,16 +53,16 @@ def regime_change(evidence: Evidence) -> Iterator[Draft]:
 
 
 def funding_flip(evidence: Evidence) -> Iterator[Draft]:
-    """The funding rate of a major had the other sign at this settlement than at the one before.
+    """The funding rate of a major had the other sign at this settlement than when it last had one.
 
     The rate of a settlement is the last one that was read before it.
     """
     bases = {each.contract: base for base, each in evidence.majors.items()}
     for settled in evidence.settlements:
-        before = evidence.trailing.settled(settled.contract)
+        before = evidence.trailing.settled_with_a_sign(settled.contract)
         if before is None or before.funding_rate_pct * settled.funding_rate_pct >= 0:
             continue
-        base = bases[settled.contract]
+        base = bases.get(settled.contract, settled.contract)
         sign = "positive" if settled.funding_rate_pct > 0 else "negative"
         rate, earlier = (
             _rate(settled.funding_rate_pct, settled.funding_interval_hours),
@@ -118,7 +124,7 @@ def open_interest_move(evidence: Evidence) -> Iterator[Draft]:
 
 
 def liquidation_burst(evidence: Evidence) -> Iterator[Draft]:
-    """The liquidations of an hour, in USD, reached the 99th percentile of the hours of 30 days.
+    """The liquidations of an hour, in USD, reached the 99th percentile of up to 30 days of hours.
 
     Only hours that were really watched count, and there must be seven days of them.
     """
@@ -144,7 +150,7 @@ def liquidation_burst(evidence: Evidence) -> Iterator[Draft]:
         inputs={
             "long_usd": hour.long_usd,
             "short_usd": hour.short_usd,
-            "largest_usd": dict(assets),
+            "largest_usd": {asset: round(amount, 2) for asset, amount in assets},
             "watched_pct": hour.watched_pct,
             "percentile": round(rank, 2),
             "hours_compared": len(known),
@@ -153,9 +159,9 @@ def liquidation_burst(evidence: Evidence) -> Iterator[Draft]:
 
 
 def positioning_extreme(evidence: Evidence) -> Iterator[Draft]:
-    """The share of long accounts of a major reached the highest or lowest 2.5 % of its 30 days.
+    """The share of long accounts of a major reached the highest or lowest 2.5 % of its last hours.
 
-    There must be fourteen days of hourly shares to compare with. It counts accounts, not money.
+    It is compared with the hourly shares of 14 to 30 days. It counts accounts, not money.
     """
     at = evidence.reading.as_of
     for base, share in (
@@ -168,13 +174,14 @@ def positioning_extreme(evidence: Evidence) -> Iterator[Draft]:
         rank = percentile_rank(share, known)
         if 100 - EXTREME_PERCENTILE < rank < EXTREME_PERCENTILE:
             continue
-        end = "high" if rank > EXTREME_PERCENTILE - 1 else "low"
+        end = "high" if rank >= EXTREME_PERCENTILE else "low"
         yield Draft(
             subject=f"{base.lower()}-{end}",
-            headline=f"{base} long accounts at {share:.1f} %, near the {end} of 30 days",
-            sentence=f"{share:.1f} % of accounts with a {base} position were net long, percentile "
-            f"{rank:.1f} of {len(known)} hourly shares; they ranged from {min(known):.1f} % to "
-            f"{max(known):.1f} %.",
+            headline=f"{base} long accounts at {share:.1f} %, near the {end} of "
+            f"{len(known) // HOURS_PER_DAY} days",
+            sentence=f"{share:.1f} % of accounts with a position in {base} were net long, "
+            f"percentile {rank:.1f} of {len(known)} hourly shares; they ranged from "
+            f"{min(known):.1f} % to {max(known):.1f} %.",
             coins=[base],
             window=(max(hours[0].at, at - TRAILING), at),
             inputs={
@@ -188,10 +195,10 @@ def positioning_extreme(evidence: Evidence) -> Iterator[Draft]:
 
 
 def volatility_extreme(evidence: Evidence) -> Iterator[Draft]:
-    """The realised volatility of a major over 24 hours reached the highest 2.5 % of its 30 days.
+    """The realised volatility of a major over 24 hours reached the highest 2.5 % of its last hours.
 
-    It is that of hourly returns, annualised without subtracting a mean; there must be fourteen
-    days of it to compare with.
+    It is that of hourly returns, annualised without subtracting a mean, and is compared with the
+    same figure at each hour of 14 to 30 days.
     """
     for base in MAJORS if evidence.closed_hour is not None else ():
         hours = evidence.trailing.hours(base, since=evidence.reading.as_of - 2 * HOUR)
@@ -205,7 +212,7 @@ def volatility_extreme(evidence: Evidence) -> Iterator[Draft]:
         yield Draft(
             subject=base.lower(),
             headline=f"{base} realised volatility at {swing:.0f} % a year, near the high of "
-            "30 days",
+            f"{len(known) // HOURS_PER_DAY} days",
             sentence=f"The hourly returns of {base} over the 24 hours to {iso_timestamp(last.at)} "
             f"had a volatility of {swing:.1f} % a year, percentile {rank:.1f} of {len(known)} "
             "hourly figures.",
@@ -224,12 +231,12 @@ def outage(evidence: Evidence) -> Iterator[Draft]:
     gap = evidence.outage
     if gap is None:
         return
-    why = "no collector was at work" if gap.kind is None else f"the exchange: {gap.kind}"
+    why = "the exchange was not seen to fail" if gap.kind is None else f"the exchange: {gap.kind}"
     minutes = (gap.until - gap.since) / MINUTE
     yield Draft(
         subject="market-data",
         headline=f"No market data for {minutes:.1f} minutes",
-        sentence=f"No reading was taken from {iso_timestamp(gap.since)} to "
+        sentence=f"No reading was stored from {iso_timestamp(gap.since)} to "
         f"{iso_timestamp(gap.until)} ({(gap.until - gap.since) / SECOND:.0f} s; {why}). Nothing "
         "is known about the market in between, and liquidations of that time may be missing.",
         coins=[],
@@ -284,7 +291,7 @@ RULES = (
     Rule("liquidation-burst", "liquidations", 6 * HOUR, liquidation_burst),
     Rule("positioning-extreme", "positioning", 2 * DAY, positioning_extreme),
     Rule("volatility-extreme", "market", 3 * DAY, volatility_extreme),
-    Rule("outage", "data-quality", HOUR, outage),
+    Rule("outage", "data-quality", 0, outage),
     Rule("liquidation-coverage", "data-quality", DAY, liquidation_coverage),
 )
 

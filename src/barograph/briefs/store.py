@@ -21,7 +21,13 @@ async def record_briefs(tx: Transaction, briefs: Sequence[Brief]) -> None:
     newest = await newest_briefs(tx, NEWEST)
     listed = tuple(
         ListedBrief(
-            each.slug, each.published_at, each.category, each.headline, each.coins, each.summary
+            each.slug,
+            each.published_at,
+            each.category,
+            each.headline,
+            each.coins,
+            each.summary,
+            each.source,
         )
         for each in newest
     )

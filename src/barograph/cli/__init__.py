@@ -5,6 +5,7 @@ it, or the command failed); 2 the command line is wrong; 3 the configuration is 
 interrupted before it was done.
 """
 
+import os
 import sys
 
 import click
@@ -47,6 +48,8 @@ for command in (demo, serve, collect, db, doctor, briefs, guides, keys):
 
 def main() -> None:
     """Run the program; what goes wrong on purpose is one line, not a trace."""
+    # What is written here holds addresses of people and links that are as good as keys.
+    os.umask(0o077)
     try:
         code = cli.main(prog_name="barograph", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)

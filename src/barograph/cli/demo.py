@@ -98,7 +98,7 @@ def mail(as_json: bool, data: Path) -> None:
       barograph demo mail
       barograph demo mail --json
     """
-    from barograph.cli.keys import print_demo_mail
+    from barograph.cli.demo_mail import print_demo_mail
 
     print_demo_mail(data, as_json)
 

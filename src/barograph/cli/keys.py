@@ -99,21 +99,33 @@ def revoke(key_id: str, yes: bool, data: Path | None) -> None:
     click.echo(f"revoked {key_id}")
 
 
-def print_demo_mail(data: Path, as_json: bool) -> None:
-    """Print the mails that the demo in this folder captured."""
-    import msgspec
+@keys.command()
+@click.option("--email", required=True, help="Whose mailbox; +tags and upper case do not matter.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@data_option
+def forget(email: str, yes: bool, data: Path | None) -> None:
+    """Delete everything that is kept of a mailbox: its keys, links and waiting mails.
 
-    from barograph.demo.mailbox import read_mailbox
+    Its key stops working. Backups are not changed, and who asks for a key later begins anew.
 
-    mails = read_mailbox(data)
-    if as_json:
-        click.echo(msgspec.json.encode(mails))
-        return
-    for mail in mails:
-        click.echo(f"from: {mail.sender}\nto: {', '.join(mail.to)}\ndate: {mail.date}")
-        click.echo(f"subject: {mail.subject}\n\n{mail.text}")
-    if not mails:
-        click.echo("no mail yet")
+    \b
+    Examples:
+      barograph keys forget --email name@example.com
+      barograph keys forget --email name@example.com --yes
+    """
+    from barograph.access.forgetting import forget_mailbox
+    from barograph.access.mailboxes import parse_address
+    from barograph.errors import InvalidRequest
+
+    try:
+        mailbox = parse_address(email).mailbox
+    except InvalidRequest as error:
+        raise click.BadParameter(error.message, param_hint="--email") from error
+    settings = read_settings(data=data)
+    if not yes:
+        click.confirm(f"Forget {mailbox}? It cannot be undone", abort=True)
+    gone = run_on_database(settings, lambda database: forget_mailbox(database, mailbox))
+    click.echo(f"forgotten: keys {gone.keys}, links {gone.links}, waiting mails {gone.mails}")
 
 
 def _described(record: "KeyRecord") -> dict[str, str | None]:
@@ -131,16 +143,9 @@ def _described(record: "KeyRecord") -> dict[str, str | None]:
 def _run(data: Path | None, use: "Callable[[ApiKeys], Awaitable[T]]") -> T:
     from barograph.access.keys import ApiKeys
     from barograph.access.pepper import load_pepper
-    from barograph.errors import ConfigurationError
     from barograph.kit.clock import system_clock
 
     settings = read_settings(data=data)
-    if not settings.database_path.exists():
-        # A misspelt folder would otherwise become a database whose keys open nothing.
-        raise ConfigurationError(
-            f"no database in {settings.data}: choose its folder with --data, or make one with "
-            f"`barograph db upgrade --data {settings.data}`"
-        )
 
     async def action(database: "Database") -> T:
         return await use(ApiKeys(database, load_pepper(settings), system_clock))

@@ -61,9 +61,14 @@ def upgrade_database(settings: "Settings") -> list[str]:
 def run_on_database(
     settings: "Settings", action: "Callable[[Database], Coroutine[Any, Any, T]]"
 ) -> T:
-    """Do something with the database, brought up to date first."""
+    """Do something with the database, brought up to date first.
+
+    Raises:
+        ConfigurationError: there is none; a misspelt folder must not become one.
+    """
     import asyncio
 
+    from barograph.errors import ConfigurationError
     from barograph.kit.database import SQLiteDatabase
 
     async def work() -> T:
@@ -73,6 +78,13 @@ def run_on_database(
         finally:
             await database.close()
 
+    if not settings.database_path.exists():
+        demo = settings.data / "demo"
+        found = f" (the demo's is in {demo})" if (demo / "barograph.sqlite3").exists() else ""
+        raise ConfigurationError(
+            f"no database in {settings.data}{found}: choose its folder with --data, or make one "
+            f"with `barograph db upgrade --data {settings.data}`"
+        )
     upgrade_database(settings)
     return asyncio.run(work())
 

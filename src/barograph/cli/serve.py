@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.options import child_option, data_option, read_settings, upgrade_database
+from barograph.cli.options import (
+    child_option,
+    data_option,
+    make_folder,
+    read_settings,
+    upgrade_database,
+)
 
 if TYPE_CHECKING:
     from barograph.settings import Settings
@@ -29,11 +35,14 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     """
     import os
 
+    from barograph.app import check_parts
     from barograph.kit.logs import configure_logs
     from barograph.kit.process import die_with_parent, require_free_port
 
     settings = read_settings(**options)
     configure_logs(settings.log_level)
+    make_folder(settings.data)
+    check_parts(settings)
     if collect:
         import asyncio
 

@@ -92,16 +92,6 @@ async def running_mailbox(
         await asyncio.gather(*sessions, return_exceptions=True)
 
 
-async def run_mailbox(folder: Path, host: str, port: int) -> None:
-    """Run a mail server until cancelled.
-
-    Raises:
-        OSError: the port is taken.
-    """
-    async with running_mailbox(folder, host=host, port=port):
-        await asyncio.Event().wait()
-
-
 class _Session:
     """One connection: a command, an answer, and so on (RFC 5321, without TLS and login)."""
 

@@ -203,6 +203,8 @@ def _connect(path: Path, busy_ms: int, *, create: bool) -> apsw.Connection:
     # FULL: an acknowledged write survives a power cut; NORMAL loses the last ones.
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
+    # What was deleted, such as a mail with its link, is gone from the file too.
+    connection.pragma("secure_delete", True)
     return connection
 
 

@@ -20,9 +20,16 @@ READS = frozenset({"GET", "HEAD"})
 NO_BODY: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
-async def send_document(document: Document, scope: Scope, send: Send, now: int) -> None:
-    """Send a document in answer to a GET or HEAD, or 304 to who has it already."""
+async def send_document(
+    document: Document, scope: Scope, send: Send, now: int, extra: Headers | None = None
+) -> None:
+    """Send a document in answer to a GET or HEAD, or 304 to who has it already.
+
+    `extra` fields are those of this one answer.
+    """
     begin = document.begin(now)
+    if extra is not None:
+        begin = {**begin, "headers": [*begin["headers"], *extra]}
     for name, value in scope["headers"]:
         if name == b"if-none-match" and document.matches(value):
             fields = [field for field in begin["headers"] if field[0] not in _BODY_FIELDS]

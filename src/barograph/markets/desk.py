@@ -43,6 +43,7 @@ from barograph.markets.records import (
     LongAccountShares,
     Perpetual,
     Perpetuals,
+    majors_of,
 )
 from barograph.markets.regime import Regime, eight_hour_rate, judge
 from barograph.markets.settlements import SettlementWatch
@@ -203,7 +204,7 @@ class MarketDesk:
             self._look_back_on(reading)
 
     def _judge(self, reading: Perpetuals) -> Regime:
-        bitcoin = next((each for each in reading.contracts if each.base == "BTC"), None)
+        bitcoin = majors_of(reading).get("BTC")
         rate = (
             None
             if bitcoin is None
@@ -220,7 +221,7 @@ class MarketDesk:
     ) -> Evidence:
         at = reading.as_of
         previous, regime = regimes
-        majors = _majors(reading)
+        majors = majors_of(reading)
         return Evidence(
             reading=reading,
             majors=majors,
@@ -228,7 +229,9 @@ class MarketDesk:
             regime=regime,
             previous_regime=previous,
             liquidations=self._window.totals(at, self._watch, self._bases),
-            last_hour=liquidation_hour(self._window, self._watch, at // MINUTE * MINUTE - HOUR),
+            last_hour=liquidation_hour(
+                self._window, self._watch, self._watched_until(at) // MINUTE * MINUTE - HOUR
+            ),
             min_watched_pct=self._settings.liquidations_min_coverage_pct,
             trailing=self._trailing,
             closed_hour=closed[0] if closed else None,
@@ -242,22 +245,35 @@ class MarketDesk:
         )
 
     def _fresh_shares(self, majors: Mapping[str, Perpetual], now: int) -> dict[str, float]:
+        shares = {base: self._fresh_share(each.contract, now) for base, each in majors.items()}
+        return {base: share for base, share in shares.items() if share is not None}
+
+    def _fresh_share(self, contract: str, now: int) -> float | None:
+        """The long-account share of a contract, unless it is too old to be told."""
         bound = int(self._settings.long_accounts_max_age_seconds * SECOND)
-        shares = {base: self._shares.get(each.contract) for base, each in majors.items()}
-        return {
-            base: share.long_account_pct
-            for base, share in shares.items()
-            if share is not None and is_fresh(share.sampled_at, bound, now)
-        }
+        share = self._shares.get(contract)
+        if share is None or not is_fresh(share.sampled_at, bound, now):
+            return None
+        return share.long_account_pct
 
     def _closed_hours(self, at: int) -> list[LiquidationHour]:
-        """The hours that have ended and are not recorded, as far back as liquidations are known."""
+        """The hours that have ended and are not recorded, as far back as liquidations are known.
+
+        That nothing was missed is proved a little later: an hour waits for it, a minute at most.
+        """
         end = at // HOUR * HOUR
+        if self._watched_until(at) < end:
+            end -= HOUR
         newest = self._trailing.newest_liquidation_hour
         known_since = (at - DAY + HOUR - 1) // HOUR * HOUR
         start = end - HOUR if newest is None else max(newest + HOUR, known_since)
         hours = range(start, end, HOUR)
         return [liquidation_hour(self._window, self._watch, each) for each in hours]
+
+    def _watched_until(self, at: int) -> int:
+        """Up to when it is proved that nothing was missed, as far as that is worth waiting for."""
+        until = self._watch.until
+        return at - MINUTE if until is None else max(at - MINUTE, min(at, until))
 
     def _outage(self, at: int) -> Outage | None:
         """The span without readings before one of `at`, when it was longer than the bound."""
@@ -287,13 +303,15 @@ class MarketDesk:
         # Not "later than": a clock that was set back must not stop the record.
         if self._recorded.get("minute") != minute:
             majors = (each for each in reading.contracts if each.base in MAJORS)
-            due += [self._row("minute", minute, each) for each in majors]
+            due += [self._row("minute", minute, each, reading.as_of) for each in majors]
         if self._recorded.get("hour") != hour:
-            due += [self._row("hour", hour, each) for each in reading.contracts]
+            due += [self._row("hour", hour, each, reading.as_of) for each in reading.contracts]
         return due
 
-    def _row(self, resolution: Resolution, at: int, contract: Perpetual) -> Reading:
-        share = self._shares.get(contract.contract)
+    def _row(
+        self, resolution: Resolution, at: int, contract: Perpetual, reading_at: int
+    ) -> Reading:
+        share = self._fresh_share(contract.contract, reading_at)
         return Reading(
             resolution,
             contract.contract,
@@ -302,7 +320,7 @@ class MarketDesk:
             contract.funding_rate_pct,
             contract.funding_interval_hours,
             contract.open_interest_usd,
-            None if share is None else share.long_account_pct,
+            share,
         )
 
 
@@ -329,7 +347,3 @@ def _majors_of(bases: Mapping[str, str]) -> dict[str, str]:
     """The contracts to look back on: also a major that the last reading did not show."""
     usual = {f"{base}USDT": base for base in MAJORS}
     return usual | {contract: base for contract, base in bases.items() if base in MAJORS}
-
-
-def _majors(reading: Perpetuals) -> dict[str, Perpetual]:
-    return {each.base: each for each in reading.contracts if each.base in MAJORS}

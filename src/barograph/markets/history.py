@@ -77,8 +77,9 @@ async def recent_record(tx: Transaction, bases: Mapping[str, str], now: int) -> 
     for contract, base in bases.items():
         for row in await tx.fetch(_RECENT_HOURS, contract, since, until):
             trailing.add_hour(base, Hour(*row))
-        for row in await tx.fetch(_LAST_SETTLEMENT, contract, until):
-            trailing.add_settlement(Settlement(*row))
+        for newest in (_LAST_SIGNED_SETTLEMENT, _LAST_SETTLEMENT):
+            for row in await tx.fetch(newest, contract, until):
+                trailing.add_settlement(Settlement(*row))
     for row in await tx.fetch(_RECENT_LIQUIDATION_HOURS, since, until):
         trailing.add_liquidation_hour(LiquidationHour(*row))
     return trailing
@@ -142,6 +143,10 @@ WHERE resolution = 'hour' AND contract = $1 AND at >= $2 AND at <= $3 ORDER BY a
 _LAST_SETTLEMENT = """
 SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements
 WHERE contract = $1 AND at <= $2 ORDER BY at DESC LIMIT 1
+"""
+_LAST_SIGNED_SETTLEMENT = """
+SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements
+WHERE contract = $1 AND at <= $2 AND funding_rate_pct <> 0 ORDER BY at DESC LIMIT 1
 """
 _RECENT_LIQUIDATION_HOURS = """
 SELECT at, long_usd, short_usd, watched_pct FROM liquidation_hours

@@ -47,6 +47,7 @@ class LiquidationWindow:
         self._cents: Counter[tuple[str, Side]] = Counter()
         self._by_minute: dict[int, Counter[tuple[str, Side]]] = {}
         self._order = 0
+        self._tidied = 0
         self._summed: tuple[int, int, int] | None = None
         self._sums: dict[tuple[str, Side], float] = {}
 
@@ -98,9 +99,10 @@ class LiquidationWindow:
             _, _, event = heapq.heappop(self._by_age)
             self._seen.discard(event)
             self._cents[event.contract, event.side] -= _cents(event)
-        # Minutes come nearly in order; one that came late goes after those before it.
-        while self._by_minute and (first := next(iter(self._by_minute))) + MINUTE <= oldest:
-            del self._by_minute[first]
+        if oldest // MINUTE != self._tidied:
+            self._tidied = oldest // MINUTE
+            for minute in [each for each in self._by_minute if each + MINUTE <= oldest]:
+                del self._by_minute[minute]
 
 
 class WatchLog:

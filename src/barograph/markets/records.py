@@ -52,6 +52,15 @@ class Perpetuals(Struct, frozen=True):
     contracts: tuple[Perpetual, ...]
 
 
+def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
+    """BTC, ETH and SOL, as far as they are listed, by base asset; of two contracts the first."""
+    majors: dict[str, Perpetual] = {}
+    for contract in reading.contracts:
+        if contract.base in MAJORS:
+            majors.setdefault(contract.base, contract)
+    return majors
+
+
 class LongAccounts(Struct, frozen=True):
     """The share of accounts that are net long in one contract."""
 

@@ -1,7 +1,7 @@
 """Noticing settlements of funding: what a rate was when it was last read before one (pure)."""
 
 from barograph.kit.timestamps import HOUR
-from barograph.markets.records import MAJORS, Perpetuals
+from barograph.markets.records import Perpetuals, majors_of
 from barograph.markets.trailing import Settlement, Trailing
 
 
@@ -50,6 +50,6 @@ def _rates(reading: Perpetuals) -> dict[str, Settlement]:
             each.funding_interval_hours,
             reading.as_of,
         )
-        for each in reading.contracts
-        if each.base in MAJORS and reading.as_of <= each.next_funding_time
+        for each in majors_of(reading).values()
+        if reading.as_of <= each.next_funding_time
     }

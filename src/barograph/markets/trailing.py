@@ -16,6 +16,8 @@ TRAILING = 30 * DAY
 """How far back rules look, in milliseconds."""
 
 HOURS_PER_DAY = 24
+WEEK_OF_HOURS = 7 * HOURS_PER_DAY
+FORTNIGHT_OF_HOURS = 14 * HOURS_PER_DAY
 HOURS_PER_YEAR = 365 * HOURS_PER_DAY
 
 
@@ -66,7 +68,8 @@ class Outage(NamedTuple):
     since: int
     until: int
     kind: str | None
-    """How the exchange failed; None when nobody asked it, because no collector ran."""
+    """How the exchange failed; None when it was not seen to: then nobody asked, or nothing could
+    be stored."""
 
 
 class Trailing:
@@ -76,6 +79,7 @@ class Trailing:
         self._hours: dict[str, list[Hour]] = {}
         self._liquidations: list[LiquidationHour] = []
         self._settled: dict[str, Settlement] = {}
+        self._signed: dict[str, Settlement] = {}
 
     def add_hour(self, base: str, hour: Hour) -> None:
         """Take an hour of a major; hours come in order and once."""
@@ -98,6 +102,8 @@ class Trailing:
         known = self._settled.get(settlement.contract)
         if known is None or known.at < settlement.at:
             self._settled[settlement.contract] = settlement
+            if settlement.funding_rate_pct != 0:
+                self._signed[settlement.contract] = settlement
 
     def forget_after(self, latest: int) -> None:
         """Drop what a clock that has been set back since would otherwise keep in the way."""
@@ -107,6 +113,7 @@ class Trailing:
         while self._liquidations and self._liquidations[-1].at > latest:
             self._liquidations.pop()
         self._settled = {name: each for name, each in self._settled.items() if each.at <= latest}
+        self._signed = {name: each for name, each in self._signed.items() if each.at <= latest}
 
     def hours(self, base: str, since: int = 0) -> Sequence[Hour]:
         """The hours of a major from `since` on, oldest first."""
@@ -114,8 +121,8 @@ class Trailing:
         return hours[bisect_left(hours, since, key=lambda each: each.at) :]
 
     def hour_at(self, base: str, at: int) -> Hour | None:
-        """A major as it was at the start of the hour that `at` lies in, if that was recorded."""
-        wanted = at // HOUR * HOUR
+        """A major as it was at the full hour next to `at`, if that was recorded."""
+        wanted = (at + HOUR // 2) // HOUR * HOUR
         found = self.hours(base, since=wanted)
         return found[0] if found and found[0].at == wanted else None
 
@@ -150,6 +157,10 @@ class Trailing:
         """The newest settlement of a contract that was recorded."""
         return self._settled.get(contract)
 
+    def settled_with_a_sign(self, contract: str) -> Settlement | None:
+        """The newest settlement of a contract at a rate other than zero."""
+        return self._signed.get(contract)
+
 
 class Evidence(NamedTuple):
     """Everything that a rule may look at when a reading comes."""
@@ -165,7 +176,7 @@ class Evidence(NamedTuple):
     previous_regime: Regime | None
     liquidations: LiquidationTotals
     last_hour: LiquidationHour
-    """The sixty whole minutes before the reading."""
+    """Sixty whole minutes, up to when it is proved that nothing was missed."""
 
     min_watched_pct: float
     """Liquidations of a span that was watched less than this are not known."""
@@ -174,7 +185,7 @@ class Evidence(NamedTuple):
     """The record before this reading."""
 
     closed_hour: LiquidationHour | None
-    """The hour that has just ended, when this reading is the first after it."""
+    """The hour that ended last, when this reading is the first of which it is known whole."""
 
     closed_hour_assets: Sequence[tuple[str, float]]
     """The assets of that hour with what was liquidated in USD, the largest first."""

@@ -1,5 +1,6 @@
 """The signals there are: always these, in this order (pure)."""
 
+import logging
 from collections.abc import Callable, Mapping
 from inspect import getdoc
 from typing import NamedTuple
@@ -13,7 +14,9 @@ from barograph.signals.methods import (
     funding_breadth,
     liquidation_pressure,
 )
-from barograph.signals.records import Finding, Signal, Signals
+from barograph.signals.records import NOT_KNOWN, Finding, Signal, Signals
+
+log = logging.getLogger(__name__)
 
 
 class Method(NamedTuple):
@@ -43,7 +46,7 @@ BY_KEY = {method.key: method for method in METHODS}
 def judge_all(evidence: Evidence, previous: Mapping[str, str]) -> Signals:
     """Judge every signal; `previous` are the last labels by key."""
     at = evidence.reading.as_of
-    found = [(method, method.judge(evidence, previous.get(method.key))) for method in METHODS]
+    found = [(each, _judge(each, evidence, previous.get(each.key))) for each in METHODS]
     return Signals(
         at,
         evidence.reading.source,
@@ -52,3 +55,12 @@ def judge_all(evidence: Evidence, previous: Mapping[str, str]) -> Signals:
             for method, finding in found
         ),
     )
+
+
+def _judge(method: Method, evidence: Evidence, previous: str | None) -> Finding:
+    try:
+        return method.judge(evidence, previous)
+    except Exception:
+        # A mistake in a method must not stop measuring, nor the other signals.
+        log.exception("signal cannot be judged", extra={"signal": method.key})
+        return NOT_KNOWN

@@ -10,14 +10,13 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from barograph.access.fields import rate_limit_fields
+from barograph.access.allowances import PERSONAL
+from barograph.access.fields import policy_field, rate_limit_fields
 from barograph.access.gate import Gate
 from barograph.access.refusals import Refusal
 from barograph.board.board import Board
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.documents import Document, Headers
 from barograph.kit.http import (
-    NO_BODY,
     READS,
     ASGIApp,
     Receive,
@@ -25,6 +24,7 @@ from barograph.kit.http import (
     Send,
     bodiless,
     error_response,
+    send_document,
 )
 from barograph.kit.wire import ErrorBody
 from barograph.signals.documents import SIGNALS_PATH
@@ -50,14 +50,16 @@ def signals_answer(board: Board, reader: SignalsReader, gate: Gate) -> ASGIApp:
             response = error_response(refusal.status, refusal.message, *refusal.fields(now))
             await response(scope, receive, send)
         except DatabaseUnavailable:
-            response = error_response(503, "keys cannot be checked at the moment", RETRY_AFTER)
+            # A key was sent: its allowance is known, but not what is left of it.
+            fields = [policy_field(PERSONAL), RETRY_AFTER]
+            response = error_response(503, "keys cannot be checked at the moment", *fields)
             await response(scope, receive, send)
         except Exception:
             # In front of routing nobody else would turn it into the documented body.
             log.exception("unexpected failure")
             await error_response(500, "internal error")(scope, receive, send)
         else:
-            await _send(document, fields, scope, send)
+            await send_document(document, scope, send, now, fields)
 
     return answer
 
@@ -101,22 +103,6 @@ class _Passed(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._answer(scope, receive, send)
-
-
-async def _send(document: Document, fields: Headers, scope: Scope, send: Send) -> None:
-    headers = document.whole["headers"]
-    for name, value in scope["headers"]:
-        if name == b"if-none-match" and document.matches(value):
-            # Without the content's own type and length.
-            await send(_start(304, [*headers[2:], *fields]))
-            await send(NO_BODY)
-            return
-    await send(_start(200, [*headers, *fields]))
-    await send(document.end)
-
-
-def _start(status: int, headers: Headers) -> dict[str, Any]:
-    return {"type": "http.response.start", "status": status, "headers": headers}
 
 
 def _field(description: str, example: str) -> dict[str, Any]:

@@ -6,20 +6,23 @@ evidence it says `unknown`.
 
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.regime import EDGES_PCT, eight_hour_rate
-from barograph.markets.trailing import Evidence, change_pct, percentile_rank
+from barograph.markets.trailing import (
+    FORTNIGHT_OF_HOURS,
+    WEEK_OF_HOURS,
+    Evidence,
+    change_pct,
+    percentile_rank,
+)
 from barograph.markets.words import usd
 from barograph.signals.bands import Bands
 from barograph.signals.records import NOT_KNOWN, Finding
 
-WEEK_OF_HOURS = 7 * 24
-FORTNIGHT_OF_HOURS = 14 * 24
-
 _, SHORT_EDGE_PCT, LONG_EDGE_PCT, _ = EDGES_PCT
-BREADTH = Bands(("shorts-pay", "balanced", "longs-pay"), (-20, 20), margin=3)
-PRESSURE = Bands(("quiet", "normal", "elevated", "extreme"), (20, 90, 99), margin=2)
-POSITIONING = Bands(("short-extreme", "typical", "long-extreme"), (5, 95), margin=3)
-TREND = Bands(("falling", "flat", "rising"), (-5, 5), margin=1)
-VOLATILITY = Bands(("calm", "normal", "turbulent"), (20, 80), margin=5)
+BREADTH = Bands(("shorts-pay", "balanced", "longs-pay"), (-20, 20), usual=1, margin=3)
+PRESSURE = Bands(("quiet", "normal", "elevated", "extreme"), (20, 90, 99), usual=1, margin=2)
+POSITIONING = Bands(("short-extreme", "typical", "long-extreme"), (5, 95), usual=1, margin=3)
+TREND = Bands(("falling", "flat", "rising"), (-5, 5), usual=1, margin=1)
+VOLATILITY = Bands(("calm", "normal", "turbulent"), (20, 80), usual=1, margin=5)
 
 
 def btc_funding_regime(evidence: Evidence, _previous: str | None) -> Finding:
@@ -39,8 +42,8 @@ def funding_breadth(evidence: Evidence, previous: str | None) -> Finding:
     """How many of all perpetuals pay more than rest, less how many pay the other way.
 
     Each contract's rate is brought to eight hours. The share of contracts at +0.015 % or more,
-    less the share at -0.005 % or less, in points: longs-pay from +20, shorts-pay below -20,
-    balanced between; 3 points of hysteresis.
+    less the share at -0.005 % or less, in points: longs-pay from +20, shorts-pay from -20,
+    balanced between; a label is left 3 points inside its edge.
     """
     contracts = evidence.reading.contracts
     if not contracts:
@@ -55,10 +58,11 @@ def funding_breadth(evidence: Evidence, previous: str | None) -> Finding:
 
 
 def liquidation_pressure(evidence: Evidence, previous: str | None) -> Finding:
-    """The liquidations of the last sixty minutes against the hours of the last 30 days.
+    """The liquidations of the last sixty minutes against the hours of up to 30 days.
 
-    The percentile of their total in USD among all hours that were watched: quiet below the 20th,
-    normal, elevated from the 90th, extreme from the 99th; 2 points of hysteresis. Unknown when
+    The percentile of their total in USD among all hours that were watched: quiet up to the 20th,
+    normal, elevated from the 90th, extreme from the 99th; a label is left 2 points inside its
+    edge. Unknown when
     too little of the last hour was watched, or with less than seven days of hours to compare with.
     """
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
@@ -66,31 +70,31 @@ def liquidation_pressure(evidence: Evidence, previous: str | None) -> Finding:
         return NOT_KNOWN
     total = evidence.last_hour.total_usd
     rank = percentile_rank(total, known)
-    value = f"{usd(total)} in the last hour, percentile {rank:.0f} of 30 days"
+    value = f"{usd(total)} in an hour, percentile {rank:.0f} of {len(known)} hours"
     return Finding(PRESSURE.label(rank, previous), value)
 
 
 def btc_long_accounts(evidence: Evidence, previous: str | None) -> Finding:
-    """The share of accounts that are long BTC, against its own last 30 days.
+    """The share of accounts that are long BTC, against its own hours of up to 30 days.
 
-    Its percentile among the hourly shares: long-extreme from the 95th, short-extreme in the
-    lowest few, typical between; 3 points of hysteresis. It counts accounts, not money. Unknown
-    without a fresh share, or with less than fourteen days of hours to compare with.
+    Its percentile among the hourly shares: long-extreme from the 95th, short-extreme up to
+    the 5th, typical between; a label is left 3 points inside its edge. It counts accounts, not
+    money. Unknown without a fresh share, or with less than fourteen days of hours to compare with.
     """
     share = evidence.long_account_pct.get("BTC")
     known = evidence.trailing.long_accounts("BTC")
     if share is None or len(known) < FORTNIGHT_OF_HOURS:
         return NOT_KNOWN
     rank = percentile_rank(share, known)
-    value = f"{share:.1f} % of accounts, percentile {rank:.0f} of 30 days"
+    value = f"{share:.1f} % of accounts, percentile {rank:.0f} of {len(known)} hours"
     return Finding(POSITIONING.label(rank, previous), value)
 
 
 def btc_open_interest_trend(evidence: Evidence, previous: str | None) -> Finding:
     """The change of BTC open interest in 24 hours, counted in coins so that price cannot move it.
 
-    rising from +5 %, falling below -5 %, flat between; 1 point of hysteresis. Unknown when the
-    hour 24 hours ago was not recorded.
+    rising from +5 %, falling from -5 %, flat between; a label is left 1 point inside its edge.
+    Compared with the record of the full hour nearest to 24 hours ago; unknown without it.
     """
     bitcoin = evidence.majors.get("BTC")
     before = evidence.trailing.hour_at("BTC", evidence.reading.as_of - DAY)
@@ -102,10 +106,11 @@ def btc_open_interest_trend(evidence: Evidence, previous: str | None) -> Finding
 
 
 def btc_realised_volatility(evidence: Evidence, previous: str | None) -> Finding:
-    """The volatility of BTC's hourly returns over 24 hours, against its own last 30 days.
+    """The volatility of BTC's hourly returns over 24 hours, against its own of up to 30 days.
 
     Annualised without subtracting a mean. Its percentile among the same figure at each recorded
-    hour: calm below the 20th, normal, turbulent from the 80th; 5 points of hysteresis. Unknown
+    hour: calm up to the 20th, normal, turbulent from the 80th; a label is left 5 points inside
+    its edge. Unknown
     when an hour of the last day is missing, or with less than fourteen days to compare with.
     """
     hours = evidence.trailing.hours("BTC", since=evidence.reading.as_of - 2 * HOUR)
@@ -114,5 +119,5 @@ def btc_realised_volatility(evidence: Evidence, previous: str | None) -> Finding
         return NOT_KNOWN
     swing = hours[-1].volatility_pct
     rank = percentile_rank(swing, known)
-    value = f"{swing:.0f} % a year, percentile {rank:.0f} of 30 days"
+    value = f"{swing:.0f} % a year, percentile {rank:.0f} of {len(known)} hours"
     return Finding(VOLATILITY.label(rank, previous), value)

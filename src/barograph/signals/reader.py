@@ -3,11 +3,15 @@
 from barograph.board.board import Board
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import SECOND
+from barograph.markets.feeds import PERPETUALS
 from barograph.markets.view import is_fresh
 from barograph.settings import Settings
 from barograph.signals.documents import signals_document, unknown_signals
 from barograph.signals.feeds import SIGNALS
 from barograph.signals.records import Signal, Signals
+
+NEVER = 0
+"""`updatedAt` before anything was judged: the beginning of Unix time, on every worker."""
 
 UNKNOWN_MS = 5 * SECOND
 """For so long `unknown` is said without looking again."""
@@ -18,14 +22,32 @@ class SignalsReader:
 
     def __init__(self, settings: Settings) -> None:
         self._bound = int(settings.signals_max_age_seconds * SECOND)
+        self._market_bound = int(settings.feed_max_age_seconds * SECOND)
         self._base_url = settings.base_url
         self._source = settings.exchange_source
         self._rendered: tuple[Signals | None, Document] | None = None
 
+    def fresh(self, board: Board, now: int) -> Signals | None:
+        """What was judged last, unless it is too old."""
+        judged, market = board.latest(SIGNALS), board.latest(PERPETUALS)
+        if judged is None or not is_fresh(judged.as_of, self._bound, now):
+            return None
+        # What they were judged by is the market feed: past its bound nothing may be said.
+        if market is None or not is_fresh(market.as_of, self._market_bound, now):
+            return None
+        return judged
+
+    def known_until(self, board: Board, now: int) -> int:
+        """Until when what is known now may be shown."""
+        judged, market = self.fresh(board, now), board.latest(PERPETUALS)
+        if judged is None or market is None:
+            return now + UNKNOWN_MS
+        return min(judged.as_of + self._bound, market.as_of + self._market_bound)
+
     def signals(self, board: Board, now: int) -> tuple[Signal, ...]:
         """Every signal as it may be shown now."""
-        judged = board.latest(SIGNALS)
-        if judged is None or not is_fresh(judged.as_of, self._bound, now):
+        judged = self.fresh(board, now)
+        if judged is None:
             return unknown_signals(now)
         known = {each.key: each for each in judged.signals}
         # A collector of another version may know fewer signals; none disappears for that.
@@ -47,12 +69,11 @@ class SignalsReader:
         return document
 
     def _render(self, board: Board, judged: Signals | None, now: int) -> Document:
-        is_known = judged is not None and is_fresh(judged.as_of, self._bound, now)
         return signals_document(
             self.signals(board, now),
             source=self._source if judged is None else judged.source,
-            updated_at=now if judged is None else judged.as_of,
+            updated_at=NEVER if judged is None else judged.as_of,
             since=now,
-            until=judged.as_of + self._bound if judged and is_known else now + UNKNOWN_MS,
+            until=self.known_until(board, now),
             base_url=self._base_url,
         )

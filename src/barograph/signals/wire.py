@@ -25,7 +25,12 @@ class PublicSignals(WireModel):
     ok: bool
     version: Literal["v1"]
     source: Annotated[str, Field(description="The venue that the data was taken from.")]
-    updatedAt: Annotated[str, Field(description="When the signals were last judged.")]
+    updatedAt: Annotated[
+        str,
+        Field(
+            description="When the signals were last judged; 1970-01-01T00:00:00.000Z before that."
+        ),
+    ]
     signals: list[SignalBody]
     attribution: Annotated[
         str,

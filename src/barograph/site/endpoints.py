@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
@@ -15,12 +16,9 @@ from barograph.guides.catalog import Catalog
 from barograph.guides.documents import PAGES_PATH
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
-from barograph.kit.documents import FOREVER
 from barograph.kit.http import DocumentResponse
-from barograph.markets.view import is_fresh
 from barograph.signals.catalog import BY_KEY
-from barograph.signals.feeds import SIGNALS
-from barograph.signals.records import Signals
+from barograph.signals.reader import SignalsReader
 from barograph.site.answers import CSS, Page, accepts, private_page
 from barograph.site.pages import DEVELOPERS_PATH, STYLESHEET, STYLESHEET_PATH, Pages
 
@@ -56,12 +54,12 @@ def page_routes(
     database: Database,
     *,
     briefs: BriefsReader,
-    signals_bound: int,
+    signals: SignalsReader,
 ) -> APIRouter:
-    """The routes of every page but those about keys; the bound of signals is in milliseconds."""
+    """The routes of every page but those about keys."""
     router = APIRouter(include_in_schema=False)
     _route_standing_pages(router, standing, board.clock)
-    _route_signals(router, pages, board, signals_bound)
+    _route_signals(router, pages, board, signals)
     _route_briefs(router, pages, board, database, briefs)
     return router
 
@@ -79,21 +77,22 @@ def _route_standing_pages(router: APIRouter, standing: Mapping[str, Page], clock
         return DocumentResponse(page, clock())
 
 
-def _route_signals(router: APIRouter, pages: Pages, board: Board, bound: int) -> None:
+def _route_signals(router: APIRouter, pages: Pages, board: Board, reader: SignalsReader) -> None:
     @router.get("/signals")
     async def read_signals() -> DocumentResponse:
         now = board.clock()
-        judged = _fresh_signals(board, now, bound)
-        return DocumentResponse(Page(pages.signals(judged), until=_until(judged, bound)), now)
+        judged = reader.fresh(board, now)
+        until = reader.known_until(board, now)
+        return DocumentResponse(Page(pages.signals(judged), until=until), now)
 
     @router.get("/signals/{key}")
     async def read_signal(key: str) -> DocumentResponse:
         if key not in BY_KEY:
             raise HTTPException(404)
         now = board.clock()
-        judged = _fresh_signals(board, now, bound)
-        body = pages.signal(BY_KEY[key], judged)
-        return DocumentResponse(Page(body, until=_until(judged, bound)), now)
+        judged = reader.fresh(board, now)
+        until = reader.known_until(board, now)
+        return DocumentResponse(Page(pages.signal(BY_KEY[key], judged), until=until), now)
 
 
 def _route_briefs(
@@ -109,6 +108,9 @@ def _route_briefs(
         until = reader.known_until(board)
         return DocumentResponse(Page(pages.briefs(newest.briefs), until=until), now)
 
+    # Markdown is rendered once, not for each reader: everybody else waits meanwhile.
+    rendered = lru_cache(maxsize=256)(pages.brief)
+
     @router.get("/briefs/{slug}")
     async def read_brief(slug: str) -> Response:
         try:
@@ -117,7 +119,7 @@ def _route_briefs(
             return _unavailable(pages)
         if brief is None:
             raise HTTPException(404)
-        return DocumentResponse(Page(pages.brief(brief)), board.clock())
+        return DocumentResponse(Page(rendered(brief)), board.clock())
 
 
 def missing_page(pages: Pages, request: Request) -> Response | None:
@@ -126,15 +128,6 @@ def missing_page(pages: Pages, request: Request) -> Response | None:
     if is_for_programs or not accepts(request.scope["headers"], b"text/html"):
         return None
     return private_page(404, pages.not_found())
-
-
-def _fresh_signals(board: Board, now: int, bound: int) -> Signals | None:
-    judged = board.latest(SIGNALS)
-    return judged if judged is not None and is_fresh(judged.as_of, bound, now) else None
-
-
-def _until(judged: Signals | None, bound: int) -> int:
-    return FOREVER if judged is None else judged.as_of + bound
 
 
 async def _brief(database: Database, slug: str) -> Brief | None:

@@ -5,17 +5,14 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from barograph.access.allowances import REGISTRATIONS, AllowancesUnavailable
-from barograph.access.endpoints import AWAY, MAX_BODY_BYTES, RETRY_SECONDS
+from barograph.access.endpoints import AWAY, RETRY_SECONDS, register
 from barograph.access.fields import rate_limit_fields, retry_seconds
 from barograph.access.gate import Gate
-from barograph.access.mailboxes import parse_address
 from barograph.access.refusals import Refusal
-from barograph.access.registration import LINK_FOLDER, LINK_HOURS, LinkNotUsable, Registrations
+from barograph.access.registration import ANSWER, LINK_FOLDER, LinkNotUsable, Registrations
 from barograph.errors import InvalidRequest
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.http import read_body
 from barograph.kit.wire import ErrorBody, WireModel
 from barograph.site.answers import accepts, private_json, private_page
 from barograph.site.pages import DEVELOPERS_PATH, Pages
@@ -59,25 +56,17 @@ class KeyPages:
         if self._registrations is None:
             return self._say(503, "No mail", _NO_MAIL)
         try:
-            return await self._register(request, self._registrations)
+            standing = await register(request, email_from_form, self._registrations, self._gate)
         except InvalidRequest:
             return self._say(400, "Not an address", _NOT_AN_ADDRESS)
-        except (DatabaseUnavailable, AllowancesUnavailable):
-            return self._say(503, *_AWAY, _RETRY)
-
-    async def _register(self, request: Request, registrations: Registrations) -> Response:
-        body = await read_body(request, MAX_BODY_BYTES)
-        address = parse_address(email_from_form(body))
-        try:
-            caller = self._gate.caller(request.scope)
-            standing = await self._gate.charge(REGISTRATIONS, caller)
         except Refusal as refusal:
             text = f"Too many came from your network. {_again(retry_seconds(refusal.standing))}"
             fields = refusal.fields(self._clock())
             return self._say(refusal.status, "Too many requests", text, *fields)
-        await registrations.request(address)
+        except DatabaseUnavailable:
+            return self._say(503, *_AWAY, _RETRY)
         fields = rate_limit_fields(standing, self._clock())
-        return self._say(202, "Look into your mailbox", _SENT, *fields)
+        return self._say(202, "Look into your mailbox", ANSWER, *fields)
 
     async def link(self, request: Request, token: str) -> Response:
         """Show the button of a link, or press it: the key is shown once.
@@ -139,7 +128,6 @@ def _again(seconds: int) -> str:
 
 _NOT_AN_ADDRESS = "That is not one plain e-mail address such as name@example.com."
 _NO_MAIL = "This instance sends no mail, so keys come from its operator."
-_SENT = f"A link was sent to that address. Open it within {LINK_HOURS} hours to get the key."
 _NOT_USABLE = (
     "This link cannot be used",
     "It was used already, is older than a day or never existed. Ask for a new one.",

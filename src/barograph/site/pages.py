@@ -47,7 +47,7 @@ class Pages:
     to be copied carries the whole address.
     """
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, data_source: str = "") -> None:
         self._templates = Environment(
             loader=PackageLoader("barograph.site"),
             autoescape=True,
@@ -65,6 +65,7 @@ class Pages:
         version = sha256(STYLESHEET).hexdigest()[:12]
         self._templates.globals |= {
             "base_url": base_url,
+            "data_source": data_source,
             "root": self.root,
             "stylesheet": f"{self.root}{STYLESHEET_PATH}?v={version}",
             "site_name": SITE_NAME,

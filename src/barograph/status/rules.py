@@ -109,6 +109,9 @@ def _exchange(seen: Observation) -> Check:
     if health is None:
         return Check(name="exchange", status="degraded", detail="not asked yet")
     if health.failure is None or health.failing_since is None:
+        if not is_fresh(health.as_of, seen.bounds.perpetuals, seen.now):
+            silent = _seconds(seen.now - health.as_of)
+            return Check(name="exchange", status="degraded", detail=f"not asked for {silent:g} s")
         return Check(name="exchange", status="ok", detail="the last reading succeeded")
     since = iso_timestamp(health.failing_since)
     return Check(name="exchange", status="degraded", detail=f"{health.failure} since {since}")

@@ -21,7 +21,7 @@ from aiosmtplib import (
 )
 
 from barograph.access.mailboxes import Address, parse_address
-from barograph.access.outbox import Mail, Undeliverable
+from barograph.access.outbox import Mail, PutOff, Undeliverable
 from barograph.errors import (
     ConfigurationError,
     InvalidReply,
@@ -40,6 +40,7 @@ SEND_SECONDS = 20.0
 
 GOODBYE_SECONDS = 2.0
 
+_CLOSING = 421
 _TEMPORARY = range(400, 500)
 _PERMANENT = range(500, 600)
 
@@ -88,7 +89,8 @@ class SmtpSender:
 
         Raises:
             Undeliverable: this mail is refused for good.
-            UpstreamError: it was not taken now; it may be later.
+            PutOff: this mail is not taken now; others may be.
+            UpstreamError: no mail is taken now; it may be later.
         """
         message = self._message(mail)
         client = self._client()
@@ -101,7 +103,7 @@ class SmtpSender:
             # It was taken: a server that says goodbye badly must not make it go out again.
             with suppress(SMTPException, OSError):
                 await client.quit(timeout=GOODBYE_SECONDS)
-        except (SMTPException, OSError) as error:
+        except (SMTPException, OSError, ValueError) as error:
             raise _named(error) from error
         finally:
             client.close()
@@ -117,7 +119,7 @@ class SmtpSender:
             async with asyncio.timeout(self._seconds):
                 await client.connect()
                 await client.quit(timeout=GOODBYE_SECONDS)
-        except (SMTPException, OSError) as error:
+        except (SMTPException, OSError, ValueError) as error:
             raise _named(error) from error
         finally:
             client.close()
@@ -166,7 +168,7 @@ def parse_smtp_url(text: str) -> MailServer:
         port = parts.port
     except ValueError as error:  # a port that is no number, or half an IPv6 address
         raise _unusable("smtp://host:port") from error
-    if parts.scheme not in _SCHEMES or not parts.hostname:
+    if parts.scheme not in _SCHEMES or not parts.hostname or not _can_be_looked_up(parts.hostname):
         raise _unusable("smtp://host:port, smtp+starttls://user:password@host:587 or smtps://…")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
         raise _unusable("nothing after the port; write @, / and # in a password as %40, %2F, %23")
@@ -182,6 +184,14 @@ def parse_smtp_url(text: str) -> MailServer:
     )
 
 
+def _can_be_looked_up(host: str) -> bool:
+    try:
+        host.encode("idna")
+    except UnicodeError:  # a part between two dots that is empty, or longer than 63 characters
+        return False
+    return host.isprintable() and " " not in host
+
+
 def _unusable(needed: str) -> ConfigurationError:
     return ConfigurationError(f"BAROGRAPH_SMTP_URL cannot be used: {needed} is needed")
 
@@ -195,22 +205,33 @@ def _sender(mail_from: str) -> Address:
         ) from error
 
 
-def _named(error: SMTPException | OSError) -> UpstreamError:
+def _named(error: SMTPException | OSError | ValueError) -> UpstreamError:
     if isinstance(error, SMTPRecipientsRefused):
-        return _answered(error.recipients[0].code, about="the recipient", final=Undeliverable)
+        return _about_this_mail(error.recipients[0].code, "the recipient")
     if isinstance(error, SMTPDataError):
-        return _answered(error.code, about="the mail", final=Undeliverable)
+        return _about_this_mail(error.code, "the mail")
     if isinstance(error, SMTPResponseException):
-        return _answered(error.code, about="us", final=Refused)
+        return _about_us(error.code)
     if isinstance(error, OSError):
         return Unreachable(f"the mail server does not answer ({type(error).__name__})")
+    if isinstance(error, ValueError):
+        name = type(error).__name__
+        return Refused(f"the mail server's address, user or password cannot be sent ({name})")
     return Refused("the mail server offers no STARTTLS or no login, which its address asks for")
 
 
-def _answered(code: int, *, about: str, final: type[Refused]) -> UpstreamError:
+def _about_this_mail(code: int, what: str) -> UpstreamError:
     if code in _PERMANENT:
-        return final(f"the mail server refuses {about} ({code})")
+        return Undeliverable(f"the mail server refuses {what} ({code})")
+    if code in _TEMPORARY and code != _CLOSING:
+        return PutOff(f"the mail server puts {what} off ({code})")
+    return _about_us(code)
+
+
+def _about_us(code: int) -> UpstreamError:
+    if code in _PERMANENT:
+        return Refused(f"the mail server refuses us ({code})")
     if code in _TEMPORARY:
         # It never says for how long; the outbox has pauses of its own.
-        return Throttled(f"the mail server puts {about} off ({code})", retry_after=0.0)
+        return Throttled(f"the mail server puts us off ({code})", retry_after=0.0)
     return InvalidReply("the mail server's answer cannot be understood")
