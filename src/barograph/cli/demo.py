@@ -105,12 +105,13 @@ def mail(as_json: bool, data: Path) -> None:
 
 @demo.command(hidden=True)
 @click.option("--port", type=int, required=True)
-@click.option("--mail-port", type=int, required=True)
+@click.option("--mail-port", type=int)
 @_data_option
 @child_option
-def world(port: int, mail_port: int, data: Path, child: int | None) -> None:
-    """Run only the simulated exchange and the mailbox."""
+def world(port: int, mail_port: int | None, data: Path, child: int | None) -> None:
+    """Run only the simulated exchange, and the mailbox if it has a port."""
     import asyncio
+    from contextlib import AsyncExitStack
 
     from barograph.demo.exchange import run_exchange
     from barograph.demo.mailbox import running_mailbox
@@ -123,7 +124,9 @@ def world(port: int, mail_port: int, data: Path, child: int | None) -> None:
     configure_logs("warning")
 
     async def run() -> None:
-        async with running_mailbox(data, host=HOST, port=mail_port):
+        async with AsyncExitStack() as stack:
+            if mail_port is not None:
+                await stack.enter_async_context(running_mailbox(data, host=HOST, port=mail_port))
             await run_exchange(_world(data, seed=0), HOST, port, clock=system_clock)
 
     asyncio.run(run())
