@@ -48,8 +48,9 @@ class Settings(BaseModel):
     data: Path = Field(
         Path("data"),
         description="The folder that holds `barograph.sqlite3` (with the e-mail addresses of key "
-        "owners), `limits.sqlite3` and, unless `BAROGRAPH_KEY_PEPPER` is set, the pepper of API "
-        "keys. Only its owner may read what is made there.",
+        "owners), `history.sqlite3` (the record of stances), `limits.sqlite3` and, unless "
+        "`BAROGRAPH_KEY_PEPPER` and `BAROGRAPH_HISTORY_KEY` are set, the pepper of API keys and "
+        "the key of checkpoints. Only its owner may read what is made there.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info",
@@ -194,6 +195,49 @@ class Settings(BaseModel):
     )
     mail_from: str = Field("", description="The sender of mails, such as `barograph@example.com`.")
 
+    history_key: SecretStr = Field(
+        SecretStr(""),
+        description="The Ed25519 key that checkpoints of the history are signed with: base64 of 32 "
+        "random bytes. Empty: one is made and kept in the data folder.",
+    )
+    stance_grace_hours: float = Field(
+        6.0,
+        ge=0,
+        le=72,
+        description="How long a stance outlives the next expected publication of its evidence "
+        "before it expires.",
+    )
+    treasury_url: str = Field(
+        "https://home.treasury.gov",
+        description="Where the US Treasury's daily par yields are read. Empty: not at all.",
+    )
+    nyfed_url: str = Field(
+        "https://markets.newyorkfed.org",
+        description="Where SOFR and EFFR are read. Empty: not at all.",
+    )
+    etf_url: str = Field(
+        "",
+        description="Address of a BTC ETF issuer's holdings file. Empty: none is read, and without "
+        "a file of your own no stance about ETFs is issued.",
+    )
+    etf_fund: str = Field(
+        "IBIT",
+        pattern="^[A-Z0-9]{1,10}$",
+        description="The fund that the holdings file is about; the stance names it as its "
+        "coverage.",
+    )
+    etf_file: Path | None = Field(
+        None, description="Your own CSV of ETF flows (`date,net_flow_usd,aum_usd,holdings_btc`)."
+    )
+    macro_source: str = Field(
+        "",
+        description="What the `source` of rates and ETF series says in place of each file's own "
+        "name; the demo says that it is simulated.",
+    )
+    macro_seconds: float = Field(
+        1800.0, gt=0, description="Pause between two readings of rates and ETF files."
+    )
+
     @model_validator(mode="after")
     def _default_base_url(self) -> Self:
         if not self.base_url:
@@ -231,7 +275,7 @@ class Settings(BaseModel):
             raise ValueError("BAROGRAPH_MAIL_FROM is needed together with BAROGRAPH_SMTP_URL")
         return self
 
-    @field_validator("guides_file", mode="before")
+    @field_validator("guides_file", "etf_file", mode="before")
     @classmethod
     def _optional_file(cls, value: object) -> object:
         return None if value == "" else value
@@ -271,7 +315,7 @@ class Settings(BaseModel):
         ip_address(value)
         return value
 
-    @field_validator("base_url", "exchange_rest_url")
+    @field_validator("base_url", "exchange_rest_url", "treasury_url", "nyfed_url")
     @classmethod
     def _http_address(cls, value: str) -> str:
         if value and _HTTP_ADDRESS.fullmatch(value) is None:
@@ -289,6 +333,11 @@ class Settings(BaseModel):
     def database_path(self) -> Path:
         """The service's own database."""
         return self.data / "barograph.sqlite3"
+
+    @property
+    def history_path(self) -> Path:
+        """The record of stances, a database of its own."""
+        return self.data / "history.sqlite3"
 
     @property
     def limits_path(self) -> Path:

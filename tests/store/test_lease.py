@@ -78,7 +78,7 @@ def test_the_holder_renews_with_the_same_token(
     for _ in range(5):
         runner.run(lease.renew())
         assert not runner.run(rival.acquire())
-        assert runner.run(database.read(row)) == ("a", 1, clock() + MILLISECONDS)
+        assert runner.run(database.read(row)) == ("a", lease.token, clock() + MILLISECONDS)
         clock.pass_seconds(10)
 
 
@@ -87,11 +87,12 @@ def test_a_lease_that_ran_out_is_renewed_by_its_holder_when_nobody_took_it(
 ) -> None:
     lease = claim("a")
     runner.run(lease.acquire())
+    first = token(database, runner)
     clock.pass_seconds(100)
 
     publish_as(lease, database, runner)
     runner.run(lease.renew())
-    assert token(database, runner) == 1
+    assert token(database, runner) == first
 
 
 def test_a_holder_that_slept_through_another_one_cannot_renew_even_when_it_is_free_again(
@@ -243,3 +244,20 @@ def test_an_acquisition_whose_caller_is_cancelled_can_still_be_released(
         return await following.acquire()
 
     assert runner.run(scenario())
+
+
+def test_a_database_that_was_made_anew_goes_on_with_higher_tokens(
+    claim: Callable[[str], Lease], database: Database, clock: HandClock, runner: asyncio.Runner
+) -> None:
+    first = claim("a")
+    runner.run(first.acquire())
+    before = first.token
+
+    async def forget(tx: Transaction) -> None:
+        await tx.execute("DELETE FROM leases")
+
+    runner.run(database.write(forget))
+    clock.pass_seconds(60)
+    second = claim("b")
+    runner.run(second.acquire())
+    assert second.token > before

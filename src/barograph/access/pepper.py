@@ -1,11 +1,7 @@
 """The secret that API keys are stored under: a setting, or a file that is made once."""
 
-import fcntl
-import os
-from pathlib import Path
-from secrets import token_bytes
-
 from barograph.errors import ConfigurationError
+from barograph.kit.secret_file import kept_secret
 from barograph.settings import Settings
 
 FILE_NAME = "key-pepper"
@@ -23,7 +19,7 @@ def load_pepper(settings: Settings) -> bytes:
         return given.encode()
     file = settings.data / FILE_NAME
     try:
-        pepper = _read(file) or _make(file)
+        pepper = kept_secret(file, SIZE)
     except OSError as error:
         raise ConfigurationError(
             f"{file} cannot be used ({error.strerror}): make {settings.data} a folder that can be "
@@ -35,32 +31,3 @@ def load_pepper(settings: Settings) -> bytes:
             "every API key stops working"
         )
     return pepper
-
-
-def _read(file: Path) -> bytes:
-    return file.read_bytes() if file.exists() else b""
-
-
-def _make(file: Path) -> bytes:
-    """Write a new pepper unless somebody else was first."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "r+b") as out:
-        fcntl.flock(out, fcntl.LOCK_EX)
-        found = out.read()
-        if found:
-            return found
-        pepper = token_bytes(SIZE)
-        out.write(pepper)
-        out.flush()
-        os.fsync(out.fileno())
-    _sync_folder(file.parent)
-    return pepper
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new file's name last: keys that a power cut parts from their pepper are lost."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -13,6 +13,7 @@ import asyncio
 import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -224,6 +225,7 @@ def _roll_back(connection: apsw.Connection) -> None:
         connection.execute("ROLLBACK")
 
 
+@lru_cache(maxsize=512)
 def _question_marks(sql: str) -> str:
     return re.sub(r"\$(\d+)", r"?\1", sql)
 

@@ -8,6 +8,7 @@ still holds could promise.
 from barograph.errors import LeaseLost
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
+from barograph.kit.timestamps import SECOND
 
 MAX_MILLISECONDS = 300_000
 """No lease lasts longer."""
@@ -34,8 +35,10 @@ class Lease:
 
         async def work(tx: Transaction) -> int | None:
             rows = await tx.fetch(_READ, self._name)
-            holder, token, expires_at = rows[0] if rows else (None, 0, 0)
             now = self._clock()
+            # The first token is the time: who checks tokens elsewhere, in a database that lives
+            # longer than this one, must not take a new beginning for an old leader.
+            holder, token, expires_at = rows[0] if rows else (None, now // SECOND, 0)
             # One that lasts impossibly long was written by a clock that ran ahead.
             if holder is not None and now < expires_at <= now + MAX_MILLISECONDS:
                 return None
@@ -44,6 +47,17 @@ class Lease:
 
         self._token = await self._database.write(work)
         return self._token is not None
+
+    @property
+    def token(self) -> int:
+        """The number of this leadership; a later one has a higher.
+
+        Raises:
+            LeaseLost: the lease was never taken, or was released.
+        """
+        if self._token is None:
+            raise LeaseLost("the lease is not held")
+        return self._token
 
     async def renew(self) -> None:
         """Make the lease last again for its whole span.

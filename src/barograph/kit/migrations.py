@@ -36,12 +36,15 @@ class Migration(NamedTuple):
         return sha256(self.sql.encode()).hexdigest()
 
 
-def packaged_migrations() -> list[Migration]:
-    """The migrations that ship with this version, in order."""
-    folder = files("barograph") / "migrations"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+def packaged_migrations(folder: str = "") -> list[Migration]:
+    """The migrations that ship with this version, in order.
+
+    A database of its own, such as the record, has its numbered files in a folder of its own.
+    """
+    place = files("barograph") / "migrations" / folder
+    names = sorted(entry.name for entry in place.iterdir() if entry.name.endswith(".sql"))
     return [
-        Migration(int(name[:4]), name.removesuffix(".sql")[5:], (folder / name).read_text("utf-8"))
+        Migration(int(name[:4]), name.removesuffix(".sql")[5:], (place / name).read_text("utf-8"))
         for name in names
     ]
 
