@@ -1,0 +1,158 @@
+"""What can go wrong with the published files, switched on and off by name.
+
+Each fault may be limited to one file. Several may be on at once; of those that replace the answer
+the first in `REPLACING` wins.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from barograph.demo.faults import UnknownCommand
+from barograph.demo.macro_files import FILES, Distortion
+from barograph.demo.paths import HOUR
+
+HANG: Final = "hang"
+RESET: Final = "reset"
+OUTAGE: Final = "outage"
+HTML: Final = "html"
+LATE: Final = "late"
+REVISED: Final = "revised"
+INCOMPLETE: Final = "missing-columns"
+
+REPLACING: Final = (HANG, RESET, OUTAGE, HTML)
+"""Faults that answer instead of the publisher, the strongest first."""
+
+KNOWN: Final = (*REPLACING, LATE, REVISED, INCOMPLETE)
+
+LATE_DAYS: Final = 7
+"""How long nothing has come out when data is late, unless told."""
+
+
+@dataclass(frozen=True, slots=True)
+class MacroFault:
+    """A fault that is on; `since` is when it was switched on."""
+
+    name: str
+    since: int
+    file: str | None = None
+    days: int = 0
+
+    @property
+    def label(self) -> str:
+        """How the fault is shown to people."""
+        by = f" by {self.days} days" if self.days else ""
+        return f"{self.name}{by}" if self.file is None else f"{self.name}{by} on {self.file}"
+
+
+class MacroFaults:
+    """The faults that are on."""
+
+    def __init__(self) -> None:
+        self._active: dict[tuple[str, str | None], MacroFault] = {}
+        self._changed = asyncio.Event()
+
+    @property
+    def labels(self) -> list[str]:
+        """Every fault that is on, for people."""
+        return [fault.label for fault in self._active.values()]
+
+    def turn_on(
+        self, name: str, now: int, file: str | None = None, days: int | None = None
+    ) -> None:
+        """Switch a fault on; on again, it goes on as it was, or is late by other days.
+
+        Raises:
+            UnknownCommand: there is no such fault or file, or it does not take days.
+        """
+        _check(name, file)
+        if days is not None and (name != LATE or days < 1):
+            raise UnknownCommand(f"{name} cannot last {days} days; {LATE} takes one or more")
+        late = (days or LATE_DAYS) if name == LATE else 0
+        known = self._active.get((name, file))
+        since = now if known is None else known.since
+        self._active[name, file] = MacroFault(name, since, file, late)
+        self._announce()
+
+    def turn_off(self, name: str, file: str | None = None) -> None:
+        """Switch a fault off, everywhere or only for a file.
+
+        Raises:
+            UnknownCommand: there is no such fault or file.
+        """
+        _check(name, file)
+        for key in list(self._active):
+            if key[0] == name and file in {None, key[1]}:
+                del self._active[key]
+        self._announce()
+
+    def clear(self) -> None:
+        """Switch everything off."""
+        self._active.clear()
+        self._announce()
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def changed(self) -> Coroutine[object, object, object]:
+        """Wait until some fault is switched on or off, counted from the call, not the await."""
+        return self._changed.wait()
+
+    def find(self, name: str, file: str | None) -> MacroFault | None:
+        """The fault of this name that concerns a file, one limited to it first."""
+        return self._active.get((name, file)) or self._active.get((name, None))
+
+    def replacing(self, file: str | None) -> str | None:
+        """The name of the fault that answers instead of the publisher, if one does."""
+        return next((name for name in REPLACING if self.find(name, file) is not None), None)
+
+    def delay(self, file: str | None) -> int:
+        """How far behind a file is, in milliseconds."""
+        late = self.find(LATE, file)
+        return 0 if late is None else late.days * 24 * HOUR
+
+    def distortion(self, file: str | None) -> Distortion:
+        """What is wrong inside a file."""
+        revised = self.find(REVISED, file)
+        return Distortion(
+            None if revised is None else revised.since, self.find(INCOMPLETE, file) is not None
+        )
+
+
+def _check(name: str, file: str | None) -> None:
+    if name not in KNOWN:
+        raise UnknownCommand(f"there is no fault {name!r}; there are {', '.join(KNOWN)}")
+    if file is not None and file not in FILES:
+        raise UnknownCommand(f"there is no file {file!r}; there are {', '.join(FILES)}")
+
+
+def obey(faults: MacroFaults, command: Mapping[str, object], now: int) -> dict[str, object]:
+    """Carry out a command of the control connection and say how it went."""
+    try:
+        if command.get("off") == "all":
+            faults.clear()
+        else:
+            _switch(faults, command, now)
+    except UnknownCommand as error:
+        return {"ok": False, "error": str(error)}
+    return {"ok": True, "active": faults.labels}
+
+
+def _switch(faults: MacroFaults, command: Mapping[str, object], now: int) -> None:
+    name, on = command.get("fault"), command.get("on")
+    file, days = command.get("path"), command.get("days")
+    if (
+        not isinstance(name, str)
+        or not isinstance(on, bool)
+        or not isinstance(file, str | None)
+        or not isinstance(days, int | None)
+    ):
+        raise UnknownCommand(
+            'a command is {"fault": name, "on": true or false}, {"off": "all"} or {"count": true}'
+        )
+    if on:
+        faults.turn_on(name, now, file, days)
+    else:
+        faults.turn_off(name, file)

@@ -1,0 +1,70 @@
+"""Daily figures of bitcoin funds and US interest rates, as frozen records.
+
+A day is the one that a figure is about, as an ISO date; it is published later, and may be revised
+after that. Nothing stands for a day without a figure: it is absent.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+US3M = "us3m"
+"""Par yield of US Treasury bills of three months, in percent a year."""
+
+US2Y = "us2y"
+"""Par yield of US Treasury notes of two years, in percent a year."""
+
+US10Y = "us10y"
+"""Par yield of US Treasury notes of ten years, in percent a year."""
+
+SOFR = "sofr"
+"""Secured Overnight Financing Rate, in percent a year."""
+
+EFFR = "effr"
+"""Effective Federal Funds Rate, in percent a year."""
+
+EFFR_LOW = "effr-low"
+"""Lower end of the target range of the federal funds rate, in percent a year."""
+
+EFFR_HIGH = "effr-high"
+"""Upper end of the target range of the federal funds rate, in percent a year."""
+
+OPERATOR_FLOW = "etf-operator-flow"
+"""Net flow into all funds that the operator counts, in USD; negative when money left."""
+
+OPERATOR_AUM = "etf-operator-aum"
+"""Assets under management of those funds, in USD."""
+
+OPERATOR_BTC = "etf-operator-btc"
+"""Bitcoin that those funds hold."""
+
+FundFigure = Literal["shares", "nav", "btc", "aum"]
+"""Shares outstanding, net asset value of a share in USD, bitcoin held, net assets in USD."""
+
+
+def fund_series(fund: str, figure: FundFigure) -> str:
+    """The name of a fund's series, such as `etf-ibit-shares`."""
+    return f"etf-{fund.lower()}-{figure}"
+
+
+class Reading(Struct, frozen=True):
+    """One figure, as its publisher gave it."""
+
+    series: str
+    day: str
+    value: float
+    source: str
+    """The publisher, in the words that every published `source` uses."""
+
+
+class Observation(Struct, frozen=True):
+    """One figure, as it is kept: what was read, and when."""
+
+    series: str
+    day: str
+    revision: int
+    """1 for what was read first; one more for each other value that came later."""
+    value: float
+    source: str
+    observed_at: int
+    """When this value was first read, in milliseconds since the Unix epoch."""

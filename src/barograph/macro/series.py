@@ -1,0 +1,219 @@
+"""What daily figures amount to: flows of funds, slopes and changes of rates (pure).
+
+A number that cannot be known is None or its day is absent; none is carried over from another day.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from itertools import pairwise
+from typing import Protocol
+
+from msgspec import Struct
+
+from barograph.business_days import business_days
+from barograph.macro.records import (
+    OPERATOR_AUM,
+    OPERATOR_BTC,
+    OPERATOR_FLOW,
+    Observation,
+    fund_series,
+)
+
+OPERATOR_COVERAGE = "operator's data"
+
+_PLACES = 6
+"""Decimals of a difference of rates, which are published with two: without float's own noise."""
+
+_MOST_BACKING_CHANGE = 0.1
+"""Bitcoin behind one share falls by a fee in a year; by more than this in a day after a split."""
+
+
+class EtfDay(Struct, frozen=True):
+    """All covered funds together on one day."""
+
+    day: str
+
+    net_flow_usd: float | None
+    """Money that came in since the business day before, in USD; negative when it left. None when
+    that day's figures are missing, so that it cannot be told what came on which day."""
+
+    aum_usd: float
+    """Assets under management, in USD."""
+
+    holdings_btc: float
+    """Bitcoin held."""
+
+    source: str
+    observed_at: int
+    """When the last of the figures behind these numbers was read, in milliseconds."""
+
+
+class EtfSeries(Struct, frozen=True):
+    """Days of funds, oldest first, and which funds they are of."""
+
+    coverage: str
+    days: tuple[EtfDay, ...]
+
+
+class DayValue(Struct, frozen=True):
+    """A number worked out for one day."""
+
+    day: str
+    value: float
+    source: str
+    observed_at: int
+
+
+class Valued(Protocol):
+    """Something with a value: an `Observation` or a `DayValue`."""
+
+    @property
+    def value(self) -> float:
+        """The number."""
+
+
+class _FundDay(Struct, frozen=True):
+    shares: Observation
+    nav: Observation
+    btc: Observation
+    aum: Observation
+
+    @property
+    def figures(self) -> tuple[Observation, ...]:
+        return self.shares, self.nav, self.btc, self.aum
+
+
+Known = Mapping[str, Sequence[Observation]]
+"""The newest revisions of each series by its name, as `macro.store` gives them."""
+
+
+def fund_coverage(funds: Sequence[str]) -> str:
+    """Say which funds the figures are of, such as `IBIT only`: never that they are all funds."""
+    return f"{' and '.join(fund.upper() for fund in funds)} only"
+
+
+def issuers_series(known: Known, funds: Sequence[str]) -> EtfSeries:
+    """The days on which every one of `funds` published all its figures."""
+    by_fund = [_fund_days(known, fund) for fund in funds]
+    days = sorted(set.intersection(*(set(each) for each in by_fund))) if by_fund else []
+    before = [_days_before(each) for each in by_fund]
+    return EtfSeries(
+        fund_coverage(funds),
+        tuple(
+            _issuers_day([each[day] for each in by_fund], [each.get(day) for each in before])
+            for day in days
+        ),
+    )
+
+
+def operator_series(known: Known) -> EtfSeries:
+    """The days for which the operator gave assets and holdings; the flow may be missing."""
+    flows, holdings = _by_day(known, OPERATOR_FLOW), _by_day(known, OPERATOR_BTC)
+    days = []
+    for day, aum in sorted(_by_day(known, OPERATOR_AUM).items()):
+        btc, flow = holdings.get(day), flows.get(day)
+        if btc is None:
+            continue
+        used = [aum, btc] if flow is None else [aum, btc, flow]
+        net_flow = None if flow is None else flow.value
+        days.append(EtfDay(day, net_flow, aum.value, btc.value, _sources(used), _read_at(used)))
+    return EtfSeries(OPERATOR_COVERAGE, tuple(days))
+
+
+def missing_fund_days(known: Known, fund: str, first: date, last: date) -> list[date]:
+    """The business days without all figures of a fund: what is still to be asked for."""
+    have = _fund_days(known, fund)
+    return [day for day in business_days(first, last) if day.isoformat() not in have]
+
+
+def slope10y3m(us10y: Sequence[Observation], us3m: Sequence[Observation]) -> list[DayValue]:
+    """Ten-year yield less three-month yield on the days that have both, in percent."""
+    short = {each.day: each for each in us3m}
+    return [
+        DayValue(
+            long.day,
+            round(long.value - short[long.day].value, _PLACES),
+            _sources([long, short[long.day]]),
+            _read_at([long, short[long.day]]),
+        )
+        for long in us10y
+        if long.day in short
+    ]
+
+
+def change_over(values: Sequence[Valued], count: int) -> float | None:
+    """The newest value less the one `count` observations before; None when there are too few.
+
+    Raises:
+        ValueError: `count` is not positive.
+    """
+    if count < 1:
+        raise ValueError("a change is over one observation or more")
+    if len(values) <= count:
+        return None
+    return round(values[-1].value - values[-1 - count].value, _PLACES)
+
+
+def _by_day(known: Known, series: str) -> dict[str, Observation]:
+    return {each.day: each for each in known.get(series, ())}
+
+
+def _fund_days(known: Known, fund: str) -> dict[str, _FundDay]:
+    shares = _by_day(known, fund_series(fund, "shares"))
+    nav = _by_day(known, fund_series(fund, "nav"))
+    btc = _by_day(known, fund_series(fund, "btc"))
+    aum = _by_day(known, fund_series(fund, "aum"))
+    return {
+        day: _FundDay(shares[day], nav[day], btc[day], aum[day])
+        for day in shares.keys() & nav.keys() & btc.keys() & aum.keys()
+    }
+
+
+def _issuers_day(today: Sequence[_FundDay], before: Sequence[_FundDay | None]) -> EtfDay:
+    flows = [_flow(earlier, now) for earlier, now in zip(before, today, strict=True)]
+    known_flows = [flow for flow in flows if flow is not None]
+    net_flow = sum(known_flows) if len(known_flows) == len(flows) else None
+    used = [figure for each in today for figure in each.figures]
+    if net_flow is not None:
+        used += [each.shares for each in before if each is not None]
+    return EtfDay(
+        day=today[0].shares.day,
+        net_flow_usd=net_flow,
+        aum_usd=sum(each.aum.value for each in today),
+        holdings_btc=sum(each.btc.value for each in today),
+        source=_sources(used),
+        observed_at=_read_at(used),
+    )
+
+
+def _days_before(days: Mapping[str, _FundDay]) -> dict[str, _FundDay]:
+    """For each day the fund's figures of the day before, unless a business day lies between."""
+    return {
+        day: days[before]
+        for before, day in pairwise(sorted(days))
+        if not _is_gap(date.fromisoformat(before), date.fromisoformat(day))
+    }
+
+
+def _is_gap(before: date, day: date) -> bool:
+    one = timedelta(days=1)
+    return any(True for _ in business_days(before + one, day - one))
+
+
+def _flow(before: _FundDay | None, now: _FundDay) -> float | None:
+    """Change of shares times the value of one; None when a share is not what it was before."""
+    if before is None or before.shares.value <= 0 or now.shares.value <= 0:
+        return None
+    backing_before = before.btc.value / before.shares.value
+    backing_now = now.btc.value / now.shares.value
+    if abs(backing_now - backing_before) > _MOST_BACKING_CHANGE * backing_before:
+        return None
+    return (now.shares.value - before.shares.value) * now.nav.value
+
+
+def _sources(figures: Iterable[Observation]) -> str:
+    return "; ".join(sorted({each.source for each in figures}))
+
+
+def _read_at(figures: Iterable[Observation]) -> int:
+    return max(each.observed_at for each in figures)

@@ -1,0 +1,97 @@
+"""The table of daily figures: every value that was ever read, each revision once."""
+
+from collections.abc import Iterable, Sequence
+
+from barograph.kit.database import Row, Transaction
+from barograph.macro.records import Observation, Reading
+
+EVERY_DAY = 100_000
+"""More days than a series can have."""
+
+
+async def record_readings(
+    tx: Transaction, readings: Sequence[Reading], observed_at: int
+) -> list[Observation]:
+    """Keep what was read and is not known yet; return just that.
+
+    A value equal to the newest revision's is known; another one is the next revision.
+    """
+    newest = await _newest_revisions(tx, readings)
+    added = []
+    for reading in readings:
+        known = newest.get((reading.series, reading.day))
+        if known is not None and known.value == reading.value:
+            continue
+        observation = _following(reading, known, observed_at)
+        newest[reading.series, reading.day] = observation
+        added.append(observation)
+    await tx.execute_many(_INSERT, [_row(each) for each in added])
+    return added
+
+
+async def latest(tx: Transaction, series: str, days: int) -> list[Observation]:
+    """What is known now about the newest `days` days of a series, oldest day first."""
+    return _in_order(await tx.fetch(_LATEST, series, days))
+
+
+async def as_known_at(
+    tx: Transaction, series: str, at: int, days: int = EVERY_DAY
+) -> list[Observation]:
+    """What was known at an instant about the newest `days` days of then, oldest day first."""
+    return _in_order(await tx.fetch(_AS_KNOWN_AT, series, at, days))
+
+
+async def _newest_revisions(
+    tx: Transaction, readings: Iterable[Reading]
+) -> dict[tuple[str, str], Observation]:
+    first_days: dict[str, str] = {}
+    for each in readings:
+        first_days[each.series] = min(each.day, first_days.get(each.series, each.day))
+    found = {}
+    for series, day in first_days.items():
+        for row in await tx.fetch(_SINCE, series, day):
+            observation = Observation(*row)
+            found[series, observation.day] = observation
+    return found
+
+
+def _following(reading: Reading, known: Observation | None, observed_at: int) -> Observation:
+    return Observation(
+        series=reading.series,
+        day=reading.day,
+        revision=1 if known is None else known.revision + 1,
+        value=reading.value,
+        source=reading.source,
+        # A clock that was set back must not make a revision older than what it revises.
+        observed_at=observed_at if known is None else max(observed_at, known.observed_at),
+    )
+
+
+def _row(each: Observation) -> tuple[str, str, int, float, str, int]:
+    return each.series, each.day, each.revision, each.value, each.source, each.observed_at
+
+
+def _in_order(newest_first: Sequence[Row]) -> list[Observation]:
+    return [Observation(*row) for row in reversed(newest_first)]
+
+
+_COLUMNS = "series, day, revision, value, source, observed_at"
+_INSERT = f"INSERT INTO observations ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6)"  # noqa: S608
+_NEWEST_REVISION = """
+    SELECT max(revision) FROM observations AS other
+    WHERE other.series = observations.series AND other.day = observations.day
+"""
+_SINCE = f"""
+SELECT {_COLUMNS} FROM observations
+WHERE series = $1 AND day >= $2 AND revision = ({_NEWEST_REVISION})
+"""  # noqa: S608 - the names of our own columns
+_LATEST = f"""
+SELECT {_COLUMNS} FROM observations
+WHERE series = $1 AND revision = ({_NEWEST_REVISION})
+ORDER BY day DESC LIMIT $2
+"""  # noqa: S608 - the names of our own columns
+_AS_KNOWN_AT = f"""
+SELECT {_COLUMNS} FROM observations
+WHERE series = $1 AND revision = ({_NEWEST_REVISION} AND other.observed_at <= $2)
+ORDER BY day DESC LIMIT $3
+"""  # noqa: S608 - the names of our own columns

@@ -1,0 +1,325 @@
+"""Bitcoin funds: an issuer's own holdings file, or figures that the operator keeps in a file."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+
+import httpx
+
+from barograph.business_days import business_days
+from barograph.errors import InvalidReply, UnknownToUpstream, Unreachable, UpstreamError
+from barograph.kit.clock import Clock
+from barograph.macro.records import (
+    OPERATOR_AUM,
+    OPERATOR_BTC,
+    OPERATOR_FLOW,
+    Reading,
+    fund_series,
+)
+from barograph.upstream.files import (
+    MAX_FILE_BYTES,
+    FileClient,
+    column,
+    csv_rows,
+    number,
+    numbered_rows,
+    refuse_days_ahead,
+    today,
+)
+
+BACKFILL = timedelta(days=45)
+"""How far back an issuer is asked for days that are not known yet."""
+
+LATE_DAYS = 5
+
+OPERATOR_COLUMNS = ("date", "net_flow_usd", "aum_usd", "holdings_btc")
+
+_AS_OF = "Fund Holdings as of"
+_SHARES = ("Shares Outstanding",)
+_NET_ASSETS = ("Net Assets", "Net Assets of Fund")
+_NAV = ("NAV", "NAV per Share", "Net Asset Value")
+_FIRST_COLUMN = "Ticker"
+
+_MOST_DISAGREEMENT = 0.01
+"""Shares times the value of one are the net assets, but for rounding."""
+
+_ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_AMERICAN_DAY = re.compile(r"\A([A-Z][a-z]{2}) ([0-9]{1,2}), ([0-9]{4})\Z")
+# strptime would read the months of the machine's own language.
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_SATURDAY = 5
+
+
+class IssuerHoldings:
+    """The holdings file that an issuer publishes each business day (iShares' layout)."""
+
+    def __init__(
+        self, files: FileClient, *, fund: str, address: str, source: str, clock: Clock
+    ) -> None:
+        self._files = files
+        self._fund = fund
+        self._address = address
+        self._source = source
+        self._clock = clock
+        self._asked: set[date] = set()
+
+    @property
+    def name(self) -> str:
+        """`etf-` and the fund's ticker."""
+        return f"etf-{self._fund.lower()}"
+
+    async def read(self) -> list[Reading]:
+        """Read the file of today, which is about the last day that the fund closed.
+
+        Days of the last weeks that were never asked for come along: a flow needs the day before.
+        """
+        body = await self._files.get(self._address)
+        readings = decode_holdings(body, self._fund, self._source)
+        present = today(self._clock)
+        refuse_days_ahead(readings, present)
+        self._asked.add(date.fromisoformat(readings[0].day))
+        return [*await self._earlier(present), *readings]
+
+    async def _earlier(self, present: date) -> list[Reading]:
+        """Read the earlier days that were not asked for yet, as far as the issuer answers."""
+        readings: list[Reading] = []
+        for day in business_days(present - BACKFILL, present - timedelta(days=1)):
+            if day in self._asked:
+                continue
+            try:
+                found = await self.read_day(day)
+            except (InvalidReply, UnknownToUpstream):
+                found = []  # one day that it does not have right must not hide the others
+            except UpstreamError:
+                break  # the rest is asked for the next time
+            readings += found
+            # What is not out yet the day after may still come.
+            if found or present - day > timedelta(days=LATE_DAYS):
+                self._asked.add(day)
+        return readings
+
+    async def read_day(self, day: date) -> list[Reading]:
+        """Read the file of an earlier day; nothing, when the issuer published none for it.
+
+        Raises:
+            UpstreamError: as `read`; `InvalidReply` also when a file of another day came.
+        """
+        address = httpx.URL(self._address).copy_set_param("asOfDate", f"{day:%Y%m%d}")
+        body = await self._files.get(str(address))
+        if _is_without_figures(body):
+            return []
+        readings = decode_holdings(body, self._fund, self._source)
+        if readings[0].day != day.isoformat():
+            raise InvalidReply(f"the file of {readings[0].day} came in place of that of {day}")
+        return readings
+
+
+class OperatorFlows:
+    """A file that the operator keeps: one row a day, all funds that they count together."""
+
+    name = "etf-operator"
+
+    def __init__(self, path: Path, *, source: str, clock: Clock) -> None:
+        self._path = path
+        self._source = source
+        self._clock = clock
+
+    async def read(self) -> list[Reading]:
+        """Read the whole file."""
+        readings = decode_operator_flows(await asyncio.to_thread(self._body), self._source)
+        refuse_days_ahead(readings, today(self._clock))
+        return readings
+
+    def _body(self) -> bytes:
+        try:
+            with self._path.open("rb") as file:
+                body = file.read(MAX_FILE_BYTES + 1)
+        except OSError as error:
+            raise Unreachable(
+                f"the operator's file cannot be opened ({type(error).__name__})"
+            ) from error
+        if len(body) > MAX_FILE_BYTES:
+            raise InvalidReply(f"the operator's file is larger than {MAX_FILE_BYTES} bytes")
+        return body
+
+
+def decode_holdings(body: bytes, fund: str, source: str) -> list[Reading]:
+    """Read a fund's four figures; lines before the table may come in any order.
+
+    Files without net assets hold every position: their market values add up to it. Files without
+    the value of a share hold what it follows from.
+
+    Raises:
+        InvalidReply: it is no such file, or a figure is missing, unreadable or not positive.
+    """
+    rows = csv_rows(body)
+    start = next((place for place, row in enumerate(rows) if row[:1] == [_FIRST_COLUMN]), None)
+    if start is None:
+        raise InvalidReply("the file has no table of holdings")
+    preamble, header, table = _preamble(rows[:start]), rows[start], _table(rows[start:])
+    day = _as_of(preamble)
+    shares = _needed(_SHARES[0], _stated(preamble, _SHARES))
+    net_assets = _stated(preamble, _NET_ASSETS)
+    if net_assets is None:
+        net_assets = _market_value(header, table)
+    nav = _stated(preamble, _NAV)
+    if nav is None:
+        nav = net_assets / shares
+    if abs(shares * nav - net_assets) > _MOST_DISAGREEMENT * net_assets:
+        raise InvalidReply(f"{shares} shares of {nav} USD are not {net_assets} USD of net assets")
+    btc = _bitcoin(header, table)
+    return [
+        Reading(fund_series(fund, "shares"), day, shares, source),
+        Reading(fund_series(fund, "nav"), day, nav, source),
+        Reading(fund_series(fund, "btc"), day, btc, source),
+        Reading(fund_series(fund, "aum"), day, net_assets, source),
+    ]
+
+
+def decode_operator_flows(body: bytes, source: str) -> list[Reading]:
+    """Read the operator's rows: `date, net_flow_usd, aum_usd, holdings_btc`, oldest day first.
+
+    The flow of a day may be empty, when it is not known; nothing else may.
+
+    Raises:
+        InvalidReply: the first line that cannot be used, by its number, and why.
+    """
+    (_, header), *rows = numbered_rows(body) or [(0, [])]
+    columns = {name: column(header, name) for name in OPERATOR_COLUMNS}
+    lines: dict[str, int] = {}
+    readings: list[Reading] = []
+    for line, row in rows:
+        if not any(row):
+            continue
+        try:
+            cells = _cells(row, header, columns)
+            day = _weekday(cells["date"])
+            readings += _operator_readings(cells, day, source)
+        except ValueError as error:
+            raise InvalidReply(f"line {line}: {error}") from error
+        if day in lines:
+            raise InvalidReply(f"line {line}: {day} was given in line {lines[day]} already")
+        lines[day] = line
+    return sorted(readings, key=lambda reading: reading.day)
+
+
+def _is_without_figures(body: bytes) -> bool:
+    """Whether it is what the issuer sends for a day on which the fund did not close."""
+    return any(row[:2] == [_AS_OF, "-"] for row in csv_rows(body))
+
+
+def _preamble(rows: Sequence[Sequence[str]]) -> dict[str, str]:
+    """The lines of a name and a value before the table."""
+    pairs: dict[str, str] = {}
+    for row in rows:
+        if len(row) < 2:  # noqa: PLR2004 - a title or an empty line
+            continue
+        name = row[0].rstrip(":")
+        if pairs.setdefault(name, row[1]) != row[1]:
+            raise InvalidReply(f"the file states '{name:.40}' twice")
+    return pairs
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """The rows under the header, up to the empty line before the issuer's small print."""
+    header, *following = rows
+    table: list[Sequence[str]] = []
+    for row in following:
+        if not any(row):
+            break
+        if len(row) != len(header):
+            raise InvalidReply(f"a holding has {len(row)} cells under {len(header)} columns")
+        table.append(row)
+    return table
+
+
+def _as_of(preamble: Mapping[str, str]) -> str:
+    text = preamble.get(_AS_OF, "")
+    try:
+        [(month, day, year)] = _AMERICAN_DAY.findall(text)
+        return date(int(year), _MONTHS.index(month) + 1, int(day)).isoformat()
+    except ValueError as error:
+        raise InvalidReply(f"'{_AS_OF}' is {text!r:.40}, which is not a day") from error
+
+
+def _stated(preamble: Mapping[str, str], names: Sequence[str]) -> float | None:
+    for name in names:
+        if name in preamble:
+            return _positive(name, preamble[name].removeprefix("$"))
+    return None
+
+
+def _needed(name: str, value: float | None) -> float:
+    if value is None:
+        raise InvalidReply(f"the file does not state '{name}'")
+    return value
+
+
+def _positive(name: str, cell: str) -> float:
+    try:
+        value = number(cell)
+    except ValueError as error:
+        raise InvalidReply(f"'{name}': {error}") from error
+    if value <= 0:
+        raise InvalidReply(f"'{name}' is {value}, which is not positive")
+    return value
+
+
+def _market_value(header: Sequence[str], table: Sequence[Sequence[str]]) -> float:
+    place = column(header, "Market Value")
+    try:
+        total = sum(number(row[place]) for row in table)
+    except ValueError as error:
+        raise InvalidReply(f"'Market Value': {error}") from error
+    if total <= 0:
+        raise InvalidReply(f"the holdings are worth {total} USD together")
+    return total
+
+
+def _bitcoin(header: Sequence[str], table: Sequence[Sequence[str]]) -> float:
+    ticker, quantity = column(header, _FIRST_COLUMN), column(header, "Quantity", "Shares")
+    found = [row for row in table if row[ticker] == "BTC"]
+    if len(found) != 1:
+        raise InvalidReply(f"the file has {len(found)} holdings of BTC and needs one")
+    return _positive("Quantity", found[0][quantity])
+
+
+def _cells(row: Sequence[str], header: Sequence[str], columns: Mapping[str, int]) -> dict[str, str]:
+    if len(row) != len(header):
+        raise ValueError(f"{len(row)} cells under {len(header)} columns")
+    return {name: row[place] for name, place in columns.items()}
+
+
+def _weekday(cell: str) -> str:
+    if _ISO_DAY.fullmatch(cell) is None:
+        raise ValueError(f"date {cell!r:.40} is not written as YYYY-MM-DD")
+    if date.fromisoformat(cell).weekday() >= _SATURDAY:
+        raise ValueError(f"date {cell} is on a weekend, when no fund is traded")
+    return cell
+
+
+def _operator_readings(cells: Mapping[str, str], day: str, source: str) -> list[Reading]:
+    readings = [
+        Reading(OPERATOR_AUM, day, _above_zero("aum_usd", cells), source),
+        Reading(OPERATOR_BTC, day, _above_zero("holdings_btc", cells), source),
+    ]
+    if cells["net_flow_usd"]:
+        flow = _cell("net_flow_usd", cells)
+        readings.append(Reading(OPERATOR_FLOW, day, flow, source))
+    return readings
+
+
+def _cell(name: str, cells: Mapping[str, str]) -> float:
+    try:
+        return number(cells[name])
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from error
+
+
+def _above_zero(name: str, cells: Mapping[str, str]) -> float:
+    value = _cell(name, cells)
+    if value <= 0:
+        raise ValueError(f"{name} is {value}, which is not positive")
+    return value

@@ -1,0 +1,211 @@
+"""Files that somebody publishes for anyone: how they are fetched, and how their cells are read."""
+
+import asyncio
+import csv
+import io
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from random import Random
+
+import httpx
+
+from barograph.errors import (
+    InvalidReply,
+    Refused,
+    Throttled,
+    UnknownToUpstream,
+    Unreachable,
+)
+from barograph.kit.clock import Clock
+from barograph.kit.timestamps import SECOND
+from barograph.macro.records import Reading
+from barograph.upstream.bybit.rest import Budget
+
+MAX_FILE_BYTES = 4 * 1024 * 1024
+"""A year of daily rates is about 30 kB; a file much larger than that is not one."""
+
+PAUSE_SECONDS = 300.0
+"""How long to hold back when a publisher says to slow down and not for how long."""
+
+MAX_PAUSE_SECONDS = 86_400.0
+
+_ATTEMPTS = 3
+_FIRST_BACKOFF_SECONDS = 0.5
+
+# Python's own float() also takes "nan", "1_000", " 1 " and digits of other scripts.
+_NUMBER = re.compile(r"-?([0-9]{1,3}(,[0-9]{3}){1,6}|[0-9]{1,20})(\.[0-9]{1,20})?")
+
+
+class FileClient:
+    """Fetches public files, each a success or an `UpstreamError`; redirects are not followed."""
+
+    def __init__(
+        self,
+        *,
+        seconds: float,
+        clock: Clock,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Random | None = None,
+    ) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._random = Random() if random is None else random
+        self._http = httpx.AsyncClient(
+            transport=transport,
+            timeout=seconds,
+            headers={"User-Agent": "barograph", "Accept-Encoding": "gzip"},
+            trust_env=False,
+        )
+
+    async def get(self, address: str, params: Mapping[str, str] | None = None) -> bytes:
+        """Fetch one file; a publisher that cannot be reached is asked again while there is time.
+
+        Raises:
+            UnknownToUpstream: there is no such file.
+            InvalidReply: something else than a file came: a page, a redirect, far too much.
+            Unreachable: no answer in time, a broken connection, or the publisher's own failure.
+            Throttled: the publisher asked us to slow down.
+            Refused: the publisher will not serve us.
+        """
+        budget = Budget(self._seconds, self._clock)
+        failed = 0
+        while True:
+            try:
+                return await self._fetch(address, params, budget.attempt())
+            except Unreachable:
+                pause = self._random.uniform(0.0, _FIRST_BACKOFF_SECONDS * 2**failed)
+                failed += 1
+                if failed == _ATTEMPTS or pause >= budget.left():
+                    raise
+            await self._sleep(pause)
+
+    async def close(self) -> None:
+        """Release every connection."""
+        await self._http.aclose()
+
+    async def _fetch(self, address: str, params: Mapping[str, str] | None, seconds: float) -> bytes:
+        try:
+            # httpx bounds each read; a file that comes by the byte is bounded only from here.
+            async with (
+                asyncio.timeout(seconds),
+                self._http.stream("GET", address, params=params) as response,
+            ):
+                _check_status(response)
+                body = await _body(response)
+        except httpx.DecodingError as error:
+            raise InvalidReply("the file cannot be unpacked") from error
+        except TimeoutError as error:
+            raise Unreachable(f"no answer within {seconds:.1f} s") from error
+        except (httpx.RequestError, httpx.InvalidURL, OSError) as error:
+            # Only the name: the text of some of these holds the address.
+            name = type(error).__name__
+            raise Unreachable(f"the publisher cannot be reached ({name})") from error
+        if _is_page(response, body):
+            raise InvalidReply("a page came in place of the file")
+        return body
+
+
+def csv_rows(body: bytes) -> list[list[str]]:
+    """Read the rows of a CSV file, its cells without surrounding blanks.
+
+    Raises:
+        InvalidReply: it is not text, or its quotes do not match.
+    """
+    return [row for _, row in numbered_rows(body)]
+
+
+def numbered_rows(body: bytes) -> list[tuple[int, list[str]]]:
+    """Read the rows of a CSV file, each with the number of its last line.
+
+    Raises:
+        InvalidReply: it is not text, or its quotes do not match.
+    """
+    try:
+        text = body.decode("utf-8-sig")
+        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        return [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidReply(f"the file cannot be read as CSV: {error}") from error
+
+
+def column(header: Sequence[str], *names: str) -> int:
+    """Where the one column is that has any of these names.
+
+    Raises:
+        InvalidReply: there is none, or more than one.
+    """
+    found = [number for number, cell in enumerate(header) if cell in names]
+    if len(found) != 1:
+        raise InvalidReply(f"the file has {len(found)} columns named '{names[0]}' and needs one")
+    return found[0]
+
+
+def number(cell: str) -> float:
+    """Read a decimal, also one with commas between thousands; finite, and never minus zero.
+
+    Raises:
+        ValueError: it is empty, or not such a number.
+    """
+    if _NUMBER.fullmatch(cell) is None:
+        raise ValueError(f"{cell!r:.40} is not a number")
+    return float(cell.replace(",", "")) + 0.0
+
+
+def today(clock: Clock) -> date:
+    """The present day in UTC, in which American days are over before they end at home."""
+    return datetime.fromtimestamp(clock() / SECOND, UTC).date()
+
+
+def refuse_days_ahead(readings: Sequence[Reading], present: date) -> None:
+    """Let no figure pass that is about a day to come.
+
+    Raises:
+        InvalidReply: there is one.
+    """
+    limit = (present + timedelta(days=1)).isoformat()
+    for each in readings:
+        if each.day > limit:
+            raise InvalidReply(f"{each.series} has a figure of {each.day}, which is to come")
+
+
+def _check_status(response: httpx.Response) -> None:
+    detail = f"HTTP {response.status_code}"
+    match response.status_code:
+        case 200:
+            return
+        case 401 | 403 | 451:
+            raise Refused(f"{detail}: the publisher does not serve this address")
+        case 404 | 410:
+            raise UnknownToUpstream(detail)
+        case 429:
+            raise Throttled(detail, _pause(response))
+        case status if 500 <= status <= 599:  # noqa: PLR2004
+            raise Unreachable(detail)
+        case status if 300 <= status <= 399:  # noqa: PLR2004
+            raise InvalidReply(f"{detail}: redirects are not followed")
+        case _:
+            raise InvalidReply(detail)
+
+
+def _pause(response: httpx.Response) -> float:
+    text = response.headers.get("retry-after", "")
+    if text.isascii() and text.isdigit():
+        return min(float(text[:9]), MAX_PAUSE_SECONDS)
+    return PAUSE_SECONDS
+
+
+def _is_page(response: httpx.Response, body: bytes) -> bool:
+    content_type = response.headers.get("content-type", "").lower()
+    return "html" in content_type or body.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
+
+
+async def _body(response: httpx.Response) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > MAX_FILE_BYTES:
+            raise InvalidReply(f"the file is larger than {MAX_FILE_BYTES} bytes")
+    return bytes(body)

@@ -1,0 +1,134 @@
+"""Reference rates of the Federal Reserve Bank of New York: SOFR and EFFR, as JSON."""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from barograph.errors import InvalidReply
+from barograph.kit.clock import Clock
+from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, Reading
+from barograph.upstream.files import FileClient, refuse_days_ahead, today
+
+DAYS = 60
+"""How many days are asked for: enough for a change over 20, and for a revision to be seen."""
+
+Rate = Literal["sofr", "effr"]
+
+_PATHS: dict[Rate, str] = {
+    "sofr": "/api/rates/secured/sofr/last",
+    "effr": "/api/rates/unsecured/effr/last",
+}
+
+_Percent = Annotated[float, Meta(ge=-10, le=50)]
+
+
+class _Row(Struct, rename="camel"):
+    effective_date: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+    type: str
+    percent_rate: _Percent
+    target_rate_from: _Percent | None = None
+    target_rate_to: _Percent | None = None
+    revision_indicator: str = ""
+
+
+class _Reply(Struct, rename="camel"):
+    ref_rates: list[_Row]
+
+
+_REPLY = msgspec.json.Decoder(_Reply)
+
+
+class ReferenceRate:
+    """One reference rate: https://markets.newyorkfed.org/static/docs/markets-api.html ."""
+
+    def __init__(
+        self,
+        rate: Rate,
+        files: FileClient,
+        *,
+        base_url: str,
+        source: str,
+        clock: Clock,
+        days: int = DAYS,
+    ) -> None:
+        self._rate = rate
+        self._files = files
+        self._address = f"{base_url}{_PATHS[rate]}/{days}.json"
+        self._source = source
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        """The rate itself: each of the two fails alone."""
+        return self._rate
+
+    async def read(self) -> list[Reading]:
+        """Read the newest days; a revised rate comes in the place of what it revises."""
+        decode = decode_sofr if self._rate == "sofr" else decode_effr
+        readings = decode(await self._files.get(self._address), self._source)
+        refuse_days_ahead(readings, today(self._clock))
+        return readings
+
+
+def decode_sofr(body: bytes, source: str) -> list[Reading]:
+    """Read the Secured Overnight Financing Rate, oldest day first.
+
+    Raises:
+        InvalidReply: it is no such reply, or holds no rate.
+    """
+    return [
+        Reading(SOFR, row.effective_date, row.percent_rate, source) for row in _rows(body, "SOFR")
+    ]
+
+
+def decode_effr(body: bytes, source: str) -> list[Reading]:
+    """Read the Effective Federal Funds Rate and its target range, oldest day first.
+
+    Raises:
+        InvalidReply: it is no such reply, holds no rate, or half a range.
+    """
+    readings = []
+    for row in _rows(body, "EFFR"):
+        low, high = row.target_rate_from, row.target_rate_to
+        readings.append(Reading(EFFR, row.effective_date, row.percent_rate, source))
+        if low is None and high is None:
+            continue
+        if low is None or high is None or low > high:
+            raise InvalidReply(f"{low} to {high} is not the target range of {row.effective_date}")
+        readings.append(Reading(EFFR_LOW, row.effective_date, low, source))
+        readings.append(Reading(EFFR_HIGH, row.effective_date, high, source))
+    return readings
+
+
+def _rows(body: bytes, kind: str) -> Sequence[_Row]:
+    try:
+        rows = _REPLY.decode(body).ref_rates
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidReply(f"the {kind} rates cannot be read: {error}") from error
+    if not rows:
+        raise InvalidReply(f"the reply holds no {kind} rate")
+    by_day: dict[str, _Row] = {}
+    for row in rows:
+        _check(row, kind)
+        other = by_day.get(row.effective_date)
+        if other is not None and _is_revision(other) == _is_revision(row):
+            raise InvalidReply(f"the reply holds the {kind} of {row.effective_date} twice")
+        if other is None or _is_revision(row):
+            by_day[row.effective_date] = row
+    return [by_day[day] for day in sorted(by_day)]
+
+
+def _check(row: _Row, kind: str) -> None:
+    if row.type != kind:
+        raise InvalidReply(f"a rate of the type {row.type[:20]!r} came in place of {kind}")
+    try:
+        date.fromisoformat(row.effective_date)
+    except ValueError as error:
+        raise InvalidReply(f"{row.effective_date} is not a day") from error
+
+
+def _is_revision(row: _Row) -> bool:
+    return bool(row.revision_indicator.strip())

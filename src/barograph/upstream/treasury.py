@@ -1,0 +1,129 @@
+"""Par yields of US Treasury securities: one CSV file a year, one row a business day."""
+
+import re
+from collections.abc import Sequence
+from datetime import date
+
+from barograph.errors import InvalidReply, UnknownToUpstream
+from barograph.kit.clock import Clock
+from barograph.macro.records import US2Y, US3M, US10Y, Reading
+from barograph.upstream.files import (
+    FileClient,
+    column,
+    csv_rows,
+    number,
+    refuse_days_ahead,
+    today,
+)
+
+PATH = "/resource-center/data-chart-center/interest-rates/daily-treasury-rates.csv"
+
+PERCENT = (-10.0, 50.0)
+"""A yield outside of this is a price or a basis point, not a percentage."""
+
+_COLUMNS = {"3 Mo": US3M, "2 Yr": US2Y, "10 Yr": US10Y}
+_ABSENT = ("", "N/A")
+_DAY = re.compile(r"([0-9]{2})/([0-9]{2})/([0-9]{4})")
+
+_YOUNG_UNTIL_MONTH = 2
+"""So long a year alone is too short to tell a change over 20 business days."""
+
+_EMPTY_UNTIL_DAY = 10
+"""In January: the first row of a year comes after its first business day."""
+
+
+class TreasuryYields:
+    """The daily par yield curve, described at https://home.treasury.gov under interest rates."""
+
+    name = "treasury"
+
+    def __init__(self, files: FileClient, *, base_url: str, source: str, clock: Clock) -> None:
+        self._files = files
+        self._base_url = base_url
+        self._source = source
+        self._clock = clock
+
+    async def read(self) -> list[Reading]:
+        """Read the present year, and while it is young the year before."""
+        present = today(self._clock)
+        may_be_empty = present.month == 1 and present.day <= _EMPTY_UNTIL_DAY
+        readings = await self._year(present.year, may_be_empty=may_be_empty)
+        if present.month <= _YOUNG_UNTIL_MONTH:
+            readings = await self._year(present.year - 1, may_be_empty=False) + readings
+        refuse_days_ahead(readings, present)
+        return readings
+
+    async def _year(self, year: int, *, may_be_empty: bool) -> list[Reading]:
+        try:
+            body = await self._file(year)
+        except UnknownToUpstream:
+            if may_be_empty:
+                return []
+            raise
+        if may_be_empty and not body.strip():
+            return []
+        readings = decode_yields(body, year, self._source)
+        if not readings and not may_be_empty:
+            raise InvalidReply(f"the file of {year} holds no yield")
+        return readings
+
+    async def _file(self, year: int) -> bytes:
+        return await self._files.get(
+            f"{self._base_url}{PATH}/{year}/all",
+            {
+                "type": "daily_treasury_yield_curve",
+                "field_tdr_date_value": str(year),
+                "page": "",
+                "_format": "csv",
+            },
+        )
+
+
+def decode_yields(body: bytes, year: int, source: str) -> list[Reading]:
+    """Read one year's file by its header, because columns come and go; oldest day first.
+
+    Raises:
+        InvalidReply: it is no such file, a needed column is missing, or a row does not fit.
+    """
+    header, *rows = csv_rows(body) or [[]]
+    day_column = column(header, "Date")
+    columns = {column(header, name): series for name, series in _COLUMNS.items()}
+    days: dict[str, list[Reading]] = {}
+    for row in rows:
+        if not any(row):
+            continue
+        if len(row) != len(header):
+            raise InvalidReply(f"a row has {len(row)} cells under {len(header)} columns")
+        day = _day(row[day_column], year)
+        if day in days:
+            raise InvalidReply(f"the file has {day} twice")
+        days[day] = _readings(row, columns, day, source)
+    return [reading for day in sorted(days) for reading in days[day]]
+
+
+def _day(cell: str, year: int) -> str:
+    parts = _DAY.fullmatch(cell)
+    if parts is None or int(parts[3]) != year:
+        raise InvalidReply(f"{cell!r:.40} is not a day of {year} as MM/DD/YYYY")
+    try:
+        return date(year, int(parts[1]), int(parts[2])).isoformat()
+    except ValueError as error:
+        raise InvalidReply(f"{cell!r:.40} is not a day") from error
+
+
+def _readings(row: Sequence[str], columns: dict[int, str], day: str, source: str) -> list[Reading]:
+    return [
+        Reading(series, day, _percent(row[place], series, day), source)
+        for place, series in columns.items()
+        if row[place].upper() not in _ABSENT
+    ]
+
+
+def _percent(cell: str, series: str, day: str) -> float:
+    try:
+        value = number(cell)
+    except ValueError as error:
+        raise InvalidReply(f"{series} of {day}: {error}") from error
+    if not PERCENT[0] <= value <= PERCENT[1]:
+        raise InvalidReply(f"{series} of {day}: {value} is not a percentage")
+    return value

@@ -1,0 +1,206 @@
+"""Daily figures: each value once, every revision kept, nothing ever changed."""
+
+import asyncio
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
+from barograph.kit.timestamps import HOUR
+from barograph.macro.records import EFFR, SOFR, Observation, Reading
+from barograph.macro.store import as_known_at, latest, record_readings
+from support.clock import START
+
+SOURCE = "a publisher"
+MONDAY, TUESDAY, WEDNESDAY = "2026-11-02", "2026-11-03", "2026-11-04"
+
+
+def read(day: str, value: float, series: str = SOFR) -> Reading:
+    return Reading(series, day, value, SOURCE)
+
+
+def seen(
+    day: str, revision: int, value: float, observed_at: int = START, series: str = SOFR
+) -> Observation:
+    return Observation(series, day, revision, value, SOURCE, observed_at)
+
+
+class Figures:
+    """The verbs of the table, each in a transaction of its own."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        self.database = database
+        self.runner = runner
+
+    def record(self, *readings: Reading, at: int = START) -> list[Observation]:
+        async def work(tx: Transaction) -> list[Observation]:
+            return await record_readings(tx, readings, at)
+
+        return self.runner.run(self.database.write(work))
+
+    def latest(self, days: int = 100, series: str = SOFR) -> list[Observation]:
+        async def work(tx: Transaction) -> list[Observation]:
+            return await latest(tx, series, days)
+
+        return self.runner.run(self.database.read(work))
+
+    def known_at(self, at: int, series: str = SOFR) -> list[Observation]:
+        async def work(tx: Transaction) -> list[Observation]:
+            return await as_known_at(tx, series, at)
+
+        return self.runner.run(self.database.read(work))
+
+    def run(self, sql: str) -> None:
+        async def work(tx: Transaction) -> None:
+            await tx.execute(sql)
+
+        self.runner.run(self.database.write(work))
+
+    def rows(self) -> list[Row]:
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch("SELECT * FROM observations ORDER BY series, day, revision")
+
+        return self.runner.run(self.database.read(work))
+
+
+@pytest.fixture
+def figures(database: Database, runner: asyncio.Runner) -> Figures:
+    return Figures(database, runner)
+
+
+def test_what_is_new_is_kept_with_its_source_and_the_instant_it_was_read(figures: Figures) -> None:
+    added = figures.record(read(TUESDAY, 3.9), read(MONDAY, 0.0), read(MONDAY, 3.88, EFFR))
+
+    assert added == [
+        seen(TUESDAY, 1, 3.9),
+        seen(MONDAY, 1, 0.0),
+        seen(MONDAY, 1, 3.88, series=EFFR),
+    ]
+    assert figures.latest() == [seen(MONDAY, 1, 0.0), seen(TUESDAY, 1, 3.9)]
+
+
+def test_the_same_value_read_again_leaves_the_first_observation_as_it_was(figures: Figures) -> None:
+    figures.record(read(MONDAY, 3.9), read(TUESDAY, 3.91))
+
+    assert figures.record(read(MONDAY, 3.9), read(TUESDAY, 3.91), at=START + HOUR) == []
+    assert figures.latest() == [seen(MONDAY, 1, 3.9), seen(TUESDAY, 1, 3.91)]
+
+
+@pytest.mark.outcome(
+    "when a publisher revises a figure",
+    "then the new value is the next revision of its day, and the old one stays in the record",
+)
+def test_another_value_is_the_next_revision_also_when_it_is_an_old_one(figures: Figures) -> None:
+    figures.record(read(MONDAY, 3.9))
+    figures.record(read(MONDAY, 3.92), at=START + HOUR)
+    figures.record(read(MONDAY, 3.9), at=START + 2 * HOUR)
+
+    assert figures.latest() == [seen(MONDAY, 3, 3.9, START + 2 * HOUR)]
+    assert [row[2:4] for row in figures.rows()] == [(1, 3.9), (2, 3.92), (3, 3.9)]
+
+
+def test_latest_gives_the_newest_days_oldest_first(figures: Figures) -> None:
+    figures.record(read(TUESDAY, 2.0), read(WEDNESDAY, 3.0), read(MONDAY, 1.0))
+    figures.record(read(TUESDAY, 2.5), at=START + HOUR)
+
+    assert figures.latest(2) == [seen(TUESDAY, 2, 2.5, START + HOUR), seen(WEDNESDAY, 1, 3.0)]
+    assert figures.latest(0) == []
+    assert figures.latest(series="unknown") == []
+
+
+def test_what_was_known_at_an_instant_is_without_what_came_later(figures: Figures) -> None:
+    figures.record(read(MONDAY, 1.0))
+    figures.record(read(MONDAY, 1.5), read(TUESDAY, 2.0), at=START + HOUR)
+
+    assert figures.known_at(START - 1) == []
+    assert figures.known_at(START) == [seen(MONDAY, 1, 1.0)]
+    assert figures.known_at(START + HOUR - 1) == [seen(MONDAY, 1, 1.0)]
+    assert figures.known_at(START + HOUR) == [
+        seen(MONDAY, 2, 1.5, START + HOUR),
+        seen(TUESDAY, 1, 2.0, START + HOUR),
+    ]
+
+
+def test_a_clock_set_back_does_not_make_a_revision_older_than_what_it_revises(
+    figures: Figures,
+) -> None:
+    figures.record(read(MONDAY, 1.0))
+    figures.record(read(MONDAY, 2.0), at=START - HOUR)
+
+    assert figures.latest() == [seen(MONDAY, 2, 2.0, START)]
+    assert figures.known_at(START - 1) == []
+
+
+def test_a_batch_is_kept_whole_or_not_at_all(figures: Figures) -> None:
+    with pytest.raises(ConstraintViolated):
+        figures.record(read(MONDAY, 1.0), read(TUESDAY, float("nan")))
+    with pytest.raises(ConstraintViolated):
+        figures.record(read(MONDAY, 1.0), read(TUESDAY, float("inf")))
+
+    assert figures.rows() == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE observations SET value = 9",
+        "UPDATE observations SET observed_at = 0 WHERE revision = 1",
+        "DELETE FROM observations",
+        "REPLACE INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
+        "INSERT OR REPLACE INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
+        (
+            "INSERT INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0) ON CONFLICT "
+            "(series, day, revision) DO UPDATE SET value = 9"
+        ),
+        "INSERT INTO observations VALUES ('sofr', '2026-11-02', 3, 9, 's', 0)",
+        "INSERT INTO observations VALUES ('sofr', '2026-11-02', NULL, 9, 's', 0)",
+        "INSERT INTO observations VALUES ('sofr', '2026-11-03', 0, 9, 's', 0)",
+    ],
+)
+def test_the_database_itself_refuses_whatever_is_not_the_next_revision(
+    figures: Figures, sql: str
+) -> None:
+    figures.record(read(MONDAY, 3.9))
+    before = figures.rows()
+
+    with pytest.raises(ConstraintViolated):
+        figures.run(sql)
+
+    assert figures.rows() == before
+
+
+def test_two_processes_that_read_the_same_at_once_record_it_once(
+    figures: Figures, start_python: Callable[[str], "subprocess.Popen[str]"]
+) -> None:
+    text = f"""
+import asyncio, sys
+from barograph.macro.records import Reading
+from barograph.macro.store import record_readings
+
+async def main():
+    for day in range(1, 29):
+        readings = [Reading("sofr", f"2026-10-{{day:02d}}", 1.0, "s")]
+        added = await database.write(lambda tx: record_readings(tx, readings, {START}))
+        print(len(added))
+    await database.close()
+
+print("ready", flush=True)
+sys.stdin.readline()
+asyncio.run(main())
+"""
+    processes = [start_python(text), start_python(text)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    added = [process.communicate(timeout=60)[0].split() for process in processes]
+
+    assert [process.returncode for process in processes] == [0, 0]
+    assert [int(one) + int(other) for one, other in zip(*added, strict=True)] == [1] * 28
+    assert [row[1:4] for row in figures.rows()] == [
+        (f"2026-10-{day:02d}", 1, 1.0) for day in range(1, 29)
+    ]

@@ -1,0 +1,207 @@
+"""Flows, slopes and changes: what follows from daily figures, and what does not."""
+
+from collections.abc import Mapping
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.macro.records import (
+    OPERATOR_AUM,
+    OPERATOR_BTC,
+    OPERATOR_FLOW,
+    US3M,
+    US10Y,
+    FundFigure,
+    Observation,
+    fund_series,
+)
+from barograph.macro.series import (
+    DayValue,
+    EtfDay,
+    change_over,
+    fund_coverage,
+    issuers_series,
+    missing_fund_days,
+    operator_series,
+    slope10y3m,
+)
+
+AT = 1_794_000_000_000
+THURSDAY, FRIDAY, MONDAY, TUESDAY = "2026-10-29", "2026-10-30", "2026-11-02", "2026-11-03"
+
+Day = tuple[float, float, float]
+"""Shares, value of a share, bitcoin."""
+
+
+def seen(series: str, day: str, value: float, source: str = "s", at: int = AT) -> Observation:
+    return Observation(series, day, 1, value, source, at)
+
+
+def fund(name: str, days: Mapping[str, Day], at: int = AT) -> dict[str, list[Observation]]:
+    known: dict[str, list[Observation]] = {}
+    for day, (shares, nav, btc) in days.items():
+        figures: dict[FundFigure, float] = {
+            "shares": shares,
+            "nav": nav,
+            "btc": btc,
+            "aum": shares * nav,
+        }
+        for figure, value in figures.items():
+            series = fund_series(name, figure)
+            known.setdefault(series, []).append(seen(series, day, value, name, at))
+    return known
+
+
+def rates(series: str, values: Mapping[str, float]) -> list[Observation]:
+    return [seen(series, day, value) for day, value in values.items()]
+
+
+def test_a_flow_is_the_change_of_shares_times_the_value_of_one() -> None:
+    known = fund("IBIT", {FRIDAY: (1000.0, 50.0, 10.0), MONDAY: (980.0, 60.0, 9.8)})
+
+    series = issuers_series(known, ["ibit"])
+
+    assert series.coverage == "IBIT only"
+    assert series.days == (
+        EtfDay(FRIDAY, None, 50_000.0, 10.0, "IBIT", AT),
+        EtfDay(MONDAY, -1200.0, 58_800.0, 9.8, "IBIT", AT),
+    )
+
+
+def test_a_flow_of_zero_is_known() -> None:
+    known = fund("ibit", {FRIDAY: (1000.0, 50.0, 10.0), MONDAY: (1000.0, 51.0, 10.0)})
+
+    assert issuers_series(known, ["ibit"]).days[1].net_flow_usd == 0.0
+
+
+def test_no_flow_is_told_across_a_business_day_without_figures() -> None:
+    days = {
+        THURSDAY: (1000.0, 50.0, 10.0),
+        MONDAY: (1100.0, 50.0, 11.0),
+        TUESDAY: (1110.0, 50.0, 11.1),
+    }
+
+    found = issuers_series(fund("ibit", days), ["ibit"]).days
+
+    assert [(each.day, each.net_flow_usd) for each in found] == [
+        (THURSDAY, None),
+        (MONDAY, None),
+        (TUESDAY, 500.0),
+    ]
+
+
+def test_a_holiday_between_two_days_is_no_missing_day() -> None:
+    days = {"2026-11-25": (1000.0, 50.0, 10.0), "2026-11-27": (1010.0, 50.0, 10.1)}
+
+    assert issuers_series(fund("ibit", days), ["ibit"]).days[1].net_flow_usd == 500.0
+
+
+def test_a_day_that_lacks_one_figure_is_absent() -> None:
+    known = fund("ibit", {FRIDAY: (1000.0, 50.0, 10.0), MONDAY: (1010.0, 50.0, 10.1)})
+    del known["etf-ibit-btc"][1]
+
+    assert [each.day for each in issuers_series(known, ["ibit"]).days] == [FRIDAY]
+
+
+def test_a_share_split_is_not_a_flow() -> None:
+    days = {FRIDAY: (1000.0, 50.0, 10.0), MONDAY: (4000.0, 12.5, 10.0)}
+
+    assert issuers_series(fund("ibit", days), ["ibit"]).days[1].net_flow_usd is None
+
+
+def test_two_funds_are_added_only_on_days_and_flows_that_both_have() -> None:
+    known = fund(
+        "ibit",
+        {
+            THURSDAY: (1000.0, 50.0, 10.0),
+            FRIDAY: (1010.0, 50.0, 10.1),
+            MONDAY: (1020.0, 50.0, 10.2),
+        },
+    ) | fund("fbtc", {FRIDAY: (100.0, 80.0, 1.0), MONDAY: (99.0, 80.0, 0.99)}, at=AT + 5)
+
+    series = issuers_series(known, ["ibit", "fbtc"])
+
+    assert series.coverage == "IBIT and FBTC only"
+    assert [(each.day, each.net_flow_usd) for each in series.days] == [
+        (FRIDAY, None),
+        (MONDAY, 500.0 - 80.0),
+    ]
+    assert series.days[1].holdings_btc == pytest.approx(11.19)
+    assert (series.days[1].source, series.days[1].observed_at) == ("fbtc; ibit", AT + 5)
+
+
+def test_without_funds_or_figures_there_are_no_days() -> None:
+    assert issuers_series({}, ["ibit"]).days == ()
+    assert issuers_series({}, []).days == ()
+    assert fund_coverage(["ibit"]) == "IBIT only"
+
+
+def test_a_number_is_as_new_as_the_newest_figure_behind_it() -> None:
+    known = fund("ibit", {MONDAY: (1010.0, 50.0, 10.1)}) | {}
+    earlier = fund("ibit", {FRIDAY: (1000.0, 50.0, 10.0)}, at=AT + 9)
+    both = {series: earlier[series] + known[series] for series in known}
+
+    assert issuers_series(both, ["ibit"]).days[1].observed_at == AT + 9
+
+
+def test_missing_days_are_the_business_days_without_figures() -> None:
+    known = fund("ibit", {FRIDAY: (1000.0, 50.0, 10.0)})
+
+    assert missing_fund_days(known, "ibit", date(2026, 10, 29), date(2026, 11, 3)) == [
+        date(2026, 10, 29),
+        date(2026, 11, 2),
+        date(2026, 11, 3),
+    ]
+
+
+def test_the_operators_flow_may_be_missing_but_not_the_rest() -> None:
+    known = {
+        OPERATOR_FLOW: [seen(OPERATOR_FLOW, FRIDAY, -5.0), seen(OPERATOR_FLOW, TUESDAY, 1.0)],
+        OPERATOR_AUM: [seen(OPERATOR_AUM, FRIDAY, 100.0), seen(OPERATOR_AUM, MONDAY, 101.0)],
+        OPERATOR_BTC: [seen(OPERATOR_BTC, FRIDAY, 2.0), seen(OPERATOR_BTC, MONDAY, 2.1)],
+    }
+
+    series = operator_series(known)
+
+    assert series.coverage == "operator's data"
+    assert series.days == (
+        EtfDay(FRIDAY, -5.0, 100.0, 2.0, "s", AT),
+        EtfDay(MONDAY, None, 101.0, 2.1, "s", AT),
+    )
+
+
+def test_the_slope_is_told_on_days_that_have_both_yields() -> None:
+    long = rates(US10Y, {FRIDAY: 4.12, MONDAY: 4.1, TUESDAY: 4.0})
+    short = rates(US3M, {THURSDAY: 4.0, FRIDAY: 3.99, TUESDAY: 4.05})
+
+    assert slope10y3m(long, short) == [
+        DayValue(FRIDAY, 0.13, "s", AT),
+        DayValue(TUESDAY, -0.05, "s", AT),
+    ]
+
+
+def test_a_change_is_over_so_many_observations_or_not_known() -> None:
+    values = rates(US10Y, {THURSDAY: 4.0, FRIDAY: 4.12, MONDAY: 4.12})
+
+    assert change_over(values, 1) == 0.0
+    assert change_over(values, 2) == 0.12
+    assert change_over(values, 3) is None
+    assert change_over([], 1) is None
+    with pytest.raises(ValueError, match="one observation or more"):
+        change_over(values, 0)
+
+
+@given(st.lists(st.integers(900, 1100), min_size=2, max_size=12))
+def test_flows_add_up_to_the_change_of_shares(shares: list[int]) -> None:
+    days = [f"2026-06-{day:02d}" for day in (1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 15, 16)]
+    figures = {
+        day: (float(count), 50.0, count / 100) for day, count in zip(days, shares, strict=False)
+    }
+
+    found = issuers_series(fund("ibit", figures), ["ibit"]).days
+
+    flows = [each.net_flow_usd for each in found[1:] if each.net_flow_usd is not None]
+    assert len(flows) == len(shares) - 1
+    assert sum(flows) == 50.0 * (shares[-1] - shares[0])

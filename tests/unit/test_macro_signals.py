@@ -1,0 +1,229 @@
+"""Signals of daily figures: what they say, when they say unknown, and without the exchange."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from barograph.kit.timestamps import DAY, MINUTE
+from barograph.macro.evidence import NO_FIGURES, MacroEvidence, is_recent
+from barograph.macro.records import US3M, US10Y
+from barograph.signals.catalog import MARKET_METHODS, judge_all, judge_macro
+from barograph.signals.desk import SignalConclusion, SignalDesk
+from barograph.signals.macro_methods import btc_etf_flow, us_rates
+from barograph.signals.records import NOT_KNOWN, Finding, Signal
+from support.clock import START
+from support.evidence import evidence
+from support.figures import ISSUER, TREASURY, flows, of_flows, of_slopes, of_yields, yields
+from support.markets import SOURCE
+
+FRIDAY = "2026-11-06"
+MIDNIGHT = START // DAY * DAY
+
+
+@pytest.mark.parametrize(
+    ("days_later", "expected"), [(-1, False), (0, True), (3, True), (5, True), (6, False)]
+)
+def test_figures_are_recent_for_two_business_days_over_weekends_and_holidays(
+    days_later: int, expected: bool
+) -> None:
+    # Friday: then a weekend, Monday, Tuesday, a holiday; Thursday is the third business day.
+    assert is_recent(FRIDAY, MIDNIGHT + days_later * DAY) == expected
+    assert is_recent(FRIDAY, MIDNIGHT + days_later * DAY + DAY - 1) == expected
+
+
+@pytest.mark.parametrize(
+    ("newest", "label"),
+    [
+        ([0.2, 0.2, 0.2, 0.0, -0.1], "mixed"),
+        ([0.2, 0.2, 0.2, -0.2, 0.1], "accumulation"),
+        ([0.2, 0.2, 0.2, -0.2, 0.0999], "mixed"),
+        ([0.5, 0.5, 0.5, -0.01, -0.01], "mixed"),
+        ([-0.2, -0.2, -0.2, 0.2, -0.1], "distribution"),
+        ([-0.2, -0.2, -0.2, 0.2, -0.0999], "mixed"),
+        ([-1.0, 0.0, 0.0, -1.0, -1.0], "mixed"),
+        ([0.0] * 5, "mixed"),
+    ],
+)
+def test_flow_has_a_side_at_half_a_percent_of_assets_on_four_of_five_days(
+    newest: list[float], label: str
+) -> None:
+    assert btc_etf_flow(of_flows(*newest)).label == label
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_side_is_left_inside_a_quarter_of_a_percent(sign: int) -> None:
+    side = "accumulation" if sign > 0 else "distribution"
+
+    def label(*later: float) -> str:
+        return btc_etf_flow(of_flows(*(sign * each for each in (0.2, 0.2, 0.2, 0.2, *later)))).label
+
+    assert label(0.0) == side
+    assert label(0.0, -0.35) == side
+    assert label(0.0, -0.36) == "mixed"
+    assert label(0.0, -0.36, 0.25) == "mixed"  # and not entered again so early
+
+
+def test_the_value_of_flow_names_what_is_covered() -> None:
+    assert btc_etf_flow(of_flows(0.2, 0.2, 0.2, -0.2, 0.02)) == Finding(
+        "mixed", "+0.42 % of assets in 5 days (IBIT only)"
+    )
+    assert btc_etf_flow(of_flows(-0.5, -0.5, -0.25, -0.2)).value.startswith("-1.45 % of assets")
+
+
+@pytest.mark.parametrize(
+    ("newest", "how", "is_known"),
+    [
+        ([], {"count": 20}, True),
+        ([], {"count": 19}, False),
+        ([None, 0.1, 0.1, 0.1, 0.1, 0.1], {}, True),
+        ([None, 0.1, 0.1, 0.1, 0.1], {}, False),
+        ([None], {}, False),
+        ([], {"day": "2026-11-04"}, True),
+        ([], {"day": "2026-11-03"}, False),
+    ],
+)
+def test_flow_needs_twenty_days_all_five_flows_and_a_recent_day(
+    newest: list[float | None], how: dict[str, Any], is_known: bool
+) -> None:
+    assert (btc_etf_flow(of_flows(*newest, **how)) != NOT_KNOWN) == is_known
+
+
+@pytest.mark.parametrize(
+    ("change", "slope_change", "label"),
+    [
+        (0.12, 0.10, "bear-steepening"),
+        (0.12, -0.10, "bear-flattening"),
+        (-0.12, 0.10, "bull-steepening"),
+        (-0.12, -0.10, "bull-flattening"),
+        (0.04, 0.04, "consolidation"),
+        (-0.04, -0.04, "consolidation"),
+        (0.05, 0.0, "bear-flattening"),
+        (0.0, 0.05, "bull-steepening"),
+    ],
+)
+def test_rates_are_judged_by_twenty_days_of_yield_and_slope(
+    change: float, slope_change: float, label: str
+) -> None:
+    us10y = [4.0] * 20 + [4.0 + change]
+    us3m = [4.0] * 20 + [4.0 + change - slope_change]
+
+    assert us_rates(of_yields(us10y, us3m)).label == label
+
+
+def test_the_value_of_rates_is_in_percent_and_basis_points() -> None:
+    seen = of_yields([9.0, 4.19, *[4.2] * 19, 4.31], [4.0, 4.0, *[4.2] * 19, 4.39])
+
+    assert us_rates(seen) == Finding(
+        "bear-flattening", "10y 4.31 %, +12 bp in 20 days; slope -8 bp"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "day", "is_known"),
+    [(21, "2026-11-04", True), (20, "2026-11-04", False), (21, "2026-11-03", False)],
+)
+def test_rates_need_twenty_one_recent_days(count: int, day: str, is_known: bool) -> None:
+    seen = of_yields([4.0] * count, [4.0] * count, day=day)
+
+    assert (us_rates(seen) != NOT_KNOWN) == is_known
+
+
+def test_only_days_with_both_yields_count() -> None:
+    seen = of_yields([4.0] * 30, [4.0] * 30)
+
+    assert us_rates(seen._replace(us3m=seen.us3m[:-2])) == NOT_KNOWN  # of too old a day
+    assert us_rates(seen._replace(us3m=seen.us3m[10:])) == NOT_KNOWN
+    assert us_rates(seen._replace(us3m=[])) == NOT_KNOWN
+    assert us_rates(seen._replace(us10y=seen.us10y[9:])) != NOT_KNOWN
+
+
+def both(at: int = START) -> MacroEvidence:
+    return MacroEvidence(at, flows(), yields(US10Y, [4.0] * 30), yields(US3M, [4.0] * 30))
+
+
+def test_the_source_names_publishers_only_of_what_is_known() -> None:
+    assert judge_all(evidence(), NO_FIGURES, {}).source == SOURCE
+    assert judge_all(evidence(), both(), {}).source == f"{SOURCE}; {ISSUER}; {TREASURY}"
+    assert judge_all(evidence(), of_slopes(), {}).source == f"{SOURCE}; {TREASURY}"
+    assert judge_all(evidence(), both(START + 30 * DAY), {}).source == SOURCE
+
+
+def labels(conclusion: SignalConclusion | None) -> dict[str, str]:
+    assert conclusion is not None
+    return {each.key: each.label for each in conclusion.signals.signals}
+
+
+def stored(desk: SignalDesk, conclusion: SignalConclusion | None) -> SignalConclusion | None:
+    if conclusion is not None:
+        desk.written(conclusion)
+    return conclusion
+
+
+@pytest.mark.outcome(
+    "the exchange fails while daily figures are known",
+    "their signals are judged on once a minute; those of the market stay as they were judged, and "
+    "are unknown once the market feed reaches its bound",
+)
+def test_while_the_exchange_fails_the_signals_of_figures_are_judged_on() -> None:
+    desk = SignalDesk()
+    first = stored(desk, desk.conclude(evidence(as_of=START), both()))
+    assert first is not None
+
+    failed = stored(desk, desk.conclude_failure(of_flows(at=START + MINUTE), "a venue"))
+
+    assert failed is not None
+    market = len(MARKET_METHODS)
+    assert failed.signals.signals[:market] == first.signals.signals[:market]
+    assert failed.signals.signals[market:] == (
+        Signal(
+            *("btc-etf-flow", "BTC ETF flow", "mixed"),
+            "+0.00 % of assets in 5 days (IBIT only)",
+            START + MINUTE,
+        ),
+        Signal("us-rates", "US rates", *NOT_KNOWN, START + MINUTE),
+    )
+    assert (failed.signals.as_of, failed.signals.source) == (START + MINUTE, f"a venue; {ISSUER}")
+    assert [each.key for each in failed.changes] == ["us-rates"]
+
+
+def test_a_failure_is_judged_once_a_minute_and_delays_no_reading() -> None:
+    desk = SignalDesk()
+    stored(desk, desk.conclude(evidence(as_of=START), both()))
+
+    assert desk.conclude_failure(both(START + MINUTE - 1), "a venue") is None
+    assert stored(desk, desk.conclude_failure(both(START + MINUTE), "a venue")) is not None
+    assert desk.conclude_failure(both(START + MINUTE + 5_000), "a venue") is None
+    later = evidence(as_of=START + MINUTE + 10_000)
+    assert stored(desk, desk.conclude(later, both())) is not None
+    assert desk.conclude(evidence(as_of=START + MINUTE + 15_000), both()) is None
+
+
+def test_where_nothing_was_ever_judged_a_failure_judges_only_what_is_known() -> None:
+    desk = SignalDesk()
+
+    assert desk.conclude_failure(NO_FIGURES._replace(at=START), "a venue") is None
+    assert labels(desk.conclude_failure(both(), "a venue")) == {
+        **{each.key: "unknown" for each in MARKET_METHODS},
+        "btc-etf-flow": "mixed",
+        "us-rates": "consolidation",
+    }
+
+
+def test_without_the_exchange_figures_that_get_too_old_become_unknown() -> None:
+    late = judge_macro(both(START + 10 * DAY), "a venue", None)
+
+    assert {each.label for each in late.signals} == {"unknown"}
+    assert late.source == "a venue"
+
+
+def test_a_method_of_figures_that_fails_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    # No publisher has such a yield; a method that cannot read it stands for any that is wrong.
+    wrong = both()._replace(us3m=yields(US3M, [None] * 30))  # type: ignore[list-item]
+
+    with caplog.at_level(logging.ERROR):
+        judged = judge_macro(wrong, "a venue", None)
+
+    assert [each.label for each in judged.signals][-2:] == ["mixed", "unknown"]
+    (logged,) = caplog.records
+    assert logged.__dict__["signal"] == "us-rates"

@@ -1,0 +1,347 @@
+"""The simulated world's rates and its fund: pure, plausible, and never out before their hour."""
+
+import csv
+import io
+import json
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from barograph.business_days import business_days, is_business_day, next_business_day
+from barograph.demo.days import day_of, new_york
+from barograph.demo.fund import BASKET, CoinPrices
+from barograph.demo.macro import MacroWorld, effr_published_at, fund_published_at
+from barograph.demo.macro_files import FUND_PATH, TREASURY_PATH, Distortion, answer, file_of
+from barograph.demo.world import World
+
+DAY = 86_400_000
+EPOCH = 1_789_999_200_000
+NOW = EPOCH + 60 * DAY
+SEED = 7
+
+WORLD = World(SEED, EPOCH)
+MACRO = MacroWorld(WORLD)
+
+CURVES = {"type": "daily_treasury_yield_curve"}
+HOLDINGS = {"fileType": "csv", "fileName": "IBIT_holdings", "dataType": "fund"}
+SOFR = "/api/rates/secured/sofr/last/400.json"
+EFFR = "/api/rates/unsecured/effr/last/400.json"
+PLAIN = Distortion()
+
+
+def milliseconds(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 1000
+
+
+def body(path: str, query: dict[str, str], at: int, distortion: Distortion = PLAIN) -> bytes:
+    found = answer(MACRO, path, query, at, distortion)
+    assert found.status == 200
+    return found.body
+
+
+def treasury(at: int, distortion: Distortion = PLAIN, year: int = 2026) -> list[dict[str, str]]:
+    text = body(f"{TREASURY_PATH}/{year}/all", CURVES, at, distortion).decode()
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def rates(path: str, at: int, distortion: Distortion = PLAIN) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(body(path, {}, at, distortion))["refRates"]
+    return found
+
+
+def holdings(at: int, distortion: Distortion = PLAIN, **query: str) -> list[list[str]]:
+    text = body(FUND_PATH, HOLDINGS | query, at, distortion).decode("utf-8-sig")
+    return list(csv.reader(io.StringIO(text)))
+
+
+def stated(rows: list[list[str]], name: str) -> str:
+    return next(row[1] for row in rows if row[0] == name)
+
+
+def everything(macro: MacroWorld, at: int) -> list[bytes]:
+    paths = {f"{TREASURY_PATH}/2026/all": CURVES, SOFR: {}, EFFR: {}, FUND_PATH: HOLDINGS}
+    return [answer(macro, path, query, at).body for path, query in paths.items()]
+
+
+def test_the_same_question_has_the_same_answer_in_whatever_order_it_is_asked() -> None:
+    instants = [EPOCH + days * DAY for days in (60, 3, 41, 0, 17)]
+    forwards, backwards = (MacroWorld(World(SEED, EPOCH)) for _ in range(2))
+    first = {at: everything(forwards, at) for at in sorted(instants)}
+    second = {at: everything(backwards, at) for at in sorted(instants, reverse=True)}
+    assert first == second
+    assert everything(MacroWorld(World(SEED + 1, EPOCH)), NOW) != first[NOW]
+
+
+def test_every_business_day_has_a_figure_and_no_other_day_has() -> None:
+    for series in (MACRO.curves(NOW), MACRO.sofr(NOW), MACRO.effr(NOW), MACRO.fund(NOW)):
+        days = [each.day for each in series]
+        assert days == list(business_days(days[0], days[-1]))
+        assert days[0] <= day_of(EPOCH) - timedelta(days=117)
+        assert days[-1] >= day_of(NOW) - timedelta(days=4)
+    found = {row["Date"] for row in treasury(NOW)}
+    assert {"11/10/2026", "11/12/2026"} <= found
+    assert not {"11/11/2026", "10/12/2026", "09/07/2026"} & found
+
+
+def test_twenty_day_changes_exist_at_the_epoch() -> None:
+    assert len(MACRO.curves(EPOCH)) > 60
+    assert len(MACRO.fund(EPOCH)) > 60
+
+
+def test_yields_are_out_in_the_evening_of_their_day() -> None:
+    summer, winter = milliseconds("2026-10-15T22:00"), milliseconds("2026-11-10T23:00")
+    for moment, day in ((summer, "10/15/2026"), (winter, "11/10/2026")):
+        assert treasury(moment)[0]["Date"] == day
+        assert treasury(moment - 1)[0]["Date"] != day
+
+
+def test_overnight_rates_are_out_on_the_next_business_mornings() -> None:
+    monday = date(2026, 10, 19)
+    assert rates(SOFR, new_york(monday, 8) - 1)[0]["effectiveDate"] == "2026-10-15"
+    assert rates(SOFR, new_york(monday, 8))[0]["effectiveDate"] == "2026-10-16"
+    assert rates(EFFR, new_york(monday, 9) - 1)[0]["effectiveDate"] == "2026-10-15"
+    assert rates(EFFR, new_york(monday, 9))[0]["effectiveDate"] == "2026-10-16"
+
+
+def test_holdings_are_out_before_the_next_trading_day() -> None:
+    moment = fund_published_at(date(2026, 10, 16))
+    assert moment == milliseconds("2026-10-19T10:30")
+    assert stated(holdings(moment - 1), "Fund Holdings as of") == "Oct 15, 2026"
+    assert stated(holdings(moment), "Fund Holdings as of") == "Oct 16, 2026"
+
+
+@pytest.mark.parametrize(
+    ("day", "utc_hour"),
+    [
+        (date(2026, 3, 6), 13),
+        (date(2026, 3, 9), 12),
+        (date(2026, 10, 30), 12),
+        (date(2026, 11, 2), 13),
+    ],
+)
+def test_new_york_changes_its_clocks(day: date, utc_hour: int) -> None:
+    assert datetime.fromtimestamp(new_york(day, 8) / 1000, UTC).hour == utc_hour
+
+
+def test_the_treasurys_file_is_newest_first_under_its_own_header() -> None:
+    text = body(f"{TREASURY_PATH}/2026/all", CURVES, NOW).decode()
+    assert text.startswith('Date,"1 Mo","1.5 Month","2 Mo","3 Mo","4 Mo","6 Mo","1 Yr","2 Yr",')
+    rows = treasury(NOW)
+    days = [datetime.strptime(row["Date"], "%m/%d/%Y").replace(tzinfo=UTC) for row in rows]
+    assert days == sorted(days, reverse=True)
+    newest = MACRO.curves(NOW)[-1]
+    assert [float(cell) for cell in list(rows[0].values())[1:]] == list(newest.yields)
+
+
+def test_a_year_has_its_own_file_and_an_empty_one_has_a_header_only() -> None:
+    later = EPOCH + 150 * DAY
+    assert {row["Date"][-4:] for row in treasury(later, year=2027)} == {"2027"}
+    assert {row["Date"][-4:] for row in treasury(later, year=2026)} == {"2026"}
+    assert body(f"{TREASURY_PATH}/2027/all", CURVES, NOW).count(b"\n") == 1
+
+
+def test_a_maturity_is_blank_before_it_was_published_and_has_no_column_the_year_before() -> None:
+    macro = MacroWorld(World(SEED, milliseconds("2025-03-03T00:00")))
+    at = milliseconds("2025-03-05T00:00")
+    files = {}
+    for year in (2024, 2025):
+        text = answer(macro, f"{TREASURY_PATH}/{year}/all", CURVES, at).body.decode()
+        files[year] = {row["Date"]: row for row in csv.DictReader(io.StringIO(text))}
+    assert "1.5 Month" not in files[2024]["12/31/2024"]
+    assert files[2025]["02/14/2025"]["1.5 Month"] == ""
+    assert float(files[2025]["02/18/2025"]["1.5 Month"]) > 0
+
+
+def test_yields_stay_plausible_and_some_worlds_invert() -> None:
+    slopes = {}
+    for seed in range(12):
+        curves = MacroWorld(World(seed, EPOCH)).curves(NOW)
+        assert all(1.5 < value < 7.0 for curve in curves for value in curve.yields)
+        slopes[seed] = [
+            curve.yields[11] - curve.yields[3] for curve in curves if curve.day >= day_of(EPOCH)
+        ]
+        moves = [abs(after - before) for before, after in pairwise(slopes[seed])]
+        assert max(moves) < 0.4
+    inverted = {seed for seed, found in slopes.items() if min(found) < -0.05}
+    assert 2 <= len(inverted) <= 10
+    # An inversion is an episode: the curve is upright again at its end.
+    assert all(slopes[seed][-1] > 0 for seed in inverted)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_target_range_changes_once_and_holds_the_funds_rate(seed: int) -> None:
+    macro = MacroWorld(World(seed, EPOCH))
+    rows = macro.effr(NOW)
+    assert all(row.low < row.rate < row.high for row in rows)
+    changes = [after for before, after in pairwise(rows) if after.low != before.low]
+    assert [change.day for change in changes] == [macro.policy.since]
+    assert day_of(EPOCH) < macro.policy.since < day_of(NOW)
+    assert is_business_day(macro.policy.since)
+
+
+def test_rates_have_the_members_of_the_real_files() -> None:
+    newest = rates(EFFR, NOW)[0]
+    assert list(newest) == [
+        "effectiveDate",
+        "type",
+        "percentRate",
+        "percentPercentile1",
+        "percentPercentile25",
+        "percentPercentile75",
+        "percentPercentile99",
+        "targetRateFrom",
+        "targetRateTo",
+        "volumeInBillions",
+        "revisionIndicator",
+    ]
+    assert set(newest) - set(rates(SOFR, NOW)[0]) == {"targetRateFrom", "targetRateTo"}
+    assert newest["targetRateTo"] - newest["targetRateFrom"] == 0.25
+
+
+def test_so_many_rates_come_as_were_asked_for() -> None:
+    rows = rates(SOFR.replace("400", "5"), NOW)
+    assert rows == rates(SOFR, NOW)[:5]
+    assert answer(MACRO, SOFR.replace("400", "0"), {}, NOW).status == 400
+
+
+def test_some_sofr_values_are_revised_in_the_afternoon_after_their_publication() -> None:
+    revised = [row for row in MACRO.sofr(NOW) if row.rate != row.first]
+    assert 3 <= len(revised) <= 30
+    chosen = revised[-1]
+    afternoon = new_york(next_business_day(chosen.day), 14, 30)
+    before, after = rates(SOFR, afternoon - 1)[0], rates(SOFR, afternoon)[0]
+    assert before["effectiveDate"] == after["effectiveDate"] == chosen.day.isoformat()
+    assert (before["percentRate"], before["revisionIndicator"]) == (chosen.first, "")
+    assert (after["percentRate"], after["revisionIndicator"]) == (chosen.rate, "r")
+
+
+def test_the_funds_file_states_its_day_shares_and_coins() -> None:
+    rows = holdings(NOW)
+    fund = MACRO.fund(NOW)[-1]
+    assert rows[0] == ["iShares Bitcoin Trust ETF"]
+    assert stated(rows, "Fund Holdings as of") == f"{fund.day:%b %d, %Y}"
+    assert stated(rows, "Shares Outstanding") == f"{fund.shares:,.2f}"
+    header = next(row for row in rows if row[0] == "Ticker")
+    table = [dict(zip(header, row, strict=True)) for row in rows if row[0] in {"BTC", "USD"}]
+    values = [float(row["Market Value"].replace(",", "")) for row in table]
+    assert sum(values) == pytest.approx(float(stated(rows, "Net Assets").replace(",", "")))
+    assert float(table[0]["Quantity"].replace(",", "")) == fund.coins
+    assert float(stated(rows, "NAV")) * fund.shares == pytest.approx(sum(values), rel=1e-5)
+
+
+def test_an_earlier_day_of_the_fund_can_be_asked_for() -> None:
+    rows = holdings(NOW, asOfDate="20261016")
+    assert stated(rows, "Fund Holdings as of") == "Oct 16, 2026"
+    assert any(row[0] == "BTC" for row in rows)
+
+
+@pytest.mark.parametrize("day", ["20261017", "20261126", "20200106", "yesterday"])
+def test_a_day_without_figures_gives_a_file_without_rows(day: str) -> None:
+    rows = holdings(NOW, asOfDate=day)
+    assert stated(rows, "Fund Holdings as of") == "-"
+    assert not any(row[0] == "BTC" for row in rows)
+
+
+def test_flows_are_whole_baskets_and_bring_their_worth_in_coins() -> None:
+    for before, after in pairwise(MACRO.fund(NOW)):
+        created = after.shares - before.shares
+        assert created % BASKET == 0
+        fee = before.coins * 0.0025 * (after.day - before.day).days / 365
+        price = after.coin_value / after.coins
+        brought = (after.coins - before.coins + fee) * price
+        assert created * after.nav == pytest.approx(brought, rel=1e-3, abs=20_000)
+
+
+def test_flows_come_in_streaks_of_hundreds_of_millions() -> None:
+    days = MACRO.fund(NOW)
+    flows = [(after.shares - before.shares) * after.nav for before, after in pairwise(days)]
+    longest = streak = 0
+    for before, after in pairwise(flows):
+        streak = streak + 1 if before * after > 0 else 0
+        longest = max(longest, streak + 1)
+    assert longest >= 5
+    assert any(flow > 1e8 for flow in flows)
+    assert any(flow < -1e8 for flow in flows)
+    assert max(map(abs, flows)) < 2.5e9
+
+
+def test_coins_are_priced_by_the_worlds_own_market_at_four_in_new_york() -> None:
+    contract = WORLD.contract("BTCUSDT", EPOCH)
+    assert contract is not None
+    for fund in MACRO.fund(NOW)[-30:]:
+        price = WORLD.price(contract, new_york(fund.day, 16))
+        assert fund.coin_value / fund.coins == pytest.approx(price, rel=1e-9)
+
+
+def test_the_price_before_the_birth_of_the_world_leads_to_its_first_price() -> None:
+    prices = CoinPrices(WORLD)
+    at_birth = prices.at(WORLD.birth)
+    assert prices.at(WORLD.birth - 1) == pytest.approx(at_birth, rel=1e-6)
+    walk = [prices.at(WORLD.birth - days * DAY) for days in range(118)]
+    assert all(0.85 < before / after < 1.18 for before, after in pairwise(walk))
+    assert len(set(walk)) == len(walk)
+
+
+def test_between_two_releases_nothing_changes() -> None:
+    start, end = EPOCH + 40 * DAY, EPOCH + 44 * DAY + 1
+    moments = [start, *MACRO.releases(start, end)]
+    seen = []
+    for moment, following in pairwise([*moments, end]):
+        seen.append(everything(MACRO, moment))
+        assert everything(MACRO, following - 1) == seen[-1]
+    assert len(set(map(tuple, seen))) >= 10
+    assert effr_published_at(date(2026, 10, 30)) in moments
+
+
+def test_releases_of_two_spans_are_those_of_the_whole() -> None:
+    middle = EPOCH + 11 * DAY + 12_345
+    split = MACRO.releases(EPOCH, middle) + MACRO.releases(middle, EPOCH + 20 * DAY)
+    assert split == MACRO.releases(EPOCH, EPOCH + 20 * DAY)
+
+
+def test_a_revision_changes_only_the_newest_day_and_stays_when_newer_days_come() -> None:
+    twist = Distortion(revised=NOW - 3 * DAY)
+    known = treasury(NOW - 3 * DAY)[0]["Date"]
+    pairs = zip(treasury(NOW), treasury(NOW, twist), strict=True)
+    changed = [(before, after) for before, after in pairs if before != after]
+    assert [before["Date"] for before, _ in changed] == [known]
+    assert float(changed[0][1]["10 Yr"]) - float(changed[0][0]["10 Yr"]) == pytest.approx(0.06)
+    for path in (SOFR, EFFR):
+        pairs_of_rates = zip(rates(path, NOW), rates(path, NOW, twist), strict=True)
+        marked = [after for before, after in pairs_of_rates if before != after]
+        assert [row["revisionIndicator"] for row in marked] == ["r"]
+    day = MACRO.fund(NOW - 3 * DAY)[-1]
+    shares = stated(holdings(NOW, twist, asOfDate=f"{day.day:%Y%m%d}"), "Shares Outstanding")
+    assert float(shares.replace(",", "")) == day.shares + 25 * BASKET
+
+
+def test_an_incomplete_file_lacks_what_a_reader_needs() -> None:
+    twist = Distortion(incomplete=True)
+    assert not {"3 Mo", "2 Yr", "10 Yr"} & set(treasury(NOW, twist)[0])
+    assert "1 Mo" in treasury(NOW, twist)[0]
+    assert "percentRate" not in rates(SOFR, NOW, twist)[0]
+    assert "percentRate" not in rates(EFFR, NOW, twist)[0]
+    rows = holdings(NOW, twist)
+    assert not any(row[0] == "Shares Outstanding" for row in rows)
+    assert "Quantity" not in next(row for row in rows if row[0] == "Ticker")
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/", {}),
+        (f"{TREASURY_PATH}/2026/all", {"type": "daily_treasury_bill_rates"}),
+        (f"{TREASURY_PATH}/26/all", CURVES),
+        ("/api/rates/secured/sofr/last/five.json", {}),
+        (FUND_PATH, {"fileType": "xls"}),
+    ],
+)
+def test_what_is_not_published_is_not_found(path: str, query: dict[str, str]) -> None:
+    assert answer(MACRO, path, query, NOW).status == 404
+
+
+def test_each_file_is_known_by_its_path() -> None:
+    paths = (f"{TREASURY_PATH}/2026/all", SOFR, EFFR, FUND_PATH, "/robots.txt")
+    assert [file_of(path) for path in paths] == ["treasury", "sofr", "effr", "etf", None]

@@ -1,0 +1,244 @@
+"""Bitcoin funds: the issuer's holdings file and the operator's own."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from barograph.errors import InvalidReply, Unreachable
+from barograph.macro.records import OPERATOR_AUM, OPERATOR_BTC, OPERATOR_FLOW, Reading
+from barograph.upstream.etf import (
+    IssuerHoldings,
+    OperatorFlows,
+    decode_holdings,
+    decode_operator_flows,
+)
+from barograph.upstream.files import MAX_FILE_BYTES, FileClient
+from support.clock import START
+
+SOURCE = "the issuer"
+COLUMNS = "Ticker,Name,Asset Class,Market Value,Weight (%),Quantity,Price,Currency"
+BITCOIN = '"BTC","BITCOIN","Alternative","99,000,000.00","99.00","990.12345","99,987.51","USD"'
+CASH = '"USD","USD CASH","Cash","1,000,000.00","1.00","1,000,000.00","1.00","USD"'
+SMALL_PRINT = '"Holdings are subject to change, and so on."'
+PLAIN = {
+    "Fund Holdings as of": "Nov 05, 2026",
+    "Inception Date": "Jan 05, 2024",
+    "Shares Outstanding": "2,000,000.00",
+    "Stock": "-",
+}
+STATED = PLAIN | {"Net Assets": "$100,000,000.00", "NAV": "50.0000"}
+ADDRESS = "https://issuer.example/holdings?fileType=csv"
+
+
+def file(
+    preamble: dict[str, str] = STATED, *rows: str, columns: str = COLUMNS, blank: str = "\u00a0"
+) -> bytes:
+    lines = [
+        "A Bitcoin Trust",
+        *(f'{name},"{value}"' for name, value in preamble.items()),
+        blank,
+        columns,
+        *(rows or (BITCOIN, CASH)),
+        blank,
+        SMALL_PRINT,
+    ]
+    return ("\ufeff" + "\n".join(lines) + "\n").encode()
+
+
+def figures(shares: float, nav: float, btc: float, aum: float) -> list[Reading]:
+    return [
+        Reading(f"etf-ibit-{name}", "2026-11-05", value, SOURCE)
+        for name, value in [("shares", shares), ("nav", nav), ("btc", btc), ("aum", aum)]
+    ]
+
+
+@pytest.mark.parametrize("blank", ["", "\u00a0", ",,"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_fund_is_read_whatever_the_order_of_its_preamble(blank: str, turned: bool) -> None:
+    preamble = dict(reversed(STATED.items())) if turned else STATED
+
+    assert decode_holdings(file(preamble, blank=blank), "IBIT", SOURCE) == figures(
+        2_000_000.0, 50.0, 990.12345, 100_000_000.0
+    )
+
+
+def test_net_assets_that_are_not_stated_are_what_the_positions_are_worth() -> None:
+    assert decode_holdings(file(PLAIN), "ibit", SOURCE) == figures(
+        2_000_000.0, 50.0, 990.12345, 100_000_000.0
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"no,such\nfile,really\n",
+        file({name: value for name, value in STATED.items() if "Fund" not in name}),
+        file({name: value for name, value in STATED.items() if "Shares" not in name}),
+        file(STATED | {"Fund Holdings as of": "-"}),
+        file(STATED | {"Fund Holdings as of": "2026-11-05"}),
+        file(STATED | {"Fund Holdings as of": "Nov 31, 2026"}),
+        file(STATED | {"Fund Holdings as of": "Nob 05, 2026"}),
+        file(STATED | {"Shares Outstanding": "-"}),
+        file(STATED | {"Shares Outstanding": "0.00"}),
+        file(STATED | {"Shares Outstanding": "20,00,000.00"}),
+        file(STATED | {"NAV": "12.50"}),
+        file(STATED | {"Net Assets": "-1.00"}),
+        file(STATED | {"Shares Outstanding:": "3,000,000.00"}),
+        file(STATED, CASH),
+        file(STATED, BITCOIN, BITCOIN),
+        file(STATED, BITCOIN.replace("990.12345", "-")),
+        file(STATED, BITCOIN + ',"more"'),
+        file(PLAIN, BITCOIN.replace("99,000,000.00", "-")),
+        file(PLAIN, BITCOIN.replace("99,000,000.00", "-5.00")),
+        file(STATED, columns=COLUMNS.replace("Quantity", "Amount")),
+        file(STATED, columns=COLUMNS.replace("Price", "Quantity")),
+        file(PLAIN, columns=COLUMNS.replace("Market Value", "Worth")),
+        file()[:-30],
+    ],
+)
+def test_a_file_that_cannot_be_what_it_means_is_an_invalid_reply(body: bytes) -> None:
+    with pytest.raises(InvalidReply):
+        decode_holdings(body, "ibit", SOURCE)
+
+
+def ask(
+    body: bytes, call: Callable[[IssuerHoldings], Coroutine[Any, Any, list[Reading]]]
+) -> tuple[list[Reading], str]:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        return httpx.Response(200, content=body, headers={"content-type": "text/csv"})
+
+    async def work() -> list[Reading]:
+        client = FileClient(seconds=5, clock=lambda: START, transport=httpx.MockTransport(answer))
+        source = IssuerHoldings(
+            client, fund="IBIT", address=ADDRESS, source=SOURCE, clock=lambda: START
+        )
+        assert source.name == "etf-ibit"
+        try:
+            return await call(source)
+        finally:
+            await client.close()
+
+    return asyncio.run(work()), asked[0]
+
+
+def test_the_newest_file_is_read_from_the_address_as_it_is() -> None:
+    readings, address = ask(file(), lambda source: source.read())
+
+    assert (len(readings), address) == (4, ADDRESS)
+
+
+def test_a_day_to_come_is_an_invalid_reply() -> None:
+    late = file(STATED | {"Fund Holdings as of": "Nov 09, 2026"})
+
+    with pytest.raises(InvalidReply, match="to come"):
+        ask(late, lambda source: source.read())
+
+
+def test_an_earlier_day_is_asked_for_by_name() -> None:
+    readings, address = ask(file(), lambda source: source.read_day(date(2026, 11, 5)))
+
+    assert [each.day for each in readings] == ["2026-11-05"] * 4
+    assert address == ADDRESS + "&asOfDate=20261105"
+
+
+def test_a_day_without_figures_is_empty_and_another_days_file_is_not_taken_for_it() -> None:
+    empty = file(dict.fromkeys(STATED, "-"), "")
+
+    assert ask(empty, lambda source: source.read_day(date(2026, 11, 1)))[0] == []
+    with pytest.raises(InvalidReply, match="2026-11-05 came"):
+        ask(file(), lambda source: source.read_day(date(2026, 11, 4)))
+
+
+OPERATOR = "date,net_flow_usd,aum_usd,holdings_btc\n"
+
+
+def test_the_operators_rows_are_read_oldest_day_first() -> None:
+    text = (
+        "\ufeffholdings_btc,date,note,aum_usd,net_flow_usd\n"
+        '2,2026-11-05,,"1,000,000",-12.5\n'
+        "\n"
+        "1.5,2026-11-04,quiet,900000,0\n"
+    )
+
+    assert decode_operator_flows(text.encode(), "mine") == [
+        Reading(OPERATOR_AUM, "2026-11-04", 900_000.0, "mine"),
+        Reading(OPERATOR_BTC, "2026-11-04", 1.5, "mine"),
+        Reading(OPERATOR_FLOW, "2026-11-04", 0.0, "mine"),
+        Reading(OPERATOR_AUM, "2026-11-05", 1_000_000.0, "mine"),
+        Reading(OPERATOR_BTC, "2026-11-05", 2.0, "mine"),
+        Reading(OPERATOR_FLOW, "2026-11-05", -12.5, "mine"),
+    ]
+
+
+def test_a_flow_that_is_not_known_is_left_empty() -> None:
+    readings = decode_operator_flows(f"{OPERATOR}2026-11-05,,100,2\n".encode(), "mine")
+
+    assert [each.series for each in readings] == [OPERATOR_AUM, OPERATOR_BTC]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "0 columns named 'date'"),
+        ("date,aum_usd,holdings_btc\n", "0 columns named 'net_flow_usd'"),
+        ("2026-11-05,x,100,2\n", "line 2: net_flow_usd 'x' is not a number"),
+        ("2026-11-04,1,100,2\n\n2026-11-05,1,,2\n", "line 4: aum_usd '' is not a number"),
+        ("2026-11-05,1,100,0\n", "line 2: holdings_btc is 0.0, which is not positive"),
+        ("2026-11-05,1,100\n", "line 2: 3 cells under 4 columns"),
+        ("05.11.2026,1,100,2\n", "line 2: date '05.11.2026' is not written as YYYY-MM-DD"),
+        ("2026-11-31,1,100,2\n", "line 2: day"),
+        ("2026-11-07,1,100,2\n", "line 2: date 2026-11-07 is on a weekend"),
+        (2 * "2026-11-05,1,100,2\n", "line 3: 2026-11-05 was given in line 2 already"),
+        ('2026-11-05,1,100,"2\n', "cannot be read as CSV"),
+    ],
+)
+@pytest.mark.outcome(
+    "when a line of the operator's file of fund flows cannot be used",
+    "then nothing of the file is taken, and the message names the line and what is wrong with it",
+)
+def test_a_line_that_cannot_be_used_is_named(text: str, message: str) -> None:
+    whole = text if text == "" or text.startswith("date") else OPERATOR + text
+
+    with pytest.raises(InvalidReply) as failure:
+        decode_operator_flows(whole.encode(), "mine")
+
+    assert message in str(failure.value)
+
+
+def operator(path: Path) -> list[Reading]:
+    return asyncio.run(OperatorFlows(path, source="mine", clock=lambda: START).read())
+
+
+def test_the_operators_file_is_read_from_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "flows.csv"
+    path.write_text(f"{OPERATOR}2026-11-05,1,100,2\n")
+
+    assert len(operator(path)) == 3
+
+    path.write_text(f"{OPERATOR}2026-11-09,1,100,2\n")
+    with pytest.raises(InvalidReply, match="to come"):
+        operator(path)
+
+
+def test_a_file_that_is_not_there_is_unreachable_and_its_path_is_not_told(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable) as failure:
+        operator(tmp_path / "none.csv")
+
+    assert str(failure.value) == "the operator's file cannot be opened (FileNotFoundError)"
+
+
+def test_a_file_that_is_far_too_large_is_an_invalid_reply(tmp_path: Path) -> None:
+    path = tmp_path / "flows.csv"
+    path.write_bytes(b"x" * (MAX_FILE_BYTES + 1))
+
+    with pytest.raises(InvalidReply, match="larger"):
+        operator(path)

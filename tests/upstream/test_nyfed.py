@@ -1,0 +1,154 @@
+"""Reference rates of the New York Fed: strict about what is taken."""
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from barograph.errors import InvalidReply
+from barograph.macro.ports import MacroSource
+from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, Reading
+from barograph.upstream.files import FileClient
+from barograph.upstream.nyfed import Rate, ReferenceRate, decode_effr, decode_sofr
+from support.clock import START
+
+SOURCE = "New York Fed"
+
+
+def sofr(day: str = "2026-11-05", **changes: Any) -> dict[str, Any]:
+    row = {
+        "effectiveDate": day,
+        "type": "SOFR",
+        "percentRate": 3.91,
+        "percentPercentile1": 3.85,
+        "volumeInBillions": 3001,
+        "revisionIndicator": "",
+    }
+    return row | changes
+
+
+def effr(day: str = "2026-11-05", **changes: Any) -> dict[str, Any]:
+    target = {"targetRateFrom": 3.75, "targetRateTo": 4}
+    return sofr(day, type="EFFR", percentRate=3.88) | target | changes
+
+
+def reply(*rows: dict[str, Any]) -> bytes:
+    return json.dumps({"refRates": rows}).encode()
+
+
+def test_rates_are_read_oldest_day_first() -> None:
+    body = reply(sofr("2026-11-05"), sofr("2026-11-04", percentRate=4))
+
+    assert decode_sofr(body, SOURCE) == [
+        Reading(SOFR, "2026-11-04", 4.0, SOURCE),
+        Reading(SOFR, "2026-11-05", 3.91, SOURCE),
+    ]
+
+
+def test_the_federal_funds_rate_comes_with_its_target_range() -> None:
+    assert decode_effr(reply(effr()), SOURCE) == [
+        Reading(EFFR, "2026-11-05", 3.88, SOURCE),
+        Reading(EFFR_LOW, "2026-11-05", 3.75, SOURCE),
+        Reading(EFFR_HIGH, "2026-11-05", 4.0, SOURCE),
+    ]
+
+
+def test_a_rate_without_a_range_is_read_without_one() -> None:
+    row = effr(targetRateFrom=None)
+    del row["targetRateTo"]
+
+    assert decode_effr(reply(row), SOURCE) == [Reading(EFFR, "2026-11-05", 3.88, SOURCE)]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_revised_rate_takes_the_place_of_what_it_revises(order: int) -> None:
+    rows = [sofr(percentRate=3.95, revisionIndicator="[r]"), sofr()][::order]
+
+    assert decode_sofr(reply(*rows), SOURCE) == [Reading(SOFR, "2026-11-05", 3.95, SOURCE)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"refRates": [',
+        b'{"refRates": null}',
+        reply(),
+        reply(sofr(percentRate="3.91")),
+        reply(sofr(percentRate=None)),
+        reply(sofr(percentRate=True)),
+        reply(sofr(percentRate=391)),
+        b'{"refRates":[{"effectiveDate":"2026-11-05","type":"SOFR","percentRate":NaN}]}',
+        reply({"effectiveDate": "2026-11-05", "type": "SOFR"}),
+        reply(sofr("11/05/2026")),
+        reply(sofr("2026-11-31")),
+        reply(sofr("2026-11-05T00:00")),
+        reply(sofr("2026-11-05\n")),
+        reply(sofr(type="BGCR")),
+        reply(sofr(), sofr()),
+        reply(sofr(revisionIndicator=1)),
+    ],
+)
+def test_a_reply_that_cannot_be_what_it_means_is_an_invalid_reply(body: bytes) -> None:
+    with pytest.raises(InvalidReply):
+        decode_sofr(body, SOURCE)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"targetRateFrom": None},
+        {"targetRateTo": None},
+        {"targetRateFrom": 4.25},
+        {"targetRateFrom": "3.75"},
+        {"type": "SOFR"},
+    ],
+)
+def test_half_a_range_is_an_invalid_reply(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidReply):
+        decode_effr(reply(effr(**changes)), SOURCE)
+
+
+def read(rate: Rate, body: bytes) -> tuple[list[Reading], str, str]:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        return httpx.Response(200, content=body, headers={"content-type": "application/json"})
+
+    async def work() -> tuple[list[Reading], str]:
+        client = FileClient(seconds=5, clock=lambda: START, transport=httpx.MockTransport(answer))
+        source: MacroSource = ReferenceRate(
+            rate,
+            client,
+            base_url="https://rates.example",
+            source=SOURCE,
+            clock=lambda: START,
+            days=7,
+        )
+        try:
+            return await source.read(), source.name
+        finally:
+            await client.close()
+
+    return *asyncio.run(work()), asked[0]
+
+
+def test_each_rate_is_a_source_of_its_own() -> None:
+    assert read("sofr", reply(sofr())) == (
+        [Reading(SOFR, "2026-11-05", 3.91, SOURCE)],
+        "sofr",
+        "https://rates.example/api/rates/secured/sofr/last/7.json",
+    )
+    readings, name, address = read("effr", reply(effr()))
+    assert (len(readings), name) == (3, "effr")
+    assert address == "https://rates.example/api/rates/unsecured/effr/last/7.json"
+
+
+def test_a_rate_of_a_day_to_come_is_an_invalid_reply() -> None:
+    with pytest.raises(InvalidReply, match="to come"):
+        read("sofr", reply(sofr("2026-11-09")))

@@ -1,0 +1,298 @@
+"""The Treasury's yield file: read by header, whatever else stands in it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from barograph.errors import (
+    InvalidReply,
+    Refused,
+    Throttled,
+    UnknownToUpstream,
+    Unreachable,
+    UpstreamError,
+)
+from barograph.macro.records import US2Y, US3M, US10Y, Reading
+from barograph.upstream import files
+from barograph.upstream.files import FileClient
+from barograph.upstream.treasury import TreasuryYields, decode_yields
+
+SOURCE = "US Treasury"
+HEADER = 'Date,"1 Mo","1.5 Month","3 Mo","2 Yr","10 Yr","30 Yr"\n'
+NOVEMBER = HEADER + "11/06/2026,3.90,,3.85,3.60,4.10,4.70\n11/05/2026,3.91,3.9,3.86,3.61,4.11,4.7\n"
+OLD = HEADER + "12/31/2025,4.0,,3.6,3.5,4.2,4.8\n"
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+class Publisher:
+    """The Treasury by year; our clock stands on a day."""
+
+    def __init__(self, *texts: tuple[int, str | Answer], day: str = "2026-11-07") -> None:
+        self.now = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1000)
+        self.texts = dict(texts)
+        self.asked: list[httpx.URL] = []
+        self.pauses: list[float] = []
+
+    def read(self, seconds: float = 10.0) -> list[Reading]:
+        async def work() -> list[Reading]:
+            client = FileClient(
+                seconds=seconds,
+                clock=self._clock,
+                transport=httpx.MockTransport(self._answer),
+                sleep=self._sleep,
+                random=Random(1),
+            )
+            source = TreasuryYields(
+                client, base_url="https://treasury.example", source=SOURCE, clock=self._clock
+            )
+            try:
+                return await source.read()
+            finally:
+                await client.close()
+
+        return asyncio.run(work())
+
+    def _clock(self) -> int:
+        return self.now
+
+    async def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += round(seconds * 1000)
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url)
+        answer = self.texts.get(int(request.url.path.split("/")[-2]))
+        if answer is None:
+            return httpx.Response(404)
+        if isinstance(answer, str):
+            return httpx.Response(200, text=answer, headers={"content-type": "text/csv"})
+        return answer(request)
+
+
+def test_a_year_is_asked_for_and_read_oldest_day_first() -> None:
+    publisher = Publisher((2026, NOVEMBER))
+
+    assert publisher.read() == [
+        Reading(US3M, "2026-11-05", 3.86, SOURCE),
+        Reading(US2Y, "2026-11-05", 3.61, SOURCE),
+        Reading(US10Y, "2026-11-05", 4.11, SOURCE),
+        Reading(US3M, "2026-11-06", 3.85, SOURCE),
+        Reading(US2Y, "2026-11-06", 3.6, SOURCE),
+        Reading(US10Y, "2026-11-06", 4.1, SOURCE),
+    ]
+    [url] = publisher.asked
+    assert url.path.endswith("/interest-rates/daily-treasury-rates.csv/2026/all")
+    assert dict(url.params) == {
+        "type": "daily_treasury_yield_curve",
+        "field_tdr_date_value": "2026",
+        "page": "",
+        "_format": "csv",
+    }
+
+
+def test_columns_in_another_order_give_the_same() -> None:
+    text = '\ufeff"10 Yr",Date,"2 Yr","3 Mo"\r\n4.10,11/06/2026,0.00,-0.05\r\n\r\n'
+
+    assert decode_yields(text.encode(), 2026, SOURCE) == [
+        Reading(US3M, "2026-11-06", -0.05, SOURCE),
+        Reading(US2Y, "2026-11-06", 0.0, SOURCE),
+        Reading(US10Y, "2026-11-06", 4.1, SOURCE),
+    ]
+
+
+def test_an_empty_cell_or_one_that_says_so_is_absent() -> None:
+    text = HEADER + "11/06/2026,,,N/A, ,4.10,\n"
+
+    assert decode_yields(text.encode(), 2026, SOURCE) == [Reading(US10Y, "2026-11-06", 4.1, SOURCE)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nothing of that kind",
+        HEADER.replace('"2 Yr"', '"2 Year"'),
+        HEADER.replace('"1 Mo"', '"3 Mo"'),
+        HEADER + "11/06/2026,3.90,,3.85\n",
+        HEADER + "2026-11-06,3.90,,3.85,3.60,4.10,4.70\n",
+        HEADER + "11/06/2025,3.90,,3.85,3.60,4.10,4.70\n",
+        HEADER + "02/30/2026,3.90,,3.85,3.60,4.10,4.70\n",
+        HEADER + "11/06/2026,3.90,,3.85,3.60,nan,4.70\n",
+        HEADER + "11/06/2026,3.90,,3.85,3.60,4.1e0,4.70\n",
+        HEADER + "11/06/2026,3.90,,3.85,3.60,410,4.70\n",
+        HEADER + '11/06/2026,3.90,,3.85,3.60,"4.10,4.70\n',
+        HEADER + 2 * "11/06/2026,3.90,,3.85,3.60,4.10,4.70\n",
+    ],
+)
+def test_a_file_that_cannot_be_what_it_means_is_an_invalid_reply(text: str) -> None:
+    with pytest.raises(InvalidReply):
+        decode_yields(text.encode(), 2026, SOURCE)
+
+
+def test_bytes_that_are_no_text_are_an_invalid_reply() -> None:
+    with pytest.raises(InvalidReply):
+        decode_yields(b"\xff\xfe\x00", 2026, SOURCE)
+
+
+@pytest.mark.parametrize("january", ["", "\n", HEADER, lambda _: httpx.Response(404)])
+def test_an_empty_file_in_early_january_falls_to_the_year_before(january: str | Answer) -> None:
+    publisher = Publisher((2026, january), (2025, OLD), day="2026-01-02")
+
+    assert [each.day for each in publisher.read()] == ["2025-12-31"] * 3
+
+
+@pytest.mark.parametrize("day", ["2026-01-20", "2026-06-20"])
+@pytest.mark.parametrize("text", ["", HEADER])
+def test_an_empty_file_later_is_an_invalid_reply(text: str, day: str) -> None:
+    with pytest.raises(InvalidReply):
+        Publisher((2026, text), (2025, OLD), day=day).read()
+
+
+def test_a_young_year_is_read_together_with_the_one_before() -> None:
+    january = HEADER + "01/02/2026,4.0,,3.6,3.5,4.2,4.8\n"
+    publisher = Publisher((2026, january), (2025, OLD), day="2026-02-10")
+
+    assert [each.day for each in publisher.read()] == ["2025-12-31"] * 3 + ["2026-01-02"] * 3
+
+
+def test_a_yield_of_a_day_to_come_is_an_invalid_reply() -> None:
+    with pytest.raises(InvalidReply, match="2026-11-05, which is to come"):
+        Publisher((2026, NOVEMBER), day="2026-11-01").read()
+
+
+PAGE = {"content-type": "text/html; charset=UTF-8"}
+FAILURES: dict[str, tuple[Answer, type[UpstreamError]]] = {
+    "a page": (lambda _: httpx.Response(200, text=NOVEMBER, headers=PAGE), InvalidReply),
+    "a page that says it is CSV": (
+        lambda _: httpx.Response(
+            200, text=" <!doctype html>", headers={"content-type": "text/csv"}
+        ),
+        InvalidReply,
+    ),
+    "a redirect": (
+        lambda _: httpx.Response(302, headers={"location": "https://other.example/"}),
+        InvalidReply,
+    ),
+    "400": (lambda _: httpx.Response(400), InvalidReply),
+    "403": (lambda _: httpx.Response(403), Refused),
+    "451": (lambda _: httpx.Response(451), Refused),
+    "404": (lambda _: httpx.Response(404), UnknownToUpstream),
+    "429": (lambda _: httpx.Response(429), Throttled),
+    "503": (lambda _: httpx.Response(503), Unreachable),
+    "packed wrongly": (
+        lambda _: httpx.Response(
+            200, stream=Chunks(b"not gzip"), headers={"content-encoding": "gzip"}
+        ),
+        InvalidReply,
+    ),
+    "too much": (
+        lambda _: httpx.Response(200, stream=Chunks(*[b"x" * 2**20] * 5)),
+        InvalidReply,
+    ),
+}
+
+
+class Chunks(httpx.AsyncByteStream):
+    """A body that comes in pieces."""
+
+    def __init__(self, *chunks: bytes) -> None:
+        self.chunks = chunks
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self.chunks:
+            yield chunk
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_a_publisher_does_wrong_is_named_by_kind(name: str) -> None:
+    answer, kind = FAILURES[name]
+    publisher = Publisher((2026, answer))
+
+    with pytest.raises(UpstreamError) as failure:
+        publisher.read()
+
+    assert type(failure.value) is kind
+    assert "example" not in str(failure.value)
+    assert len(publisher.asked) == (3 if kind is Unreachable else 1)
+
+
+def broken(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError(f"no way to {request.url}", request=request)
+
+
+def test_a_broken_connection_is_tried_again_and_its_address_kept_out_of_the_error() -> None:
+    publisher = Publisher((2026, broken))
+
+    with pytest.raises(Unreachable) as failure:
+        publisher.read()
+
+    assert str(failure.value) == "the publisher cannot be reached (ConnectError)"
+    assert (len(publisher.asked), len(publisher.pauses)) == (3, 2)
+
+
+def test_a_publisher_that_recovers_is_read() -> None:
+    publisher = Publisher((2026, broken))
+
+    def recover(request: httpx.Request) -> httpx.Response:
+        publisher.texts[2026] = NOVEMBER
+        return httpx.Response(500)
+
+    publisher.texts[2026] = recover
+
+    assert len(publisher.read()) == 6
+
+
+def test_no_new_attempt_begins_when_the_time_is_used_up() -> None:
+    publisher = Publisher()
+
+    def slow(request: httpx.Request) -> httpx.Response:
+        publisher.now += 10_000
+        return httpx.Response(500)
+
+    publisher.texts[2026] = slow
+
+    with pytest.raises(Unreachable):
+        publisher.read(seconds=5.0)
+    assert len(publisher.asked) == 1
+
+
+def test_a_publisher_that_never_answers_is_unreachable() -> None:
+    class Silence(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async def work() -> Any:
+        client = FileClient(seconds=0.02, clock=lambda: 0, transport=Silence(), random=Random(1))
+        try:
+            return await client.get("https://treasury.example")
+        finally:
+            await client.close()
+
+    with pytest.raises(Unreachable, match="no answer within"):
+        asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("header", "pause"),
+    [
+        ("120", 120.0),
+        ("Fri, 06 Nov 2026 21:20:00 GMT", files.PAUSE_SECONDS),
+        ("999999999999", files.MAX_PAUSE_SECONDS),
+        (None, files.PAUSE_SECONDS),
+    ],
+)
+def test_a_publisher_says_for_how_long_not_to_ask(header: str | None, pause: float) -> None:
+    headers = {} if header is None else {"retry-after": header}
+    publisher = Publisher((2026, lambda _: httpx.Response(429, headers=headers)))
+
+    with pytest.raises(Throttled) as failure:
+        publisher.read()
+
+    assert failure.value.retry_after == pause
