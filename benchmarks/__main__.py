@@ -17,6 +17,7 @@ from benchmarks import (
     doors,
     footprint,
     hot_reads,
+    ledger,
     snapshot,
     upstream_calls,
 )
@@ -32,6 +33,7 @@ SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     allowances.measure,
     upstream_calls.measure,
     snapshot.measure,
+    ledger.measure,
     footprint.measure,
 )
 

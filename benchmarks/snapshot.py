@@ -67,7 +67,12 @@ class Line:
         self._desk = Desk(settings)
         self._market.brief(self._desk, self.now)
         self._reader = SQLiteDatabase(settings.database_path)
-        self._board: Board = create_app(settings, self._reader, clock=lambda: self.now).board
+        self._board: Board = create_app(
+            settings,
+            self._reader,
+            SQLiteDatabase(settings.history_path),
+            clock=lambda: self.now,
+        ).board
 
     async def carry(self, step: int) -> Cost:
         """Take the reading of `step` milliseconds later all the way."""

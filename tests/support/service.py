@@ -24,6 +24,7 @@ from barograph.kit.lease import Lease
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.settings import Settings
+from barograph.stances.ledger import HISTORY
 from support.clock import HandClock
 from support.markets import reading, shares
 
@@ -121,8 +122,10 @@ class Service:
         self.desk = Desk(self.settings)
         self.lease: Lease = collector_lease(self.settings, self.database, self.clock)
         asyncio.run(self.lease.acquire())
+        self.history = SQLiteDatabase(self.settings.history_path)
+        asyncio.run(upgrade(self.history, packaged_migrations(HISTORY), self.clock))
         self.app, self.routes, self.board = create_app(
-            self.settings, self.database, clock=self.clock
+            self.settings, self.database, self.history, clock=self.clock
         )
 
     def publish(self, reading: Perpetuals, shares: Iterable[LongAccounts] = ()) -> None:
@@ -195,6 +198,7 @@ class Service:
         asyncio.run(self.board.refresh())
 
     def close(self) -> None:
+        asyncio.run(self.history.close())
         asyncio.run(self.database.close())
 
     def _store(self, conclusion: Conclusion) -> None:

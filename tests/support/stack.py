@@ -93,7 +93,9 @@ async def running_stack(folder: Path, **overrides: Any) -> AsyncIterator[Stack]:
         await _watch_yesterday(database, clock())
         exchange = BybitExchange(settings, clock=clock)
         stack.push_async_callback(exchange.close)
-        app, _, board = create_app(settings, database, clock=clock)
+        app, _, board = create_app(
+            settings, database, SQLiteDatabase(settings.history_path), clock=clock
+        )
         collector = Collector(settings, exchange, database, clock=clock)
         for work in (board.follow(), collector.run()):
             task = asyncio.create_task(work)

@@ -1,0 +1,260 @@
+"""The record of stances: what it costs to read, to append and to verify, long or short."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from hashlib import sha256
+from itertools import islice
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from statistics import median, quantiles
+
+import apsw
+import rfc8785
+from msgspec.structs import replace
+
+from barograph.kit.canonical import Json, canonical, digest
+from barograph.kit.clock import system_clock
+from barograph.kit.database import Row, SQLiteDatabase
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.timestamps import HOUR, iso_timestamp
+from barograph.stances.digest import GENESIS, history_digest, version_document
+from barograph.stances.ledger import VERSION_COLUMNS, Ledger, new_salt
+from barograph.stances.records import Decision, Leg, LegEvidence, Proposal, Version
+from barograph.stances.verify import Verified, verify
+from benchmarks.plan import Plan
+from benchmarks.table import Figure, Section
+
+TITLE = "The record of stances: median of the rounds (middle half)"
+KIND = "funding-regime-stance"
+SHORT, LONG, QUICK_LONG = 1_000, 1_000_000, 50_000
+LENGTH_BOUND, DRIVER_BOUND, DIGEST_BOUND = 1.3, 1.5, 1.5
+READS = 500
+DIGESTS = 300
+APPENDS = 200
+WRITERS = 8
+VERIFIED = 10_000
+BATCH = 5_000
+PERIOD = 8 * HOUR
+START = 1_700_006_400_000
+FULL_ROUNDS = 10
+"""From as many rounds on, the long record is the whole million."""
+
+
+def measure(plan: Plan, folder: Path) -> Section:
+    """Load a short and a long record and use both in the same way."""
+    long = LONG if plan.rounds >= FULL_ROUNDS else QUICK_LONG
+    print(f"the record: loading {long:,} versions", file=sys.stderr)
+    paths = {count: folder / f"history-{count}.sqlite3" for count in (SHORT, long)}
+    for count, path in paths.items():
+        _load(path, count)
+    figures = asyncio.run(_reads(paths[SHORT], paths[long], long, plan.rounds))
+    figures.append(_digest_figure(plan.rounds))
+    figures += [_appends(folder, writers) for writers in (1, WRITERS)]
+    figures += [
+        Figure("verify, a second", f"{asyncio.run(_verify(folder)):,.0f} versions"),
+        Figure("on disk", f"{paths[long].stat().st_size / long:,.0f} bytes a version"),
+    ]
+    for path in paths.values():
+        path.unlink()
+    return Section(TITLE, figures)
+
+
+def _proposal(number: int) -> Proposal:
+    start = START + number * PERIOD
+    at = iso_timestamp(start)
+    levels: dict[str, Json] = {"fundingPct": 0.01 + number / 1e7, "score": 0.5, "delta24h": -0.01}
+    coins: dict[str, Json] = dict.fromkeys(("BTC", "ETH", "SOL", "XRP"), 0.0001 * number)
+    inputs: dict[str, Json] = {"levels": levels, "fundingPct": coins, "interval_hours": 8}
+    rationale = "Funding is inside the band that most days of the past month lie in."
+    leg = Leg(
+        period={"start": at, "end": iso_timestamp(start + PERIOD)},
+        levels=levels,
+        decision=Decision("neutral", "medium", rationale, "rules"),
+        conditions=["levels.fundingPct >= 0.03: longs pay heavily", "levels.score >= 0.8: crowded"],
+        method="funding-v1",
+        evidence=LegEvidence("Bybit", at, inputs),
+    )
+    return Proposal(KIND, f"{KIND}:{at}", start, start + PERIOD, leg)
+
+
+def _chain(count: int) -> Iterator[tuple[object, ...]]:
+    """Rows as the ledger would write them, of one text that is filled in anew for each."""
+    version = replace(_version(_proposal(1), 1, "PREVIOUS"), leg_id="LEG", salt="SALT")
+    pattern = canonical(version_document(version))
+    previous = GENESIS
+    for number in range(1, count + 1):
+        leg_id = f"{KIND}:{number}"
+        text = (
+            pattern.replace('"sequence":1', f'"sequence":{number}')
+            .replace("LEG", leg_id)
+            .replace("PREVIOUS", previous)
+            .replace("SALT", new_salt())
+        )
+        own = digest(text)
+        yield number, KIND, number, leg_id, 1, version.issued_at, previous, own, text
+        previous = own
+
+
+def _version(proposal: Proposal, sequence: int, previous: str) -> Version:
+    return Version(
+        kind=proposal.kind,
+        sequence=sequence,
+        leg_id=proposal.leg_id,
+        revision=1,
+        issued_at=proposal.issued_at,
+        expires_at=proposal.expires_at,
+        leg=proposal.leg,
+        previous_digest=previous,
+        salt=new_salt(),
+        history_digest="",
+    )
+
+
+def _load(path: Path, count: int) -> None:
+    """With the guards in force, in large transactions, and without waiting for the disk."""
+    asyncio.run(_make(path))
+    connection = apsw.Connection(str(path))
+    connection.pragma("synchronous", "off")
+    places = ", ".join("?" * (len(VERSION_COLUMNS) + 2))
+    columns = ", ".join(VERSION_COLUMNS)
+    sql = f"INSERT INTO stance_versions (position, {columns}, document) VALUES ({places})"
+    rows = _chain(count)
+    for _ in range(0, count, BATCH):
+        with connection:
+            connection.executemany(sql, islice(rows, BATCH))
+    connection.close()
+
+
+async def _make(path: Path) -> None:
+    database = SQLiteDatabase(path)
+    await upgrade(database, packaged_migrations("history"), system_clock)
+    await database.close()
+
+
+async def _reads(short: Path, long: Path, count: int, rounds: int) -> list[Figure]:
+    databases = {path: SQLiteDatabase(path) for path in (short, long)}
+    ledgers = {path: Ledger(each, system_clock) for path, each in databases.items()}
+    driver = _driver(long)
+    times: dict[str, list[float]] = {"short": [], "long": [], "rows": [], "decoded": []}
+    for _ in range(rounds):
+        times["short"].append(await _p50(lambda: ledgers[short].newest(KIND)))
+        times["long"].append(await _p50(lambda: ledgers[long].newest(KIND)))
+        times["rows"].append(await _p50(driver))
+        times["decoded"].append(await _p50(lambda: _decoded(driver)))
+    for database in databases.values():
+        await database.close()
+    return [
+        Figure("latest two versions, p50", f"{median(times['long']):.0f} µs at {count:,} versions"),
+        _at_most(f"  {count:,} versions / {SHORT:,}", times["long"], times["short"], LENGTH_BOUND),
+        _at_most("  ledger / driver and json", times["long"], times["decoded"], DRIVER_BOUND),
+        _at_most("  ledger / driver's undecoded rows", times["long"], times["rows"]),
+    ]
+
+
+def _driver(path: Path) -> Callable[[], Awaitable[list[Row]]]:
+    """The rows of one consistent view, as the driver gives them."""
+    connection = apsw.Connection(str(path))
+    sql = "SELECT document FROM stance_versions WHERE kind = ? ORDER BY sequence DESC LIMIT 2"
+
+    async def read() -> list[Row]:
+        await asyncio.sleep(0)
+        connection.execute("BEGIN")
+        rows = connection.execute(sql, (KIND,)).fetchall()
+        connection.execute("COMMIT")
+        return rows
+
+    return read
+
+
+async def _decoded(read: Callable[[], Awaitable[list[Row]]]) -> object:
+    return [json.loads(text) for (text,) in await read()]
+
+
+async def _p50(read: Callable[[], Awaitable[object]]) -> float:
+    spans = []
+    for _ in range(READS):
+        started = time.perf_counter_ns()
+        await read()
+        spans.append(time.perf_counter_ns() - started)
+    return median(spans) / 1_000
+
+
+def _digest_figure(rounds: int) -> Figure:
+    version = _version(_proposal(1), 1, GENESIS)
+    document = version_document(version)
+    own = [_cost(lambda: history_digest(version)) for _ in range(rounds)]
+    bare = [_cost(lambda: sha256(rfc8785.dumps(document)).hexdigest()) for _ in range(rounds)]
+    return _at_most("digest of a version / bare rfc8785 + sha256", own, bare, DIGEST_BOUND)
+
+
+def _cost(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    for _ in range(DIGESTS):
+        work()
+    return time.process_time() - started
+
+
+def _appends(folder: Path, writers: int) -> Figure:
+    """Each writer is a process of its own with legs of its own; all on one chain."""
+    path = folder / f"appends-{writers}.sqlite3"
+    asyncio.run(_make(path))
+    context = get_context("spawn")
+    ready, done = context.Barrier(writers + 1), context.Barrier(writers + 1)
+    started = [
+        context.Process(target=_append_many, args=(path, number, ready, done))
+        for number in range(writers)
+    ]
+    for process in started:
+        process.start()
+    ready.wait(60)
+    began = time.perf_counter()
+    done.wait(300)
+    rate = writers * APPENDS / (time.perf_counter() - began)
+    for process in started:
+        process.join()
+    who = "one writer" if writers == 1 else f"{writers} writers"
+    return Figure(f"appends a second, {who}", f"{rate:,.0f}")
+
+
+def _append_many(path: Path, writer: int, ready: Barrier, done: Barrier) -> None:
+    asyncio.run(_append_all(path, writer, ready, done))
+
+
+async def _append_all(path: Path, writer: int, ready: Barrier, done: Barrier) -> None:
+    database = SQLiteDatabase(path, busy_ms=60_000)
+    ledger = Ledger(database, system_clock)
+    await ledger.count(KIND)
+    ready.wait(60)
+    for number in range(APPENDS):
+        await ledger.append(_proposal(writer * APPENDS + number))
+    done.wait(300)
+    await database.close()
+
+
+async def _verify(folder: Path) -> float:
+    path = folder / "verify.sqlite3"
+    await asyncio.to_thread(_load, path, VERIFIED)
+    database = SQLiteDatabase(path)
+    started = time.perf_counter()
+    assert isinstance(await verify(database), Verified)
+    spent = time.perf_counter() - started
+    await database.close()
+    return VERIFIED / spent
+
+
+def _at_most(
+    name: str, own: Sequence[float], other: Sequence[float], bound: float | None = None
+) -> Figure:
+    ratios = [mine / theirs for mine, theirs in zip(own, other, strict=True)]
+    middle = median(ratios)
+    measured = f"{middle:.2f}"
+    if len(ratios) > 1:
+        low, _, high = quantiles(ratios, n=4, method="inclusive")
+        measured += f" ({low:.2f} to {high:.2f})"
+    if bound is None:
+        return Figure(name, measured)
+    return Figure(name, measured, f"<= {bound:g}", middle <= bound)

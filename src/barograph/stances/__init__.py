@@ -1,0 +1,1 @@
+"""Stances: what was concluded from the evidence, in a history that cannot be rewritten."""

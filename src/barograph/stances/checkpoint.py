@@ -1,0 +1,189 @@
+"""Checkpoints: the root of a published list, signed (pure).
+
+The text is a C2SP checkpoint (https://c2sp.org/tlog-checkpoint), which is a signed note
+(https://c2sp.org/signed-note): origin, size and root, an empty line, and a line for each
+signature. Keys are named as the log whose checkpoints they sign.
+"""
+
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Literal, NamedTuple, get_args
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+
+from barograph.errors import BarographError
+
+LogName = Literal["versions", "events"]
+LOGS: tuple[LogName, ...] = get_args(LogName)
+
+ED25519 = b"\1"
+"""The signature type that a key's identifier and its verifier form begin with."""
+
+KEY_ID_SIZE = 4
+HASH_SIZE = 32
+LONGEST_NOTE = 100_000
+
+_SIZE = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
+_SIGNATURE = re.compile(r"— (\S+) (\S+)")
+_BODY_LINES = 3
+
+
+class CheckpointRefused(BarographError):
+    """A checkpoint that is malformed, or that the expected key did not sign."""
+
+
+class Checkpoint(NamedTuple):
+    """What is signed: how long a list is, and the root over it."""
+
+    origin: str
+    size: int
+    root: bytes
+
+    @property
+    def text(self) -> str:
+        """The lines that are signed."""
+        return f"{self.origin}\n{self.size}\n{b64encode(self.root).decode()}\n"
+
+
+class Verifier(NamedTuple):
+    """A public key and the name of the log it is for."""
+
+    name: str
+    public_key: bytes
+
+    @property
+    def key_id(self) -> bytes:
+        """What tells the keys of one name apart."""
+        named = self.name.encode() + b"\n" + ED25519 + self.public_key
+        return sha256(named).digest()[:KEY_ID_SIZE]
+
+    @property
+    def text(self) -> str:
+        """The key as it is given to others: `<name>+<identifier>+<key>`."""
+        return f"{self.name}+{self.key_id.hex()}+{b64encode(ED25519 + self.public_key).decode()}"
+
+
+class Published(NamedTuple):
+    """The newest checkpoint of one log, with what is needed to read it."""
+
+    kind: str
+    log: LogName
+    checkpoint: Checkpoint
+    note: str
+    """The checkpoint as it was signed."""
+
+    verifier: Verifier
+
+
+def log_origin(base_url: str, kind: str, log: LogName) -> str:
+    """The name of one log of the instance at `base_url`."""
+    _, _, address = base_url.partition("://")
+    versions = f"{address}/history/{kind}"
+    return versions if log == "versions" else f"{versions}/events"
+
+
+def verifier_of(key: Ed25519PrivateKey, name: str) -> Verifier:
+    """The public half of a key, for the log of this name."""
+    return Verifier(name, key.public_key().public_bytes_raw())
+
+
+def parse_verifier(text: str) -> Verifier:
+    """Read a key in the form `<name>+<identifier>+<key>`.
+
+    Raises:
+        CheckpointRefused: it is something else.
+    """
+    name, _, rest = text.strip().partition("+")
+    key_id, _, encoded = rest.partition("+")
+    raw = _base64(encoded)
+    verifier = Verifier(name, raw[1:])
+    if not name or raw[:1] != ED25519 or len(raw) != 1 + HASH_SIZE:
+        raise CheckpointRefused("the public key is not an Ed25519 key in verifier form")
+    if verifier.key_id.hex() != key_id:
+        raise CheckpointRefused("the public key does not have the identifier it is given with")
+    return verifier
+
+
+def sign_checkpoint(checkpoint: Checkpoint, key: Ed25519PrivateKey) -> str:
+    """The checkpoint as it is published."""
+    verifier = verifier_of(key, checkpoint.origin)
+    signature = verifier.key_id + key.sign(checkpoint.text.encode())
+    return f"{checkpoint.text}\n— {verifier.name} {b64encode(signature).decode()}\n"
+
+
+def open_checkpoint(note: str, verifier: Verifier) -> Checkpoint:
+    """Read a checkpoint that the verifier's key signed for the verifier's log.
+
+    Raises:
+        CheckpointRefused: it is malformed, of another log, or not signed by that key.
+    """
+    checkpoint = parse_checkpoint(open_note(note, verifier))
+    if checkpoint.origin != verifier.name:
+        raise CheckpointRefused(f"the checkpoint is of {checkpoint.origin}, not {verifier.name}")
+    return checkpoint
+
+
+def open_note(note: str, verifier: Verifier) -> str:
+    """The text of a signed note.
+
+    Raises:
+        CheckpointRefused: the key did not sign exactly this text.
+    """
+    head, gap, signatures = note.rpartition("\n\n")
+    if not gap or not signatures.endswith("\n") or len(note) > LONGEST_NOTE:
+        raise CheckpointRefused("this is not a signed note")
+    text = head + "\n"
+    signed = [
+        signature[KEY_ID_SIZE:]
+        for name, signature in _signatures(signatures)
+        if (name, signature[:KEY_ID_SIZE]) == (verifier.name, verifier.key_id)
+    ]
+    if not signed:
+        raise CheckpointRefused("no signature is of the expected key")
+    try:
+        key = Ed25519PublicKey.from_public_bytes(verifier.public_key)
+        for signature in signed:
+            key.verify(signature, text.encode())
+    except (InvalidSignature, ValueError) as error:
+        raise CheckpointRefused("the signature does not fit the text") from error
+    return text
+
+
+def parse_checkpoint(text: str) -> Checkpoint:
+    """Read the signed lines; lines after the third are left aside.
+
+    Raises:
+        CheckpointRefused: they are not a checkpoint's.
+    """
+    lines = text.removesuffix("\n").split("\n")
+    if len(lines) < _BODY_LINES or not all(lines) or not _SIZE.fullmatch(lines[1]):
+        raise CheckpointRefused("the signed text is not a checkpoint")
+    root = _base64(lines[2])
+    if len(root) != HASH_SIZE:
+        raise CheckpointRefused("the checkpoint's root is not a SHA-256 hash")
+    return Checkpoint(lines[0], int(lines[1]), root)
+
+
+def _signatures(lines: str) -> Iterator[tuple[str, bytes]]:
+    for line in lines.removesuffix("\n").split("\n"):
+        found = _SIGNATURE.fullmatch(line)
+        if found is None:
+            raise CheckpointRefused("a signature line is malformed")
+        yield found[1], _base64(found[2])
+
+
+def _base64(text: str) -> bytes:
+    try:
+        raw = b64decode(text, validate=True)
+    except (NotBase64, ValueError) as error:
+        raise CheckpointRefused("something that should be base64 is not") from error
+    if b64encode(raw).decode() != text:  # spare bits were set: one thing, written in two ways
+        raise CheckpointRefused("something is not written as base64 should be")
+    return raw

@@ -1,0 +1,41 @@
+"""Until when a stance about a data day holds (pure).
+
+It ends when the data of the next US business day should have been published; a weekend or a holiday
+does not expire Friday's rates.
+"""
+
+from datetime import UTC, date, datetime, time, timedelta
+
+from barograph.business_days import business_days, next_business_day
+from barograph.kit.timestamps import SECOND, iso_timestamp
+
+PUBLISHED_BY = time(23, 59, 59)
+"""The latest hour, in UTC, at which a day's data is usually there."""
+
+
+def day_start(day: str, *, following: bool = False) -> str:
+    """The start of a data day, or of the one after it, as a timestamp."""
+    start = date.fromisoformat(day) + timedelta(days=1 if following else 0)
+    return iso_timestamp(_milliseconds(datetime.combine(start, time(), UTC)))
+
+
+def expires_after(day: str, grace: int, *, lag: int = 0) -> int:
+    """When a stance about `day` expires: once data of the next business day was due, plus grace.
+
+    `lag` is how many business days after its own day data is published.
+    """
+    due = next_business_day(date.fromisoformat(day))
+    for _ in range(lag):
+        due = next_business_day(due)
+    return _milliseconds(datetime.combine(due, PUBLISHED_BY, UTC)) + grace
+
+
+def is_recent(day: str, today: date, most: int) -> bool:
+    """Whether a data day is not to come, and at most `most` business days have begun since."""
+    start = date.fromisoformat(day)
+    since = business_days(start + timedelta(days=1), today)
+    return start <= today and sum(1 for _ in since) <= most
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp()) * SECOND

@@ -1,0 +1,116 @@
+"""`funding-regime-stance`: what settled funding says about the BTC perpetual (pure).
+
+A leg is one funding interval, from a settlement to the next. The score is where the settled rate
+stands among the last 90 settlements; it is absent, not zero, while there are fewer.
+"""
+
+from collections.abc import Sequence
+
+from barograph.kit.canonical import Json
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.markets.regime import EDGES_PCT, eight_hour_rate
+from barograph.markets.trailing import Settlement, percentile_rank
+from barograph.stances.conditions import condition
+from barograph.stances.records import Decision, Leg, LegEvidence, Proposal
+
+KIND = "funding-regime-stance"
+METHOD = "funding-regime/1"
+BY = "rule"
+WINDOW = 90
+"""Settlements that the score compares with: thirty days of three a day."""
+
+PER_DAY = 3
+RATE_PATH = "levels.fundingRatePct8h"
+SHORT_CROWDED_PCT, SHORT_PCT, _, LONG_CROWDED_PCT = EDGES_PCT
+
+
+def propose(
+    settlements: Sequence[Settlement], source: str, now: int, grace: int
+) -> Proposal | None:
+    """Judge the newest settlement; None without one whose interval is still running.
+
+    `settlements` are those of the BTC perpetual, oldest first.
+    """
+    if not settlements:
+        return None
+    newest = settlements[-1]
+    end = newest.at + round(newest.funding_interval_hours * HOUR)
+    if not newest.at <= now < end + grace:
+        return None
+    rates = [
+        eight_hour_rate(each.funding_rate_pct, each.funding_interval_hours) for each in settlements
+    ]
+    score = _scores(settlements, rates)
+    before = _settled_before(settlements)
+    start = iso_timestamp(newest.at)
+    return Proposal(
+        kind=KIND,
+        leg_id=f"{KIND}:{start}",
+        issued_at=now,
+        expires_at=end + grace,
+        leg=Leg(
+            period={"start": start, "end": iso_timestamp(end)},
+            levels={"fundingRatePct8h": rates[-1], **score},
+            decision=_decide(rates[-1], None if before is None else rates[-2], score),
+            conditions=[
+                condition("longs pay heavily", RATE_PATH, ">=", LONG_CROWDED_PCT),
+                condition("shorts pay heavily", RATE_PATH, "<=", SHORT_CROWDED_PCT),
+                condition("shorts pay longs", RATE_PATH, "<=", SHORT_PCT),
+            ],
+            method=METHOD,
+            evidence=LegEvidence(
+                source=source,
+                observed_at=iso_timestamp(newest.read_at),
+                inputs={
+                    "contract": newest.contract,
+                    "settled_at": start,
+                    "settled_before_at": None if before is None else iso_timestamp(before.at),
+                    "rates_pct_8h": list(rates[-PER_DAY - 1 :]),
+                    "settlements_compared": min(len(rates), WINDOW),
+                    "levels": score,
+                },
+            ),
+        ),
+    )
+
+
+def _scores(settlements: Sequence[Settlement], rates: Sequence[float]) -> dict[str, Json]:
+    """The score now, 24 hours before, and their difference, each only when it can be known."""
+    now = _score(rates)
+    before_at = settlements[-1].at - DAY
+    until = next((i for i, each in enumerate(settlements) if each.at == before_at), None)
+    before = None if until is None else _score(rates[: until + 1])
+    found: dict[str, Json] = {}
+    if now is not None:
+        found["score"] = now
+    if before is not None:
+        found["score24hAgo"] = before
+    if now is not None and before is not None:
+        found["delta24h"] = round(now - before, 2)
+    return found
+
+
+def _score(rates: Sequence[float]) -> float | None:
+    if len(rates) < WINDOW:
+        return None
+    return round(percentile_rank(rates[-1], rates[-WINDOW:]), 2)
+
+
+def _settled_before(settlements: Sequence[Settlement]) -> Settlement | None:
+    """The settlement just before the newest; None when that one was missed."""
+    newest, earlier = settlements[-1], settlements[-2:-1]
+    start = newest.at - round(newest.funding_interval_hours * HOUR)
+    return earlier[0] if earlier and earlier[0].at >= start else None
+
+
+def _decide(rate: float, before: float | None, score: dict[str, Json]) -> Decision:
+    """A crowd must have paid twice in a row before it counts as one."""
+    shown = f"Settled BTC funding is {rate:+.4f} % per 8 hours"
+    confidence = "low" if "score" not in score else "medium" if "delta24h" not in score else "high"
+    if before is not None and min(before, rate) >= LONG_CROWDED_PCT:
+        return Decision("cautious", confidence, f"{shown}: longs have paid heavily twice.", BY)
+    if before is not None and max(before, rate) <= SHORT_CROWDED_PCT:
+        return Decision("stand-aside", confidence, f"{shown}: shorts have paid heavily twice.", BY)
+    if rate <= SHORT_PCT:
+        return Decision("constructive", confidence, f"{shown}: shorts pay longs.", BY)
+    return Decision("neutral", confidence, f"{shown}: no crowd has paid twice in a row.", BY)

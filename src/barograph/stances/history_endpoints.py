@@ -1,0 +1,233 @@
+"""`/api/history/…`: the public half of the record, free for everyone."""
+
+import logging
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request
+
+from barograph.errors import InvalidRequest, RequestError
+from barograph.kit.clock import Clock
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.documents import Document
+from barograph.kit.http import DocumentResponse
+from barograph.kit.wire import ErrorBody
+from barograph.notice import NOTICE
+from barograph.stances.checkpoint import LogName
+from barograph.stances.history_documents import (
+    CHECKPOINT_PATH,
+    DEFAULT,
+    HIGHEST,
+    HISTORY_FOLDER,
+    ProofQuery,
+    checkpoints_document,
+    events_document,
+    expect_within,
+    history_document,
+    page_from_query,
+    proof_from_query,
+)
+from barograph.stances.history_wire import (
+    Checkpoints,
+    Consistency,
+    EventHistory,
+    History,
+    HistoryProof,
+    Inclusion,
+)
+from barograph.stances.ledger import Ledger
+from barograph.stances.public_log import HistoryRewritten, PublicLog, PublicLogs
+from barograph.stances.records import KINDS
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class UnknownKind(RequestError):
+    """There is no such kind of stance."""
+
+    status = 404
+
+    def __init__(self) -> None:
+        super().__init__(f"unknown kind; the kinds are {', '.join(KINDS)}")
+
+
+class HistoryUnavailable(RequestError):
+    """The record of stances cannot be read."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__("the history cannot be read at the moment; try again shortly")
+
+
+def history_routes(ledger: Ledger, logs: PublicLogs, clock: Clock) -> APIRouter:
+    """The routes of the lists, their checkpoints and their proofs."""
+    router = APIRouter(tags=["history"])
+
+    @router.get(
+        CHECKPOINT_PATH,
+        response_model=Checkpoints,
+        summary="Signed roots over the lists of digests",
+        operation_id="getHistoryCheckpoints",
+        responses={503: _UNREADABLE},
+    )
+    async def checkpoints() -> DocumentResponse:
+        published = await _readable(logs.checkpoints())
+        return DocumentResponse(checkpoints_document(published, logs.public_key), clock())
+
+    @router.get(
+        HISTORY_FOLDER + "{kind}",
+        response_model=History,
+        summary="Digests of all recorded versions of a stance, oldest first",
+        operation_id="getHistory",
+        responses={404: _UNKNOWN, 503: _UNREADABLE},
+        openapi_extra={"parameters": [_KIND_PARAMETER, *_PAGE_PARAMETERS]},
+    )
+    async def versions(request: Request) -> DocumentResponse:
+        kind, page = _kind(request), page_from_query(request.scope["query_string"])
+        # The rows first: whatever is recorded in between, none of them is beyond the count.
+        rows = await _readable(ledger.digests(kind, page.after, page.limit))
+        count = await _readable(ledger.count(kind))
+        return DocumentResponse(history_document(kind, page, rows, count), clock())
+
+    @router.get(
+        HISTORY_FOLDER + "{kind}/events",
+        response_model=EventHistory,
+        summary="Digests of all recorded events of a stance, oldest first",
+        operation_id="getHistoryEvents",
+        responses={404: _UNKNOWN, 503: _UNREADABLE},
+        openapi_extra={"parameters": [_KIND_PARAMETER, *_PAGE_PARAMETERS]},
+    )
+    async def events(request: Request) -> DocumentResponse:
+        kind, page = _kind(request), page_from_query(request.scope["query_string"])
+        rows = await _readable(ledger.event_digests(kind, page.after, page.limit))
+        count = await _readable(ledger.count_events(kind))
+        return DocumentResponse(events_document(kind, page, rows, count), clock())
+
+    router.include_router(_proof_routes(logs, clock))
+    return router
+
+
+def _proof_routes(logs: PublicLogs, clock: Clock) -> APIRouter:
+    router = APIRouter()
+
+    async def answer(request: Request, name: LogName) -> DocumentResponse:
+        kind, asked = _kind(request), proof_from_query(request.scope["query_string"])
+        body = await _readable(_proof(kind, name, logs.log(kind, name), asked))
+        return DocumentResponse(Document(body.encode()), clock())
+
+    @router.get(
+        HISTORY_FOLDER + "{kind}/proof",
+        response_model=HistoryProof,
+        summary="Proofs that a version is in the history, and that nothing older was changed",
+        operation_id="getHistoryProof",
+        responses={400: _NO_SUCH_PROOF, 404: _UNKNOWN, 503: _UNREADABLE},
+        openapi_extra={"parameters": [_KIND_PARAMETER, *_PROOF_PARAMETERS]},
+    )
+    async def version_proof(request: Request) -> DocumentResponse:
+        return await answer(request, "versions")
+
+    @router.get(
+        HISTORY_FOLDER + "{kind}/events/proof",
+        response_model=HistoryProof,
+        summary="Proofs that an event is in the history, and that nothing older was changed",
+        operation_id="getHistoryEventsProof",
+        responses={400: _NO_SUCH_PROOF, 404: _UNKNOWN, 503: _UNREADABLE},
+        openapi_extra={"parameters": [_KIND_PARAMETER, *_PROOF_PARAMETERS]},
+    )
+    async def event_proof(request: Request) -> DocumentResponse:
+        return await answer(request, "events")
+
+    return router
+
+
+async def _proof(kind: str, name: LogName, tree: PublicLog, asked: ProofQuery) -> HistoryProof:
+    head = await tree.head()
+    size = head.size if asked.size is None else asked.size
+    if size > head.size:
+        raise InvalidRequest(f"size must be between 0 and {head.size}")
+    expect_within(size, asked)
+    return HistoryProof(
+        kind=kind,
+        log=name,
+        size=size,
+        root=(await tree.root(size)).hex(),
+        inclusion=await _inclusion(tree, asked.sequence, size),
+        consistency=await _consistency(tree, asked.older, size),
+        notice=NOTICE,
+    )
+
+
+async def _inclusion(tree: PublicLog, sequence: int | None, size: int) -> Inclusion | None:
+    if sequence is None:
+        return None
+    hashes = await tree.inclusion(sequence - 1, size)
+    return Inclusion(sequence=sequence, hashes=[each.hex() for each in hashes])
+
+
+async def _consistency(tree: PublicLog, older: int | None, size: int) -> Consistency | None:
+    if older is None:
+        return None
+    root, hashes = await tree.root(older), await tree.consistency(older, size)
+    return Consistency(size=older, root=root.hex(), hashes=[each.hex() for each in hashes])
+
+
+def _kind(request: Request) -> str:
+    kind: str = request.path_params["kind"]
+    if kind not in KINDS:
+        raise UnknownKind
+    return kind
+
+
+async def _readable(reading: Awaitable[T]) -> T:
+    try:
+        return await reading
+    except DatabaseUnavailable as error:
+        raise HistoryUnavailable from error
+    except HistoryRewritten as error:
+        log.critical("history rewritten", extra={"reason": str(error)})
+        raise HistoryUnavailable from error
+
+
+def _integer_parameter(name: str, description: str, **schema: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "query",
+        "required": False,
+        "description": description,
+        "schema": {"type": "integer", **schema},
+    }
+
+
+_UNREADABLE: dict[str, Any] = {"model": ErrorBody, "description": "The history cannot be read."}
+_UNKNOWN: dict[str, Any] = {"model": ErrorBody, "description": "Unknown kind of stance."}
+_NO_SUCH_PROOF: dict[str, Any] = {"model": ErrorBody, "description": "No such proof."}
+_KIND_PARAMETER = {
+    "name": "kind",
+    "in": "path",
+    "required": True,
+    "description": "The kind of stance.",
+    "schema": {"type": "string", "enum": list(KINDS)},
+    "example": "rates-desk",
+}
+_PAGE_PARAMETERS = (
+    _integer_parameter(
+        "after",
+        "Entries after this sequence number; brought into range, never refused.",
+        minimum=0,
+        default=0,
+    ),
+    _integer_parameter(
+        "limit",
+        "How many entries; brought into range, never refused.",
+        minimum=1,
+        maximum=HIGHEST,
+        default=DEFAULT,
+    ),
+)
+_PROOF_PARAMETERS = (
+    _integer_parameter("size", "The tree's size; left out, that of now.", minimum=0),
+    _integer_parameter("from", "The size of an older tree that was kept.", minimum=0),
+    _integer_parameter("sequence", "The entry to be found in the tree.", minimum=1),
+)

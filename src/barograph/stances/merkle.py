@@ -1,0 +1,167 @@
+"""RFC 6962 Merkle trees over a list of digests (pure).
+
+A leaf is SHA-256(0x00 || digest), a node SHA-256(0x01 || left || right). Every hash of a proof is
+the root of one range of the list, so a proof is first a list of ranges and then their roots; who
+has part of the tree at hand needs to hash only the rest.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+EMPTY_ROOT = sha256(b"").digest()
+
+
+class Range(NamedTuple):
+    """The leaves from `start` up to, not including, `end`; counted from zero."""
+
+    start: int
+    end: int
+
+
+class Peak(NamedTuple):
+    """The root of a complete subtree of 2 ** `level` leaves."""
+
+    level: int
+    hash: bytes
+
+
+class Frontier:
+    """A tree that only grows, kept as its few complete subtrees from left to right."""
+
+    __slots__ = ("peaks",)
+
+    def __init__(self) -> None:
+        self.peaks: list[Peak] = []
+
+    def add(self, hashed: bytes, level: int = 0) -> None:
+        """Append a leaf's hash, or the root of 2 ** `level` leaves where such a subtree fits."""
+        while self.peaks and self.peaks[-1].level == level:
+            hashed = node_hash(self.peaks.pop().hash, hashed)
+            level += 1
+        self.peaks.append(Peak(level, hashed))
+
+    def add_digests(self, digests: Iterable[str]) -> None:
+        """Append a leaf for each digest."""
+        for digest in digests:
+            self.add(leaf_hash(digest))
+
+
+def leaf_hash(digest: str) -> bytes:
+    """The leaf of a digest in hex."""
+    return sha256(b"\0" + bytes.fromhex(digest)).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    """The node above two others."""
+    return sha256(b"\1" + left + right).digest()
+
+
+def peaks_root(peaks: Sequence[Peak]) -> bytes:
+    """The root of a tree whose complete subtrees, from left to right, are these."""
+    if not peaks:
+        return EMPTY_ROOT
+    root = peaks[-1].hash
+    for peak in reversed(peaks[:-1]):
+        root = node_hash(peak.hash, root)
+    return root
+
+
+def tree_root(digests: Iterable[str]) -> bytes:
+    """The root over a list of digests, which may be longer than memory."""
+    frontier = Frontier()
+    frontier.add_digests(digests)
+    return peaks_root(frontier.peaks)
+
+
+def inclusion_ranges(index: int, size: int) -> list[Range]:
+    """Whose roots show that leaf `index` is in the tree of `size` leaves, from the leaf upwards."""
+    start, end = 0, size
+    found: list[Range] = []
+    while end - start > 1:
+        split = _split(start, end)
+        if index < split:
+            found.append(Range(split, end))
+            end = split
+        else:
+            found.append(Range(start, split))
+            start = split
+    return found[::-1]
+
+
+def consistency_ranges(older: int, size: int) -> list[Range]:
+    """Whose roots show that the tree of `older` leaves is the beginning of that of `size`."""
+    if older == 0:
+        return []
+    start, end = 0, size
+    found: list[Range] = []
+    while end != older:
+        split = _split(start, end)
+        if older <= split:
+            found.append(Range(split, end))
+            end = split
+        else:
+            found.append(Range(start, split))
+            start = split
+    if start > 0:  # otherwise it is the older tree itself, whose root the verifier has
+        found.append(Range(start, end))
+    return found[::-1]
+
+
+def inclusion_proof(digests: Sequence[str], index: int) -> list[bytes]:
+    """The proof that the digest at `index` is one of these."""
+    return _roots(digests, inclusion_ranges(index, len(digests)))
+
+
+def consistency_proof(digests: Sequence[str], older: int) -> list[bytes]:
+    """The proof that the first `older` of these digests stood alone once."""
+    return _roots(digests, consistency_ranges(older, len(digests)))
+
+
+def is_included(digest: str, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
+    """Whether a proof shows that `digest` is leaf `index` of the tree of `size` with this root."""
+    if not 0 <= index < size:
+        return False
+    ranges = inclusion_ranges(index, size)
+    if len(proof) != len(ranges):
+        return False
+    found = leaf_hash(digest)
+    for (start, _), hashed in zip(ranges, proof, strict=True):
+        is_right = start > index
+        found = node_hash(found, hashed) if is_right else node_hash(hashed, found)
+    return found == root
+
+
+def is_consistent(
+    older: int, older_root: bytes, size: int, root: bytes, proof: Sequence[bytes]
+) -> bool:
+    """Whether a proof shows that nothing of the older tree was changed in the newer one."""
+    if not 0 <= older <= size:
+        return False
+    ranges = consistency_ranges(older, size)
+    if len(proof) != len(ranges):
+        return False
+    if older == 0:
+        return older_root == EMPTY_ROOT
+    hashes = list(proof)
+    if ranges and ranges[0].end == older:
+        # The proof begins with the last complete subtree of the older tree.
+        found_older = found = hashes.pop(0)
+        ranges = ranges[1:]
+    else:
+        found_older = found = older_root
+    for (start, _), hashed in zip(ranges, hashes, strict=True):
+        if start >= older:
+            found = node_hash(found, hashed)
+        else:
+            found, found_older = node_hash(hashed, found), node_hash(hashed, found_older)
+    return (found_older, found) == (older_root, root)
+
+
+def _roots(digests: Sequence[str], ranges: Iterable[Range]) -> list[bytes]:
+    return [tree_root(digests[start:end]) for start, end in ranges]
+
+
+def _split(start: int, end: int) -> int:
+    """Where a tree of two leaves or more parts: after the most leaves that are a power of two."""
+    return start + (1 << (end - start - 1).bit_length() - 1)

@@ -1,0 +1,191 @@
+"""`rates-desk`: what US Treasury yields and overnight rates say (pure).
+
+A leg is one data day. The ten-year yield and the slope from three months to ten years are compared
+with twenty observations before; inversion is entered at -5 basis points and left at +5.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+from barograph.kit.canonical import Json
+from barograph.kit.timestamps import iso_timestamp
+from barograph.macro.records import (
+    EFFR,
+    EFFR_HIGH,
+    EFFR_LOW,
+    SOFR,
+    US2Y,
+    US3M,
+    US10Y,
+    Observation,
+)
+from barograph.macro.series import change_over, slope10y3m
+from barograph.stances.conditions import condition
+from barograph.stances.expiry import day_start, expires_after, is_recent
+from barograph.stances.records import Decision, Leg, LegEvidence, Proposal
+
+KIND = "rates-desk"
+METHOD = "rates-desk/1"
+BY = "rule"
+LOOK_BACK = 20
+DEAD_ZONE = 0.05
+"""In percentage points: five basis points."""
+
+STALE_BUSINESS_DAYS = 2
+
+
+Series = Mapping[str, Sequence[Observation]]
+"""The newest revisions by series name, oldest day first."""
+
+NEEDED = (US3M, US2Y, US10Y)
+USED = (*NEEDED, SOFR, EFFR, EFFR_LOW, EFFR_HIGH)
+
+
+def propose(
+    series: Series, now: int, today: date, grace: int, *, was_inverted: bool
+) -> Proposal | str:
+    """Judge the newest day of which all yields are known; a text says why that is not possible."""
+    known = _known(series)
+    if not known:
+        return "no day is known on which all three yields were published"
+    day = known[US10Y][-1].day
+    expires_at = expires_after(day, grace)
+    if now >= expires_at or not is_recent(day, today, STALE_BUSINESS_DAYS):
+        return f"the newest yields are of {day}"
+    if len(known[US10Y]) <= LOOK_BACK:
+        return f"fewer than {LOOK_BACK} earlier days are known"
+    levels, evidence = _levels(known), _evidence(known)
+    used = [each for figures in evidence.values() for each in figures]
+    inverted = is_inverted(_number(levels["slope10y3m"]), was_inverted=was_inverted)
+    return Proposal(
+        kind=KIND,
+        leg_id=f"{KIND}:{day_start(day)}",
+        issued_at=now,
+        expires_at=expires_at,
+        leg=Leg(
+            period={"start": day_start(day), "end": day_start(day, following=True)},
+            levels={**levels, "inverted": inverted},
+            decision=_decide(levels, inverted=inverted),
+            conditions=[
+                condition(
+                    "the curve from 3 months to 10 years is inverted",
+                    "levels.slope10y3m",
+                    "<=",
+                    -DEAD_ZONE,
+                ),
+                condition(
+                    "the 10-year yield rose over 20 days", "levels.us10yChange20d", ">=", DEAD_ZONE
+                ),
+                condition(
+                    "the 10-year yield fell over 20 days", "levels.us10yChange20d", "<=", -DEAD_ZONE
+                ),
+            ],
+            method=METHOD,
+            evidence=LegEvidence(
+                source="; ".join(sorted({each.source for each in used})),
+                observed_at=iso_timestamp(max(each.observed_at for each in used)),
+                inputs=_inputs(evidence, was_inverted=was_inverted),
+            ),
+        ),
+    )
+
+
+def is_inverted(slope: float, *, was_inverted: bool) -> bool:
+    """Whether the curve counts as inverted, with hysteresis."""
+    return slope <= -DEAD_ZONE or (was_inverted and slope < DEAD_ZONE)
+
+
+def curve(change10y: float, change_slope: float) -> str:
+    """The move of the curve in words: bull or bear, steepening or flattening, as far as it moved.
+
+    A change within the dead zone has no direction.
+    """
+    words = [
+        _direction(change10y, "bear", "bull"),
+        _direction(change_slope, "steepening", "flattening"),
+    ]
+    return " ".join(word for word in words if word) or "consolidation"
+
+
+def _direction(change: float, rise: str, fall: str) -> str:
+    if abs(change) < DEAD_ZONE:
+        return ""
+    return rise if change > 0 else fall
+
+
+def _known(series: Series) -> dict[str, list[Observation]]:
+    """Yields on the days that have all three, overnight rates of about the newest of those days.
+
+    Empty without such a day.
+    """
+    common = set.intersection(*({each.day for each in series.get(name, ())} for name in NEEDED))
+    if not common:
+        return {}
+    found = {name: [each for each in series[name] if each.day in common] for name in NEEDED}
+    for name in (SOFR, EFFR):
+        found[name] = _about(series.get(name, ()), max(common))
+    of_range = {each.day for each in found[EFFR]}
+    for name in (EFFR_LOW, EFFR_HIGH):
+        found[name] = [each for each in series.get(name, ()) if each.day in of_range]
+    return found
+
+
+def _about(observations: Sequence[Observation], day: str) -> list[Observation]:
+    """The newest up to a day, which is published before overnight rates of that day are."""
+    until = [each for each in observations if each.day <= day][-1:]
+    latest = date.fromisoformat(day)
+    return [each for each in until if is_recent(each.day, latest, STALE_BUSINESS_DAYS)]
+
+
+def _levels(known: Series) -> dict[str, Json]:
+    levels: dict[str, Json] = {
+        name: known[name][-1].value for name in (*NEEDED, SOFR, EFFR) if known[name]
+    }
+    slopes = slope10y3m(known[US10Y], known[US3M])
+    levels["slope10y3m"] = slopes[-1].value
+    levels["us10yChange20d"] = change_over(known[US10Y], LOOK_BACK)
+    levels["slopeChange20d"] = change_over(slopes, LOOK_BACK)
+    if known[EFFR_LOW] and known[EFFR_HIGH]:
+        low, high = known[EFFR_LOW][-1].value, known[EFFR_HIGH][-1].value
+        if high > low:
+            levels["effrPlaceInRange"] = round((_number(levels[EFFR]) - low) / (high - low), 4)
+    return levels
+
+
+def _decide(levels: Mapping[str, Json], *, inverted: bool) -> Decision:
+    change10y = _number(levels["us10yChange20d"])
+    move = curve(change10y, _number(levels["slopeChange20d"]))
+    shown = (
+        f"The 10-year yield is {_number(levels['us10y']):.2f} %, {change10y:+.2f} points in 20 "
+        f"days ({move}); the curve from 3 months is {_number(levels['slope10y3m']):+.2f} points"
+    )
+    confidence = "high" if "effrPlaceInRange" in levels else "medium"
+    if inverted:
+        return Decision("cautious", confidence, f"{shown} and counts as inverted.", BY)
+    if move.startswith("bear"):
+        return Decision("cautious", confidence, f"{shown}.", BY)
+    if move.startswith("bull"):
+        return Decision("constructive", confidence, f"{shown}.", BY)
+    return Decision("neutral", confidence, f"{shown}.", BY)
+
+
+def _evidence(known: Series) -> dict[str, list[Observation]]:
+    """What the levels rest on: the newest figures, and the yields that they are compared with."""
+    return {
+        name: [known[name][-1 - LOOK_BACK], known[name][-1]] if name in NEEDED else [*known[name]]
+        for name in USED
+    }
+
+
+def _inputs(evidence: Series, *, was_inverted: bool) -> dict[str, Json]:
+    used: dict[str, Json] = {"was_inverted": was_inverted}
+    for name, figures in evidence.items():
+        used[name] = [
+            {"day": each.day, "value": each.value, "revision": each.revision} for each in figures
+        ]
+    return used
+
+
+def _number(value: Json) -> float:
+    assert isinstance(value, int | float)
+    return float(value)

@@ -1,0 +1,115 @@
+"""What a stance is, as frozen records: proposed, recorded, withdrawn."""
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from barograph.kit.canonical import Json, canonical, digest
+
+SCHEMA = "stance-v1"
+EVENT_SCHEMA = "stance-event-v1"
+
+KINDS = ("btc-etf-stance", "rates-desk", "funding-regime-stance")
+LABELS = ("constructive", "neutral", "cautious", "stand-aside")
+
+WITHDRAWN = "withdrawn"
+"""The type of the event that ends a version."""
+
+
+class Decision(Struct, frozen=True):
+    """What was concluded, and by whom."""
+
+    label: str
+    confidence: str
+    rationale: str
+    by: str
+
+
+class LegEvidence(Struct, frozen=True):
+    """What a decision was made from."""
+
+    source: str
+    observed_at: str
+    inputs: dict[str, Json]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical inputs alone: the same numbers, the same digest."""
+        return digest(canonical(self.inputs))
+
+
+class Leg(Struct, frozen=True):
+    """One period of one kind: its levels, the decision and the evidence."""
+
+    period: dict[str, str]
+    """`start` and `end`, as ISO timestamps."""
+
+    levels: dict[str, Json]
+    decision: Decision
+    conditions: list[Json]
+    """What would change it; see `conditions.py`."""
+
+    method: str
+    evidence: LegEvidence
+
+
+class Proposal(Struct, frozen=True):
+    """What is to be recorded."""
+
+    kind: str
+    leg_id: str
+    issued_at: int
+    expires_at: int
+    leg: Leg
+
+
+class Version(Struct, frozen=True):
+    """A recorded stance: a link of its kind's chain."""
+
+    kind: str
+    sequence: int
+    """Its place in the chain, from 1 without a gap; the newest has the highest."""
+
+    leg_id: str
+    revision: int
+    issued_at: int
+    expires_at: int
+    leg: Leg
+    previous_digest: str
+    salt: str
+    """32 random bytes as hex: nobody can test guesses of the content by the digest."""
+
+    history_digest: str
+
+
+class Event(Struct, frozen=True):
+    """What happened to a recorded version afterwards: a link of its kind's chain of events."""
+
+    kind: str
+    sequence: int
+    type: str
+    at: int
+    version_sequence: int
+    why: str
+    by: str
+    evidence_digest: str
+    """SHA-256 of what was withdrawn, why and by whom."""
+
+    previous_digest: str
+    event_digest: str
+
+
+class DigestRow(NamedTuple):
+    """A version without its content: what anyone may see."""
+
+    sequence: int
+    history_digest: str
+    issued_at: int
+
+
+class EventDigestRow(NamedTuple):
+    """An event without its content."""
+
+    sequence: int
+    event_digest: str
+    at: int

@@ -1,0 +1,359 @@
+"""`/api/history/…`: the lists, the checkpoints and the proofs over HTTP."""
+
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.notice import NOTICE
+from barograph.stances.checkpoint import open_checkpoint, parse_verifier, verifier_of
+from barograph.stances.merkle import is_consistent, is_included, tree_root
+from barograph.stances.records import KINDS, Version
+from barograph.stances.signing import load_history_key
+from support.history import RATES, PublicHistory, delivered
+
+SIZE = 23
+ETF = "btc-etf-stance"
+LIST = f"/api/history/{RATES}"
+CHECKPOINT = "/api/history/checkpoint"
+PATHS = [LIST, f"{LIST}/events", f"{LIST}/proof", f"{LIST}/events/proof", CHECKPOINT]
+EVERY_PATH = pytest.mark.parametrize("path", PATHS)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicHistory]:
+    """A history that the tests here only read."""
+    history = PublicHistory(tmp_path_factory.mktemp("history"))
+    for size in (7, SIZE):
+        history.withdraw(history.record(size)[-1])
+    yield history
+    history.close()
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[PublicHistory]:
+    """A history without any record."""
+    history = PublicHistory(tmp_path)
+    yield history
+    history.close()
+
+
+def versions(history: PublicHistory) -> list[Version]:
+    return [history.version(sequence) for sequence in range(1, SIZE + 1)]
+
+
+def listed(history: PublicHistory, path: str = LIST, member: str = "history_digest") -> list[str]:
+    entries = history.ask(f"{path}?limit=1000").json()["entries"]
+    return [entry[member] for entry in entries]
+
+
+def checkpoint(history: PublicHistory, kind: str = RATES, log: str = "versions") -> dict[str, Any]:
+    found: list[dict[str, Any]] = [
+        each
+        for each in history.ask(CHECKPOINT).json()["checkpoints"]
+        if (each["kind"], each["log"]) == (kind, log)
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_the_list_has_every_digest_in_the_order_of_recording(recorded: PublicHistory) -> None:
+    answer = recorded.ask(LIST)
+
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == {
+        "kind": RATES,
+        "count": SIZE,
+        "after": 0,
+        "next": None,
+        "entries": [
+            {
+                "sequence": place + 1,
+                "history_digest": version.history_digest,
+                "issued_at": delivered(version)["issued_at"],
+            }
+            for place, version in enumerate(versions(recorded))
+        ],
+        "notice": NOTICE,
+    }
+
+
+def test_following_next_gives_every_entry_once(recorded: PublicHistory) -> None:
+    found: list[int] = []
+    after: int | None = 0
+    while after is not None:
+        page = recorded.ask(f"{LIST}?after={after}&limit=5").json()
+        assert page["after"] == after
+        found += [entry["sequence"] for entry in page["entries"]]
+        after = page["next"]
+
+    assert found == list(range(1, SIZE + 1))
+
+
+@pytest.mark.parametrize(
+    ("query", "first", "count"),
+    [
+        ("limit=3", 1, 3),
+        ("limit=0", 1, 1),
+        ("limit=-5", 1, 1),
+        ("limit=1001", 1, SIZE),
+        ("limit=" + "9" * 5000, 1, SIZE),
+        ("limit=abc", 1, SIZE),
+        ("limit=", 1, SIZE),
+        ("limit=2&limit=3", 1, SIZE),
+        ("limit=%002", 1, SIZE),
+        ("after=20", 21, 3),
+        ("after=-3", 1, SIZE),
+        ("after=1.5", 1, SIZE),
+        ("after=+20", 1, SIZE),
+        ("after=%2B20", 21, 3),
+        (f"after={SIZE}", None, 0),
+        ("after=" + "9" * 5000, None, 0),
+        ("after=9007199254740993", None, 0),
+        ("unknown=1", 1, SIZE),
+    ],
+)
+@pytest.mark.parametrize("path", [LIST])
+def test_after_and_limit_are_brought_into_range_and_never_refused(
+    recorded: PublicHistory, path: str, query: str, first: int | None, count: int
+) -> None:
+    answer = recorded.ask(f"{path}?{query}")
+
+    assert answer.status == 200
+    entries = answer.json()["entries"]
+    assert len(entries) == count
+    assert first is None or entries[0]["sequence"] == first
+
+
+def test_a_page_has_100_entries_unless_told_otherwise_and_1000_at_most(
+    history: PublicHistory,
+) -> None:
+    history.record(1002)
+
+    assert len(history.ask(LIST).json()["entries"]) == 100
+    assert history.ask(LIST).json()["next"] == 100
+    assert len(history.ask(f"{LIST}?limit=5000").json()["entries"]) == 1000
+    assert checkpoint(history)["size"] == 1002
+
+
+def test_events_are_listed_by_their_digests(recorded: PublicHistory) -> None:
+    body = recorded.ask(f"{LIST}/events").json()
+    events = recorded.events()
+
+    assert (body["kind"], body["count"], body["next"]) == (RATES, 2, None)
+    assert [entry["event_digest"] for entry in body["entries"]] == [
+        event.event_digest for event in events
+    ]
+    assert set(body["entries"][0]) == {"sequence", "event_digest", "at"}
+    assert recorded.ask(f"{LIST}/events?limit=1").json()["next"] == 1
+
+
+def test_a_kind_without_records_has_an_empty_list(recorded: PublicHistory) -> None:
+    for path in (f"/api/history/{ETF}", f"/api/history/{ETF}/events"):
+        body = recorded.ask(path).json()
+        assert (body["count"], body["next"], body["entries"]) == (0, None, [])
+
+
+@pytest.mark.parametrize("kind", ["nope", "RATES-DESK", "rates-desk%20", ".", "%00"])
+@pytest.mark.parametrize("rest", ["", "/events", "/proof", "/events/proof"])
+def test_an_unknown_kind_is_not_found(recorded: PublicHistory, kind: str, rest: str) -> None:
+    answer = recorded.ask(f"/api/history/{kind}{rest}")
+
+    assert answer.status == 404
+    assert answer.json() == {"error": f"unknown kind; the kinds are {', '.join(KINDS)}"}
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["access-control-allow-origin"] == "*"
+
+
+def test_there_is_a_signed_checkpoint_for_both_lists_of_every_kind(
+    recorded: PublicHistory,
+) -> None:
+    body = recorded.ask(CHECKPOINT).json()
+
+    assert set(body) == {"checkpoints", "public_key", "notice"}
+    assert [(each["kind"], each["log"]) for each in body["checkpoints"]] == [
+        (kind, log) for kind in KINDS for log in ("versions", "events")
+    ]
+    for each in body["checkpoints"]:
+        ending = each["kind"] if each["log"] == "versions" else f"{each['kind']}/events"
+        verifier = parse_verifier(each["verifier"])
+        signed = open_checkpoint(each["checkpoint"], verifier)
+        assert signed.origin == f"barograph.example/history/{ending}"
+        assert (signed.size, signed.root.hex()) == (each["size"], each["root"])
+        assert verifier.public_key == b64decode(body["public_key"])
+
+
+def test_the_roots_are_those_of_the_published_lists(recorded: PublicHistory) -> None:
+    signed, events = checkpoint(recorded), checkpoint(recorded, log="events")
+    event_digests = listed(recorded, f"{LIST}/events", "event_digest")
+
+    assert (signed["size"], signed["root"]) == (SIZE, tree_root(listed(recorded)).hex())
+    assert (events["size"], events["root"]) == (2, tree_root(event_digests).hex())
+    assert checkpoint(recorded, ETF)["root"] == tree_root([]).hex()
+
+
+def test_checkpoints_are_signed_by_the_key_of_the_instance(recorded: PublicHistory) -> None:
+    key = load_history_key(recorded.service.settings)
+    signed = checkpoint(recorded)
+
+    assert parse_verifier(signed["verifier"]) == verifier_of(key, "barograph.example" + LIST[4:])
+
+
+def test_a_checkpoint_covers_what_was_just_recorded(history: PublicHistory) -> None:
+    sizes = []
+    for size in (1, 2, 5):
+        newest = history.record(size)[-1]
+        sizes.append(checkpoint(history)["size"])
+    history.withdraw(newest)
+
+    assert sizes == [1, 2, 5]
+    assert checkpoint(history, log="events")["size"] == 1
+
+
+def test_every_worker_gives_the_same_bytes(recorded: PublicHistory) -> None:
+    before = recorded.ask(CHECKPOINT)
+    recorded.app = recorded.new_worker()
+
+    assert recorded.ask(CHECKPOINT) == before
+
+
+@pytest.mark.parametrize("size", [1, 2, 13, SIZE])
+def test_every_entry_is_proved_to_be_in_every_tree(recorded: PublicHistory, size: int) -> None:
+    digests = listed(recorded)
+    for sequence in range(1, size + 1):
+        body = recorded.ask(f"{LIST}/proof?sequence={sequence}&size={size}").json()
+        hashes = [bytes.fromhex(each) for each in body["inclusion"]["hashes"]]
+
+        assert body["root"] == tree_root(digests[:size]).hex()
+        assert (body["kind"], body["log"], body["size"]) == (RATES, "versions", size)
+        assert (body["inclusion"]["sequence"], body["consistency"]) == (sequence, None)
+        root = bytes.fromhex(body["root"])
+        assert is_included(digests[sequence - 1], sequence - 1, size, hashes, root)
+
+
+@pytest.mark.parametrize("older", range(SIZE + 1))
+def test_every_older_tree_is_proved_to_be_the_beginning_of_the_newest(
+    recorded: PublicHistory, older: int
+) -> None:
+    body = recorded.ask(f"{LIST}/proof?from={older}").json()
+    proof = body["consistency"]
+    hashes = [bytes.fromhex(each) for each in proof["hashes"]]
+    before, after = bytes.fromhex(proof["root"]), bytes.fromhex(body["root"])
+
+    assert (body["size"], proof["size"], body["inclusion"]) == (SIZE, older, None)
+    assert before == tree_root(listed(recorded)[:older])
+    assert after.hex() == checkpoint(recorded)["root"]
+    assert is_consistent(older, before, SIZE, after, hashes)
+
+
+def test_events_are_proved_as_versions_are(recorded: PublicHistory) -> None:
+    body = recorded.ask(f"{LIST}/events/proof?sequence=2&from=1").json()
+    digests = listed(recorded, f"{LIST}/events", "event_digest")
+    root = bytes.fromhex(body["root"])
+    inclusion = [bytes.fromhex(each) for each in body["inclusion"]["hashes"]]
+    consistency = [bytes.fromhex(each) for each in body["consistency"]["hashes"]]
+
+    assert (body["log"], body["size"]) == ("events", 2)
+    assert is_included(digests[1], 1, 2, inclusion, root)
+    assert is_consistent(1, tree_root(digests[:1]), 2, root, consistency)
+
+
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        ("sequence=0", f"sequence must be between 1 and {SIZE}"),
+        (f"sequence={SIZE + 1}", f"sequence must be between 1 and {SIZE}"),
+        ("sequence=5&size=4", "sequence must be between 1 and 4"),
+        ("sequence=1&size=0", "nothing is recorded yet"),
+        (f"from={SIZE + 1}", f"from must be between 0 and {SIZE}"),
+        ("from=5&size=4", "from must be between 0 and 4"),
+        (f"size={SIZE + 1}", f"size must be between 0 and {SIZE}"),
+        ("size=-1", "size must be given once, as a whole number"),
+        ("size=", "size must be given once, as a whole number"),
+        ("size=" + "9" * 5000, "size must be given once, as a whole number"),
+        ("from=1&from=1", "from must be given once, as a whole number"),
+        ("sequence=x", "sequence must be given once, as a whole number"),
+    ],
+)
+def test_a_proof_that_does_not_exist_is_refused_with_what_does(
+    recorded: PublicHistory, query: str, error: str
+) -> None:
+    answer = recorded.ask(f"{LIST}/proof?{query}")
+    assert (answer.status, answer.json()) == (400, {"error": error})
+
+
+@EVERY_PATH
+def test_an_answer_may_be_cached_and_is_not_sent_twice(recorded: PublicHistory, path: str) -> None:
+    answer = recorded.ask(path)
+    again = recorded.ask(path, if_none_match=answer.headers["etag"])
+
+    assert answer.headers["cache-control"].startswith("public, max-age=")
+    assert (again.status, again.body) == (304, b"")
+
+
+@EVERY_PATH
+def test_the_history_is_for_any_origin_and_head_has_no_body(
+    recorded: PublicHistory, path: str
+) -> None:
+    answer, head = recorded.ask(path), recorded.ask(path, "HEAD")
+    preflight = recorded.ask(path, "OPTIONS", origin="https://elsewhere.example")
+
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert (head.status, head.headers, head.body) == (200, answer.headers, b"")
+    assert (preflight.status, preflight.headers["allow"]) == (204, "GET, HEAD, OPTIONS")
+
+
+def test_nothing_that_is_paid_for_is_in_any_answer(recorded: PublicHistory) -> None:
+    queries = ["", "?limit=1000", "?sequence=1&from=1"]
+    given = b"".join(recorded.ask(path + query).body for path in PATHS for query in queries)
+
+    for version in versions(recorded):
+        assert version.history_digest.encode() in given
+        for paid in (version.salt, version.leg_id, version.leg.evidence.digest):
+            assert paid.encode() not in given
+    for word in (b"secret", b"cautious", b"us10y", b"levels", b"salt", b"curve", b"a wrong file"):
+        assert word not in given
+    for event in recorded.events():
+        assert event.evidence_digest.encode() not in given
+
+
+@pytest.mark.outcome(
+    "the history's database cannot be read", "lists, checkpoints and proofs are answered with 503"
+)
+@EVERY_PATH
+def test_a_history_that_cannot_be_read_is_503_and_comes_back(
+    history: PublicHistory, path: str
+) -> None:
+    history.record(3)
+    history.execute(
+        "ALTER TABLE stance_versions RENAME TO v; ALTER TABLE stance_events RENAME TO e"
+    )
+    answer = history.ask(path)
+    history.execute(
+        "ALTER TABLE v RENAME TO stance_versions; ALTER TABLE e RENAME TO stance_events"
+    )
+
+    assert answer.status == 503
+    assert answer.json() == {"error": "the history cannot be read at the moment; try again shortly"}
+    assert answer.headers["cache-control"] == "no-store"
+    assert history.ask(path).status == 200
+
+
+@pytest.mark.outcome(
+    "the history's database is put back to an older copy while the service runs",
+    "no checkpoint is signed that contradicts an earlier one; checkpoints are answered with 503",
+)
+def test_a_history_that_was_cut_is_not_signed_again(
+    history: PublicHistory, caplog: pytest.LogCaptureFixture
+) -> None:
+    history.record(3)
+    assert history.ask(CHECKPOINT).status == 200
+    history.drop_guards()
+    history.execute("DELETE FROM stance_versions WHERE sequence > 2")
+
+    assert history.ask(CHECKPOINT).status == 503
+    assert history.ask(f"{LIST}/proof").status == 503
+    assert "history rewritten" in caplog.text

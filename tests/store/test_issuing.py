@@ -1,0 +1,632 @@
+"""From evidence to the record: what is issued, once, by whomever, through every failure."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+
+from barograph.board.snapshots import Publication, latest, publish
+from barograph.business_days import business_days
+from barograph.errors import LeaseLost
+from barograph.kit.database import (
+    Database,
+    DatabaseUnavailable,
+    SQLiteDatabase,
+    Transaction,
+    Work,
+)
+from barograph.kit.lease import Lease
+from barograph.kit.timestamps import DAY, HOUR, SECOND
+from barograph.macro.records import (
+    EFFR,
+    EFFR_HIGH,
+    EFFR_LOW,
+    OPERATOR_AUM,
+    OPERATOR_BTC,
+    OPERATOR_FLOW,
+    SOFR,
+    US2Y,
+    US3M,
+    US10Y,
+    Reading,
+    fund_series,
+)
+from barograph.macro.store import record_readings
+from barograph.markets.feeds import PERPETUALS
+from barograph.settings import Settings
+from barograph.stances.feeds import STANCES
+from barograph.stances.issuing import StanceDesk
+from barograph.stances.ledger import Ledger
+from barograph.stances.records import KINDS, Version
+from barograph.stances.revising import revision_of
+from barograph.stances.standing import StanceNow, Stances
+from barograph.stances.verify import Verified, verify
+from support.clock import START, HandClock
+from support.markets import reading
+from support.stances import FUNDING, RATES, make_history
+
+T = TypeVar("T")
+
+ETF = "btc-etf-stance"
+FRIDAY = date(2026, 11, 6)
+SETTLED = START // (8 * HOUR) * 8 * HOUR
+YIELDS = {US3M: 4.0, US2Y: 3.8, US10Y: 4.2}
+OVERNIGHT = {SOFR: 3.9, EFFR: 3.88, EFFR_LOW: 3.75, EFFR_HIGH: 4.0}
+FLOWS = {OPERATOR_FLOW: 1e6, OPERATOR_AUM: 1e10, OPERATOR_BTC: 5e5}
+
+
+class Door:
+    """A database that can be out of reach, and that tells when it is asked."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.can_read = True
+        self.can_write = True
+        self.when_read: Callable[[], Coroutine[Any, Any, object]] | None = None
+
+    def shut(self, *, shut: bool = True) -> None:
+        self.can_read = self.can_write = not shut
+
+    async def read(self, work: Work[T]) -> T:
+        if not self.can_read:
+            raise DatabaseUnavailable("out of reach")
+        if self.when_read is not None:
+            happens, self.when_read = self.when_read, None
+            await happens()
+        return await self._database.read(work)
+
+    async def write(self, work: Work[T]) -> T:
+        if not self.can_write:
+            raise DatabaseUnavailable("out of reach")
+        return await self._database.write(work)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+class Instance:
+    """Evidence, a record, and leaders who issue one after the other."""
+
+    def __init__(self, database: Database, history: Database, runner: asyncio.Runner) -> None:
+        self.run = runner.run
+        self.clock = HandClock()
+        self.settings = Settings.model_validate({})
+        self.database = Door(database)
+        self.history = Door(history)
+        self.ledger = Ledger(history, self.clock)
+        self.restart()
+
+    def restart(self) -> None:
+        """A new process leads, once the lease of the one before has run out."""
+        self.lease = self.new_lease()
+        self.desk = self.new_desk()
+
+    def new_lease(self) -> Lease:
+        lease = Lease(
+            self.database, "collector", str(id(object())), clock=self.clock, milliseconds=1
+        )
+        self.clock.now += SECOND
+        assert self.run(lease.acquire())
+        return lease
+
+    def new_desk(self) -> StanceDesk:
+        ledger = Ledger(self.history, self.clock)
+        return StanceDesk(self.settings, self.database, ledger, self.clock)
+
+    def issue(self) -> dict[str, StanceNow]:
+        return {each.kind: each for each in self.issued().stances}
+
+    def issued(self) -> Stances:
+        return self.run(self.desk.issue(self.lease))
+
+    def silent(self) -> dict[str, str]:
+        return self.issued().silent
+
+    def execute(self, sql: str, rows: Sequence[Sequence[Any]] = ((),)) -> None:
+        async def work(tx: Transaction) -> None:
+            await tx.execute_many(sql, rows)
+
+        self.run(self.database.write(work))
+
+    def settle(self, *rates: float, until: int = SETTLED, hours: int = 8) -> None:
+        step = hours * HOUR
+        first = until - (len(rates) - 1) * step
+        rows = [
+            ("BTCUSDT", first + n * step, rate, float(hours), first + n * step - SECOND)
+            for n, rate in enumerate(rates)
+        ]
+        self.execute("INSERT OR REPLACE INTO settlements VALUES ($1, $2, $3, $4, $5)", rows)
+
+    def read(self, values: dict[str, float], *days: str) -> None:
+        """Take these daily figures."""
+        readings = [Reading(name, day, values[name], "files") for name in values for day in days]
+
+        async def work(tx: Transaction) -> None:
+            await record_readings(tx, readings, self.clock())
+
+        self.run(self.database.write(work))
+
+    def count(self) -> list[int]:
+        return [self.run(self.ledger.count(kind)) for kind in KINDS]
+
+    def newest(self, kind: str) -> Version:
+        return self.run(self.ledger.newest(kind, 1))[0]
+
+    def decide(self, kind: str, label: str) -> Version:
+        newest = self.run(self.ledger.newest(kind, 1))
+        now = self.clock()
+        proposal = revision_of(newest, kind, label=label, why="a feeling", by="desk", now=now)
+        head = newest[0].history_digest
+        return self.run(self.ledger.append(proposal, expected_head=head)).version
+
+    def withdraw(self, kind: str) -> str:
+        head = self.newest(kind).history_digest
+        event = self.run(self.ledger.withdraw(kind, why="wrong", by="desk", expected_head=head))
+        return event.evidence_digest
+
+    def is_whole(self) -> bool:
+        return isinstance(self.run(verify(self.history)), Verified)
+
+
+def days(until: date = FRIDAY, count: int = 32) -> list[str]:
+    return [each.isoformat() for each in business_days(until - timedelta(days=45), until)][-count:]
+
+
+@pytest.fixture
+def bare(database: Database, runner: asyncio.Runner, tmp_path: Path) -> Iterator[Instance]:
+    """An instance without any evidence."""
+    history = SQLiteDatabase(tmp_path / "history.sqlite3")
+    runner.run(make_history(history))
+    yield Instance(database, history, runner)
+    runner.run(history.close())
+
+
+@pytest.fixture
+def instance(bare: Instance) -> Instance:
+    """An instance that has what all kinds need."""
+    return prepared(bare, days())
+
+
+@pytest.fixture
+def before_friday(bare: Instance) -> Instance:
+    """The same, before anything about Friday is known."""
+    return prepared(bare, days()[:-1])
+
+
+def prepared(bare: Instance, known: Sequence[str]) -> Instance:
+    async def work(tx: Transaction) -> None:
+        await publish(tx, [Publication.of(PERPETUALS, reading())])
+
+    bare.run(bare.database.write(work))
+    bare.settle(*[0.01] * 95)
+    bare.read(YIELDS | OVERNIGHT | FLOWS, *known)
+    return bare
+
+
+def leg(stance: StanceNow) -> Any:
+    return json.loads(stance.leg)
+
+
+@pytest.mark.contract(
+    "stance.kinds", "stance.leg-id", "stance.revision", "stance.issued-at", "stance.history-durable"
+)
+def test_every_kind_is_recorded_and_published(instance: Instance) -> None:
+    stances = instance.issued()
+
+    assert [each.kind for each in stances.stances] == list(KINDS)
+    assert stances.silent == {}
+    assert instance.run(instance.database.read(lambda tx: latest(tx, STANCES))) == stances
+    for stance in stances.stances:
+        version = instance.newest(stance.kind)
+        assert stance.history_durable
+        assert stance.history_digest == version.history_digest
+        assert (stance.leg_id, stance.revision, stance.sequence) == (version.leg_id, 1, 1)
+        assert (stance.issued_at, stance.salt) == (instance.clock(), version.salt)
+        assert leg(stance)["evidence"]["digest"] == version.leg.evidence.digest
+
+
+@pytest.mark.contract("stance.reread-records-nothing")
+def test_the_same_evidence_is_recorded_once_however_often_it_is_judged(instance: Instance) -> None:
+    first = instance.issue()
+    for _ in range(5):
+        instance.clock.pass_seconds(15)
+        assert instance.issue() == first
+
+    assert instance.count() == [1, 1, 1]
+
+
+@pytest.mark.contract("stance.reread-records-nothing")
+def test_another_leader_or_a_restarted_one_records_nothing_again(instance: Instance) -> None:
+    first = instance.issue()
+    for _ in range(3):
+        instance.restart()
+        assert instance.issue() == first
+
+    assert instance.count() == [1, 1, 1]
+
+
+def test_two_processes_at_once_record_once(instance: Instance, tmp_path: Path) -> None:
+    async def both() -> list[Stances]:
+        other = SQLiteDatabase(tmp_path / "history.sqlite3")
+        desk = StanceDesk(
+            instance.settings, instance.database, Ledger(other, instance.clock), instance.clock
+        )
+        issuing = (instance.desk.issue(instance.lease), desk.issue(instance.lease))
+        try:
+            return list(await asyncio.gather(*issuing))
+        finally:
+            await other.close()
+
+    one, another = instance.run(both())
+
+    assert one == another
+    assert instance.count() == [1, 1, 1]
+
+
+@pytest.mark.contract("stance.revision-keeps-leg")
+def test_evidence_that_changed_is_the_next_revision_of_its_leg(instance: Instance) -> None:
+    before = instance.issue()
+    instance.read({SOFR: 3.95}, days()[-1])
+    after = instance.issue()
+
+    assert instance.count() == [1, 2, 1]
+    assert (after[RATES].leg_id, after[RATES].revision) == (before[RATES].leg_id, 2)
+    assert after[RATES].previous_digest == before[RATES].history_digest
+    assert (after[ETF], after[FUNDING]) == (before[ETF], before[FUNDING])
+
+
+def test_the_next_period_is_a_new_leg(instance: Instance) -> None:
+    before = instance.issue()[FUNDING]
+    instance.clock.pass_seconds(3 * 3600)
+    instance.settle(0.01, until=SETTLED + 8 * HOUR)
+    after = instance.issue()[FUNDING]
+
+    assert before.leg_id != after.leg_id
+    assert (after.revision, after.sequence) == (1, 2)
+
+
+def test_an_operators_decision_stands_until_the_evidence_changes(instance: Instance) -> None:
+    instance.issue()
+    decided = instance.decide(FUNDING, "stand-aside")
+    for _ in range(2):
+        assert instance.issue()[FUNDING].history_digest == decided.history_digest
+        instance.restart()
+    instance.settle(0.012)
+    after = instance.issue()[FUNDING]
+
+    assert (after.revision, leg(after)["decision"]["by"]) == (3, "rule")
+    assert instance.count() == [1, 1, 3]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_hysteresis_goes_on_from_the_leg_before(before_friday: Instance, restarts: bool) -> None:
+    thursday, friday = days()[-2:]
+    instance = before_friday
+    instance.read({US10Y: 3.9}, thursday)
+    assert leg(instance.issue()[RATES])["levels"]["inverted"] is True
+    instance.read(YIELDS | {US10Y: 4.0}, friday)
+    for _ in range(3):
+        if restarts:
+            instance.restart()
+        after = instance.issue()[RATES]
+        assert leg(after)["levels"]["inverted"] is True
+        assert leg(after)["evidence"]["inputs"]["was_inverted"] is True
+
+    assert (after.revision, after.sequence) == (1, 2)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_leg_never_goes_on_from_itself(instance: Instance, restarts: bool) -> None:
+    instance.read({US10Y: 3.9}, days()[-1])
+    assert leg(instance.issue()[RATES])["levels"]["inverted"] is True
+    instance.read({US10Y: 4.0}, days()[-1])
+    if restarts:
+        instance.restart()
+    after = instance.issue()[RATES]
+
+    assert leg(after)["levels"]["inverted"] is False
+    assert (after.revision, leg(after)["evidence"]["inputs"]["was_inverted"]) == (2, False)
+
+
+def test_flows_keep_their_regime_from_leg_to_leg(before_friday: Instance) -> None:
+    instance, friday = before_friday, days()[-1]
+    instance.read(FLOWS | {OPERATOR_FLOW: 12e6}, *days()[-6:-1])
+    assert leg(instance.issue()[ETF])["levels"]["regime"] == "accumulation"
+    instance.read(FLOWS | {OPERATOR_FLOW: -20e6}, friday)
+    after = leg(instance.issue()[ETF])
+
+    assert after["levels"]["flow5dPctAum"] == 0.28
+    assert after["levels"]["regime"] == "accumulation"
+    assert after["evidence"]["inputs"]["previous_regime"] == "accumulation"
+
+
+def test_without_evidence_nothing_is_issued_and_the_reasons_are_told(bare: Instance) -> None:
+    stances = bare.issued()
+
+    assert stances.stances == ()
+    assert stances.silent == {
+        ETF: "0 of 20 days are known",
+        RATES: "no day is known on which all three yields were published",
+        FUNDING: "no settlement of the running interval is known",
+    }
+    assert bare.count() == [0, 0, 0]
+
+
+def test_what_stood_goes_on_standing_when_the_evidence_grows_old(instance: Instance) -> None:
+    before = instance.issue()
+    instance.clock.now += 30 * DAY
+    stances = instance.issued()
+
+    assert set(stances.silent) == set(KINDS)
+    assert {each.kind: each for each in stances.stances} == before
+    assert all(each.expires_at < instance.clock() for each in stances.stances)
+    assert instance.count() == [1, 1, 1]
+
+
+NOT_RECORDED = (False, None, None, None, None)
+
+
+def place(stance: StanceNow) -> tuple[object, ...]:
+    return (
+        stance.history_durable,
+        stance.history_digest,
+        stance.sequence,
+        stance.previous_digest,
+        stance.salt,
+    )
+
+
+@pytest.mark.contract("stance.digest-never-invented")
+@pytest.mark.outcome(
+    "the record of stances cannot be reached",
+    "stances are still delivered, as not durable and without a digest, and recorded once it is "
+    "back as what they are then",
+)
+def test_a_record_out_of_reach_leaves_a_stance_that_is_not_durable(instance: Instance) -> None:
+    instance.history.shut()
+    away = instance.issue()
+
+    assert {place(each) for each in away.values()} == {NOT_RECORDED}
+    assert {each.revision for each in away.values()} == {1}
+    assert instance.count() == [0, 0, 0]
+
+    instance.history.shut(shut=False)
+    back = instance.issue()
+
+    assert all(each.history_durable and each.sequence == 1 for each in back.values())
+    assert {kind: each.leg for kind, each in back.items()} == {
+        kind: each.leg for kind, each in away.items()
+    }
+
+
+def test_a_revision_that_cannot_be_recorded_has_the_number_it_would_have(
+    instance: Instance,
+) -> None:
+    instance.issue()
+    instance.history.shut()
+    same = instance.issue()[FUNDING]
+    instance.settle(0.012)
+    changed = instance.issue()[FUNDING]
+    instance.clock.pass_seconds(3 * 3600)
+    instance.settle(0.01, until=SETTLED + 8 * HOUR)
+    following = instance.issue()[FUNDING]
+
+    assert [each.revision for each in (same, changed, following)] == [1, 2, 1]
+    assert {place(each) for each in (same, changed, following)} == {NOT_RECORDED}
+    instance.history.shut(shut=False)
+    recorded = instance.issue()[FUNDING]
+    assert (recorded.leg_id, recorded.revision, recorded.sequence) == (following.leg_id, 1, 2)
+
+
+def test_a_decision_of_an_operator_stands_also_while_the_record_is_out_of_reach(
+    instance: Instance,
+) -> None:
+    instance.issue()
+    instance.decide(FUNDING, "stand-aside")
+    instance.issue()
+    instance.history.shut()
+    away = instance.issue()[FUNDING]
+
+    assert (leg(away)["decision"]["label"], away.revision) == ("stand-aside", 2)
+    assert place(away) == NOT_RECORDED
+
+
+def test_a_withdrawn_stance_stays_so_while_the_record_is_out_of_reach(instance: Instance) -> None:
+    instance.issue()
+    digest = instance.withdraw(FUNDING)
+    known = instance.issue()[FUNDING]
+    instance.history.shut()
+    away = instance.issue()[FUNDING]
+
+    assert (known.withdrawn_at, known.withdrawal_digest) == (instance.clock(), digest)
+    assert (away.withdrawn_at, away.withdrawal_digest) == (instance.clock(), digest)
+
+
+def test_nothing_is_recorded_that_was_judged_without_the_leg_before_it(
+    before_friday: Instance,
+) -> None:
+    thursday, friday = days()[-2:]
+    instance = before_friday
+    instance.read({US10Y: 3.9}, thursday)
+    instance.issue()
+    instance.read(YIELDS | {US10Y: 4.0}, friday)
+    instance.restart()
+    instance.history.can_read = False
+    assert not instance.issue()[RATES].history_durable
+    assert instance.count() == [1, 1, 1]
+
+    instance.history.can_read = True
+    assert leg(instance.issue()[RATES])["levels"]["inverted"] is True
+    assert instance.count() == [1, 2, 1]
+
+
+def test_a_record_that_can_only_be_read_keeps_what_stands(instance: Instance) -> None:
+    instance.issue()
+    instance.history.can_write = False
+    instance.read({SOFR: 3.95}, days()[-1])
+    stances = instance.issue()
+
+    assert (stances[RATES].revision, place(stances[RATES])) == (2, NOT_RECORDED)
+    assert instance.count() == [1, 1, 1]
+
+
+@pytest.mark.outcome(
+    "a collector loses its lease between judging and recording", "it records and publishes nothing"
+)
+def test_a_lease_lost_after_judging_leaves_nothing(instance: Instance) -> None:
+    lost = instance.lease
+    other = Lease(instance.database, "collector", "other", clock=instance.clock, milliseconds=9_000)
+    instance.clock.pass_seconds(1)
+    instance.history.when_read = other.acquire
+
+    with pytest.raises(LeaseLost):
+        instance.run(instance.desk.issue(lost))
+
+    assert instance.count() == [0, 0, 0]
+    assert instance.run(instance.database.read(lambda tx: latest(tx, STANCES))) is None
+
+
+def test_a_later_leader_that_announced_itself_leaves_nothing_to_an_earlier_one(
+    instance: Instance,
+) -> None:
+    instance.run(instance.ledger.take(instance.lease.token + 1))
+
+    with pytest.raises(LeaseLost):
+        instance.issue()
+
+    assert instance.count() == [0, 0, 0]
+
+
+def test_a_lease_that_was_released_issues_nothing(instance: Instance) -> None:
+    instance.run(instance.lease.release())
+
+    with pytest.raises(LeaseLost):
+        instance.issue()
+
+    assert instance.count() == [0, 0, 0]
+
+
+def test_evidence_out_of_reach_issues_nothing(instance: Instance) -> None:
+    instance.database.shut()
+
+    with pytest.raises(DatabaseUnavailable):
+        instance.issue()
+
+    assert instance.count() == [0, 0, 0]
+
+
+@pytest.mark.outcome(
+    "the clock is set back", "nothing is recorded again, and what comes next is the newest"
+)
+def test_a_clock_that_was_set_back_records_nothing_again(instance: Instance) -> None:
+    before = instance.issue()
+    instance.clock.now -= 2 * DAY
+    stances = instance.issued()
+
+    assert set(stances.silent) == set(KINDS)
+    assert {each.kind: each for each in stances.stances} == before
+    assert instance.count() == [1, 1, 1]
+
+
+def test_a_revision_by_a_clock_that_was_set_back_is_still_the_newest(instance: Instance) -> None:
+    before = instance.issue()[FUNDING]
+    instance.clock.now -= HOUR
+    instance.settle(0.012)
+    after = instance.issue()[FUNDING]
+
+    assert after.issued_at < before.issued_at
+    assert instance.newest(FUNDING).history_digest == after.history_digest
+    assert after.revision == 2
+
+
+def test_evidence_that_goes_back_to_an_earlier_period_records_nothing(instance: Instance) -> None:
+    before = instance.issue()[FUNDING]
+    instance.execute("DELETE FROM settlements WHERE at = $1", [[SETTLED]])
+    instance.clock.now = SETTLED + HOUR
+    stances = instance.issued()
+
+    assert "later period" in stances.silent[FUNDING]
+    assert before in stances.stances
+    assert instance.count()[2] == 1
+
+
+def test_a_withdrawn_stance_is_open_again_with_the_next_version(instance: Instance) -> None:
+    instance.issue()
+    instance.withdraw(FUNDING)
+    assert instance.issue()[FUNDING].withdrawn_at is not None
+    assert instance.count()[2] == 1
+    instance.settle(0.012)
+    after = instance.issue()[FUNDING]
+
+    assert (after.revision, after.withdrawn_at, after.withdrawal_digest) == (2, None, None)
+
+
+def test_a_contract_that_settles_every_hour_is_compared_with_the_day_before(
+    instance: Instance,
+) -> None:
+    instance.execute("DELETE FROM settlements")
+    instance.settle(*[0.001] * 130, until=START // HOUR * HOUR, hours=1)
+    levels = leg(instance.issue()[FUNDING])["levels"]
+
+    assert (levels["score"], levels["score24hAgo"], levels["delta24h"]) == (50, 50, 0)
+
+
+def test_without_figures_of_the_operator_those_of_the_issuer_count(bare: Instance) -> None:
+    for number, day in enumerate(days()):
+        shares = 1e9 + number * 1e6
+        figures = {"shares": shares, "nav": 50.0, "btc": shares / 2_000, "aum": shares * 50}
+        values = {
+            fund_series("IBIT", "shares"): figures["shares"],
+            fund_series("IBIT", "nav"): figures["nav"],
+            fund_series("IBIT", "btc"): figures["btc"],
+            fund_series("IBIT", "aum"): figures["aum"],
+        }
+        bare.read(values, day)
+    found = leg(bare.issue()[ETF])
+
+    assert found["evidence"]["inputs"]["coverage"] == "IBIT only"
+    assert found["levels"]["netFlowUsd"] == 50e6
+    assert found["levels"]["streakDays"] == 5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_happens_the_record_is_whole_and_nothing_durable_is_invented(
+    instance: Instance, seed: int
+) -> None:
+    chance = Random(seed)
+    happenings: list[Callable[[], object]] = [
+        lambda: instance.clock.pass_seconds(chance.uniform(-3600, 6 * 3600)),
+        lambda: instance.settle(
+            chance.choice([-0.04, 0.0, 0.01, 0.04]),
+            until=instance.clock() // (8 * HOUR) * 8 * HOUR,
+        ),
+        lambda: instance.read({US10Y: chance.choice([3.9, 4.0, 4.2])}, days()[-1]),
+        lambda: instance.read({SOFR: round(chance.uniform(3, 4), 2)}, days()[-1]),
+        lambda: instance.history.shut(shut=chance.random() < 0.5),
+        instance.restart,
+        lambda: (
+            instance.count()[2]
+            and instance.clock() < instance.newest(FUNDING).expires_at
+            and instance.decide(FUNDING, chance.choice(["neutral", "cautious"]))
+        ),
+        lambda: instance.count()[1] and instance.withdraw(RATES),
+    ]
+    for _ in range(60):
+        chance.choice(happenings)()
+        for stance in instance.issue().values():
+            if not stance.history_durable:
+                assert place(stance) == NOT_RECORDED
+                continue
+            assert stance.sequence is not None
+            found = instance.run(instance.ledger.by_sequence(stance.kind, stance.sequence))
+            assert found is not None
+            assert found.history_digest == stance.history_digest
+
+    instance.history.shut(shut=False)
+    assert instance.is_whole()
+    assert min(instance.count()) >= 1

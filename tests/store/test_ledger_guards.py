@@ -1,0 +1,212 @@
+"""The database itself refuses to change what is recorded."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from barograph.errors import ConfigurationError
+from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
+from barograph.kit.migrations import Migration, packaged_migrations, upgrade
+from barograph.stances.digest import GENESIS
+from barograph.stances.guards import missing_guards, packaged_guards, require_guards
+from barograph.stances.ledger import Ledger
+from barograph.stances.verify import Broken, verify
+from support.clock import HandClock
+from support.stances import FUNDING, RATES, make_history, proposal
+
+EVERYTHING = (
+    "SELECT * FROM stance_versions ORDER BY position",
+    "SELECT * FROM stance_events ORDER BY position",
+)
+
+
+@pytest.fixture
+def history(empty_database: Database, runner: asyncio.Runner) -> Database:
+    """Three versions and one event of one kind, one version of another."""
+
+    async def fill() -> None:
+        await make_history(empty_database)
+        ledger = Ledger(empty_database, HandClock())
+        for number in range(3):
+            done = await ledger.append(proposal(number))
+        await ledger.append(proposal(kind=RATES))
+        head = done.version.history_digest
+        await ledger.withdraw(FUNDING, why="wrong", by="ann", expected_head=head)
+
+    runner.run(fill())
+    return empty_database
+
+
+@pytest.fixture
+def contents(history: Database, runner: asyncio.Runner) -> Callable[[], list[list[Row]]]:
+    async def work(tx: Transaction) -> list[list[Row]]:
+        return [await tx.fetch(sql) for sql in EVERYTHING]
+
+    return lambda: runner.run(history.read(work))
+
+
+COLUMNS = "kind, sequence, leg_id, revision, issued_at, previous_digest, history_digest, document"
+INTO = f"INTO stance_versions (position, {COLUMNS})"
+HEAD = f"(SELECT history_digest FROM stance_versions WHERE kind = '{FUNDING}' AND sequence = 3)"
+END = f"'{'e' * 64}', '{{}}'"
+"""The digest and the text of a forged row."""
+
+NEXT = f"'{FUNDING}', 4, 'a leg', 1, 0, {HEAD}, {END}"
+UNLINKED = f"'{FUNDING}', 4, 'a leg', 1, 0, '{GENESIS}', {END}"
+ANEW = f"""
+SELECT 2, kind, sequence, leg_id, revision, issued_at, previous_digest, {END}
+FROM stance_versions WHERE position = 2
+"""
+LEG_OF_FIRST = f"""
+SELECT 5, kind, 4, leg_id, revision, 0, {HEAD}, {END} FROM stance_versions WHERE position = 1
+"""
+EVENT_OF_FIRST = f"SELECT 2, kind, 2, 0, 1, event_digest, {END} FROM stance_events"
+
+REWRITES = {
+    "update the text": "UPDATE stance_versions SET document = '{}' WHERE position = 2",
+    "update a digest": f"UPDATE stance_versions SET history_digest = '{'e' * 64}'",
+    "update to the same": "UPDATE stance_versions SET document = document",
+    "update or replace": "UPDATE OR REPLACE stance_versions SET sequence = 2 WHERE sequence = 3",
+    "update or ignore": "UPDATE OR IGNORE stance_versions SET sequence = 9 WHERE sequence = 3",
+    "move a row": "UPDATE stance_versions SET position = 99 WHERE position = 2",
+    "delete a row": "DELETE FROM stance_versions WHERE position = 2",
+    "delete the newest": "DELETE FROM stance_versions WHERE position = 4",
+    "delete everything": "DELETE FROM stance_versions",
+    "replace a row": f"REPLACE {INTO} {ANEW}",
+    "insert or replace": f"INSERT OR REPLACE {INTO} {ANEW}",
+    "insert or ignore": f"INSERT OR IGNORE {INTO} VALUES (9, {NEXT})",
+    "insert or rollback": f"INSERT OR ROLLBACK {INTO} VALUES (9, {NEXT})",
+    "upsert": f"INSERT {INTO} {ANEW} ON CONFLICT DO UPDATE SET document = '{{}}'",
+    "replace by its address": f"REPLACE {INTO} VALUES (2, {NEXT})",
+    "replace by its row number": f"REPLACE {INTO.replace('position', 'rowid')} VALUES (2, {NEXT})",
+    "replace by its leg": f"REPLACE {INTO} {LEG_OF_FIRST}",
+    "without an address": f"INSERT {INTO} VALUES (NULL, {NEXT})",
+    "leave a gap": f"INSERT {INTO} VALUES (5, {NEXT.replace(' 4,', ' 5,')})",
+    "in another place": f"INSERT {INTO} VALUES (6, {NEXT})",
+    "without a link": f"INSERT {INTO} VALUES (5, {UNLINKED})",
+    "without a kind": f"INSERT {INTO} VALUES (5, NULL, 1, 'a leg', 1, 0, '{GENESIS}', {END})",
+    "update an event": "UPDATE stance_events SET document = '{}'",
+    "delete an event": "DELETE FROM stance_events",
+    "replace an event": (
+        f"REPLACE INTO stance_events VALUES (1, '{FUNDING}', 1, 0, 3, '{GENESIS}', {END})"
+    ),
+    "an event of nothing": (
+        f"INSERT INTO stance_events VALUES (2, '{RATES}', 1, 0, 9, '{GENESIS}', {END})"
+    ),
+    "an event of the past": f"INSERT INTO stance_events {EVENT_OF_FIRST}",
+    "an event without a link": (
+        f"INSERT INTO stance_events VALUES (2, '{FUNDING}', 2, 0, 3, '{GENESIS}', {END})"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", REWRITES)
+@pytest.mark.outcome(
+    "somebody tries to change or delete what is recorded",
+    "the database refuses it",
+)
+def test_no_statement_rewrites_the_record(
+    history: Database,
+    contents: Callable[[], list[list[Row]]],
+    runner: asyncio.Runner,
+    way: str,
+) -> None:
+    before = contents()
+
+    async def rewrite(tx: Transaction) -> None:
+        await tx.script(REWRITES[way])
+
+    with pytest.raises(ConstraintViolated):
+        runner.run(history.write(rewrite))
+    assert contents() == before
+
+
+def test_a_proper_next_row_is_let_in(history: Database, runner: asyncio.Runner) -> None:
+    async def add(tx: Transaction) -> None:
+        await tx.script(f"INSERT {INTO} VALUES (5, {NEXT})")
+
+    runner.run(history.write(add))
+
+
+def test_a_row_cannot_be_taken_out_and_put_back_in_one_go(
+    history: Database, contents: Callable[[], list[list[Row]]], runner: asyncio.Runner
+) -> None:
+    before = contents()
+
+    async def rewrite(tx: Transaction) -> None:
+        await tx.script("CREATE TABLE kept AS SELECT * FROM stance_versions")
+        await tx.script("DELETE FROM stance_versions")
+        await tx.script("INSERT INTO stance_versions SELECT * FROM kept")
+
+    with pytest.raises(ConstraintViolated):
+        runner.run(history.write(rewrite))
+    assert contents() == before
+
+
+def test_every_guard_that_ships_is_in_force_after_all_migrations(
+    history: Database, runner: asyncio.Runner
+) -> None:
+    assert len(packaged_guards()) == 6
+    assert runner.run(missing_guards(history)) == []
+    runner.run(require_guards(history))
+
+
+@pytest.mark.parametrize("name", sorted(packaged_guards()))
+def test_a_guard_that_was_dropped_is_missed(
+    history: Database, runner: asyncio.Runner, name: str
+) -> None:
+    async def drop(tx: Transaction) -> None:
+        await tx.script(f"DROP TRIGGER {name}")
+
+    runner.run(history.write(drop))
+
+    assert runner.run(missing_guards(history)) == [name]
+    assert runner.run(verify(history)) == Broken(None, None, f"guards are missing: {name}")
+
+
+def test_a_guard_that_was_made_harmless_is_missed(
+    history: Database, runner: asyncio.Runner
+) -> None:
+    async def soften(tx: Transaction) -> None:
+        await tx.script(
+            "DROP TRIGGER stance_versions_never_go;"
+            "CREATE TRIGGER stance_versions_never_go BEFORE DELETE ON stance_versions\n"
+            "BEGIN\n    SELECT 1;\nEND"
+        )
+
+    runner.run(history.write(soften))
+
+    assert runner.run(missing_guards(history)) == ["stance_versions_never_go"]
+
+
+@pytest.mark.outcome(
+    "an upgrade loses the guards of the record",
+    "the program refuses to go on and names them",
+)
+def test_an_upgrade_that_rebuilds_a_table_is_noticed(
+    history: Database, runner: asyncio.Runner
+) -> None:
+    steps = packaged_migrations("history")
+    rebuild = Migration(
+        len(steps) + 1,
+        "rebuild",
+        "CREATE TABLE other AS SELECT * FROM stance_events; DROP TABLE stance_events;"
+        "ALTER TABLE other RENAME TO stance_events;",
+    )
+    runner.run(upgrade(history, [*steps, rebuild], HandClock()))
+
+    with pytest.raises(ConfigurationError, match="stance_events_never_change"):
+        runner.run(require_guards(history))
+
+
+def test_an_upgraded_record_goes_on(history: Database, runner: asyncio.Runner) -> None:
+    assert runner.run(upgrade(history, packaged_migrations("history"), HandClock())) == []
+    assert runner.run(Ledger(history, HandClock()).append(proposal(3))).version.sequence == 4
+
+
+def test_the_migrations_of_the_record_are_numbered_from_one_without_a_gap() -> None:
+    steps = packaged_migrations("history")
+
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+    assert not {step.name for step in steps} & {step.name for step in packaged_migrations()}

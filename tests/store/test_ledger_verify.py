@@ -1,0 +1,319 @@
+"""One changed byte anywhere in the record is noticed, and the record it belongs to is named."""
+
+import asyncio
+import random
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+from msgspec.structs import replace
+
+from barograph.kit.canonical import canonical, digest
+from barograph.kit.database import Database, DatabaseUnavailable, SQLiteDatabase
+from barograph.stances.digest import version_document
+from barograph.stances.guards import packaged_guards
+from barograph.stances.ledger import EVENT_COLUMNS, VERSION_COLUMNS, Ledger
+from barograph.stances.records import Version
+from barograph.stances.verify import Broken, Counts, Verified, verify
+from support.clock import HandClock
+from support.stances import FUNDING, RATES, make_history, proposal
+
+WHOLE = Verified({FUNDING: Counts(6, 2), RATES: Counts(6, 1)})
+
+
+async def fill(path: Path) -> None:
+    database = SQLiteDatabase(path)
+    await make_history(database)
+    ledger = Ledger(database, HandClock())
+    for number in range(6):
+        for kind in (FUNDING, RATES):
+            done = await ledger.append(proposal(number // 2, kind=kind, by=f"person {number}"))
+            if (kind, number) in {(FUNDING, 1), (RATES, 3), (FUNDING, 5)}:
+                head = done.version.history_digest
+                await ledger.withdraw(kind, why=f"reason {number}", by="ann", expected_head=head)
+    await database.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Six versions of two kinds, recorded in turn, with three events between them."""
+    found = tmp_path / "history.sqlite3"
+    asyncio.run(fill(found))
+    return found
+
+
+async def verified(path: Path) -> Verified | Broken:
+    database = SQLiteDatabase(path)
+    try:
+        return await verify(database)
+    finally:
+        await database.close()
+
+
+@contextmanager
+def unguarded(path: Path) -> Iterator[apsw.Connection]:
+    """The file with its guards put aside: what somebody could do who owns the machine."""
+    connection = apsw.Connection(str(path))
+    guards = packaged_guards()
+    for name in guards:
+        connection.execute(f"DROP TRIGGER {name}")
+    yield connection
+    for text in guards.values():
+        connection.execute(text)
+    connection.pragma("wal_checkpoint", "truncate")
+    connection.close()
+
+
+def test_a_record_as_it_was_made_is_whole(path: Path) -> None:
+    assert asyncio.run(verified(path)) == WHOLE
+
+
+def test_an_empty_record_is_whole(empty_database: Database, runner: asyncio.Runner) -> None:
+    runner.run(make_history(empty_database))
+
+    assert runner.run(verify(empty_database)) == Verified({})
+
+
+def test_progress_is_told_up_to_the_end(path: Path, runner: asyncio.Runner) -> None:
+    seen: list[tuple[int, int]] = []
+    database = SQLiteDatabase(path)
+
+    runner.run(verify(database, lambda done, total: seen.append((done, total))))
+    runner.run(database.close())
+
+    assert seen[-1] == (15, 15)
+    assert seen == sorted(seen)
+
+
+def test_a_record_that_is_not_there_is_unavailable_and_not_broken(
+    empty_database: Database, runner: asyncio.Runner
+) -> None:
+    with pytest.raises(DatabaseUnavailable):
+        runner.run(verify(empty_database))
+
+
+@pytest.mark.parametrize("column", [*VERSION_COLUMNS, "document"])
+@pytest.mark.parametrize("sequence", [1, 4, 6])
+@pytest.mark.outcome(
+    "a byte of the record changes on the disk",
+    "`stances verify` names the record it belongs to",
+)
+def test_a_change_in_any_column_of_a_version_is_named(
+    path: Path, column: str, sequence: int
+) -> None:
+    with unguarded(path) as connection:
+        ((value,),) = connection.execute(
+            f"SELECT {column} FROM stance_versions WHERE kind = ? AND sequence = ?",
+            (RATES, sequence),
+        )
+        changes = [value + 100] if isinstance(value, int) else flips(value)
+    for change in changes:
+        with unguarded(path) as connection:
+            connection.execute(
+                f"UPDATE stance_versions SET {column} = ? WHERE position = ?",
+                (change, sequence * 2),
+            )
+        broken = asyncio.run(verified(path))
+        assert isinstance(broken, Broken)
+        assert (broken.kind, broken.sequence) == (RATES, sequence)
+
+
+@pytest.mark.parametrize("column", [*EVENT_COLUMNS, "document"])
+def test_a_change_in_any_column_of_an_event_is_named(path: Path, column: str) -> None:
+    with unguarded(path) as connection:
+        ((value,),) = connection.execute(f"SELECT {column} FROM stance_events WHERE position = 3")
+        changes = [value + 100] if isinstance(value, int) else flips(value)
+    for change in changes:
+        with unguarded(path) as connection:
+            connection.execute(
+                f"UPDATE stance_events SET {column} = ? WHERE position = 3", (change,)
+            )
+        broken = asyncio.run(verified(path))
+        assert isinstance(broken, Broken)
+        assert (broken.kind, broken.sequence) == (FUNDING, 2)
+
+
+def flips(text: str) -> list[str]:
+    """The text with one bit changed, in a few places."""
+    places = {0, len(text) // 3, len(text) // 2, len(text) - 1}
+    return [text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :] for at in sorted(places)]
+
+
+def test_a_version_that_was_taken_out_is_missed(path: Path) -> None:
+    with unguarded(path) as connection:
+        connection.execute("DELETE FROM stance_versions WHERE position = 5")
+
+    assert asyncio.run(verified(path)) == Broken(RATES, 3, "a record before it is missing")
+
+
+def test_a_version_whose_place_was_closed_up_is_missed(path: Path) -> None:
+    with unguarded(path) as connection:
+        connection.execute("DELETE FROM stance_versions WHERE position = 5")
+        for position in range(6, 13):
+            connection.execute(
+                "UPDATE stance_versions SET position = position - 1 WHERE position = ?",
+                (position,),
+            )
+
+    assert asyncio.run(verified(path)) == Broken(FUNDING, 3, "it is missing")
+
+
+def forge(path: Path, change: Callable[[Version], Version]) -> None:
+    """Rewrite the fourth version of a kind, with a digest that fits its text."""
+
+    async def read() -> Version:
+        database = SQLiteDatabase(path)
+        version = await Ledger(database, HandClock()).by_sequence(FUNDING, 4)
+        await database.close()
+        assert version is not None
+        return version
+
+    forged = change(asyncio.run(read()))
+    text = canonical(version_document(forged))
+    with unguarded(path) as connection:
+        connection.execute(
+            "UPDATE stance_versions SET document = ?, history_digest = ?, previous_digest = ?, "
+            "revision = ? WHERE position = 7",
+            (text, digest(text), forged.previous_digest, forged.revision),
+        )
+
+
+def test_a_forged_version_is_betrayed_by_the_one_after_it(path: Path) -> None:
+    forge(path, lambda version: replace(version, expires_at=version.expires_at + 1))
+
+    broken = asyncio.run(verified(path))
+
+    assert broken == Broken(FUNDING, 5, "it does not follow the one before it")
+
+
+def test_a_version_with_another_predecessor_is_named(path: Path) -> None:
+    forge(path, lambda version: replace(version, previous_digest="1" * 64))
+
+    broken = asyncio.run(verified(path))
+
+    assert broken == Broken(FUNDING, 4, "it does not follow the one before it")
+
+
+def test_a_version_with_another_revision_is_named(path: Path) -> None:
+    forge(path, lambda version: replace(version, revision=9))
+
+    assert asyncio.run(verified(path)) == Broken(FUNDING, 4, "its revision should be 2")
+
+
+def place_of_text(path: Path, kind: str, sequence: int) -> int:
+    """Where a version's text begins in the file."""
+    connection = apsw.Connection(str(path))
+    ((text,),) = connection.execute(
+        "SELECT document FROM stance_versions WHERE kind = ? AND sequence = ?", (kind, sequence)
+    )
+    connection.close()
+    data = path.read_bytes()
+    assert data.count(text.encode()) == 1
+    return data.index(text.encode())
+
+
+def flip_raw(path: Path, place: int, bit: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(place)
+        (value,) = file.read(1)
+        file.seek(place)
+        file.write(bytes([value ^ bit]))
+
+
+@pytest.mark.parametrize("bit", [1, 128])
+def test_a_flipped_bit_in_a_text_on_the_disk_is_named(path: Path, bit: int) -> None:
+    for sequence in (1, 4, 6):
+        place = place_of_text(path, RATES, sequence) + 500
+        flip_raw(path, place, bit)
+        broken = asyncio.run(verified(path))
+        flip_raw(path, place, bit)
+
+        assert isinstance(broken, Broken)
+        assert (broken.kind, broken.sequence) == (RATES, sequence)
+
+
+def test_a_flipped_bit_anywhere_in_the_tables_is_noticed(path: Path) -> None:
+    """Whatever it hits, what the record says afterwards is either the same or called broken."""
+    original = readable(path)
+    assert original is not None
+    pages = data_pages(path)
+    chance = random.Random(4)
+    noticed = 0
+    for _ in range(150):
+        place = chance.choice(pages) * 4096 + chance.randrange(4096)
+        bit = 1 << chance.randrange(8)
+        flip_raw(path, place, bit)
+        try:
+            found = asyncio.run(verified(path))
+        except DatabaseUnavailable:
+            found = Broken(None, None, "cannot be read at all")
+        same = readable(path) == original
+        flip_raw(path, place, bit)
+        assert same or isinstance(found, Broken), place
+        noticed += isinstance(found, Broken)
+    assert noticed > 50
+    assert asyncio.run(verified(path)) == WHOLE
+
+
+def data_pages(path: Path) -> list[int]:
+    connection = apsw.Connection(str(path))
+    pages = [
+        int(page) - 1
+        for (page,) in connection.execute(
+            "SELECT pageno FROM dbstat WHERE name LIKE 'stance_%' OR name LIKE 'sqlite_auto%'"
+        )
+    ]
+    connection.close()
+    return pages
+
+
+def readable(path: Path) -> object:
+    """All that readers are ever given, or None."""
+
+    async def read() -> object:
+        database = SQLiteDatabase(path)
+        ledger = Ledger(database, HandClock())
+        try:
+            return [
+                (
+                    await ledger.newest(kind, 100),
+                    await ledger.digests(kind, 0, 100),
+                    await ledger.events(kind),
+                    await ledger.event_digests(kind, 0, 100),
+                )
+                for kind in (FUNDING, RATES)
+            ]
+        except DatabaseUnavailable:
+            return None
+        finally:
+            await database.close()
+
+    return asyncio.run(read())
+
+
+def test_a_longer_record_needs_no_more_memory(
+    empty_database: Database, runner: asyncio.Runner
+) -> None:
+    runner.run(make_history(empty_database))
+    ledger = Ledger(empty_database, HandClock())
+
+    async def grow(first: int, last: int) -> None:
+        for number in range(first, last):
+            await ledger.append(proposal(number))
+
+    def peak() -> int:
+        tracemalloc.start()
+        try:
+            assert isinstance(runner.run(verify(empty_database, page=20)), Verified)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    runner.run(grow(0, 60))
+    short = peak()
+    runner.run(grow(60, 600))
+
+    assert peak() < 1.5 * short

@@ -1,0 +1,131 @@
+"""A record of stances in a folder, and its public half over HTTP."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from barograph.app import create_app
+from barograph.kit.canonical import Json
+from barograph.kit.database import Transaction
+from barograph.kit.http import ASGIApp
+from barograph.kit.timestamps import HOUR, iso_timestamp
+from barograph.notice import NOTICE
+from barograph.stances.digest import leg_document
+from barograph.stances.ledger import Ledger
+from barograph.stances.records import (
+    SCHEMA,
+    Decision,
+    Event,
+    Leg,
+    LegEvidence,
+    Proposal,
+    Version,
+)
+from support.clock import START
+from support.service import BASE_URL, Answer, Service, ask
+
+RATES = "rates-desk"
+
+
+def salts() -> Callable[[], str]:
+    """Salts that are the same in every run."""
+    numbers = count(1)
+    return lambda: f"{next(numbers):064x}"
+
+
+def proposal(number: int, kind: str = RATES) -> Proposal:
+    """The stance of one hour, unlike that of any other."""
+    at = START + number * HOUR
+    inputs: dict[str, Json] = {"levels": {"us10y": 4 + number / 1000, "sofr": 0.0, "us2y": None}}
+    leg = Leg(
+        period={"start": iso_timestamp(at), "end": iso_timestamp(at + HOUR)},
+        levels={"us10y": 4 + number / 1000, "slope10y3m": -0.25},
+        decision=Decision("cautious", "low", f"yields moved — secret {number}", "rule"),
+        conditions=["us10y above 4.1"],
+        method="rates-v1",
+        evidence=LegEvidence("a curve", iso_timestamp(at), inputs),
+    )
+    return Proposal(kind, f"{kind}:{iso_timestamp(at)}", at, at + 30 * HOUR, leg)
+
+
+def delivered(version: Version) -> dict[str, Any]:
+    """A durable stance as its payer gets it."""
+    return {
+        "schema": SCHEMA,
+        "kind": version.kind,
+        "leg_id": version.leg_id,
+        "revision": version.revision,
+        "issued_at": iso_timestamp(version.issued_at),
+        "expires_at": iso_timestamp(version.expires_at),
+        "state": "active",
+        "history_durable": True,
+        "history_digest": version.history_digest,
+        "leg": leg_document(version.leg),
+        "events": [],
+        "salt": version.salt,
+        "notice": NOTICE,
+    }
+
+
+class PublicHistory:
+    """Records as the collector does and reads as a stranger does."""
+
+    def __init__(self, folder: Path, base_url: str = BASE_URL) -> None:
+        self.service = Service(folder, base_url=base_url)
+        self.ledger = Ledger(self.service.history, self.service.clock, salt=salts())
+        self.app = self.service.app
+
+    def new_worker(self, **changed: object) -> ASGIApp:
+        """The application as another process has it, or one with other settings."""
+        settings = self.service.settings.model_copy(update=changed)
+        parts = (self.service.database, self.service.history)
+        return create_app(settings, *parts, clock=self.service.clock).app
+
+    def record(self, size: int, kind: str = RATES) -> list[Version]:
+        """Append until the chain has this size; the stances that were appended."""
+
+        async def work() -> list[Version]:
+            known = await self.ledger.count(kind)
+            proposals = (proposal(number, kind) for number in range(known, size))
+            return [(await self.ledger.append(each)).version for each in proposals]
+
+        return asyncio.run(work())
+
+    def withdraw(self, version: Version) -> Event:
+        head = version.history_digest
+        work = self.ledger.withdraw(version.kind, why="a wrong file", by="desk", expected_head=head)
+        return asyncio.run(work)
+
+    def events(self, kind: str = RATES) -> list[Event]:
+        return asyncio.run(self.ledger.events(kind))
+
+    def version(self, sequence: int, kind: str = RATES) -> Version:
+        found = asyncio.run(self.ledger.by_sequence(kind, sequence))
+        assert found is not None
+        return found
+
+    def execute(self, sql: str) -> None:
+        """Do to the record what no part of the service does."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.script(sql)
+
+        asyncio.run(self.service.history.write(work))
+
+    def drop_guards(self) -> None:
+        """Take away what keeps the record append-only."""
+
+        async def work(tx: Transaction) -> None:
+            for (name,) in await tx.fetch("SELECT name FROM sqlite_schema WHERE type = 'trigger'"):
+                await tx.script(f"DROP TRIGGER {name}")
+
+        asyncio.run(self.service.history.write(work))
+
+    def ask(self, target: str, method: str = "GET", **headers: str) -> Answer:
+        fields = [(name.replace("_", "-"), value) for name, value in headers.items()]
+        return ask(self.app, target, method, fields)
+
+    def close(self) -> None:
+        self.service.close()

@@ -1,0 +1,98 @@
+"""Logs that are followed as they grow give the roots and proofs of the whole list."""
+
+import asyncio
+from hashlib import sha256
+
+import pytest
+
+from barograph.stances.merkle import (
+    consistency_proof,
+    inclusion_proof,
+    is_consistent,
+    tree_root,
+)
+from barograph.stances.public_log import BLOCK, HistoryRewritten, PublicLog
+
+DIGESTS = [sha256(str(number).encode()).hexdigest() for number in range(3 * BLOCK + 7)]
+SIZES = [1, 2, 7, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 500, len(DIGESTS)]
+
+
+class Listed:
+    """A list of digests that counts how many were read."""
+
+    def __init__(self, size: int) -> None:
+        self.digests = DIGESTS[:size]
+        self.read = 0
+
+    async def __call__(self, after: int, limit: int) -> list[str]:
+        found = self.digests[after : after + limit]
+        self.read += len(found)
+        return found
+
+
+@pytest.mark.parametrize("size", [0, *SIZES])
+def test_the_head_is_the_root_over_the_whole_list(size: int) -> None:
+    head = asyncio.run(PublicLog(Listed(size)).head())
+    assert head == (size, tree_root(DIGESTS[:size]))
+
+
+def test_a_log_that_grew_has_the_head_of_one_that_is_read_at_once() -> None:
+    listed = Listed(0)
+    log = PublicLog(listed)
+    for size in SIZES:
+        listed.digests = DIGESTS[:size]
+        assert asyncio.run(log.head()) == (size, tree_root(DIGESTS[:size]))
+
+
+def test_what_was_read_is_not_read_again_for_the_next_head() -> None:
+    listed = Listed(2 * BLOCK + 500)
+    log = PublicLog(listed)
+    asyncio.run(log.head())
+    listed.digests = DIGESTS[: 2 * BLOCK + 503]
+    listed.read = 0
+    asyncio.run(log.head())
+
+    assert listed.read <= 4
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_proofs_of_every_size_are_those_over_the_list(size: int) -> None:
+    listed = Listed(len(DIGESTS))
+    log = PublicLog(listed)
+    asyncio.run(log.head())
+
+    assert asyncio.run(log.root(size)) == tree_root(DIGESTS[:size])
+    for place in {0, size // 3, size - 1}:
+        listed.read = 0
+        proof = inclusion_proof(DIGESTS[:size], place)
+        assert asyncio.run(log.inclusion(place, size)) == proof
+        assert listed.read < 2 * BLOCK
+    for older in (each for each in SIZES if each <= size):
+        listed.read = 0
+        proof = consistency_proof(DIGESTS[:size], older)
+        assert asyncio.run(log.consistency(older, size)) == proof
+        assert listed.read < 2 * BLOCK
+        roots = tree_root(DIGESTS[:older]), tree_root(DIGESTS[:size])
+        assert is_consistent(older, roots[0], size, roots[1], proof)
+
+
+@pytest.mark.parametrize("kept", [0, 4, 9])
+def test_a_list_that_was_cut_or_rewritten_gets_no_new_head(kept: int) -> None:
+    listed = Listed(10)
+    log = PublicLog(listed)
+    asyncio.run(log.head())
+
+    listed.digests = [*DIGESTS[:kept], *DIGESTS[100 : 110 if kept else 100]]
+    with pytest.raises(HistoryRewritten, match="digest 10 is not the one"):
+        asyncio.run(log.head())
+
+
+def test_many_who_ask_at_once_get_one_head() -> None:
+    listed = Listed(len(DIGESTS))
+    log = PublicLog(listed)
+
+    async def ask() -> set[tuple[int, bytes]]:
+        return set(await asyncio.gather(*(log.head() for _ in range(20))))
+
+    assert asyncio.run(ask()) == {(len(DIGESTS), tree_root(DIGESTS))}
+    assert listed.read <= len(DIGESTS) + 20

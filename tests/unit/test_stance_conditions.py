@@ -1,0 +1,79 @@
+"""Conditions: true, false, or not to be known."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.kit.canonical import Json
+from barograph.stances.conditions import condition, is_met
+
+DEEP = condition("inverted", "levels.slope", "<=", -0.05)
+HIGH = condition("high", "levels.rate", ">=", 0.03)
+
+
+@pytest.mark.parametrize(
+    ("given_condition", "levels", "met"),
+    [
+        (DEEP, {"slope": -0.05}, True),
+        (DEEP, {"slope": -0.0499}, False),
+        (DEEP, {"slope": 0}, False),
+        (HIGH, {"rate": 0.03}, True),
+        (HIGH, {"rate": -1}, False),
+        (condition("not below zero", "levels.rate", ">=", 0), {"rate": 0}, True),
+        (condition("not below zero", "levels.rate", ">=", 0), {"rate": -0.0}, True),
+    ],
+)
+def test_a_condition_on_a_known_level_is_met_or_not(
+    given_condition: Json, levels: dict[str, Json], met: bool
+) -> None:
+    assert is_met(given_condition, levels) is met
+
+
+@pytest.mark.parametrize("level", [None, "0.05", True, [], {}])
+def test_a_level_that_is_no_number_leaves_it_open(level: Json) -> None:
+    assert is_met(HIGH, {"rate": level}) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "levels.rate >= 0.03: longs pay heavily",
+        None,
+        [],
+        {},
+        {"text": "x", "path": "levels.rate", "compare": ">", "value": 1},
+        {"text": "x", "path": "levels.rate", "compare": ">=", "value": "1"},
+        {"text": "x", "path": "levels.rate", "compare": ">=", "value": True},
+        {"text": "x", "path": None, "compare": ">=", "value": 1},
+        {"text": "x", "compare": ">=", "value": 1},
+    ],
+)
+def test_something_that_is_no_such_condition_leaves_it_open(other: Json) -> None:
+    assert is_met(other, {"rate": 1.0}) is None
+
+
+def test_an_absent_level_leaves_it_open() -> None:
+    assert is_met(HIGH, {}) is None
+    assert is_met(HIGH, {"levels.rate": 1.0}) is None
+
+
+def test_only_comparisons_that_can_be_evaluated_are_made() -> None:
+    with pytest.raises(ValueError, match=">=, <="):
+        condition("above", "levels.rate", ">", 1)
+
+
+_ANY: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@given(
+    anything=_ANY
+    | st.fixed_dictionaries({"path": _ANY, "compare": st.sampled_from([">=", "<="]), "value": _ANY})
+)
+def test_whatever_was_recorded_evaluation_does_not_fail(anything: Json) -> None:
+    assert is_met(anything, {"rate": 1.0}) in {True, False, None}

@@ -1,0 +1,212 @@
+"""The ETF stance: flows of five days, as far as they are covered."""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.business_days import business_days
+from barograph.kit.canonical import canonical
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.macro.series import EtfDay, EtfSeries
+from barograph.stances.digest import leg_document
+from barograph.stances.etf import propose, regime, streak
+from barograph.stances.records import LABELS, Proposal
+from support.clock import START
+
+FRIDAY = date(2026, 11, 6)
+DAYS = [each.isoformat() for each in business_days(FRIDAY - timedelta(days=45), FRIDAY)]
+GRACE = 6 * HOUR
+AUM = 10_000_000_000.0
+
+
+def fund(
+    *flows: float | None, days: Sequence[str] = DAYS, aum: float = AUM, source: str = "issuer"
+) -> EtfSeries:
+    """Days whose last ones have these flows, those before none."""
+    known = [0.0] * (len(days) - len(flows)) + list(flows)
+    return EtfSeries(
+        "IBIT only",
+        tuple(
+            EtfDay(day, flow, aum, 500_000.0, source, START + number)
+            for number, (day, flow) in enumerate(zip(days, known, strict=True))
+        ),
+    )
+
+
+def asked(
+    series: EtfSeries, *, now: int = START, today: date = FRIDAY, previous: str | None = None
+) -> Proposal | str:
+    return propose(series, now=now, today=today, grace=GRACE, previous=previous)
+
+
+def judged(series: EtfSeries, **given_arguments: Any) -> Proposal:
+    proposed = asked(series, **given_arguments)
+    assert isinstance(proposed, Proposal), proposed
+    return proposed
+
+
+def test_a_leg_is_one_data_day_and_says_what_it_covers() -> None:
+    proposed = judged(fund(20e6, 10e6, -5e6, 15e6, 20e6))
+
+    assert proposed.leg_id == "btc-etf-stance:2026-11-06T00:00:00.000Z"
+    assert iso_timestamp(proposed.expires_at) == "2026-11-11T05:59:59.000Z"
+    assert proposed.leg.levels == {
+        "netFlowUsd": 20e6,
+        "flow5dUsd": 60e6,
+        "flow5dPctAum": 0.6,
+        "holdingsBtc": 500_000.0,
+        "streakDays": 2,
+        "regime": "accumulation",
+    }
+    assert proposed.leg.decision.label == "constructive"
+    assert "IBIT only" in proposed.leg.decision.rationale
+    assert proposed.leg.evidence.inputs["coverage"] == "IBIT only"
+
+
+def test_twenty_days_are_needed() -> None:
+    assert asked(fund(days=DAYS[-19:])) == "19 of 20 days are known"
+    assert asked(EtfSeries("IBIT only", ())) == "0 of 20 days are known"
+    assert isinstance(asked(fund(days=DAYS[-20:])), Proposal)
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_flow_of_the_week_that_is_not_known_leaves_no_stance(place: int) -> None:
+    flows: list[float | None] = [1e6] * 5
+    flows[place] = None
+
+    assert asked(fund(*flows)) == "the flows of five days up to 2026-11-06 are not all known"
+
+
+def test_a_missing_day_of_the_week_leaves_no_stance() -> None:
+    days = [day for day in DAYS if day != DAYS[-3]]
+
+    assert asked(fund(days=days)) == "the flows of five days up to 2026-11-06 are not all known"
+    assert isinstance(asked(fund(days=[day for day in DAYS if day != DAYS[-6]])), Proposal)
+
+
+def test_a_day_on_which_only_stocks_are_traded_is_a_day_like_others() -> None:
+    days = [*DAYS, "2026-11-09", "2026-11-10", "2026-11-11", "2026-11-12"]
+    proposed = judged(fund(days=days), now=START + 6 * DAY, today=date(2026, 11, 12))
+
+    assert proposed.leg.period["start"] == "2026-11-12T00:00:00.000Z"
+
+
+def test_funds_without_assets_have_no_share_of_them() -> None:
+    assert isinstance(asked(fund(aum=0.0)), str)
+
+
+@pytest.mark.parametrize(
+    ("today", "now"),
+    [
+        (date(2026, 11, 12), START + 6 * DAY),
+        (date(2026, 11, 11), START + 5 * DAY),
+        (date(2026, 11, 5), START - DAY),
+    ],
+)
+def test_without_fresh_holdings_there_is_no_stance_and_the_reason_names_their_day(
+    today: date, now: int
+) -> None:
+    assert asked(fund(), now=now, today=today) == "the newest holdings are of 2026-11-06"
+
+
+@pytest.mark.parametrize("days", range(5))
+def test_a_stance_holds_until_the_next_days_file_was_due(days: int) -> None:
+    now, today = START + days * DAY, FRIDAY + timedelta(days=days)
+
+    assert judged(fund(), now=now, today=today).expires_at > now
+
+
+UP, DOWN = [1.0, 1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, -1.0, -1.0, 1.0]
+HALF = [1.0, 1.0, 1.0, -1.0, -1.0]
+
+
+@pytest.mark.parametrize(
+    ("share", "flows", "previous", "expected"),
+    [
+        (0.5, UP, None, "accumulation"),
+        (0.4999, UP, None, "mixed"),
+        (0.5, HALF, None, "mixed"),
+        (0.25, HALF, "accumulation", "accumulation"),
+        (0.2499, UP, "accumulation", "mixed"),
+        (-0.5, DOWN, None, "distribution"),
+        (-0.4999, DOWN, None, "mixed"),
+        (-0.25, UP, "distribution", "distribution"),
+        (-0.2499, DOWN, "distribution", "mixed"),
+        (-0.5, DOWN, "accumulation", "distribution"),
+        (0.5, UP, "distribution", "accumulation"),
+        (0.0, [0.0] * 5, None, "mixed"),
+        (0.3, UP, "mixed", "mixed"),
+    ],
+)
+def test_a_regime_is_entered_at_half_a_percent_and_left_at_half_of_that(
+    share: float, flows: list[float], previous: str | None, expected: str
+) -> None:
+    assert regime(share, flows, previous) == expected
+
+
+MIRROR = {"accumulation": "distribution", "distribution": "accumulation", "mixed": "mixed"}
+
+
+@given(
+    share=st.floats(-2, 2),
+    flows=st.lists(st.floats(-1e9, 1e9), min_size=5, max_size=5),
+    previous=st.sampled_from([None, *MIRROR]),
+)
+def test_outflows_are_judged_as_the_mirror_of_inflows(
+    share: float, flows: list[float], previous: str | None
+) -> None:
+    turned = None if previous is None else MIRROR[previous]
+
+    assert (
+        regime(-share, [-each for each in flows], turned) == MIRROR[regime(share, flows, previous)]
+    )
+    assert streak([-each for each in flows]) == -streak(flows)
+
+
+@pytest.mark.parametrize(
+    ("flows", "days"),
+    [
+        ([1.0, 2.0, 3.0], 3),
+        ([-1.0, 2.0, 3.0], 2),
+        ([1.0, 2.0, -3.0], -1),
+        ([1.0, 2.0, 0.0], 0),
+        ([1.0, 0.0, 3.0], 1),
+    ],
+)
+def test_a_streak_counts_days_of_the_newest_sign(flows: list[float], days: int) -> None:
+    assert streak(flows) == days
+
+
+def test_a_corrected_figure_of_the_week_is_other_evidence_and_an_older_one_is_not() -> None:
+    plain = judged(fund(1e6, 1e6, 1e6, 1e6, 1e6)).leg
+    corrected = judged(fund(1e6, 2e6, 1e6, 1e6, 1e6)).leg
+    older = judged(fund(9e6, 1e6, 1e6, 1e6, 1e6, 1e6)).leg
+
+    assert plain.evidence.digest != corrected.evidence.digest
+    assert plain == older
+
+
+def test_the_regime_before_is_part_of_the_evidence() -> None:
+    first, second = judged(fund()), judged(fund(), previous="accumulation")
+
+    assert first.leg.evidence.inputs["previous_regime"] is None
+    assert first.leg.evidence.digest != second.leg.evidence.digest
+
+
+@given(
+    flows=st.lists(st.floats(-1e10, 1e10), min_size=5, max_size=5),
+    aum=st.floats(1, 1e12),
+    previous=st.sampled_from([None, "accumulation", "distribution", "mixed"]),
+)
+def test_any_flows_give_a_stance_that_can_be_recorded(
+    flows: list[float], aum: float, previous: str | None
+) -> None:
+    leg = judged(fund(*flows, aum=aum), previous=previous).leg
+
+    assert canonical(leg_document(leg))
+    assert leg.decision.label in LABELS
+    assert not any(word in leg.decision.rationale.lower() for word in ("buy", "sell", "will"))

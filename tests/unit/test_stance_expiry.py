@@ -1,0 +1,90 @@
+"""When a stance about a data day ends, and how recent a data day must be."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.business_days import is_business_day
+from barograph.kit.timestamps import HOUR, iso_timestamp
+from barograph.stances.expiry import day_start, expires_after, is_recent
+
+DAYS = st.dates(date(2020, 1, 1), date(2040, 12, 31))
+
+
+@pytest.mark.parametrize(
+    ("day", "lag", "expires"),
+    [
+        ("2026-11-05", 0, "2026-11-06T23:59:59.000Z"),
+        ("2026-11-06", 0, "2026-11-09T23:59:59.000Z"),
+        ("2026-11-10", 0, "2026-11-12T23:59:59.000Z"),
+        ("2026-11-25", 0, "2026-11-27T23:59:59.000Z"),
+        ("2026-12-31", 0, "2027-01-04T23:59:59.000Z"),
+        ("2026-11-05", 1, "2026-11-09T23:59:59.000Z"),
+        ("2026-11-09", 1, "2026-11-12T23:59:59.000Z"),
+        ("2026-11-11", 0, "2026-11-12T23:59:59.000Z"),
+    ],
+)
+def test_it_ends_when_the_next_business_days_data_was_due(day: str, lag: int, expires: str) -> None:
+    assert iso_timestamp(expires_after(day, 0, lag=lag)) == expires
+    assert expires_after(day, 6 * HOUR, lag=lag) == expires_after(day, 0, lag=lag) + 6 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("friday", "until"),
+    [
+        ("2026-11-06", "2026-11-09"),
+        ("2026-09-04", "2026-09-08"),
+        ("2027-01-15", "2027-01-19"),
+        ("2026-12-24", "2026-12-28"),
+    ],
+)
+def test_a_weekend_or_a_holiday_does_not_expire_the_rates_before_it(
+    friday: str, until: str
+) -> None:
+    assert iso_timestamp(expires_after(friday, 0)) == f"{until}T23:59:59.000Z"
+
+
+@given(day=DAYS, lag=st.integers(0, 2))
+def test_it_ends_on_a_business_day_after_its_own_and_before_long(day: date, lag: int) -> None:
+    end = expires_after(day.isoformat(), 0, lag=lag)
+    ends_on = datetime.fromtimestamp(end / 1000, UTC).date()
+
+    assert is_business_day(ends_on)
+    assert timedelta() < ends_on - day <= timedelta(days=5 + 4 * lag)
+    assert expires_after((day + timedelta(days=1)).isoformat(), 0, lag=lag) >= end
+
+
+def test_a_data_day_starts_and_ends_at_midnight() -> None:
+    assert day_start("2026-12-31") == "2026-12-31T00:00:00.000Z"
+    assert day_start("2026-12-31", following=True) == "2027-01-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("day", "today", "recent"),
+    [
+        ("2026-11-06", "2026-11-06", True),
+        ("2026-11-06", "2026-11-08", True),
+        ("2026-11-06", "2026-11-10", True),
+        ("2026-11-06", "2026-11-11", True),
+        ("2026-11-06", "2026-11-12", False),
+        ("2026-11-11", "2026-11-13", True),
+        ("2026-11-11", "2026-11-16", False),
+        ("2026-11-09", "2026-11-06", False),
+        ("2020-01-02", "2026-11-06", False),
+    ],
+)
+def test_two_business_days_may_pass_and_none_may_be_ahead(
+    day: str, today: str, recent: bool
+) -> None:
+    assert is_recent(day, date.fromisoformat(today), 2) is recent
+
+
+@given(day=DAYS, later=st.integers(0, 400))
+def test_recency_only_ever_goes_away(day: date, later: int) -> None:
+    today = day + timedelta(days=later)
+
+    if is_recent(day.isoformat(), today + timedelta(days=1), 2):
+        assert is_recent(day.isoformat(), today, 2)
+    assert later <= 7 or not is_recent(day.isoformat(), today, 2)

@@ -1,0 +1,199 @@
+"""The funding stance: what settled rates say, and what they do not say yet."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.kit.canonical import canonical
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.trailing import Settlement
+from barograph.stances.digest import leg_document
+from barograph.stances.funding import propose
+from barograph.stances.records import LABELS, Proposal
+from support.clock import START
+
+AT = START // (8 * HOUR) * 8 * HOUR
+"""2026-11-06T16:00: the newest settlement."""
+
+GRACE = 6 * HOUR
+
+
+def settled(*rates: float, hours: float = 8, until: int = AT) -> list[Settlement]:
+    """Settlements at these rates, one interval apart, the last of them at `until`."""
+    step = round(hours * HOUR)
+    first = until - (len(rates) - 1) * step
+    return [
+        Settlement("BTCUSDT", first + number * step, rate, hours, first + number * step - 1_000)
+        for number, rate in enumerate(rates)
+    ]
+
+
+def judged(settlements: list[Settlement], now: int = START, grace: int = GRACE) -> Proposal:
+    proposed = propose(settlements, "test venue", now, grace)
+    assert proposed is not None
+    return proposed
+
+
+def levels(settlements: list[Settlement]) -> dict[str, Any]:
+    return judged(settlements).leg.levels
+
+
+def label(*rates: float) -> str:
+    return judged(settled(*rates)).leg.decision.label
+
+
+def test_a_leg_is_the_interval_from_a_settlement_to_the_next() -> None:
+    proposed = judged(settled(0.01))
+
+    assert proposed.leg_id == "funding-regime-stance:2026-11-06T16:00:00.000Z"
+    assert proposed.leg.period == {
+        "start": "2026-11-06T16:00:00.000Z",
+        "end": "2026-11-07T00:00:00.000Z",
+    }
+    assert (proposed.issued_at, proposed.expires_at) == (START, AT + 8 * HOUR + GRACE)
+    assert proposed.leg.evidence.source == "test venue"
+    assert proposed.leg.evidence.observed_at == "2026-11-06T15:59:59.000Z"
+
+
+def test_a_leg_is_as_long_as_the_contracts_own_interval() -> None:
+    newest = START // HOUR * HOUR
+    proposed = judged(settled(0.001, hours=1, until=newest))
+
+    assert proposed.expires_at == newest + HOUR + GRACE
+    assert proposed.leg.levels["fundingRatePct8h"] == 0.008
+
+
+@pytest.mark.parametrize(
+    "now", [AT - 1, AT - DAY, AT + 8 * HOUR + GRACE, AT + 30 * DAY], ids=lambda now: str(now - AT)
+)
+def test_nothing_is_judged_outside_the_interval_and_its_grace(now: int) -> None:
+    assert propose(settled(0.01), "test venue", now, GRACE) is None
+    assert propose([], "test venue", now, GRACE) is None
+
+
+@pytest.mark.parametrize("now", [AT, AT + 8 * HOUR, AT + 8 * HOUR + GRACE - 1])
+def test_a_stance_is_never_issued_expired(now: int) -> None:
+    assert judged(settled(0.01), now).expires_at > now
+
+
+def test_the_score_is_absent_while_there_are_too_few_settlements() -> None:
+    assert levels(settled(*[0.0] * 89)) == {"fundingRatePct8h": 0.0}
+
+
+def test_ninety_settlements_give_a_score_but_not_yet_the_one_of_the_day_before() -> None:
+    found = levels(settled(*range(90)))
+
+    assert found["score"] == pytest.approx(100 * 89.5 / 90, abs=0.005)
+    assert "score24hAgo" not in found
+    assert "delta24h" not in found
+
+
+def test_ninety_three_settlements_give_both_scores_and_their_difference() -> None:
+    found = levels(settled(*[0.0] * 92, 0.01))
+
+    assert found == {
+        "fundingRatePct8h": 0.01,
+        "score": 99.44,
+        "score24hAgo": 50.0,
+        "delta24h": 49.44,
+    }
+
+
+def test_a_difference_of_zero_is_known_and_is_not_absent() -> None:
+    assert levels(settled(*[-0.01] * 93))["delta24h"] == 0
+
+
+def test_the_day_before_is_only_known_by_the_settlement_exactly_then() -> None:
+    known = settled(*[0.0] * 100)
+    without = [each for each in known if each.at != AT - DAY]
+
+    assert levels(known)["score24hAgo"] == 50.0
+    assert set(levels(without)) == {"fundingRatePct8h", "score"}
+
+
+def test_older_settlements_than_the_window_do_not_count() -> None:
+    assert levels(settled(*[9.0] * 30, *[0.0] * 90))["score"] == 50.0
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        ((0.01, 0.01), "neutral"),
+        ((0.0, 0.0), "neutral"),
+        ((0.03, 0.03), "cautious"),
+        ((0.03, 0.0299), "neutral"),
+        ((0.0299, 0.03), "neutral"),
+        ((0.0, -0.005), "constructive"),
+        ((0.0, -0.0049), "neutral"),
+        ((-0.03, -0.03), "stand-aside"),
+        ((-0.0299, -0.03), "constructive"),
+        ((0.03, -0.03), "constructive"),
+    ],
+)
+def test_a_crowd_counts_once_it_has_paid_twice_in_a_row(
+    rates: tuple[float, ...], expected: str
+) -> None:
+    assert label(*rates) == expected
+
+
+@pytest.mark.parametrize("rate", [0.05, -0.05])
+def test_one_settlement_is_not_two_in_a_row(rate: float) -> None:
+    decision = judged(settled(rate)).leg.decision
+
+    assert decision.label in {"neutral", "constructive"}
+    assert "heavily twice" not in decision.rationale
+
+
+def test_settlements_with_one_missing_between_are_not_in_a_row() -> None:
+    one_missed = [*settled(0.05, until=AT - 16 * HOUR), *settled(0.05)]
+    complete = settled(0.05, 0.05)
+
+    assert judged(one_missed).leg.decision.label == "neutral"
+    assert judged(complete).leg.decision.label == "cautious"
+    assert judged(one_missed).leg.evidence.digest != judged(complete).leg.evidence.digest
+
+
+@pytest.mark.parametrize(
+    ("count", "confidence"), [(1, "low"), (89, "low"), (90, "medium"), (93, "high")]
+)
+def test_confidence_says_how_much_could_be_compared(count: int, confidence: str) -> None:
+    assert judged(settled(*[0.01] * count)).leg.decision.confidence == confidence
+
+
+def test_the_retained_input_holds_the_levels_that_are_known_and_no_others() -> None:
+    whole = judged(settled(*[0.0] * 93)).leg.evidence.inputs
+    short = judged(settled(*[0.0] * 10)).leg.evidence.inputs
+
+    assert whole["levels"] == {"score": 50.0, "score24hAgo": 50.0, "delta24h": 0.0}
+    assert short["levels"] == {}
+    assert short["settlements_compared"] == 10
+
+
+def test_the_same_settlements_are_the_same_evidence_whenever_they_are_judged() -> None:
+    known = settled(*[0.01] * 95)
+
+    assert judged(known, START).leg == judged(known, START + HOUR).leg
+
+
+def test_a_rate_that_was_corrected_is_other_evidence() -> None:
+    before, after = settled(0.01, 0.01), settled(0.01, 0.02)
+
+    assert judged(before).leg.evidence.digest != judged(after).leg.evidence.digest
+
+
+@given(
+    rates=st.lists(st.floats(-3, 3, allow_nan=False), min_size=1, max_size=120),
+    hours=st.sampled_from([1.0, 2.0, 4.0, 8.0]),
+)
+def test_any_rates_give_a_stance_that_can_be_recorded(rates: list[float], hours: float) -> None:
+    proposed = judged(settled(*rates, hours=hours), now=AT)
+    found, score = proposed.leg.levels, proposed.leg.levels.get("score")
+
+    assert canonical(leg_document(proposed.leg))
+    assert proposed.leg.decision.label in LABELS
+    assert ("score" in found) == (len(rates) >= 90)
+    assert ("score24hAgo" in found) == (len(rates) >= 90 + 24 / hours)
+    assert ("delta24h" in found) == ("score" in found and "score24hAgo" in found)
+    assert score is None or (isinstance(score, float) and 0 <= score <= 100)

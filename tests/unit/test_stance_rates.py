@@ -1,0 +1,327 @@
+"""The rates desk: what yields say, with days missing, figures revised and series gone."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from barograph.business_days import business_days
+from barograph.kit.canonical import canonical
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.macro.records import (
+    EFFR,
+    EFFR_HIGH,
+    EFFR_LOW,
+    SOFR,
+    US2Y,
+    US3M,
+    US10Y,
+    Observation,
+)
+from barograph.stances.digest import leg_document
+from barograph.stances.rates import curve, is_inverted, propose
+from barograph.stances.records import LABELS, Proposal
+from support.clock import START
+
+FRIDAY = date(2026, 11, 6)
+DAYS = [each.isoformat() for each in business_days(FRIDAY - timedelta(days=45), FRIDAY)]
+GRACE = 6 * HOUR
+YIELDS = {US3M: 4.0, US2Y: 3.8, US10Y: 4.2}
+OVERNIGHT = {SOFR: 3.9, EFFR: 3.88, EFFR_LOW: 3.75, EFFR_HIGH: 4.0}
+
+Series = dict[str, list[Observation]]
+
+
+def flat(days: Sequence[str] = DAYS, /, **values: float) -> Series:
+    """Every series at one value on all days."""
+    given_values = YIELDS | OVERNIGHT | values
+    return {
+        name: [Observation(name, day, 1, value, f"of {name}", START) for day in days]
+        for name, value in given_values.items()
+    }
+
+
+def with_value(
+    series: Series, name: str, day: str, value: float, *, revision: int = 1, at: int = START
+) -> Series:
+    """The same with another value of one series on one day."""
+    points = [
+        replace(each, value=value, revision=revision, observed_at=at) if each.day == day else each
+        for each in series[name]
+    ]
+    return series | {name: points}
+
+
+def without(series: Series, name: str, *days: str) -> Series:
+    return series | {name: [each for each in series[name] if each.day not in days]}
+
+
+def judged(
+    series: Mapping[str, Sequence[Observation]],
+    *,
+    now: int = START,
+    today: date = FRIDAY,
+    was_inverted: bool = False,
+) -> Proposal:
+    proposed = propose(series, now, today, GRACE, was_inverted=was_inverted)
+    assert isinstance(proposed, Proposal), proposed
+    return proposed
+
+
+def levels(series: Series, **given_arguments: Any) -> dict[str, Any]:
+    return judged(series, **given_arguments).leg.levels
+
+
+def test_a_leg_is_one_data_day() -> None:
+    proposed = judged(flat())
+
+    assert proposed.leg_id == "rates-desk:2026-11-06T00:00:00.000Z"
+    assert proposed.leg.period["end"] == "2026-11-07T00:00:00.000Z"
+    assert iso_timestamp(proposed.expires_at) == "2026-11-10T05:59:59.000Z"
+    assert proposed.leg.levels == {
+        "us3m": 4.0,
+        "us2y": 3.8,
+        "us10y": 4.2,
+        "sofr": 3.9,
+        "effr": 3.88,
+        "slope10y3m": 0.2,
+        "us10yChange20d": 0.0,
+        "slopeChange20d": 0.0,
+        "effrPlaceInRange": 0.52,
+        "inverted": False,
+    }
+    assert proposed.leg.decision.label == "neutral"
+    assert "of effr; of effr-high" in proposed.leg.evidence.source
+
+
+def test_a_day_that_not_all_yields_have_is_not_judged_yet() -> None:
+    assert judged(without(flat(), US2Y, DAYS[-1])).leg_id.startswith(f"rates-desk:{DAYS[-2]}")
+
+
+@pytest.mark.parametrize("name", [US3M, US2Y, US10Y])
+def test_without_one_of_the_yields_there_is_no_stance(name: str) -> None:
+    for series in (flat() | {name: []}, {key: flat()[key] for key in flat() if key != name}):
+        assert propose(series, START, FRIDAY, GRACE, was_inverted=False) == (
+            "no day is known on which all three yields were published"
+        )
+
+
+@pytest.mark.parametrize("name", [SOFR, EFFR, EFFR_LOW, EFFR_HIGH])
+def test_without_one_of_the_overnight_rates_its_level_is_absent(name: str) -> None:
+    series = {key: points for key, points in flat().items() if key != name}
+    found = judged(series).leg
+
+    assert name not in found.levels
+    assert ("effrPlaceInRange" in found.levels) == (name == SOFR)
+    assert found.decision.confidence == ("high" if name == SOFR else "medium")
+
+
+def test_twenty_earlier_days_are_needed() -> None:
+    reason = propose(flat(DAYS[-20:]), START, FRIDAY, GRACE, was_inverted=False)
+
+    assert reason == "fewer than 20 earlier days are known"
+    assert levels(flat(DAYS[-21:]))["us10yChange20d"] == 0
+
+
+@pytest.mark.parametrize(
+    ("today", "now"),
+    [
+        (date(2026, 11, 10), START + 4 * DAY),
+        (date(2026, 11, 13), START + 7 * DAY),
+        (date(2026, 11, 5), START - DAY),
+        (date(2027, 11, 5), START + 364 * DAY),
+    ],
+)
+def test_without_fresh_yields_there_is_no_stance_and_the_reason_names_their_day(
+    today: date, now: int
+) -> None:
+    reason = propose(flat(), now, today, GRACE, was_inverted=False)
+
+    assert reason == "the newest yields are of 2026-11-06"
+
+
+@pytest.mark.parametrize("days", [0, 1, 2, 3])
+def test_a_weekend_does_not_silence_fridays_rates(days: int) -> None:
+    today = FRIDAY + timedelta(days=days)
+    proposed = judged(flat(), now=START + days * DAY, today=today)
+
+    assert proposed.leg == judged(flat()).leg
+    assert proposed.expires_at > START + days * DAY
+
+
+@pytest.mark.parametrize(
+    ("slope", "was_inverted", "expected"),
+    [
+        (-0.05, False, True),
+        (-0.0499, False, False),
+        (0.0, False, False),
+        (0.0499, True, True),
+        (0.05, True, False),
+        (-0.0499, True, True),
+    ],
+)
+def test_inversion_is_entered_and_left_five_points_beyond_zero(
+    slope: float, was_inverted: bool, expected: bool
+) -> None:
+    assert is_inverted(slope, was_inverted=was_inverted) is expected
+
+
+@given(slopes=st.lists(st.floats(-0.2, 0.2), max_size=40))
+def test_inversion_does_not_flap_within_the_dead_zone(slopes: list[float]) -> None:
+    inverted = False
+    for slope in slopes:
+        before, inverted = inverted, is_inverted(slope, was_inverted=inverted)
+        if abs(slope) < 0.05:
+            assert inverted == before
+
+
+@pytest.mark.parametrize(
+    ("change10y", "change_slope", "expected"),
+    [
+        (0.0, 0.0, "consolidation"),
+        (0.0499, -0.0499, "consolidation"),
+        (0.05, 0.05, "bear steepening"),
+        (0.05, -0.05, "bear flattening"),
+        (-0.05, 0.05, "bull steepening"),
+        (-0.05, -0.05, "bull flattening"),
+        (0.001, 0.3, "steepening"),
+        (-0.001, -0.3, "flattening"),
+        (0.3, 0.0, "bear"),
+        (-0.3, 0.0, "bull"),
+    ],
+)
+def test_a_change_within_the_dead_zone_has_no_direction(
+    change10y: float, change_slope: float, expected: str
+) -> None:
+    assert curve(change10y, change_slope) == expected
+
+
+@pytest.mark.parametrize(
+    ("ten_years", "three_months", "was_inverted", "label"),
+    [
+        (4.2, 4.0, False, "neutral"),
+        (4.3, 4.0, False, "cautious"),
+        (4.1, 4.0, False, "constructive"),
+        (3.9, 4.0, False, "cautious"),
+        (4.2, 4.18, True, "cautious"),
+        (4.2, 4.18, False, "neutral"),
+        (4.2, 3.7, False, "neutral"),
+        (-0.5, -0.9, False, "constructive"),
+        (0.0, 0.0, False, "constructive"),
+    ],
+)
+def test_the_decision_follows_the_ten_year_yield_unless_the_curve_is_inverted(
+    ten_years: float, three_months: float, was_inverted: bool, label: str
+) -> None:
+    series = with_value(flat(), US10Y, DAYS[-1], ten_years)
+    series = with_value(series, US3M, DAYS[-1], three_months)
+
+    assert judged(series, was_inverted=was_inverted).leg.decision.label == label
+
+
+@pytest.mark.parametrize(("effr", "place"), [(3.75, 0.0), (4.0, 1.0), (4.25, 2.0), (3.5, -1.0)])
+def test_a_rate_outside_its_range_is_told_as_it_is(effr: float, place: float) -> None:
+    assert levels(flat(effr=effr))["effrPlaceInRange"] == place
+
+
+def test_a_range_without_width_has_no_places() -> None:
+    assert "effrPlaceInRange" not in levels(flat(**{"effr-low": 4.0}))
+
+
+def test_a_rate_is_placed_only_in_the_range_of_its_own_day() -> None:
+    series = without(flat(), EFFR_LOW, DAYS[-1])
+
+    assert "effrPlaceInRange" not in levels(series)
+    assert levels(series)["effr"] == 3.88
+
+
+def test_a_zero_rate_is_a_level_and_not_an_absent_one() -> None:
+    found = levels(flat(**{US3M: 0.0, US2Y: 0.0, US10Y: 0.0, SOFR: 0.0, EFFR: 0.0}))
+
+    assert [found[name] for name in (US3M, US2Y, US10Y, SOFR, EFFR)] == [0.0] * 5
+
+
+def test_overnight_rates_of_the_same_day_arriving_later_are_other_evidence_of_the_leg() -> None:
+    early = judged(without(flat(), SOFR, DAYS[-1]))
+    late = judged(with_value(flat(), SOFR, DAYS[-1], 3.95, at=START + HOUR))
+
+    assert early.leg.levels["sofr"] == 3.9
+    assert late.leg.levels["sofr"] == 3.95
+    assert early.leg_id == late.leg_id
+    assert early.leg.evidence.digest != late.leg.evidence.digest
+    assert late.leg.evidence.observed_at == iso_timestamp(START + HOUR)
+
+
+def test_an_overnight_rate_that_is_long_gone_is_not_carried_on() -> None:
+    recent = without(flat(), SOFR, *DAYS[-2:])
+    gone = without(flat(), SOFR, *DAYS[-3:])
+
+    assert "sofr" in levels(recent)
+    assert "sofr" not in levels(gone)
+
+
+def test_overnight_rates_of_later_days_do_not_change_an_earlier_leg() -> None:
+    earlier = {name: points[:-1] for name, points in flat().items()}
+    with_later = earlier | {SOFR: flat(sofr=9.9)[SOFR][-1:]}
+
+    assert judged(earlier | {SOFR: flat()[SOFR]}).leg == judged(earlier).leg
+    assert "sofr" not in levels(with_later)
+
+
+@pytest.mark.parametrize("name", [US3M, US10Y])
+@pytest.mark.parametrize("place", [-1, -21])
+def test_a_revised_yield_that_a_level_rests_on_is_other_evidence(name: str, place: int) -> None:
+    before = judged(flat())
+    after = judged(with_value(flat(), name, DAYS[place], 5.0, revision=2, at=START + HOUR))
+
+    assert before.leg.evidence.digest != after.leg.evidence.digest
+    assert after.leg.evidence.observed_at == iso_timestamp(START + HOUR)
+
+
+@given(
+    name=st.sampled_from([US3M, US2Y, US10Y]),
+    hole=st.sampled_from(DAYS[:-1]),
+    revised=st.sampled_from(DAYS),
+    of=st.sampled_from([US3M, US2Y, US10Y]),
+)
+def test_whatever_changes_the_levels_changes_the_evidence(
+    name: str, hole: str, revised: str, of: str
+) -> None:
+    holed = without(flat(), name, hole)
+    before, after = judged(holed).leg, judged(with_value(holed, of, revised, 9.0, revision=2)).leg
+
+    assert (before.levels == after.levels) or before.evidence.digest != after.evidence.digest
+
+
+@pytest.mark.parametrize("name", [SOFR, EFFR, US10Y])
+def test_a_revision_that_no_level_rests_on_changes_nothing(name: str) -> None:
+    revised = with_value(flat(), name, DAYS[-10], 9.0, revision=2)
+
+    assert judged(revised).leg == judged(flat()).leg
+
+
+def test_what_it_was_judged_from_is_part_of_the_evidence() -> None:
+    before, after = judged(flat()), judged(flat(), was_inverted=True)
+
+    assert before.leg.evidence.inputs["was_inverted"] is False
+    assert before.leg.evidence.digest != after.leg.evidence.digest
+
+
+@given(
+    values=st.fixed_dictionaries(
+        {name: st.floats(-20, 20).map(lambda value: round(value, 2)) for name in YIELDS | OVERNIGHT}
+    ),
+    was_inverted=st.booleans(),
+)
+def test_any_rates_give_a_stance_that_can_be_recorded(
+    values: dict[str, float], was_inverted: bool
+) -> None:
+    leg = judged(flat(**values), was_inverted=was_inverted).leg
+
+    assert canonical(leg_document(leg))
+    assert leg.decision.label in LABELS
+    assert not any(word in leg.decision.rationale.lower() for word in ("buy", "sell", "will"))
