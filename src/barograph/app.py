@@ -38,6 +38,7 @@ from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ALLOW, ASGIApp, FreeReads, error_response
+from barograph.macro.feeds import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
 from barograph.markets.feeds import FEEDS
@@ -57,6 +58,12 @@ from barograph.site.endpoints import (
 )
 from barograph.site.key_endpoints import KeyPages
 from barograph.site.pages import Pages
+from barograph.stances.feeds import STANCES
+from barograph.stances.history_documents import HISTORY_FOLDER
+from barograph.stances.history_endpoints import history_routes
+from barograph.stances.ledger import Ledger
+from barograph.stances.public_log import PublicLogs
+from barograph.stances.signing import load_history_key
 from barograph.status.endpoints import STATUS_PATH, status_routes
 from barograph.status.reader import LimitsFailing, StatusReader
 from barograph.upstream.mail import SmtpSender
@@ -64,7 +71,7 @@ from barograph.upstream.mail import SmtpSender
 log = logging.getLogger(__name__)
 
 FREE_PATHS = frozenset({*PAGE_PATHS, INDEX_PATH, SIGNALS_PATH, STATUS_PATH, OPENAPI_PATH})
-FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, *PAGE_FOLDERS)
+FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS)
 
 
 class WebSide(NamedTuple):
@@ -85,12 +92,19 @@ def check_parts(settings: Settings) -> None:
     """
     load_catalog(settings.guides_file)
     load_pepper(settings)
+    load_history_key(settings)
     if settings.sends_mail:
         SmtpSender(settings, clock=system_clock)
 
 
-def create_app(settings: Settings, database: Database, *, clock: Clock = system_clock) -> WebSide:
-    """Put the web side together.
+def create_app(
+    settings: Settings,
+    database: Database,
+    history: Database,
+    *,
+    clock: Clock = system_clock,
+) -> WebSide:
+    """Put the web side together, over the service's database and the record of stances.
 
     Raises:
         ConfigurationError: the catalog of guides or the pepper of keys cannot be used.
@@ -128,10 +142,14 @@ def create_app(settings: Settings, database: Database, *, clock: Clock = system_
             documents |= hot_documents(markets.view(board, now))
         return documents
 
-    board = Board(database, (*FEEDS, SIGNALS, BRIEFS), clock=clock, render=render)
+    board = Board(
+        database, (*FEEDS, SIGNALS, BRIEFS, STANCES, MACRO_HEALTH), clock=clock, render=render
+    )
+    ledger = Ledger(history, clock)
+    logs = PublicLogs(ledger, load_history_key(settings), settings.base_url)
     answer = signals_answer(board, signals, gate)
     key_pages = KeyPages(pages, registrations, gate, clock)
-    routes = _routed_app(board, [database.close, allowances.close], pages)
+    routes = _routed_app(board, [database.close, history.close, allowances.close], pages)
     for router in (
         discovery_routes(settings.base_url, index, clock),
         market_routes(board, markets),
@@ -139,6 +157,7 @@ def create_app(settings: Settings, database: Database, *, clock: Clock = system_
         guide_routes(guides, clock),
         signals_routes(answer),
         key_routes(registrations, gate, clock),
+        history_routes(ledger, logs, clock),
         status_routes(board, status),
         badge_routes(board, badges),
         page_routes(

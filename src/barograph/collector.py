@@ -7,13 +7,14 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from secrets import token_hex
 
 from barograph.access.outbox import MailSender, deliver_due
 from barograph.access.registration import forget_registrations
 from barograph.desk import Conclusion, Desk, write_conclusions
+from barograph.duties import Duty
 from barograph.errors import InvalidReply, LeaseLost, UnknownToUpstream, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
@@ -45,6 +46,7 @@ class Collector:
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
         mail: MailSender | None = None,
+        duties: Sequence[Duty] = (),
     ) -> None:
         self._settings = settings
         self._exchange = exchange
@@ -52,6 +54,7 @@ class Collector:
         self._clock = clock
         self._sleep = sleep
         self._mail = mail
+        self._duties = duties
         self._lease = collector_lease(settings, database, clock)
         self._desk = Desk(settings)
         self._contracts: list[str] = []
@@ -87,6 +90,8 @@ class Collector:
                 tasks.create_task(self._keep_house())
                 if self._mail is not None:
                     tasks.create_task(self._deliver(self._mail))
+                for duty in self._duties:
+                    tasks.create_task(_done(duty(self._lease)))
         except* LeaseLost:
             log.warning("collector lost the lease and stands by")
         except* DatabaseUnavailable as errors:
@@ -97,6 +102,7 @@ class Collector:
         failing = False
         while True:
             started = self._clock()
+            await self._desk.refresh(self._database, started)
             try:
                 reading = await self._exchange.perpetuals()
                 self._check_progress(reading)
@@ -243,6 +249,10 @@ class Collector:
             await self._lease.release()
         except DatabaseUnavailable:
             log.warning("lease not released; it will run out")
+
+
+async def _done(work: Awaitable[None]) -> None:
+    await work
 
 
 def collector_lease(settings: Settings, database: Database, clock: Clock) -> Lease:

@@ -5,6 +5,7 @@ recorded and published in one transaction. The live collector and the demo's rep
 way.
 """
 
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,12 +13,32 @@ from barograph.briefs.desk import BriefDesk
 from barograph.briefs.records import Brief
 from barograph.briefs.store import record_briefs
 from barograph.errors import UpstreamError
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
+from barograph.kit.timestamps import MINUTE
+from barograph.macro.evidence import NO_FIGURES, MacroEvidence
+from barograph.macro.records import (
+    OPERATOR_AUM,
+    OPERATOR_BTC,
+    OPERATOR_FLOW,
+    US3M,
+    US10Y,
+    FundFigure,
+    fund_series,
+)
+from barograph.macro.series import issuers_series, operator_series
+from barograph.macro.store import as_known_at
 from barograph.markets.desk import MarketConclusion, MarketDesk, record_market
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.settings import Settings
 from barograph.signals.desk import SignalConclusion, SignalDesk, record_signals
+
+log = logging.getLogger(__name__)
+
+FIGURE_DAYS = 60
+"""How many days of figures are looked at."""
+
+_FUND_FIGURES: tuple[FundFigure, ...] = ("shares", "nav", "btc", "aum")
 
 
 class Conclusion(NamedTuple):
@@ -38,9 +59,11 @@ class Desk:
     """What the collector knows, and how it judges."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._market = MarketDesk(settings)
         self._signals = SignalDesk()
         self._briefs = BriefDesk()
+        self._macro = NO_FIGURES
 
     async def load(self, database: Database, now: int) -> None:
         """Take up what an earlier collector left."""
@@ -49,8 +72,25 @@ class Desk:
             await self._market.load(tx, now)
             await self._signals.load(tx)
             await self._briefs.load(tx)
+            self._macro = await known_figures(tx, self._settings.etf_fund, now)
 
         await database.read(work)
+
+    async def refresh(self, database: Database, now: int) -> None:
+        """Look again, once a minute, whether there are new daily figures.
+
+        While they cannot be read, those that are known count on until they are too old.
+        """
+        if now // MINUTE == self._macro.at // MINUTE:
+            return
+
+        async def work(tx: Transaction) -> MacroEvidence:
+            return await known_figures(tx, self._settings.etf_fund, now)
+
+        try:
+            self._macro = await database.read(work)
+        except DatabaseUnavailable as error:
+            log.warning("daily figures not read again", extra={"reason": str(error)})
 
     def sampled(self, share: LongAccounts) -> None:
         """Take a long-account share."""
@@ -68,15 +108,20 @@ class Desk:
         """Judge a reading; `now` is when it came, None for one that is carried from the past."""
         market = self._market.conclude(reading, now)
         assert market.evidence is not None
+        macro = self._macro._replace(at=reading.as_of)
         return Conclusion(
             market,
-            self._signals.conclude(market.evidence),
-            self._briefs.conclude(market.evidence),
+            self._signals.conclude(market.evidence, macro),
+            self._briefs.conclude(market.evidence, macro),
         )
 
     def conclude_failure(self, error: UpstreamError, at: int) -> Conclusion:
-        """Gather what a failed reading adds."""
-        return Conclusion(self._market.conclude_failure(error, at))
+        """Gather what a failed reading adds; what does not rest on the exchange is judged on."""
+        macro = self._macro._replace(at=at)
+        return Conclusion(
+            self._market.conclude_failure(error, at),
+            self._signals.conclude_failure(macro, self._settings.exchange_source),
+        )
 
     def conclude_stop(self) -> Conclusion:
         """Gather what was heard since the last conclusion."""
@@ -88,6 +133,24 @@ class Desk:
         self._briefs.written(conclusion.briefs)
         if conclusion.signals is not None:
             self._signals.written(conclusion.signals)
+
+
+async def known_figures(tx: Transaction, fund: str, at: int) -> MacroEvidence:
+    """The daily figures that were known at an instant; of ETFs the operator's, if there are any."""
+    own = {
+        name: await as_known_at(tx, name, at, FIGURE_DAYS)
+        for name in (OPERATOR_FLOW, OPERATOR_AUM, OPERATOR_BTC)
+    }
+    issued = {
+        name: await as_known_at(tx, name, at, FIGURE_DAYS)
+        for name in (fund_series(fund, each) for each in _FUND_FIGURES)
+    }
+    return MacroEvidence(
+        at=at,
+        etf=operator_series(own) if own[OPERATOR_AUM] else issuers_series(issued, [fund]),
+        us10y=await as_known_at(tx, US10Y, at, FIGURE_DAYS),
+        us3m=await as_known_at(tx, US3M, at, FIGURE_DAYS),
+    )
 
 
 async def write_conclusions(

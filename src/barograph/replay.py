@@ -29,6 +29,7 @@ from barograph.kit.process import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.feeds import PERPETUALS
 from barograph.markets.records import MAJORS, Perpetuals
+from barograph.replay_record import PastRecord
 from barograph.settings import Settings
 from barograph.upstream.bybit.decode import (
     Instrument,
@@ -51,6 +52,9 @@ STRETCH = 60
 _MAJOR_CONTRACTS = [f"{asset}USDT" for asset in MAJORS]
 _NEWEST_SHARE = {"period": "5min", "limit": "1"}
 
+Databases = tuple[Database, Database]
+"""The service's own and the record of stances."""
+
 Progress = Callable[[int, int], None]
 """Told how many moments are done, and of how many."""
 
@@ -65,25 +69,32 @@ def moments(start: int, now: int) -> Iterator[int]:
 
 
 async def replay(
-    settings: Settings, world: World, database: Database, clock: Clock, progress: Progress
+    settings: Settings,
+    world: World,
+    databases: Databases,
+    clock: Clock,
+    progress: Progress,
 ) -> int:
     """Carry what the record lacks, up to now; return how many moments that was.
 
     Raises:
         ConfigurationError: a collector is at work on this record.
     """
+    database, history = databases
     lease = collector_lease(settings, database, clock)
     await _lead(lease, settings)
+    record = PastRecord(settings, world, database, history, lease)
     try:
         newest = await database.read(_newest)
         start = world.epoch if newest is None else newest
         past = _Past(settings, world, start)
         await past.desk.load(database, start)
-        writer = _Writer(database, lease)
+        writer = _Writer(database, lease, record)
         carried = await _carry(past, writer, (start, clock()), progress)
         # Time went on meanwhile; what it brought would otherwise look like an outage.
         carried += await _carry(past, writer, (past.at, clock()), _silent)
     finally:
+        await record.close()
         await lease.release()
     return carried
 
@@ -98,6 +109,8 @@ async def _carry(
         async for done, glimpses in stretches:
             for glimpse in glimpses:
                 await writer.add(past.carry(glimpse))
+                if await writer.issue(glimpse.since, glimpse.at, now):
+                    await past.desk.refresh(writer.database, glimpse.at)
             progress(done, len(instants))
     await writer.flush()
     return len(instants)
@@ -217,9 +230,10 @@ class _Past:
 class _Writer:
     """Stores conclusions, as many in one transaction as may be."""
 
-    def __init__(self, database: Database, lease: Lease) -> None:
-        self._database = database
+    def __init__(self, database: Database, lease: Lease, record: PastRecord) -> None:
+        self.database = database
         self._lease = lease
+        self._record = record
         self._batch: list[Conclusion] = []
         self._rows = 0
 
@@ -229,9 +243,17 @@ class _Writer:
         self._batch.append(conclusion)
         self._rows += conclusion.row_count
 
+    async def issue(self, since: int, at: int, now: int) -> bool:
+        """Let stances be issued when something came that they rest on; tell whether it did."""
+        if not self._record.is_due(since, at, now):
+            return False
+        await self.flush()
+        await self._record.issue(since, at)
+        return True
+
     async def flush(self) -> None:
         await self._lease.renew()
-        await write_conclusions(self._database, self._lease, self._batch)
+        await write_conclusions(self.database, self._lease, self._batch)
         self._batch, self._rows = [], 0
 
 

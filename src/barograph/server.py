@@ -60,4 +60,5 @@ def web_app() -> ASGIApp:
     settings = Settings.from_environment(os.environ)
     configure_logs(settings.log_level)
     database = SQLiteDatabase(settings.database_path, busy_ms=BUSY_MS, write_busy_ms=WRITE_BUSY_MS)
-    return create_app(settings, database).app
+    history = SQLiteDatabase(settings.history_path, busy_ms=BUSY_MS)
+    return create_app(settings, database, history).app

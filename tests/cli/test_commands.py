@@ -90,8 +90,8 @@ def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
     first = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
     second = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
     assert (
-        first.stdout
-        == "applied markets\napplied analysis\napplied keys\nthe schema is up to date\n"
+        first.stdout == "applied markets\napplied analysis\napplied keys\napplied macro\n"
+        "the schema is up to date\n"
     )
     assert second.stdout == "the schema is up to date\n"
 

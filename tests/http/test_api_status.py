@@ -25,6 +25,8 @@ CHECKS = [
     "liquidations",
     "database",
     "limits",
+    "daily-figures",
+    "stances",
 ]
 CONDITIONS = {"ok", "degraded", "down"}
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -119,7 +121,12 @@ def test_before_the_first_reading_the_feed_is_down_and_nothing_is_made_up(
         "max_age_seconds": 30.0,
         "liquidation_coverage_pct": None,
     }
-    assert bad_checks(body).keys() == set(CHECKS) - {"database", "limits"}
+    assert bad_checks(body).keys() == set(CHECKS) - {
+        "database",
+        "limits",
+        "daily-figures",
+        "stances",
+    }
 
 
 @pytest.mark.contract("free.status")
@@ -312,7 +319,7 @@ def test_a_worker_that_never_reached_its_database_is_down_and_leaks_nothing(
     service: Service, tmp_path: Path
 ) -> None:
     database = SQLiteDatabase(tmp_path / "no such folder" / "secret.sqlite3")
-    app, _, board = create_app(service.settings, database, clock=HandClock())
+    app, _, board = create_app(service.settings, database, service.history, clock=HandClock())
     with pytest.raises(DatabaseUnavailable):
         asyncio.run(board.refresh())
 

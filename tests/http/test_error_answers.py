@@ -105,7 +105,7 @@ def test_an_unexpected_failure_is_500_in_the_same_shape_and_says_nothing_of_its_
             raise RuntimeError("secret at /var/lib/barograph")
         return service.clock()
 
-    app, _, _ = create_app(service.settings, service.database, clock=clock)
+    app, _, _ = create_app(service.settings, service.database, service.history, clock=clock)
     breaks = True
 
     answer = ask(app, "/api/status", method)

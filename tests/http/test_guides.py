@@ -139,7 +139,7 @@ def test_a_part_that_fails_is_500_in_one_sentence_that_says_nothing_of_its_cause
             raise RuntimeError("secret at /var/lib/barograph")
         return service.clock()
 
-    _, routes, _ = create_app(service.settings, service.database, clock=clock)
+    _, routes, _ = create_app(service.settings, service.database, service.history, clock=clock)
     breaks = True
 
     answer = ask(routes, GUIDES_PATH, method)

@@ -29,6 +29,13 @@ BADGES = {
     "/badge/funding/{symbol}": {"404"},
     "/badge/signal/{key}": {"404"},
 }
+HISTORY = {
+    "/api/history/checkpoint": {"503"},
+    "/api/history/{kind}": {"404", "503"},
+    "/api/history/{kind}/events": {"404", "503"},
+    "/api/history/{kind}/proof": {"400", "404", "503"},
+    "/api/history/{kind}/events/proof": {"400", "404", "503"},
+}
 UNAVAILABLE = [
     ("/api/agent/derivatives", "?symbol=1000PEPE"),
     ("/api/agent/derivatives", "?symbol=NOSUCH"),
@@ -80,7 +87,7 @@ def test_exactly_the_free_endpoints_are_described_and_only_a_registration_is_no_
     badges = {f"{name}.{form}" for name in BADGES for form in ("svg", "json")}
 
     assert {path: list(item) for path, item in description["paths"].items()} == {
-        **{path: ["get"] for path in {*ERRORS, *badges}},
+        **{path: ["get"] for path in {*ERRORS, *badges, *HISTORY}},
         KEYS_PATH: ["post"],
     }
     assert "securitySchemes" not in description["components"]
@@ -94,6 +101,13 @@ def test_the_described_errors_are_those_of_the_contract_and_never_422(
 
     assert set(responses) == {"200"} | ERRORS[path]
     assert not {name for name in description["components"]["schemas"] if "Validation" in name}
+
+
+def test_the_history_is_described_with_its_errors(description: dict[str, Any]) -> None:
+    described = {
+        path: set(description["paths"][path]["get"]["responses"]) - {"200"} for path in HISTORY
+    }
+    assert described == HISTORY
 
 
 def test_a_registration_and_every_badge_are_described_with_their_errors(

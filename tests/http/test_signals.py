@@ -23,6 +23,7 @@ MARKET_BOUND_MS = 30_000
 KEYS = [
     *("btc-funding-regime", "funding-breadth", "liquidation-pressure"),
     *("btc-long-accounts", "btc-open-interest-trend", "btc-realised-volatility"),
+    *("btc-etf-flow", "us-rates"),
 ]
 LIMIT_FIELDS = {
     *("ratelimit-policy", "ratelimit"),
@@ -199,7 +200,7 @@ def test_a_collector_that_knows_other_signals_makes_none_disappear(empty_service
 
 @pytest.mark.outcome(
     "the market feed is stale while signals are asked for",
-    "every one of them says `unknown` in a 200, never 502, from the instant of the feed's bound on",
+    "every one that rests on it says `unknown` in a 200, never 502, from the feed's bound on",
 )
 def test_signals_of_a_stale_market_are_unknown_and_never_502(side: Service) -> None:
     etag = side.ask(PATH).headers["etag"]

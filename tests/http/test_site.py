@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from barograph.guides.files import load_catalog
 from barograph.kit.database import Transaction
 from barograph.markets.feeds import PERPETUALS
 from barograph.notice import NOTICE
-from barograph.signals.catalog import METHODS
+from barograph.signals.catalog import MACRO_METHODS, MARKET_METHODS, METHODS, Method
 from barograph.signals.feeds import SIGNALS
 from barograph.signals.reader import SignalsReader
 from barograph.signals.records import Signal, Signals
@@ -275,20 +275,28 @@ def test_signals_are_shown_with_their_method_and_badge(site: Site) -> None:
 
 @pytest.mark.outcome(
     "signals, or the market that they were judged by, are older than their bound",
-    "their pages say unknown, never the last label",
+    "their pages say unknown, never the last label; daily figures do not rest on the market",
 )
-@pytest.mark.parametrize("seconds", [30, 150])
-def test_stale_signals_are_unknown(site: Site, seconds: int) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "stale", "fresh"), [(30, MARKET_METHODS, MACRO_METHODS), (150, METHODS, ())]
+)
+def test_stale_signals_are_unknown(
+    site: Site, seconds: int, stale: Sequence[Method], fresh: Sequence[Method]
+) -> None:
     site.clock.pass_seconds(seconds)
 
-    for path in ("/signals", "/signals/btc-funding-regime"):
-        answer = site.ask(path)
+    answers = {path: site.ask(path) for path in ("/signals", "/signals/btc-funding-regime")}
+    listed, single = (Checked(answer).text for answer in answers.values())
+
+    for answer in answers.values():
         kept = answer.headers["cache-control"]
         assert kept == "public, max-age=5, stale-while-revalidate=0"
-        text = Checked(answer).text
-        assert "unknown" in text
-        assert "calm & quiet" not in text
-        assert "judged recently" in text
+    assert all(f"{each.name} unknown n/a" in listed for each in stale)
+    assert all(f"{each.name} calm & quiet" in listed for each in fresh)
+    assert listed.count("calm & quiet") == len(fresh)
+    assert "calm & quiet" not in single
+    assert "unknown (n/a)" in single
+    assert ("judged recently" in listed) == (not fresh)
 
 
 def test_no_cache_keeps_a_signal_past_its_bound(site: Site) -> None:

@@ -14,6 +14,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
 from barograph.markets.trailing import Evidence, Trailing
 from barograph.settings import Settings
+from barograph.signals.catalog import METHODS
 from barograph.signals.feeds import SIGNALS
 from barograph.signals.records import Signal, Signals
 from support.evidence import AT, Month
@@ -250,7 +251,7 @@ def test_labels_that_another_version_left_are_gone_on_from_without_harm(office: 
     conclusion = office.conclude(at(AT))
 
     assert conclusion.signals is not None
-    assert len(conclusion.signals.changes) == 6
+    assert len(conclusion.signals.changes) == len(METHODS)
 
 
 @pytest.mark.outcome(

@@ -17,6 +17,7 @@ from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.replay import MAX_ROWS, moments, replay
 from barograph.settings import Settings
+from barograph.stances.ledger import HISTORY
 from support.clock import START, HandClock
 
 T = TypeVar("T")
@@ -51,14 +52,24 @@ class Past:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        self.settings: Settings = demo_settings(folder, 8080, 1, exchange_port=9, mail_port=9)
+        self.settings: Settings = demo_settings(
+            folder, 8080, 1, exchange_port=9, mail_port=9, macro_port=9
+        )
         self.database = CountingDatabase(self.settings.database_path)
+        self.history = SQLiteDatabase(self.settings.history_path)
         self.clock = HandClock()
         asyncio.run(upgrade(self.database, packaged_migrations(), self.clock))
+        asyncio.run(upgrade(self.history, packaged_migrations(HISTORY), self.clock))
 
     def carry(self) -> int:
         world = World(5, EPOCH)
-        work = replay(self.settings, world, self.database, self.clock, lambda _done, _of: None)
+        work = replay(
+            self.settings,
+            world,
+            (self.database, self.history),
+            self.clock,
+            lambda _done, _of: None,
+        )
         return asyncio.run(work)
 
     def rows(self, table: str) -> list[Row]:

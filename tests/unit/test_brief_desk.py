@@ -7,6 +7,7 @@ import pytest
 from barograph.briefs.desk import BriefDesk
 from barograph.briefs.records import Brief
 from barograph.kit.timestamps import DAY, MINUTE
+from barograph.macro.evidence import NO_FIGURES
 from barograph.markets.regime import Label
 from barograph.markets.trailing import Evidence, Outage, Trailing
 from support.evidence import AT, add_hours, add_liquidations, closed, evidence, regime
@@ -29,8 +30,12 @@ def changing(as_of: int, before: Label, after: Label) -> Evidence:
     return evidence(as_of=as_of, previous_regime=regime(before), regime=regime(after))
 
 
+def concluded(desk: BriefDesk, seen: Evidence) -> list[Brief]:
+    return desk.conclude(seen, NO_FIGURES._replace(at=seen.reading.as_of))
+
+
 def stored(desk: BriefDesk, seen: Evidence) -> list[str]:
-    briefs = desk.conclude(seen)
+    briefs = concluded(desk, seen)
     desk.written(briefs)
     return [brief.slug for brief in briefs]
 
@@ -52,33 +57,33 @@ def test_a_brief_is_in_one_conclusion_and_after_it_is_stored_in_no_other() -> No
 )
 def test_a_brief_that_could_not_be_stored_comes_along_unchanged_and_once() -> None:
     desk = BriefDesk()
-    first = desk.conclude(failing())
+    first = concluded(desk, failing())
 
-    second = desk.conclude(evidence(as_of=AT + 5_000))
-    third = desk.conclude(changing(AT + 10_000, "neutral", "long-leaning"))
+    second = concluded(desk, evidence(as_of=AT + 5_000))
+    third = concluded(desk, changing(AT + 10_000, "neutral", "long-leaning"))
 
     assert second == first
     assert rules(third) == ["outage", "regime-change"]
     assert third[:1] == first
     desk.written(third)
-    assert desk.conclude(evidence(as_of=AT + 15_000)) == []
+    assert concluded(desk, evidence(as_of=AT + 15_000)) == []
 
 
 def test_the_same_finding_before_the_first_was_stored_is_not_a_second_brief() -> None:
     desk = BriefDesk()
-    first = desk.conclude(unwatched())
+    first = concluded(desk, unwatched())
 
     assert rules(first) == ["liquidation-coverage"]
-    assert desk.conclude(unwatched(AT + 5_000)) == first
+    assert concluded(desk, unwatched(AT + 5_000)) == first
 
 
 def test_what_comes_while_briefs_are_being_stored_is_in_the_next_conclusion() -> None:
     desk = BriefDesk()
-    being_stored = desk.conclude(failing())
-    desk.conclude(changing(AT + 5_000, "neutral", "long-leaning"))
+    being_stored = concluded(desk, failing())
+    concluded(desk, changing(AT + 5_000, "neutral", "long-leaning"))
     desk.written(being_stored)
 
-    assert rules(desk.conclude(evidence(as_of=AT + 10_000))) == ["regime-change"]
+    assert rules(concluded(desk, evidence(as_of=AT + 10_000))) == ["regime-change"]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +146,7 @@ def test_a_rule_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCaptur
     )
 
     with caplog.at_level(logging.ERROR):
-        briefs = BriefDesk().conclude(seen)
+        briefs = concluded(BriefDesk(), seen)
 
     assert rules(briefs) == ["regime-change", "outage"]
     (logged,) = caplog.records

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from barograph.kit.timestamps import DAY, MINUTE
+from barograph.macro.evidence import NO_FIGURES
 from barograph.markets.trailing import Evidence, Trailing
 from barograph.signals.catalog import METHODS
 from barograph.signals.desk import SignalConclusion, SignalDesk
@@ -27,8 +28,12 @@ def changes(conclusion: SignalConclusion | None) -> dict[str, str]:
     return {each.key: each.label for each in conclusion.changes}
 
 
+def judged(desk: SignalDesk, seen: Evidence) -> SignalConclusion | None:
+    return desk.conclude(seen, NO_FIGURES._replace(at=seen.reading.as_of))
+
+
 def stored(desk: SignalDesk, seen: Evidence) -> SignalConclusion | None:
-    conclusion = desk.conclude(seen)
+    conclusion = judged(desk, seen)
     if conclusion is not None:
         desk.written(conclusion)
     return conclusion
@@ -37,12 +42,12 @@ def stored(desk: SignalDesk, seen: Evidence) -> SignalConclusion | None:
 def test_the_first_reading_of_each_minute_is_judged() -> None:
     desk = SignalDesk()
 
-    judged = [
+    moments = [
         stored(desk, at(START + passed)) is not None
         for passed in (0, 5_000, MINUTE - 1, MINUTE, MINUTE + 5_000, 3 * MINUTE + 1)
     ]
 
-    assert judged == [True, False, False, True, False, True]
+    assert moments == [True, False, False, True, False, True]
 
 
 def test_the_first_judgement_records_every_label_and_the_next_none() -> None:
@@ -75,12 +80,12 @@ def test_a_change_is_recorded_once_with_its_instant_and_its_value() -> None:
 def test_a_failed_write_is_judged_again_with_the_next_reading_of_the_same_minute() -> None:
     desk = SignalDesk()
     stored(desk, at(START))
-    desk.conclude(at(START + MINUTE, "long-crowded"))
+    judged(desk, at(START + MINUTE, "long-crowded"))
 
     retried = stored(desk, at(START + MINUTE + 5_000, "long-crowded"))
 
     assert changes(retried) == {REGIME: "long-crowded"}
-    assert desk.conclude(at(START + MINUTE + 10_000, "long-crowded")) is None
+    assert judged(desk, at(START + MINUTE + 10_000, "long-crowded")) is None
 
 
 def test_hysteresis_goes_on_from_what_was_stored_and_not_from_what_was_not() -> None:
@@ -90,7 +95,7 @@ def test_hysteresis_goes_on_from_what_was_stored_and_not_from_what_was_not() -> 
 
     desk = SignalDesk()
     stored(desk, breadth(START, 10))
-    desk.conclude(breadth(START + MINUTE, 20))
+    judged(desk, breadth(START + MINUTE, 20))
     assert BREADTH not in changes(stored(desk, breadth(START + MINUTE, 18)))
 
     stored(desk, breadth(START + 2 * MINUTE, 20))
@@ -119,11 +124,11 @@ def test_a_method_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCapt
         conclusion = stored(SignalDesk(), seen)
 
     assert conclusion is not None
-    judged = {each.key: (each.label, each.value) for each in conclusion.signals.signals}
-    assert list(judged) == [each.key for each in METHODS]
-    assert judged[TREND] == NOT_KNOWN
-    assert judged[REGIME] == ("neutral", "+0.0100 % per 8 h")
-    assert judged[BREADTH][0] == "shorts-pay"
+    found = {each.key: (each.label, each.value) for each in conclusion.signals.signals}
+    assert list(found) == [each.key for each in METHODS]
+    assert found[TREND] == NOT_KNOWN
+    assert found[REGIME] == ("neutral", "+0.0100 % per 8 h")
+    assert found[BREADTH][0] == "shorts-pay"
     (logged,) = caplog.records
     assert logged.__dict__["signal"] == TREND
     assert logged.exc_info is not None

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR
+from barograph.macro.evidence import NO_FIGURES
 from barograph.markets.records import Perpetual
 from barograph.markets.trailing import Evidence, Trailing
 from barograph.signals.bands import Bands
@@ -366,7 +367,7 @@ def test_volatility_needs_fourteen_days_and_an_hour_of_the_last_two() -> None:
 
 def test_every_signal_is_judged_in_the_order_of_the_catalog_whatever_is_missing() -> None:
     for seen in (evidence(), evidence(()), evidence((ETH,)), positioned(1.0), pressed(5)):
-        judged = judge_all(seen, {})
+        judged = judge_all(seen, NO_FIGURES, {})
         assert (judged.as_of, judged.source) == (AT, SOURCE)
         assert [each.key for each in judged.signals] == [each.key for each in METHODS]
         assert {each.as_of for each in judged.signals} == {AT}
@@ -375,7 +376,9 @@ def test_every_signal_is_judged_in_the_order_of_the_catalog_whatever_is_missing(
 def test_each_signal_continues_from_its_own_last_label() -> None:
     seen = evidence(contracts(17, 0, 100))
 
-    judged = judge_all(seen, {"funding-breadth": "longs-pay", "btc-funding-regime": "balanced"})
+    judged = judge_all(
+        seen, NO_FIGURES, {"funding-breadth": "longs-pay", "btc-funding-regime": "balanced"}
+    )
 
     labels = {each.key: each.label for each in judged.signals}
     assert labels["funding-breadth"] == "longs-pay"
@@ -388,7 +391,7 @@ def test_every_method_is_explained_and_its_key_is_unique() -> None:
 
 
 def test_a_day_later_the_same_market_is_judged_the_same() -> None:
-    one = judge_all(evidence(MARKET), {})
-    other = judge_all(evidence(MARKET, as_of=AT + DAY), {})
+    one = judge_all(evidence(MARKET), NO_FIGURES, {})
+    other = judge_all(evidence(MARKET, as_of=AT + DAY), NO_FIGURES, {})
 
     assert [(e.label, e.value) for e in one.signals] == [(e.label, e.value) for e in other.signals]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from barograph.board.board import Board
 from barograph.board.snapshots import Publication, publish
@@ -17,7 +18,7 @@ from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
 from barograph.markets.feeds import PERPETUALS
 from barograph.notice import NOTICE
 from barograph.settings import Settings
-from barograph.signals.catalog import METHODS
+from barograph.signals.catalog import MACRO_METHODS, MARKET_METHODS, METHODS
 from barograph.signals.feeds import SIGNALS
 from barograph.signals.reader import UNKNOWN_MS, SignalsReader
 from barograph.signals.records import Signal, Signals
@@ -30,6 +31,8 @@ SETTINGS = Settings.model_validate(
 BOUND = int(SETTINGS.signals_max_age_seconds * SECOND)
 MARKET_BOUND = int(SETTINGS.feed_max_age_seconds * SECOND)
 KEYS = [each.key for each in METHODS]
+MARKET_KEYS = [each.key for each in MARKET_METHODS]
+MACRO_KEYS = [each.key for each in MACRO_METHODS]
 
 
 def judged(as_of: int = START, keys: list[str] = KEYS) -> Signals:
@@ -54,6 +57,10 @@ class Shown:
         self._publish(
             Publication.of(SIGNALS, signals), Publication.of(PERPETUALS, reading(signals.as_of))
         )
+
+    def judges(self, signals: Signals) -> None:
+        """Publish signals without a reading."""
+        self._publish(Publication.of(SIGNALS, signals))
 
     def reads_market(self, as_of: int) -> None:
         """Publish a reading by which nothing is judged."""
@@ -133,7 +140,8 @@ def test_signals_are_shown_until_they_reach_their_bound_in_both_directions(
 
 @pytest.mark.outcome(
     "the market feed is older than its bound",
-    "every signal says `unknown`, because what they are judged by is not known",
+    "every signal of the market says `unknown`, because what they are judged by is not known; "
+    "those of daily figures stay",
 )
 @pytest.mark.parametrize(
     ("age", "label"),
@@ -149,7 +157,52 @@ def test_signals_are_shown_until_the_market_reaches_its_bound_in_both_directions
 ) -> None:
     shown.publishes(judged())
 
-    assert shown.labels(START + age) == dict.fromkeys(KEYS, label)
+    assert shown.labels(START + age) == {
+        **dict.fromkeys(MARKET_KEYS, label),
+        **dict.fromkeys(MACRO_KEYS, "label"),
+    }
+
+
+def test_while_the_market_is_stale_the_rest_is_shown_for_a_moment_or_up_to_its_own_bound(
+    shown: Shown,
+) -> None:
+    shown.publishes(judged())
+
+    for now in (START + MARKET_BOUND, START + BOUND - UNKNOWN_MS):
+        fresh, until = shown.known(now)
+        assert fresh is not None
+        assert [each.key for each in fresh.signals] == MACRO_KEYS
+        assert until == now + UNKNOWN_MS
+    assert shown.known(START + BOUND - 1)[1] == START + BOUND
+    assert shown.known(START + BOUND) == (None, START + BOUND + UNKNOWN_MS)
+
+
+def test_signals_of_daily_figures_that_were_judged_on_last_longer_than_those_of_the_market(
+    shown: Shown,
+) -> None:
+    shown.publishes(judged())
+    later = START + BOUND
+    carried = tuple(
+        replace(each, as_of=later) if each.key in MACRO_KEYS else each for each in judged().signals
+    )
+    shown.judges(Signals(later, "the venue", carried))
+    # Also while the market itself is fresh again: it is the judgement that is old.
+    shown.reads_market(later)
+
+    assert shown.labels(later) == {
+        **dict.fromkeys(MARKET_KEYS, "unknown"),
+        **dict.fromkeys(MACRO_KEYS, "label"),
+    }
+    assert shown.known(later)[1] == later + UNKNOWN_MS
+
+
+def test_without_any_reading_of_the_market_the_rest_is_shown(shown: Shown) -> None:
+    shown.judges(judged())
+
+    assert shown.labels(START) == {
+        **dict.fromkeys(MARKET_KEYS, "unknown"),
+        **dict.fromkeys(MACRO_KEYS, "label"),
+    }
 
 
 def test_what_is_fresh_is_known_until_the_first_bound_and_nothing_for_a_moment(

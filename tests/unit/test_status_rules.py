@@ -7,11 +7,13 @@ from msgspec.structs import replace
 
 from barograph.errors import Unreachable
 from barograph.kit.timestamps import iso_timestamp
+from barograph.macro.health import MacroHealth, SourceHealth
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.reader import market_bounds
 from barograph.markets.records import ExchangeHealth, LongAccountShares
 from barograph.notice import NOTICE
 from barograph.settings import Settings
+from barograph.stances.standing import StanceNow, Stances
 from barograph.status.rules import DATABASE_SILENT_MS, Observation, assess
 from barograph.status.wire import Check, Status
 from support.clock import START
@@ -62,6 +64,8 @@ def test_every_check_is_always_listed_in_the_same_order() -> None:
         "liquidations",
         "database",
         "limits",
+        "daily-figures",
+        "stances",
     ]
 
     assert [each.name for each in assess(WELL).checks] == names
@@ -101,6 +105,8 @@ def test_before_anything_is_known_unknown_is_null_and_never_zero() -> None:
         "liquidations": "degraded",
         "database": "down",
         "limits": "ok",
+        "daily-figures": "ok",
+        "stances": "ok",
     }
 
 
@@ -127,6 +133,52 @@ def test_allowances_that_are_not_counted_together_are_said() -> None:
     assert (status.status, status.api.status) == ("degraded", "ok")
     assert check(status, "limits").status == "degraded"
     assert iso_timestamp(NOW - 5_000) in check(status, "limits").detail
+
+
+@pytest.mark.outcome(
+    "a publisher of daily figures fails", "`/api/status` names it, how it fails and since when"
+)
+def test_a_source_of_figures_that_fails_is_named() -> None:
+    sources = {
+        "sofr": SourceHealth(NOW, newest_day="2026-11-13"),
+        "treasury": SourceHealth(NOW, "unreachable", NOW - 60_000, "2026-11-12"),
+    }
+    status = assess(WELL._replace(macro=MacroHealth(sources)))
+
+    assert check(status, "daily-figures").status == "degraded"
+    since = iso_timestamp(NOW - 60_000)
+    assert check(status, "daily-figures").detail == f"treasury unreachable since {since}"
+    assert (
+        verdict(WELL._replace(macro=MacroHealth({"sofr": sources["sofr"]})), "daily-figures")
+        == "ok"
+    )
+
+
+@pytest.mark.outcome(
+    "a stance has no fresh evidence, or cannot be recorded",
+    "`/api/status` names the kind and the reason",
+)
+def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
+    silent = assess(WELL._replace(stances=Stances(NOW, (), {"rates-desk": "no yields"})))
+    assert check(silent, "stances").status == "degraded"
+    assert check(silent, "stances").detail == "rates-desk: no yields"
+
+    lost = StanceNow(
+        kind="rates-desk",
+        leg_id="rates-desk:2026-11-13T00:00:00.000Z",
+        revision=1,
+        issued_at=NOW,
+        expires_at=NOW + 1,
+        leg="{}",
+        history_durable=False,
+        history_digest=None,
+        sequence=None,
+        previous_digest=None,
+        salt=None,
+    )
+    assert check(assess(WELL._replace(stances=Stances(NOW, (lost,), {}))), "stances").detail == (
+        "not recorded: rates-desk"
+    )
 
 
 def test_a_stale_feed_with_a_readable_database_is_degraded_overall() -> None:

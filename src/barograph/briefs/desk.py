@@ -3,11 +3,13 @@
 import logging
 from collections.abc import Sequence
 
-from barograph.briefs.drafts import write_brief
+from barograph.briefs.drafts import E, Rule, write_brief
+from barograph.briefs.macro_rules import MACRO_RULES
 from barograph.briefs.records import Brief
-from barograph.briefs.rules import RULES, Rule
+from barograph.briefs.rules import RULES
 from barograph.briefs.store import last_by_cooldown
 from barograph.kit.database import Transaction
+from barograph.macro.evidence import MacroEvidence
 from barograph.markets.trailing import Evidence
 
 log = logging.getLogger(__name__)
@@ -24,22 +26,27 @@ class BriefDesk:
         """Take up when each rule last spoke."""
         self._spoken = await last_by_cooldown(tx)
 
-    def conclude(self, evidence: Evidence) -> list[Brief]:
+    def conclude(self, evidence: Evidence, macro: MacroEvidence) -> list[Brief]:
         """Write the briefs of a reading; those that could not be stored before come along."""
-        for rule in RULES:
-            try:
-                for draft in rule.drafts(evidence):
-                    self._take(rule, write_brief(rule.text, draft, evidence))
-            except Exception:
-                # A mistake in a rule must not stop measuring, nor the other rules.
-                log.exception("rule fails", extra={"rule": rule.id})
+        for market_rule in RULES:
+            self._hear(market_rule, evidence, evidence)
+        for macro_rule in MACRO_RULES:
+            self._hear(macro_rule, macro, evidence)
         return list(self._waiting)
 
     def written(self, briefs: Sequence[Brief]) -> None:
         """Forget what is safely stored."""
         del self._waiting[: len(briefs)]
 
-    def _take(self, rule: Rule, brief: Brief) -> None:
+    def _hear(self, rule: Rule[E], seen: E, evidence: Evidence) -> None:
+        try:
+            for draft in rule.drafts(seen):
+                self._take(rule, write_brief(rule.text, draft, evidence))
+        except Exception:
+            # A mistake in a rule must not stop measuring, nor the other rules.
+            log.exception("rule fails", extra={"rule": rule.id})
+
+    def _take(self, rule: Rule[E], brief: Brief) -> None:
         last = self._spoken.get(brief.cooldown_key)
         if last is not None and abs(brief.published_at - last) < rule.cooldown:
             return

@@ -1,13 +1,25 @@
-"""From what a rule found to a brief (pure)."""
+"""What a rule is, and how what it found becomes a brief (pure)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from inspect import getdoc
+from typing import Generic, NamedTuple, TypeVar
 
 from barograph.briefs.records import Brief, Category
 from barograph.kit.canonical import Json, canonical, digest
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.markets.trailing import Evidence
+
+E = TypeVar("E")
+"""What a rule looks at: the market's evidence, or that of daily figures."""
+
+
+class Citation(NamedTuple):
+    """Who published the figures of a day, and when they were read."""
+
+    source: str
+    day: str
+    as_of: int
 
 
 class Draft(NamedTuple):
@@ -23,6 +35,8 @@ class Draft(NamedTuple):
     coins: Sequence[str]
     window: tuple[int, int]
     inputs: dict[str, Json]
+    cited: Citation | None = None
+    """What it rests on in place of the reading of the market."""
 
 
 class RuleText(NamedTuple):
@@ -33,12 +47,31 @@ class RuleText(NamedTuple):
     explanation: str
 
 
+class Rule(NamedTuple, Generic[E]):
+    """A rule, what it is about, and how long it stays silent about a subject."""
+
+    id: str
+    category: Category
+    cooldown: int
+    drafts: Callable[[E], Iterator[Draft]]
+
+    @property
+    def text(self) -> RuleText:
+        """What it adds to each of its briefs."""
+        return RuleText(self.id, self.category, " ".join((getdoc(self.drafts) or "").split()))
+
+
 def write_brief(rule: RuleText, draft: Draft, evidence: Evidence) -> Brief:
     """Write the brief of a draft."""
     at = evidence.reading.as_of
-    source = evidence.reading.source
-    inputs = canonical({"source": source, "as_of": iso_timestamp(at), **draft.inputs})
+    cited = draft.cited
+    source, as_of = evidence.reading.source, at
     summary = f"{draft.sentence} Source: {source}, as of {iso_timestamp(at)}."
+    if cited is not None:
+        source, as_of = cited.source, cited.as_of
+        read_at = iso_timestamp(as_of)
+        summary = f"{draft.sentence} Source: {source}, figures of {cited.day}, as of {read_at}."
+    inputs = canonical({"source": source, "as_of": iso_timestamp(as_of), **draft.inputs})
     return Brief(
         slug=f"{_stamp(at)}-{rule.id}-{draft.subject}",
         published_at=at,

@@ -1,16 +1,13 @@
-"""The rules that write briefs (pure).
+"""The rules that write briefs about the market (pure).
 
 Each says what was measured and nothing about why, what follows, or what to do. A rule looks at
 the evidence of one reading and drafts a brief for everything that it finds; how often it may speak
 about one subject is its cooldown. The docstrings are printed in the briefs.
 """
 
-from collections.abc import Callable, Iterator
-from inspect import getdoc
-from typing import NamedTuple
+from collections.abc import Iterator
 
-from barograph.briefs.drafts import Draft, RuleText
-from barograph.briefs.records import Category
+from barograph.briefs.drafts import Draft, Rule
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
 from barograph.markets.records import MAJORS
 from barograph.markets.regime import eight_hour_rate
@@ -268,20 +265,6 @@ def liquidation_coverage(evidence: Evidence) -> Iterator[Draft]:
         window=(hour.at, hour.at + HOUR),
         inputs={"watched_pct": hour.watched_pct, "needed_pct": needed},
     )
-
-
-class Rule(NamedTuple):
-    """A rule, what it is about, and how long it stays silent about a subject."""
-
-    id: str
-    category: Category
-    cooldown: int
-    drafts: Callable[[Evidence], Iterator[Draft]]
-
-    @property
-    def text(self) -> RuleText:
-        """What it adds to each of its briefs."""
-        return RuleText(self.id, self.category, " ".join((getdoc(self.drafts) or "").split()))
 
 
 RULES = (

@@ -19,6 +19,7 @@ from barograph.cli.doctor import doctor
 from barograph.cli.guides import guides
 from barograph.cli.keys import keys
 from barograph.cli.serve import serve
+from barograph.cli.stances import stances
 from barograph.errors import BarographError, ConfigurationError
 
 EXIT_FAILED = 1
@@ -42,7 +43,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, serve, collect, db, doctor, briefs, guides, keys):
+for command in (demo, serve, collect, db, doctor, briefs, guides, keys, stances):
     cli.add_command(command)
 
 

@@ -5,10 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from barograph.cli.history import upgrade_history
 from barograph.cli.options import child_option, data_option, read_settings, upgrade_database
 
 if TYPE_CHECKING:
     from barograph.settings import Settings
+
+FILE_SECONDS = 20.0
+"""The budget of one file of daily figures, its retries included."""
 
 
 @click.command()
@@ -31,6 +35,7 @@ def collect(data: Path | None, child: int | None) -> None:
     settings = read_settings(data=data)
     configure_logs(settings.log_level)
     upgrade_database(settings)
+    upgrade_history(settings)
     asyncio.run(_collect(settings))
 
 
@@ -39,15 +44,31 @@ async def _collect(settings: "Settings") -> None:
     import signal
 
     from barograph.collector import Collector
+    from barograph.duties import Duty, MacroDuty, StanceDuty
     from barograph.kit.clock import system_clock
     from barograph.kit.database import SQLiteDatabase
+    from barograph.stances.issuing import StanceDesk
+    from barograph.stances.ledger import Ledger
     from barograph.upstream.bybit import BybitExchange
+    from barograph.upstream.files import FileClient
+    from barograph.upstream.macro import macro_sources
     from barograph.upstream.mail import SmtpSender
 
     mail = SmtpSender(settings, clock=system_clock) if settings.sends_mail else None
     database = SQLiteDatabase(settings.database_path)
+    history = SQLiteDatabase(settings.history_path)
+    files = FileClient(seconds=FILE_SECONDS, clock=system_clock)
+    sources = macro_sources(settings, files, clock=system_clock)
+    ledger = Ledger(history, system_clock)
+    desk = StanceDesk(settings, database, ledger, system_clock)
+    duties: list[Duty] = [
+        MacroDuty(sources, database, seconds=settings.macro_seconds, clock=system_clock),
+        StanceDuty(desk, ledger),
+    ]
     exchange = BybitExchange(settings, clock=system_clock)
-    collector = Collector(settings, exchange, database, clock=system_clock, mail=mail)
+    collector = Collector(
+        settings, exchange, database, clock=system_clock, mail=mail, duties=duties
+    )
     running = asyncio.create_task(collector.run())
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, running.cancel)
@@ -57,4 +78,6 @@ async def _collect(settings: "Settings") -> None:
             running.result()
     finally:
         await exchange.close()
+        await files.close()
+        await history.close()
         await database.close()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from barograph.cli.history import upgrade_history
 from barograph.cli.options import data_option, read_settings, upgrade_database
 
 
@@ -21,7 +22,9 @@ def upgrade(data: Path | None) -> None:
     Example:
       barograph db upgrade --data /var/lib/barograph
     """
-    applied = upgrade_database(read_settings(data=data))
+    settings = read_settings(data=data)
+    applied = upgrade_database(settings)
+    upgrade_history(settings)
     for name in applied:
         click.echo(f"applied {name}")
     click.echo("the schema is up to date")

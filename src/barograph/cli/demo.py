@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from barograph.cli.history import upgrade_history
 from barograph.cli.options import child_option, make_folder, read_settings, upgrade_database
 
 if TYPE_CHECKING:
@@ -51,14 +52,19 @@ def demo(context: click.Context, port: int, data: Path, seed: int, workers: int)
 
 
 @demo.command()
-@click.argument("part", type=click.Choice(["exchange"]))
+@click.argument("part", type=click.Choice(["exchange", "macro"]))
 @click.argument("state", type=click.Choice(["on", "off"]))
 @click.option("--kind", help="Which fault (default: outage); `--kind list` names them all.")
 @click.option("--symbol", help="The contract that a delisting takes away.")
-@click.option("--path", help="Limit a fault to one REST path, such as account-ratio.")
+@click.option("--path", help="Limit a fault to one REST path, such as account-ratio, or file.")
+@click.option("--days", type=int, help="How many days late the figures are.")
 @_data_option
 def fault(
-    part: str, state: str, kind: str | None, symbol: str | None, path: str | None, data: Path
+    part: str,
+    state: str,
+    kind: str | None,
+    data: Path,
+    **limits: str | int | None,
 ) -> None:
     """Break a part of a running demo, or mend it.
 
@@ -67,21 +73,21 @@ def fault(
       barograph demo fault exchange on
       barograph demo fault exchange on --kind hang
       barograph demo fault exchange off
+      barograph demo fault macro on --kind late --days 5
     """
-    from barograph.demo.faults import KNOWN
+    from barograph.demo import faults, macro_faults
 
     if kind == "list":
-        click.echo("\n".join(KNOWN))
+        known = faults.KNOWN if part == "exchange" else macro_faults.KNOWN
+        click.echo("\n".join(known))
         return
     from barograph.demo.control import send_command
 
     command: dict[str, object] = {"fault": kind or "outage", "on": state == "on"}
     if state == "off" and kind is None:
         command = {"off": "all"}
-    command |= {
-        name: value for name, value in {"symbol": symbol, "path": path}.items() if value is not None
-    }
-    reply: dict[str, Any] = send_command(_running(data)["exchange"], command)
+    command |= {name: value for name, value in limits.items() if value is not None}
+    reply: dict[str, Any] = send_command(_running(data)[part], command)
     if not reply["ok"]:
         raise click.UsageError(reply["error"])
     click.echo(f"{part}: {', '.join(reply['active']) or 'no fault'}")
@@ -106,14 +112,19 @@ def mail(as_json: bool, data: Path) -> None:
 @demo.command(hidden=True)
 @click.option("--port", type=int, required=True)
 @click.option("--mail-port", type=int)
+@click.option("--macro-port", type=int)
 @_data_option
 @child_option
-def world(port: int, mail_port: int | None, data: Path, child: int | None) -> None:
-    """Run only the simulated exchange, and the mailbox if it has a port."""
+def world(
+    port: int, mail_port: int | None, macro_port: int | None, data: Path, child: int | None
+) -> None:
+    """Run only the simulated exchange; mailbox and daily figures if they have a port."""
     import asyncio
     from contextlib import AsyncExitStack
 
     from barograph.demo.exchange import run_exchange
+    from barograph.demo.macro import MacroWorld
+    from barograph.demo.macro_server import running_macro
     from barograph.demo.mailbox import running_mailbox
     from barograph.kit.clock import system_clock
     from barograph.kit.logs import configure_logs
@@ -123,11 +134,17 @@ def world(port: int, mail_port: int | None, data: Path, child: int | None) -> No
         die_with_parent(child)
     configure_logs("warning")
 
+    simulated = _world(data, seed=0)
+
     async def run() -> None:
         async with AsyncExitStack() as stack:
             if mail_port is not None:
                 await stack.enter_async_context(running_mailbox(data, host=HOST, port=mail_port))
-            await run_exchange(_world(data, seed=0), HOST, port, clock=system_clock)
+            if macro_port is not None:
+                figures = MacroWorld(simulated)
+                server = running_macro(figures, port=macro_port, clock=system_clock)
+                await stack.enter_async_context(server)
+            await run_exchange(simulated, HOST, port, clock=system_clock)
 
     asyncio.run(run())
 
@@ -145,19 +162,21 @@ def _run(port: int, data: Path, seed: int, workers: int) -> None:
     require_free_port(HOST, port)
     make_folder(data)
     with lock_folder(data):
-        ports = {"exchange_port": free_port(HOST), "mail_port": free_port(HOST)}
-        settings = demo_settings(data, port, workers, **ports)
+        names = ("exchange_port", "mail_port", "macro_port")
+        settings = demo_settings(data, port, workers, **{name: free_port(HOST) for name in names})
         upgrade_database(settings)
+        upgrade_history(settings)
         asyncio.run(_stoppable(_carry_past(settings, _world(data, seed))))
         asyncio.run(_supervise(settings, started))
 
 
 def demo_settings(
-    data: Path, port: int, workers: int, *, exchange_port: int, mail_port: int
+    data: Path, port: int, workers: int, *, exchange_port: int, mail_port: int, macro_port: int
 ) -> "Settings":
     """The live configuration, pointed at the simulated world and with shorter bounds."""
     from pydantic import SecretStr
 
+    from barograph.demo.macro_files import FUND_PATH, FUND_QUERY
     from barograph.settings import Settings
 
     return Settings(
@@ -178,6 +197,11 @@ def demo_settings(
         briefs_max_age_seconds=20,
         smtp_url=SecretStr(f"smtp://{HOST}:{mail_port}"),
         mail_from="barograph@demo.example",
+        treasury_url=f"http://{HOST}:{macro_port}",
+        nyfed_url=f"http://{HOST}:{macro_port}",
+        etf_url=f"http://{HOST}:{macro_port}{FUND_PATH}?{FUND_QUERY}",
+        macro_source="simulated daily figures (demo data)",
+        macro_seconds=20,
     )
 
 
@@ -196,12 +220,13 @@ async def _carry_past(settings: "Settings", world: "World") -> None:
     from barograph.kit.database import SQLiteDatabase
     from barograph.replay import replay
 
-    database = SQLiteDatabase(settings.database_path)
+    databases = SQLiteDatabase(settings.database_path), SQLiteDatabase(settings.history_path)
     try:
         with progress_bar("replaying the simulated past") as progress:
-            await replay(settings, world, database, system_clock, progress)
+            await replay(settings, world, databases, system_clock, progress)
     finally:
-        await database.close()
+        for database in databases:
+            await database.close()
 
 
 async def _stoppable(work: "Coroutine[Any, Any, None]") -> None:
@@ -225,20 +250,21 @@ async def _supervise(settings: "Settings", started: int) -> None:
 
     exchange_port = settings.exchange_rest_url.rpartition(":")[2]
     mail_port = settings.smtp_url.get_secret_value().rpartition(":")[2]
+    macro_port = settings.treasury_url.rpartition(":")[2]
     environment = settings.to_environment()
     supervisor = Supervisor()
     running = settings.data / "demo.json"
 
     async def ready() -> None:
         await _answers(f"{settings.base_url}/api/agent/market-state")
-        address = f"{HOST}:{exchange_port}"
+        parts = {"exchange": f"{HOST}:{exchange_port}", "macro": f"{HOST}:{macro_port}"}
         draft = running.with_suffix(".draft")
-        draft.write_text(json.dumps({"base_url": settings.base_url, "exchange": address}))
+        draft.write_text(json.dumps({"base_url": settings.base_url, **parts}))
         draft.replace(running)
         click.echo(_welcome(settings, (system_clock() - started) / SECOND))
         sys.stdout.flush()
 
-    ports = ["--port", exchange_port, "--mail-port", mail_port]
+    ports = ["--port", exchange_port, "--mail-port", mail_port, "--macro-port", macro_port]
     world_arguments = ["demo", "world", *ports, "--data", str(settings.data)]
     try:
         await supervisor.start(Child("exchange", world_arguments, environment))
@@ -292,6 +318,7 @@ Barograph demo, ready in {seconds:.1f} s. All of its data is simulated.
   a badge       {base}/badge/regime.svg
   status        {base}/api/status
   developers    {base}/developers
+  history       {base}/api/history/checkpoint
   exchange      {settings.exchange_rest_url} (simulated Bybit v5)
   data          {settings.data}
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from barograph.cli.history import upgrade_history
 from barograph.cli.options import (
     child_option,
     data_option,
@@ -43,6 +44,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     configure_logs(settings.log_level)
     make_folder(settings.data)
     check_parts(settings)
+    upgrade_history(settings)
     if collect:
         import asyncio
 

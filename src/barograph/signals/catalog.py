@@ -3,9 +3,12 @@
 import logging
 from collections.abc import Callable, Mapping
 from inspect import getdoc
-from typing import NamedTuple
 
+from msgspec import Struct
+
+from barograph.macro.evidence import MacroEvidence
 from barograph.markets.trailing import Evidence
+from barograph.signals.macro_methods import btc_etf_flow, us_rates
 from barograph.signals.methods import (
     btc_funding_regime,
     btc_long_accounts,
@@ -14,17 +17,17 @@ from barograph.signals.methods import (
     funding_breadth,
     liquidation_pressure,
 )
-from barograph.signals.records import NOT_KNOWN, Finding, Signal, Signals
+from barograph.signals.records import NOT_KNOWN, UNKNOWN, Finding, Signal, Signals
 
 log = logging.getLogger(__name__)
 
 
-class Method(NamedTuple):
-    """A signal's stable key, its name, and how it is judged."""
+class Method(Struct, frozen=True):
+    """A signal's stable key, its name, and how it is judged; what by, its two kinds say."""
 
     key: str
     name: str
-    judge: Callable[[Evidence, str | None], Finding]
+    judge: Callable[..., Finding]
 
     @property
     def explanation(self) -> str:
@@ -32,35 +35,63 @@ class Method(NamedTuple):
         return getdoc(self.judge) or ""
 
 
-METHODS = (
-    Method("btc-funding-regime", "BTC funding regime", btc_funding_regime),
-    Method("funding-breadth", "Funding breadth", funding_breadth),
-    Method("liquidation-pressure", "Liquidation pressure", liquidation_pressure),
-    Method("btc-long-accounts", "BTC long accounts", btc_long_accounts),
-    Method("btc-open-interest-trend", "BTC open-interest trend", btc_open_interest_trend),
-    Method("btc-realised-volatility", "BTC realised volatility", btc_realised_volatility),
+class MarketMethod(Method, frozen=True):
+    """Judged by a reading of the exchange and by the label before: no older than its feed."""
+
+    judge: Callable[[Evidence, str | None], Finding]
+
+
+class MacroMethod(Method, frozen=True):
+    """Judged by daily figures, at whose age it looks itself, also while the exchange fails."""
+
+    judge: Callable[[MacroEvidence], Finding]
+
+
+MARKET_METHODS = (
+    MarketMethod("btc-funding-regime", "BTC funding regime", btc_funding_regime),
+    MarketMethod("funding-breadth", "Funding breadth", funding_breadth),
+    MarketMethod("liquidation-pressure", "Liquidation pressure", liquidation_pressure),
+    MarketMethod("btc-long-accounts", "BTC long accounts", btc_long_accounts),
+    MarketMethod("btc-open-interest-trend", "BTC open-interest trend", btc_open_interest_trend),
+    MarketMethod("btc-realised-volatility", "BTC realised volatility", btc_realised_volatility),
 )
+MACRO_METHODS = (
+    MacroMethod("btc-etf-flow", "BTC ETF flow", btc_etf_flow),
+    MacroMethod("us-rates", "US rates", us_rates),
+)
+METHODS: tuple[Method, ...] = (*MARKET_METHODS, *MACRO_METHODS)
 BY_KEY = {method.key: method for method in METHODS}
 
 
-def judge_all(evidence: Evidence, previous: Mapping[str, str]) -> Signals:
+def judge_all(evidence: Evidence, macro: MacroEvidence, previous: Mapping[str, str]) -> Signals:
     """Judge every signal; `previous` are the last labels by key."""
     at = evidence.reading.as_of
-    found = [(each, _judge(each, evidence, previous.get(each.key))) for each in METHODS]
-    return Signals(
-        at,
-        evidence.reading.source,
-        tuple(
-            Signal(method.key, method.name, finding.label, finding.value, at)
-            for method, finding in found
-        ),
-    )
+    market = [_judge(each, at, evidence, previous.get(each.key)) for each in MARKET_METHODS]
+    return _signals(at, evidence.reading.source, macro, market)
 
 
-def _judge(method: Method, evidence: Evidence, previous: str | None) -> Finding:
+def judge_macro(macro: MacroEvidence, venue: str, last: Signals | None) -> Signals:
+    """Judge what rests on daily figures; the signals of the market stay as they were judged."""
+    known = {} if last is None else {each.key: each for each in last.signals}
+    market = [
+        known.get(each.key, Signal(each.key, each.name, *NOT_KNOWN, macro.at))
+        for each in MARKET_METHODS
+    ]
+    return _signals(macro.at, venue, macro, market)
+
+
+def _signals(at: int, venue: str, macro: MacroEvidence, market: list[Signal]) -> Signals:
+    others = [_judge(each, at, macro) for each in MACRO_METHODS]
+    are_known = any(each.label != UNKNOWN for each in others)
+    sources = dict.fromkeys([venue, *(macro.sources if are_known else [])])
+    return Signals(at, "; ".join(sources), (*market, *others))
+
+
+def _judge(method: Method, at: int, *seen: object) -> Signal:
     try:
-        return method.judge(evidence, previous)
+        finding = method.judge(*seen)
     except Exception:
         # A mistake in a method must not stop measuring, nor the other signals.
         log.exception("signal cannot be judged", extra={"signal": method.key})
-        return NOT_KNOWN
+        finding = NOT_KNOWN
+    return Signal(method.key, method.name, *finding, at)

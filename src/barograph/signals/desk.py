@@ -1,4 +1,4 @@
-"""Where the evidence of a reading becomes signals: once a minute."""
+"""Where evidence becomes signals: once a minute."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,8 +6,9 @@ from typing import NamedTuple
 from barograph.board.snapshots import Publication, latest, publish
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import MINUTE
+from barograph.macro.evidence import MacroEvidence
 from barograph.markets.trailing import Evidence
-from barograph.signals.catalog import judge_all
+from barograph.signals.catalog import judge_all, judge_macro
 from barograph.signals.feeds import SIGNALS
 from barograph.signals.records import SignalChange, Signals
 
@@ -17,36 +18,60 @@ class SignalConclusion(NamedTuple):
 
     signals: Signals
     changes: Sequence[SignalChange]
+    is_by_reading: bool = True
+    """Whether the signals of the market were judged too."""
 
 
 class SignalDesk:
-    """Keeps the last labels, which hysteresis needs."""
+    """Keeps what was judged last, which hysteresis needs."""
 
     def __init__(self) -> None:
-        self._labels: dict[str, str] = {}
+        self._last: Signals | None = None
         self._judged: int | None = None
+        self._read: int | None = None
 
     async def load(self, tx: Transaction) -> None:
-        """Take up the labels that an earlier collector left."""
-        last = await latest(tx, SIGNALS)
-        self._labels = {} if last is None else {each.key: each.label for each in last.signals}
+        """Take up what an earlier collector left."""
+        self._last = await latest(tx, SIGNALS)
 
-    def conclude(self, evidence: Evidence) -> SignalConclusion | None:
+    def conclude(self, evidence: Evidence, macro: MacroEvidence) -> SignalConclusion | None:
         """Judge the first reading of a minute; None for the others."""
-        if self._judged is not None and evidence.reading.as_of // MINUTE == self._judged // MINUTE:
+        if _is_same_minute(self._read, evidence.reading.as_of):
             return None
-        signals = judge_all(evidence, self._labels)
-        changes = [
-            SignalChange(each.key, each.as_of, each.label, each.value)
-            for each in signals.signals
-            if each.label != self._labels.get(each.key)
-        ]
-        return SignalConclusion(signals, changes)
+        signals = judge_all(evidence, macro, self._labels)
+        return SignalConclusion(signals, self._changes(signals))
+
+    def conclude_failure(self, macro: MacroEvidence, venue: str) -> SignalConclusion | None:
+        """Judge once a minute what does not rest on the exchange, while that fails."""
+        if _is_same_minute(self._judged, macro.at):
+            return None
+        if self._last is None and not macro.sources:
+            return None  # nothing was ever judged, nor can be
+        signals = judge_macro(macro, venue, self._last)
+        return SignalConclusion(signals, self._changes(signals), is_by_reading=False)
 
     def written(self, conclusion: SignalConclusion) -> None:
         """Go on from what is safely stored."""
+        self._last = conclusion.signals
         self._judged = conclusion.signals.as_of
-        self._labels = {each.key: each.label for each in conclusion.signals.signals}
+        if conclusion.is_by_reading:
+            self._read = conclusion.signals.as_of
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        return {} if self._last is None else {each.key: each.label for each in self._last.signals}
+
+    def _changes(self, signals: Signals) -> list[SignalChange]:
+        labels = self._labels
+        return [
+            SignalChange(each.key, each.as_of, each.label, each.value)
+            for each in signals.signals
+            if each.label != labels.get(each.key)
+        ]
+
+
+def _is_same_minute(one: int | None, other: int) -> bool:
+    return one is not None and one // MINUTE == other // MINUTE
 
 
 async def record_signals(tx: Transaction, conclusion: SignalConclusion) -> None:

@@ -1,11 +1,14 @@
 """Reads the board as signals: those that were judged, or `unknown` once they are too old."""
 
+from msgspec.structs import replace
+
 from barograph.board.board import Board
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import SECOND
 from barograph.markets.feeds import PERPETUALS
 from barograph.markets.view import is_fresh
 from barograph.settings import Settings
+from barograph.signals.catalog import MACRO_METHODS
 from barograph.signals.documents import signals_document, unknown_signals
 from barograph.signals.feeds import SIGNALS
 from barograph.signals.records import Signal, Signals
@@ -15,6 +18,9 @@ NEVER = 0
 
 UNKNOWN_MS = 5 * SECOND
 """For so long `unknown` is said without looking again."""
+
+_BY_FIGURES = {method.key for method in MACRO_METHODS}
+"""They are judged also while the exchange fails."""
 
 
 class SignalsReader:
@@ -28,21 +34,20 @@ class SignalsReader:
         self._rendered: tuple[Signals | None, Document] | None = None
 
     def fresh(self, board: Board, now: int) -> Signals | None:
-        """What was judged last, unless it is too old."""
-        judged, market = board.latest(SIGNALS), board.latest(PERPETUALS)
-        if judged is None or not is_fresh(judged.as_of, self._bound, now):
+        """What was judged last, without what is too old; None when all of it is."""
+        judged = board.latest(SIGNALS)
+        if judged is None:
             return None
-        # What they were judged by is the market feed: past its bound nothing may be said.
-        if market is None or not is_fresh(market.as_of, self._market_bound, now):
-            return None
-        return judged
+        fresh = tuple(each for each in judged.signals if now < self._until(board, each, now))
+        return replace(judged, signals=fresh) if fresh else None
 
     def known_until(self, board: Board, now: int) -> int:
         """Until when what is known now may be shown."""
-        judged, market = self.fresh(board, now), board.latest(PERPETUALS)
-        if judged is None or market is None:
+        judged = board.latest(SIGNALS)
+        if judged is None or not judged.signals:
             return now + UNKNOWN_MS
-        return min(judged.as_of + self._bound, market.as_of + self._market_bound)
+        ends = (self._until(board, each, now) for each in judged.signals)
+        return min(now + UNKNOWN_MS if end <= now else end for end in ends)
 
     def signals(self, board: Board, now: int) -> tuple[Signal, ...]:
         """Every signal as it may be shown now."""
@@ -52,6 +57,14 @@ class SignalsReader:
         known = {each.key: each for each in judged.signals}
         # A collector of another version may know fewer signals; none disappears for that.
         return tuple(known.get(each.key, each) for each in unknown_signals(judged.as_of))
+
+    def _until(self, board: Board, signal: Signal, now: int) -> int:
+        """Until when a signal may be shown: its own bound, and that of what it was judged by."""
+        until = _end(signal.as_of, self._bound, now)
+        if signal.key in _BY_FIGURES:
+            return until
+        market = board.latest(PERPETUALS)
+        return 0 if market is None else min(until, _end(market.as_of, self._market_bound, now))
 
     def labels(self, board: Board, now: int) -> dict[str, tuple[str, str]]:
         """The name and the label of every signal by its key."""
@@ -77,3 +90,8 @@ class SignalsReader:
             until=self.known_until(board, now),
             base_url=self._base_url,
         )
+
+
+def _end(as_of: int, bound: int, now: int) -> int:
+    """When the bound of something ends; it has not begun for what comes from the future."""
+    return as_of + bound if is_fresh(as_of, bound, now) else 0

@@ -26,7 +26,8 @@ class Signal(Struct, frozen=True):
     label: str
     value: str
     as_of: int
-    """When the reading was taken, in milliseconds since the Unix epoch."""
+    """When the reading was taken that it was judged with, in milliseconds since the Unix epoch; of
+    a signal of daily figures, while the exchange fails, when it was judged."""
 
 
 class Signals(Struct, frozen=True):
@@ -34,7 +35,7 @@ class Signals(Struct, frozen=True):
 
     as_of: int
     source: str
-    """The venue, in the words that every published `source` uses."""
+    """The venue and the publishers of figures, in the words that every published `source` uses."""
 
     signals: tuple[Signal, ...]
 

@@ -24,7 +24,10 @@ class PublicSignals(WireModel):
 
     ok: bool
     version: Literal["v1"]
-    source: Annotated[str, Field(description="The venue that the data was taken from.")]
+    source: Annotated[
+        str,
+        Field(description="The venue that the data was taken from, and who published the figures."),
+    ]
     updatedAt: Annotated[
         str,
         Field(

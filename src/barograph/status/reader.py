@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from barograph import __version__
 from barograph.board.board import Board
+from barograph.macro.feeds import MACRO_HEALTH
 from barograph.markets.feeds import (
     EXCHANGE_HEALTH,
     LIQUIDATIONS,
@@ -11,6 +12,7 @@ from barograph.markets.feeds import (
     PERPETUALS,
 )
 from barograph.markets.view import Bounds
+from barograph.stances.feeds import STANCES
 from barograph.status.rules import Observation, assess
 from barograph.status.wire import Status
 
@@ -40,5 +42,7 @@ class StatusReader:
                 liquidations=board.latest(LIQUIDATIONS),
                 health=board.latest(EXCHANGE_HEALTH),
                 limits_failing_since=self._limits_failing(),
+                macro=board.latest(MACRO_HEALTH),
+                stances=board.latest(STANCES),
             )
         )

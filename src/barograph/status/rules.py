@@ -3,10 +3,12 @@
 from typing import NamedTuple
 
 from barograph.kit.timestamps import SECOND, iso_timestamp
+from barograph.macro.health import MacroHealth
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, ExchangeHealth, LongAccountShares, Perpetuals
 from barograph.markets.view import Bounds, is_fresh
 from barograph.notice import NOTICE
+from barograph.stances.standing import Stances
 from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, Status
 
 DATABASE_SILENT_MS = 5 * SECOND
@@ -25,6 +27,8 @@ class Observation(NamedTuple):
     liquidations: LiquidationTotals | None
     health: ExchangeHealth | None
     limits_failing_since: int | None = None
+    macro: MacroHealth | None = None
+    stances: Stances | None = None
 
 
 def assess(seen: Observation) -> Status:
@@ -37,6 +41,8 @@ def assess(seen: Observation) -> Status:
         _liquidations(seen),
         _database(seen),
         _limits(seen),
+        _macro(seen),
+        _stances(seen),
     ]
     by_name = {check.name: check.status for check in checks}
     api: Condition = "ok" if by_name["database"] == "ok" else "degraded"
@@ -176,6 +182,33 @@ def _limits(seen: Observation) -> Check:
     since = iso_timestamp(seen.limits_failing_since)
     detail = f"the shared count fails since {since}; each worker counts for itself"
     return Check(name="limits", status="degraded", detail=detail)
+
+
+def _macro(seen: Observation) -> Check:
+    """The sources of daily figures; none is configured where nothing was ever read."""
+    sources = {} if seen.macro is None else seen.macro.sources
+    failing = [
+        f"{name} {health.failure} since {iso_timestamp(health.failing_since)}"
+        for name, health in sorted(sources.items())
+        if health.failure is not None and health.failing_since is not None
+    ]
+    if failing:
+        return Check(name="daily-figures", status="degraded", detail="; ".join(failing))
+    read = ", ".join(f"{name} to {each.newest_day}" for name, each in sorted(sources.items()))
+    return Check(name="daily-figures", status="ok", detail=read or "none is read")
+
+
+def _stances(seen: Observation) -> Check:
+    """Why a stance is not issued, and whether all could be recorded."""
+    if seen.stances is None:
+        return Check(name="stances", status="ok", detail="none was issued yet")
+    lost = [each.kind for each in seen.stances.stances if not each.history_durable]
+    silent = [f"{kind}: {why}" for kind, why in sorted(seen.stances.silent.items())]
+    if lost:
+        detail = f"not recorded: {', '.join(lost)}"
+        return Check(name="stances", status="degraded", detail="; ".join([detail, *silent]))
+    status: Condition = "degraded" if silent else "ok"
+    return Check(name="stances", status=status, detail="; ".join(silent) or "issued and recorded")
 
 
 def _seconds(milliseconds: int) -> float:

@@ -1,0 +1,311 @@
+"""Duties: nothing that fails in them ends measuring; only a lost lease ends them."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+import pytest
+
+from barograph.board.snapshots import latest
+from barograph.duties import ISSUE_SECONDS, MacroDuty, StanceDuty
+from barograph.errors import InvalidReply, LeaseLost, Unreachable
+from barograph.kit.database import (
+    DatabaseUnavailable,
+    SQLiteDatabase,
+    Work,
+)
+from barograph.kit.lease import Lease
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.timestamps import SECOND
+from barograph.macro.feeds import MACRO_HEALTH
+from barograph.macro.health import SourceHealth
+from barograph.macro.records import Observation, Reading
+from barograph.macro.store import latest as latest_figures
+from barograph.settings import Settings
+from barograph.stances.feeds import STANCES
+from barograph.stances.issuing import StanceDesk
+from barograph.stances.ledger import Ledger
+from barograph.stances.standing import Stances
+from barograph.upstream.files import FileClient
+from barograph.upstream.macro import macro_sources
+from support.clock import START, HandClock
+from support.stances import make_history, proposal
+
+T = TypeVar("T")
+
+
+class Stopped(Exception):
+    """The test has seen enough."""
+
+
+class Rounds:
+    """A pause that lets so many rounds happen, and notes how long each was to be."""
+
+    def __init__(self, count: int, clock: HandClock) -> None:
+        self._left = count
+        self._clock = clock
+        self.pauses: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self._clock.pass_seconds(seconds)
+        self._left -= 1
+        if self._left == 0:
+            raise Stopped
+
+
+class Source:
+    """A publisher that gives or does whatever the script says, the last of it for ever."""
+
+    def __init__(self, name: str, *script: list[Reading] | Exception) -> None:
+        self.name = name
+        self._script = list(script)
+        self.asked = 0
+
+    async def read(self) -> list[Reading]:
+        self.asked += 1
+        now = self._script.pop(0) if len(self._script) > 1 else self._script[0]
+        if isinstance(now, Exception):
+            raise now
+        return now
+
+
+class Broken:
+    """A database that fails in one way or another, so many times."""
+
+    def __init__(self, database: SQLiteDatabase, *errors: Exception) -> None:
+        self._database = database
+        self._errors = list(errors)
+
+    def _fail(self) -> None:
+        if self._errors:
+            raise self._errors.pop(0)
+
+    async def read(self, work: Work[T]) -> T:
+        self._fail()
+        return await self._database.read(work)
+
+    async def write(self, work: Work[T]) -> T:
+        self._fail()
+        return await self._database.write(work)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+class Office:
+    """Two databases and the lease of a leader."""
+
+    def __init__(self, folder: Path, runner: asyncio.Runner) -> None:
+        self.run = runner.run
+        self.clock = HandClock()
+        self.database = SQLiteDatabase(folder / "barograph.sqlite3")
+        self.history = SQLiteDatabase(folder / "history.sqlite3")
+        self.run(upgrade(self.database, packaged_migrations(), self.clock))
+        self.run(make_history(self.history))
+        self.lease = self.new_lease("first")
+        assert self.run(self.lease.acquire())
+
+    def new_lease(self, holder: str) -> Lease:
+        return Lease(self.database, "collector", holder, clock=self.clock, milliseconds=SECOND)
+
+    def lose_the_lease(self) -> None:
+        self.clock.pass_seconds(2)
+        assert self.run(self.new_lease("other").acquire())
+
+    def collect(self, *sources: Source, rounds: int = 1, database: Broken | None = None) -> Rounds:
+        pause = Rounds(rounds, self.clock)
+        used = self.database if database is None else database
+        duty = MacroDuty(sources, used, seconds=60, clock=self.clock, sleep=pause)
+        with pytest.raises(Stopped):
+            self.run(duty(self.lease))
+        return pause
+
+    def stance_duty(
+        self, pause: Rounds, *, database: Broken | None = None, history: Broken | None = None
+    ) -> StanceDuty:
+        ledger = Ledger(self.history if history is None else history, self.clock)
+        used = self.database if database is None else database
+        desk = StanceDesk(Settings.model_validate({}), used, ledger, self.clock)
+        return StanceDuty(desk, ledger, sleep=pause)
+
+    def health(self, name: str) -> SourceHealth:
+        found = self.run(self.database.read(lambda tx: latest(tx, MACRO_HEALTH)))
+        assert found is not None
+        return found.sources[name]
+
+    def figures(self, series: str) -> list[Observation]:
+        return self.run(self.database.read(lambda tx: latest_figures(tx, series, 100)))
+
+    def stances(self) -> Stances | None:
+        return self.run(self.database.read(lambda tx: latest(tx, STANCES)))
+
+    def close(self) -> None:
+        self.run(self.history.close())
+        self.run(self.database.close())
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    with asyncio.Runner() as runner:
+        office = Office(tmp_path, runner)
+        yield office
+        office.close()
+
+
+def sofr(value: float, day: str = "2026-11-05") -> Reading:
+    return Reading("sofr", day, value, "files")
+
+
+FAILURES = [Unreachable("away"), InvalidReply("odd"), RuntimeError("a defect"), KeyError("x")]
+
+
+def test_figures_are_kept_with_each_revision_once(office: Office) -> None:
+    source = Source("sofr", [sofr(3.9)], [sofr(3.9)], [sofr(3.95)])
+
+    pause = office.collect(source, rounds=4)
+
+    assert pause.pauses == [60] * 4
+    assert [(each.revision, each.value) for each in office.figures("sofr")] == [(2, 3.95)]
+    assert office.health("sofr") == SourceHealth(START + 180_000, newest_day="2026-11-05")
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
+@pytest.mark.outcome(
+    "a publisher of daily figures fails", "the others are read, and it is asked again"
+)
+def test_a_source_that_fails_does_not_keep_the_others_from_being_read(
+    office: Office, failure: Exception
+) -> None:
+    failing, fine = Source("bad", failure), Source("sofr", [sofr(3.9)])
+
+    office.collect(failing, fine, rounds=3)
+
+    assert (failing.asked, fine.asked) == (3, 3)
+    assert len(office.figures("sofr")) == 1
+    kind = getattr(failure, "kind", "failed")
+    assert office.health("bad") == SourceHealth(START + 120_000, kind, failing_since=START)
+    assert office.health("sofr").failure is None
+
+
+def test_a_source_that_recovers_is_well_again_and_remembers_its_newest_day(office: Office) -> None:
+    source = Source("sofr", [sofr(3.9)], Unreachable("away"), [])
+    office.collect(source, rounds=2)
+    assert office.health("sofr").newest_day == "2026-11-05"
+    assert office.health("sofr").failing_since == START + 60_000
+
+    office.collect(source)
+
+    assert office.health("sofr") == SourceHealth(START + 120_000, newest_day="2026-11-05")
+
+
+@pytest.mark.parametrize(
+    "failure", [DatabaseUnavailable("full"), RuntimeError("a defect")], ids=["away", "defect"]
+)
+def test_figures_that_cannot_be_stored_are_read_again(office: Office, failure: Exception) -> None:
+    source = Source("sofr", [sofr(3.9)])
+
+    office.collect(source, rounds=2, database=Broken(office.database, failure))
+
+    assert source.asked == 2
+    assert len(office.figures("sofr")) == 1
+
+
+def test_figures_that_no_database_takes_do_not_end_it(office: Office) -> None:
+    odd = Reading("odd", "2026-11-05", object(), "files")  # type: ignore[arg-type]
+    source, fine = Source("odd", [odd]), Source("sofr", [sofr(3.9)])
+
+    office.collect(source, fine, rounds=2)
+
+    assert len(office.figures("sofr")) == 1
+
+
+def test_a_lost_lease_ends_reading_and_keeps_nothing(office: Office) -> None:
+    source = Source("sofr", [sofr(3.9)])
+    duty = MacroDuty([source], office.database, seconds=1, clock=office.clock)
+    office.lose_the_lease()
+
+    with pytest.raises(LeaseLost):
+        office.run(duty(office.lease))
+
+    assert office.figures("sofr") == []
+
+
+def test_stances_are_issued_again_and_again(office: Office) -> None:
+    pause = Rounds(3, office.clock)
+
+    with pytest.raises(Stopped):
+        office.run(office.stance_duty(pause)(office.lease))
+
+    stances = office.stances()
+    assert stances is not None
+    assert stances.as_of == START + 2 * int(ISSUE_SECONDS * SECOND)
+    assert pause.pauses == [ISSUE_SECONDS] * 3
+
+
+@pytest.mark.parametrize(
+    "failure", [DatabaseUnavailable("away"), RuntimeError("a defect")], ids=["away", "defect"]
+)
+@pytest.mark.parametrize("where", ["database", "history"])
+def test_a_failing_round_is_followed_by_the_next(
+    office: Office, failure: Exception, where: str
+) -> None:
+    broken = Broken(office.database if where == "database" else office.history, failure)
+    duty = office.stance_duty(Rounds(3, office.clock), **{where: broken})
+
+    with pytest.raises(Stopped):
+        office.run(duty(office.lease))
+
+    assert office.stances() is not None
+
+
+def test_a_leader_that_could_not_announce_itself_does_so_later(office: Office) -> None:
+    broken = Broken(office.history, *[DatabaseUnavailable("away")] * 4)
+    ledger = Ledger(office.history, office.clock)
+
+    with pytest.raises(Stopped):
+        office.run(office.stance_duty(Rounds(2, office.clock), history=broken)(office.lease))
+
+    with pytest.raises(LeaseLost):
+        office.run(ledger.append(proposal(), token=office.lease.token - 1))
+
+
+def test_a_lost_lease_ends_issuing_and_publishes_nothing(office: Office) -> None:
+    duty = office.stance_duty(Rounds(2, office.clock))
+    office.lose_the_lease()
+
+    with pytest.raises(LeaseLost):
+        office.run(duty(office.lease))
+
+    assert office.stances() is None
+
+
+def test_a_later_leader_in_the_record_ends_issuing(office: Office) -> None:
+    office.run(Ledger(office.history, office.clock).take(office.lease.token + 1))
+
+    with pytest.raises(LeaseLost):
+        office.run(office.stance_duty(Rounds(2, office.clock))(office.lease))
+
+
+def test_only_sources_with_an_address_are_read(tmp_path: Path) -> None:
+    async def names(**given: object) -> list[str]:
+        files = FileClient(
+            seconds=1,
+            clock=HandClock(),
+            transport=httpx.MockTransport(lambda _: httpx.Response(404)),
+        )
+        settings = Settings.model_validate(given)
+        try:
+            return [each.name for each in macro_sources(settings, files, clock=HandClock())]
+        finally:
+            await files.close()
+
+    def sources(**given: object) -> list[str]:
+        return asyncio.run(names(**given))
+
+    assert sources() == ["treasury", "sofr", "effr"]
+    assert sources(treasury_url="", nyfed_url="") == []
+    with_funds = {"etf_url": "https://issuer.example/f.csv", "etf_file": tmp_path / "flows.csv"}
+    assert sources(treasury_url="", nyfed_url="", **with_funds) == ["etf-ibit", "etf-operator"]
