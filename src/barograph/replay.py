@@ -90,22 +90,18 @@ async def replay(
         past = _Past(settings, world, start)
         await past.desk.load(database, start)
         writer = _Writer(database, lease, record)
-        carried = await _carry(past, writer, (start, clock()), progress)
-        # Time went on meanwhile; what it brought would otherwise look like an outage.
-        carried += await _carry(past, writer, (past.at, clock()), _silent)
+        carried = await _carry(past, writer, clock, progress)
     finally:
         await record.close()
         await lease.release()
     return carried
 
 
-async def _carry(
-    past: "_Past", writer: "_Writer", span: tuple[int, int], progress: Progress
-) -> int:
-    """Carry and store every moment of a span; return how many there were."""
-    start, now = span
-    instants = list(moments(start, now))
-    async with aclosing(_glimpses(past.world, start, instants)) as stretches:
+async def _carry(past: "_Past", writer: "_Writer", clock: Clock, progress: Progress) -> int:
+    """Carry and store every moment from where the past stands; return how many there were."""
+    now = clock()
+    instants = list(moments(past.at, now))
+    async with aclosing(_glimpses(past.world, past.at, instants, clock)) as stretches:
         async for done, glimpses in stretches:
             for glimpse in glimpses:
                 await writer.add(past.carry(glimpse))
@@ -114,10 +110,6 @@ async def _carry(
             progress(done, len(instants))
     await writer.flush()
     return len(instants)
-
-
-def _silent(_done: int, _of: int) -> None:
-    """Say nothing: it takes no time."""
 
 
 async def _lead(lease: Lease, settings: Settings) -> None:
@@ -166,11 +158,13 @@ def look_back(seed: int, epoch: int, stretch: list[tuple[int, int, bool]]) -> li
 
 
 async def _glimpses(
-    world: World, start: int, instants: list[int]
+    world: World, start: int, instants: list[int], clock: Clock
 ) -> AsyncGenerator[tuple[int, list[Glimpse]], None]:
     """Look back over all of `instants`, in order, with all processors when that pays.
 
-    Yields how many instants are looked at so far, and the newest of them.
+    When it took long, the instant at which it ended comes after them: what time brought meanwhile
+    would otherwise look like an outage. Yields how many of `instants` are looked at so far, and
+    the newest glimpses.
     """
     steps = [(since, at, at == instants[-1]) for since, at in pairwise([start, *instants])]
     stretches = [steps[first : first + STRETCH] for first in range(0, len(steps), STRETCH)]
@@ -193,6 +187,9 @@ async def _glimpses(
             glimpses = await job
             done += len(glimpses)
             yield done, glimpses
+        last = [(instants[-1], clock(), True)] if clock() > instants[-1] else []
+        # Here the processes know the world already.
+        yield done, await loop.run_in_executor(pool, look_back, world.seed, world.epoch, last)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

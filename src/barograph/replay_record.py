@@ -23,7 +23,7 @@ from barograph.stances.revising import revision_of
 from barograph.upstream.files import FileClient
 from barograph.upstream.macro import macro_sources
 
-STANCE_DAYS = 32
+STANCE_DAYS = 31
 """Stances are carried for so many days, figures for as long as they need before that."""
 
 SETTLEMENT_HOURS = 8

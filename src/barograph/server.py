@@ -59,6 +59,8 @@ def web_app() -> ASGIApp:
     die_with_parent(None if server is None else server.pid)
     settings = Settings.from_environment(os.environ)
     configure_logs(settings.log_level)
-    database = SQLiteDatabase(settings.database_path, busy_ms=BUSY_MS, write_busy_ms=WRITE_BUSY_MS)
-    history = SQLiteDatabase(settings.history_path, busy_ms=BUSY_MS)
+    database = SQLiteDatabase(
+        settings.database_path, busy_ms=BUSY_MS, write_busy_ms=WRITE_BUSY_MS, create=False
+    )
+    history = SQLiteDatabase(settings.history_path, busy_ms=BUSY_MS, create=False)
     return create_app(settings, database, history).app

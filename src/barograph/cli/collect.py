@@ -55,8 +55,8 @@ async def _collect(settings: "Settings") -> None:
     from barograph.upstream.mail import SmtpSender
 
     mail = SmtpSender(settings, clock=system_clock) if settings.sends_mail else None
-    database = SQLiteDatabase(settings.database_path)
-    history = SQLiteDatabase(settings.history_path)
+    database = SQLiteDatabase(settings.database_path, create=False)
+    history = SQLiteDatabase(settings.history_path, create=False)
     files = FileClient(seconds=FILE_SECONDS, clock=system_clock)
     sources = macro_sources(settings, files, clock=system_clock)
     ledger = Ledger(history, system_clock)

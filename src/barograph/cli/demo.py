@@ -52,7 +52,7 @@ def demo(context: click.Context, port: int, data: Path, seed: int, workers: int)
 
 
 @demo.command()
-@click.argument("part", type=click.Choice(["exchange", "macro"]))
+@click.argument("part", type=click.Choice(["exchange", "macro", "history"]))
 @click.argument("state", type=click.Choice(["on", "off"]))
 @click.option("--kind", help="Which fault (default: outage); `--kind list` names them all.")
 @click.option("--symbol", help="The contract that a delisting takes away.")
@@ -74,7 +74,13 @@ def fault(
       barograph demo fault exchange on --kind hang
       barograph demo fault exchange off
       barograph demo fault macro on --kind late --days 5
+      barograph demo fault history on
     """
+    if part == "history":
+        _running(data)
+        put_history_aside(data, state == "on")
+        click.echo(f"history: {'away' if state == 'on' else 'no fault'}")
+        return
     from barograph.demo import faults, macro_faults
 
     if kind == "list":
@@ -149,6 +155,15 @@ def world(
     asyncio.run(run())
 
 
+def put_history_aside(data: Path, away: bool) -> None:
+    """Take the record of stances away from under a running demo, or put it back."""
+    file = data / "history.sqlite3"
+    aside = file.with_suffix(".aside")
+    source, target = (file, aside) if away else (aside, file)
+    if source.exists():
+        source.rename(target)
+
+
 def _run(port: int, data: Path, seed: int, workers: int) -> None:
     import asyncio
 
@@ -164,6 +179,7 @@ def _run(port: int, data: Path, seed: int, workers: int) -> None:
     with lock_folder(data):
         names = ("exchange_port", "mail_port", "macro_port")
         settings = demo_settings(data, port, workers, **{name: free_port(HOST) for name in names})
+        put_history_aside(data, away=False)  # a demo that was stopped with this fault on
         upgrade_database(settings)
         upgrade_history(settings)
         asyncio.run(_stoppable(_carry_past(settings, _world(data, seed))))
@@ -220,13 +236,16 @@ async def _carry_past(settings: "Settings", world: "World") -> None:
     from barograph.kit.database import SQLiteDatabase
     from barograph.replay import replay
 
-    databases = SQLiteDatabase(settings.database_path), SQLiteDatabase(settings.history_path)
+    # The simulated past can be made again, so nobody waits for the disk.
+    paths = (settings.database_path, settings.history_path)
+    database, history = (SQLiteDatabase(path, survives_power_cuts=False) for path in paths)
+    databases = database, history
     try:
         with progress_bar("replaying the simulated past") as progress:
             await replay(settings, world, databases, system_clock, progress)
     finally:
-        for database in databases:
-            await database.close()
+        await database.close()
+        await history.close()
 
 
 async def _stoppable(work: "Coroutine[Any, Any, None]") -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import apsw
 
@@ -86,11 +86,23 @@ class SQLiteDatabase:
     """
 
     def __init__(
-        self, path: Path, *, busy_ms: int = 5_000, write_busy_ms: int | None = None
+        self,
+        path: Path,
+        *,
+        busy_ms: int = 5_000,
+        write_busy_ms: int | None = None,
+        create: bool = True,
+        survives_power_cuts: bool = True,
     ) -> None:
+        """Take the file at `path`, which is opened at the first use.
+
+        Only who may `create` it makes a missing file; a service that finds its database gone must
+        not go on with an empty one. What can be made again may give up surviving power cuts.
+        """
         write_busy_ms = busy_ms if write_busy_ms is None else write_busy_ms
-        self._reader = _Connection(path, busy_ms, begin="BEGIN")
-        self._writer = _Connection(path, write_busy_ms, begin="BEGIN IMMEDIATE")
+        how = _Opening(path, create=create, synchronous="full" if survives_power_cuts else "off")
+        self._reader = _Connection(how, busy_ms, begin="BEGIN")
+        self._writer = _Connection(how, write_busy_ms, begin="BEGIN IMMEDIATE")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
 
     async def read(self, work: Work[T]) -> T:
@@ -114,11 +126,19 @@ class SQLiteDatabase:
         self._thread.shutdown(wait=False)
 
 
+class _Opening(NamedTuple):
+    """Which file is opened, and how."""
+
+    path: Path
+    create: bool
+    synchronous: str
+
+
 class _Connection:
     """One SQLite connection, opened when it is first needed."""
 
-    def __init__(self, path: Path, busy_ms: int, begin: str) -> None:
-        self._path = path
+    def __init__(self, how: _Opening, busy_ms: int, begin: str) -> None:
+        self._how = how
         self._busy_ms = busy_ms
         self._begin = begin
         self._connection: apsw.Connection | None = None
@@ -148,12 +168,14 @@ class _Connection:
         A file that was deleted or put aside lives on for who has it open: it could be read and
         written for ever, and nobody else would know.
         """
-        if self._connection is not None and _identity(self._path) != self._file:
+        path = self._how.path
+        if self._connection is not None and _identity(path) != self._file:
             self.close()
         if self._connection is None:
             # Once there was a database, an empty one in its place would only hide the loss.
-            self._connection = _connect(self._path, self._busy_ms, create=self._file is None)
-            self._file = _identity(self._path)
+            create = self._how.create and self._file is None
+            self._connection = _connect(self._how._replace(create=create), self._busy_ms)
+            self._file = _identity(path)
         return self._connection
 
     def close(self) -> None:
@@ -193,17 +215,17 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _connect(path: Path, busy_ms: int, *, create: bool) -> apsw.Connection:
+def _connect(how: _Opening, busy_ms: int) -> apsw.Connection:
     if sqlite_version() < SAFE_WAL:
         raise ConfigurationError(
             f"SQLite {apsw.sqlite_lib_version()} can corrupt its log; install apsw 3.51.3 or newer"
         )
-    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-    connection = apsw.Connection(str(path), flags=flags)
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if how.create else 0)
+    connection = apsw.Connection(str(how.path), flags=flags)
     connection.set_busy_timeout(busy_ms)
     # FULL: an acknowledged write survives a power cut; NORMAL loses the last ones.
     connection.pragma("journal_mode", "wal")
-    connection.pragma("synchronous", "full")
+    connection.pragma("synchronous", how.synchronous)
     # What was deleted, such as a mail with its link, is gone from the file too.
     connection.pragma("secure_delete", True)
     return connection

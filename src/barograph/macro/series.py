@@ -128,16 +128,16 @@ def missing_fund_days(known: Known, fund: str, first: date, last: date) -> list[
 
 def slope10y3m(us10y: Sequence[Observation], us3m: Sequence[Observation]) -> list[DayValue]:
     """Ten-year yield less three-month yield on the days that have both, in percent."""
-    short = {each.day: each for each in us3m}
+    by_day = {each.day: each for each in us3m}
     return [
         DayValue(
             long.day,
-            round(long.value - short[long.day].value, _PLACES),
-            _sources([long, short[long.day]]),
-            _read_at([long, short[long.day]]),
+            round(long.value - short.value, _PLACES),
+            long.source if long.source == short.source else _sources([long, short]),
+            max(long.observed_at, short.observed_at),
         )
         for long in us10y
-        if long.day in short
+        if (short := by_day.get(long.day)) is not None
     ]
 
 
