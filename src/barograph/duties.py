@@ -122,7 +122,8 @@ class StanceDuty:
         try:
             await self._ledger.take(lease.token)
         except LeaseLost:
-            raise
+            await lease.renew()  # really lost: that ends leading
+            log.critical("the record was led with a later token than ours; stances are not durable")
         except DatabaseUnavailable as error:
             log.warning("the record cannot be written", extra={"reason": str(error)})
         except Exception:
@@ -135,7 +136,7 @@ class StanceDuty:
         try:
             await self._desk.issue(lease)
         except LeaseLost:
-            raise
+            await lease.renew()  # really lost: that ends leading
         except DatabaseUnavailable as error:
             log.warning("stances not issued", extra={"reason": str(error)})
         except Exception:

@@ -28,7 +28,13 @@ from barograph.kit.lease import Lease
 from barograph.kit.process import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.feeds import PERPETUALS
-from barograph.markets.records import MAJORS, Perpetuals
+from barograph.markets.records import (
+    MAJORS,
+    Liquidation,
+    LongAccounts,
+    Perpetual,
+    Perpetuals,
+)
 from barograph.replay_record import PastRecord
 from barograph.settings import Settings
 from barograph.upstream.bybit.decode import (
@@ -126,13 +132,13 @@ async def _lead(lease: Lease, settings: Settings) -> None:
 
 
 class Glimpse(NamedTuple):
-    """What the exchange said about one instant, as it came over the wire."""
+    """What the exchange said about one instant, read by the same decoders as what comes live."""
 
     at: int
     since: int
-    tickers: bytes
-    shares: list[tuple[str, bytes]]
-    liquidations: list[bytes]
+    perpetuals: tuple[Perpetual, ...]
+    shares: list[LongAccounts]
+    liquidations: list[Liquidation]
 
 
 def look_back(seed: int, epoch: int, stretch: list[tuple[int, int, bool]]) -> list[Glimpse]:
@@ -142,19 +148,29 @@ def look_back(seed: int, epoch: int, stretch: list[tuple[int, int, bool]]) -> li
     every process sees the same one.
     """
     world = _world(seed, epoch)
-    return [
-        Glimpse(
-            at,
-            since,
-            _ask(world, at, "tickers"),
-            [
-                (contract, _ask(world, at, "account-ratio", symbol=contract, **_NEWEST_SHARE))
-                for contract in (_contracts(world, at) if in_full else _MAJOR_CONTRACTS)
-            ],
-            liquidation_messages(world, since, at),
-        )
-        for since, at, in_full in stretch
-    ]
+    return [_look(world, since, at, in_full=in_full) for since, at, in_full in stretch]
+
+
+def _look(world: World, since: int, at: int, *, in_full: bool) -> Glimpse:
+    kept = _kept(world.seed, world.epoch)
+    replies = {
+        contract: _ask(world, at, "account-ratio", symbol=contract, **_NEWEST_SHARE)
+        for contract in (kept if in_full else _MAJOR_CONTRACTS)
+    }
+    batches = [decode_message(each) for each in liquidation_messages(world, since, at)]
+    return Glimpse(
+        at,
+        since,
+        decode_tickers(_ask(world, at, "tickers"), kept).perpetuals,
+        [decode_long_accounts(reply, contract) for contract, reply in replies.items()],
+        [
+            each
+            for batch in batches
+            if isinstance(batch, Batch)
+            for each in batch.liquidations
+            if each.contract in kept
+        ],
+    )
 
 
 async def _glimpses(
@@ -201,24 +217,16 @@ class _Past:
         self.world = world
         self.at = start
         self._source = settings.exchange_source
-        # What is tradable is asked once: in the simulated past nothing is listed anew.
-        self._kept = {each.contract: each for each in _instruments(world, start)}
         self.desk = Desk(settings)
 
     def carry(self, glimpse: Glimpse) -> Conclusion:
         """Measure and judge one instant."""
         self.at = glimpse.at
         self.desk.watched(glimpse.since, glimpse.at)
-        for message in glimpse.liquidations:
-            decoded = decode_message(message)
-            if isinstance(decoded, Batch):
-                self.desk.liquidated(
-                    [each for each in decoded.liquidations if each.contract in self._kept]
-                )
-        for contract, result in glimpse.shares:
-            self.desk.sampled(decode_long_accounts(result, contract))
-        tickers = decode_tickers(glimpse.tickers, self._kept)
-        reading = Perpetuals(glimpse.at, self._source, tickers.perpetuals)
+        self.desk.liquidated(glimpse.liquidations)
+        for share in glimpse.shares:
+            self.desk.sampled(share)
+        reading = Perpetuals(glimpse.at, self._source, glimpse.perpetuals)
         conclusion = self.desk.conclude(reading)
         self.desk.written(conclusion)
         return conclusion
@@ -284,8 +292,10 @@ def _instruments(world: World, at: int) -> tuple[Instrument, ...]:
     return decode_instruments(_ask(world, at, "instruments-info", limit="1000")).instruments
 
 
-def _contracts(world: World, at: int) -> list[str]:
-    return [instrument.contract for instrument in _instruments(world, at)]
+@cache
+def _kept(seed: int, epoch: int) -> dict[str, Instrument]:
+    """What is tradable; asked once, because in the simulated past nothing is listed anew."""
+    return {each.contract: each for each in _instruments(_world(seed, epoch), epoch)}
 
 
 async def _newest(tx: Transaction) -> int | None:

@@ -547,7 +547,7 @@ def test_a_revision_by_a_clock_that_was_set_back_is_still_the_newest(instance: I
 def test_evidence_that_goes_back_to_an_earlier_period_records_nothing(instance: Instance) -> None:
     before = instance.issue()[FUNDING]
     instance.execute("DELETE FROM settlements WHERE at = $1", [[SETTLED]])
-    instance.clock.now = SETTLED + HOUR
+    instance.clock.now = SETTLED - HOUR
     stances = instance.issued()
 
     assert "later period" in stances.silent[FUNDING]

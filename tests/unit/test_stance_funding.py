@@ -66,14 +66,16 @@ def test_a_leg_is_as_long_as_the_contracts_own_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    "now", [AT - 1, AT - DAY, AT + 8 * HOUR + GRACE, AT + 30 * DAY], ids=lambda now: str(now - AT)
+    "now",
+    [AT - 1, AT - DAY, AT + 8 * HOUR, AT + 8 * HOUR + GRACE, AT + 30 * DAY],
+    ids=lambda now: str(now - AT),
 )
-def test_nothing_is_judged_outside_the_interval_and_its_grace(now: int) -> None:
+def test_nothing_is_judged_outside_the_interval(now: int) -> None:
     assert propose(settled(0.01), "test venue", now, GRACE) is None
     assert propose([], "test venue", now, GRACE) is None
 
 
-@pytest.mark.parametrize("now", [AT, AT + 8 * HOUR, AT + 8 * HOUR + GRACE - 1])
+@pytest.mark.parametrize("now", [AT, AT + 4 * HOUR, AT + 8 * HOUR - 1])
 def test_a_stance_is_never_issued_expired(now: int) -> None:
     assert judged(settled(0.01), now).expires_at > now
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.history import upgrade_history
+from barograph.cli.history import prepare_history
 from barograph.cli.options import child_option, data_option, read_settings, upgrade_database
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def collect(data: Path | None, child: int | None) -> None:
         die_with_parent(child)
     settings = read_settings(data=data)
     configure_logs(settings.log_level)
+    prepare_history(settings)
     upgrade_database(settings)
-    upgrade_history(settings)
     asyncio.run(_collect(settings))
 
 
@@ -56,7 +56,8 @@ async def _collect(settings: "Settings") -> None:
 
     mail = SmtpSender(settings, clock=system_clock) if settings.sends_mail else None
     database = SQLiteDatabase(settings.database_path, create=False)
-    history = SQLiteDatabase(settings.history_path, create=False)
+    # Reading is done on the spot: a record that is locked must not hold up measuring.
+    history = SQLiteDatabase(settings.history_path, busy_ms=50, write_busy_ms=5_000, create=False)
     files = FileClient(seconds=FILE_SECONDS, clock=system_clock)
     sources = macro_sources(settings, files, clock=system_clock)
     ledger = Ledger(history, system_clock)

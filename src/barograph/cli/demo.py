@@ -157,11 +157,12 @@ def world(
 
 def put_history_aside(data: Path, away: bool) -> None:
     """Take the record of stances away from under a running demo, or put it back."""
-    file = data / "history.sqlite3"
-    aside = file.with_suffix(".aside")
-    source, target = (file, aside) if away else (aside, file)
-    if source.exists():
-        source.rename(target)
+    for suffix in ("", "-wal", "-shm"):
+        file = data / f"history.sqlite3{suffix}"
+        aside = data / f"history.aside{suffix}"
+        source, target = (file, aside) if away else (aside, file)
+        if source.exists():
+            source.rename(target)
 
 
 def _run(port: int, data: Path, seed: int, workers: int) -> None:

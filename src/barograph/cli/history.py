@@ -38,6 +38,32 @@ def upgrade_history(settings: "Settings") -> None:
     asyncio.run(work())
 
 
+def prepare_history(settings: "Settings") -> None:
+    """Get the record ready for a service, before the service's own database is.
+
+    The record is made only at the very first start. One that is missing later, or cannot be read,
+    does not keep the service from starting: its stances are not durable until it is back.
+
+    Raises:
+        ConfigurationError: a guard is missing.
+    """
+    import logging
+
+    from barograph.kit.database import DatabaseUnavailable
+
+    log = logging.getLogger(__name__)
+    if settings.database_path.exists() and not settings.history_path.exists():
+        log.critical(
+            "the record of stances is missing; put it back, or make a new one with "
+            "`barograph db upgrade`"
+        )
+        return
+    try:
+        upgrade_history(settings)
+    except DatabaseUnavailable as error:
+        log.critical("the record of stances cannot be used", extra={"reason": str(error)})
+
+
 def open_history(settings: "Settings", use: "Callable[[Database], Coroutine[Any, Any, T]]") -> T:
     """Do something with the record.
 

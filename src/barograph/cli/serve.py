@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.history import upgrade_history
+from barograph.cli.history import prepare_history
 from barograph.cli.options import (
     child_option,
     data_option,
@@ -44,7 +44,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     configure_logs(settings.log_level)
     make_folder(settings.data)
     check_parts(settings)
-    upgrade_history(settings)
+    prepare_history(settings)
     if collect:
         import asyncio
 

@@ -36,14 +36,15 @@ class Lease:
         async def work(tx: Transaction) -> int | None:
             rows = await tx.fetch(_READ, self._name)
             now = self._clock()
-            # The first token is the time: who checks tokens elsewhere, in a database that lives
-            # longer than this one, must not take a new beginning for an old leader.
-            holder, token, expires_at = rows[0] if rows else (None, now // SECOND, 0)
+            holder, token, expires_at = rows[0] if rows else (None, 0, 0)
             # One that lasts impossibly long was written by a clock that ran ahead.
             if holder is not None and now < expires_at <= now + MAX_MILLISECONDS:
                 return None
-            await tx.execute(_TAKE, self._name, self._holder, token + 1, now + self._milliseconds)
-            return int(token) + 1
+            # Never behind the time: who checks tokens elsewhere, in a database that lives longer
+            # than this one, must not take a new beginning or a restored copy for an old leader.
+            following = max(int(token) + 1, now // SECOND)
+            await tx.execute(_TAKE, self._name, self._holder, following, now + self._milliseconds)
+            return following
 
         self._token = await self._database.write(work)
         return self._token is not None

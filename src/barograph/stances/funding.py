@@ -35,7 +35,7 @@ def propose(
         return None
     newest = settlements[-1]
     end = newest.at + round(newest.funding_interval_hours * HOUR)
-    if not newest.at <= now < end + grace:
+    if not newest.at <= now < end:
         return None
     rates = [
         eight_hour_rate(each.funding_rate_pct, each.funding_interval_hours) for each in settlements

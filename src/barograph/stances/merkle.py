@@ -43,8 +43,9 @@ class Frontier:
 
     def add_digests(self, digests: Iterable[str]) -> None:
         """Append a leaf for each digest."""
-        for digest in digests:
-            self.add(leaf_hash(digest))
+        # All first: one that cannot be read must not leave the others behind.
+        for leaf in [leaf_hash(digest) for digest in digests]:
+            self.add(leaf)
 
 
 def leaf_hash(digest: str) -> bytes:
