@@ -8,6 +8,7 @@ import pytest
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.macro.evidence import NO_FIGURES, MacroEvidence, is_recent
 from barograph.macro.records import US3M, US10Y
+from barograph.macro.series import EtfSeries
 from barograph.signals.catalog import MARKET_METHODS, judge_all, judge_macro
 from barograph.signals.desk import SignalConclusion, SignalDesk
 from barograph.signals.macro_methods import btc_etf_flow, us_rates
@@ -89,6 +90,14 @@ def test_flow_needs_twenty_days_all_five_flows_and_a_recent_day(
     assert (btc_etf_flow(of_flows(*newest, **how)) != NOT_KNOWN) == is_known
 
 
+def test_a_week_with_a_missing_business_day_is_not_judged() -> None:
+    whole = of_flows(*[100.0] * 5)
+    holed = whole.etf.days[:-3] + whole.etf.days[-2:]
+
+    assert btc_etf_flow(whole) != NOT_KNOWN
+    assert btc_etf_flow(whole._replace(etf=EtfSeries("IBIT only", holed))) == NOT_KNOWN
+
+
 @pytest.mark.parametrize(
     ("change", "slope_change", "label"),
     [
@@ -98,8 +107,8 @@ def test_flow_needs_twenty_days_all_five_flows_and_a_recent_day(
         (-0.12, -0.10, "bull-flattening"),
         (0.04, 0.04, "consolidation"),
         (-0.04, -0.04, "consolidation"),
-        (0.05, 0.0, "bear-flattening"),
-        (0.0, 0.05, "bull-steepening"),
+        (0.05, 0.0, "bear"),
+        (0.0, 0.05, "steepening"),
     ],
 )
 def test_rates_are_judged_by_twenty_days_of_yield_and_slope(

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from barograph.business_days import business_days
 from barograph.kit.canonical import canonical
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.macro.judgement import regime
 from barograph.macro.series import EtfDay, EtfSeries
 from barograph.stances.digest import leg_document
-from barograph.stances.etf import propose, regime, streak
+from barograph.stances.etf import propose, streak
 from barograph.stances.records import LABELS, Proposal
 from support.clock import START
 

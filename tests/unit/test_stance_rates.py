@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from barograph.business_days import business_days
 from barograph.kit.canonical import canonical
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.macro.judgement import curve
 from barograph.macro.records import (
     EFFR,
     EFFR_HIGH,
@@ -23,7 +24,7 @@ from barograph.macro.records import (
     Observation,
 )
 from barograph.stances.digest import leg_document
-from barograph.stances.rates import curve, is_inverted, propose
+from barograph.stances.rates import is_inverted, propose
 from barograph.stances.records import LABELS, Proposal
 from support.clock import START
 

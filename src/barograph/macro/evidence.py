@@ -8,26 +8,20 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from barograph.business_days import business_days
 from barograph.kit.timestamps import SECOND
+from barograph.macro import judgement
+from barograph.macro.judgement import (
+    DEAD_ZONE,
+    ENTER_PCT,
+    FLOW_DAYS,
+    LOOK_BACK,
+    NEEDED_FLOW_DAYS,
+    STREAK_DAYS,
+    FlowRegime,
+    whole_week_of_flows,
+)
 from barograph.macro.records import Observation
 from barograph.macro.series import DayValue, EtfDay, EtfSeries, change_over, slope10y3m
-
-FlowRegime = Literal["accumulation", "mixed", "distribution"]
-CurveMove = Literal[
-    "bull-steepening", "bull-flattening", "bear-steepening", "bear-flattening", "consolidation"
-]
-
-STALE_BUSINESS_DAYS = 2
-"""Figures are too old when more business days than this have begun after their day."""
-
-FLOW_DAYS = 5
-STREAK_DAYS = 4
-NEEDED_FLOW_DAYS = 20
-ENTER_PCT, LEAVE_PCT = 0.5, 0.25
-LOOK_BACK = 20
-DEAD_ZONE = 0.05
-"""In percentage points: five basis points."""
 
 
 class MacroEvidence(NamedTuple):
@@ -77,7 +71,8 @@ class Curve(NamedTuple):
     us10y: float
     us10y_change: float
     slope: float
-    move: CurveMove
+    move: str
+    """In words with hyphens, such as `bear-steepening`."""
 
 
 class CurveTurn(NamedTuple):
@@ -99,12 +94,13 @@ def flow_week(evidence: MacroEvidence) -> FlowWeek | None:
 
 def flow_regime(series: EtfSeries) -> FlowRegime:
     """The regime that all known days lead to: it is entered with a side, and left at half of it."""
-    regime: FlowRegime = "mixed"
+    found: FlowRegime = "mixed"
     for end in range(FLOW_DAYS, len(series.days) + 1):
         week = _week(series.days[end - FLOW_DAYS : end], series.coverage)
         if week is not None:
-            regime = _following(regime, week)
-    return regime
+            flows = [each.net_flow_usd or 0.0 for each in week.days]
+            found = judgement.regime(week.share_pct, flows, found)
+    return found
 
 
 def curve(evidence: MacroEvidence) -> Curve | None:
@@ -115,7 +111,8 @@ def curve(evidence: MacroEvidence) -> Curve | None:
     change, slope_change = change_over(long, LOOK_BACK), change_over(slopes, LOOK_BACK)
     if change is None or slope_change is None or not is_recent(slopes[-1].day, evidence.at):
         return None
-    return Curve(long[-1].value, change, slopes[-1].value, _move(change, slope_change))
+    move = judgement.curve(change, slope_change).replace(" ", "-")
+    return Curve(long[-1].value, change, slopes[-1].value, move)
 
 
 def curve_turn(evidence: MacroEvidence) -> CurveTurn | None:
@@ -138,9 +135,7 @@ def curve_turn(evidence: MacroEvidence) -> CurveTurn | None:
 
 def is_recent(day: str, at: int) -> bool:
     """Whether a day is not to come, and not too old, for someone who looks at an instant."""
-    start, today = date.fromisoformat(day), datetime.fromtimestamp(at // SECOND, UTC).date()
-    since = sum(1 for _ in business_days(start + timedelta(days=1), today))
-    return start <= today and since <= STALE_BUSINESS_DAYS
+    return judgement.is_recent(day, datetime.fromtimestamp(at // SECOND, UTC).date())
 
 
 def day_start(day: str, *, following: bool = False) -> int:
@@ -150,9 +145,9 @@ def day_start(day: str, *, following: bool = False) -> int:
 
 
 def _week(days: Sequence[EtfDay], coverage: str) -> FlowWeek | None:
-    flows = [each.net_flow_usd for each in days if each.net_flow_usd is not None]
+    flows = whole_week_of_flows(days)
     assets = days[-1].aum_usd
-    if len(flows) < len(days) or assets <= 0:
+    if flows is None or assets <= 0:
         return None
     flow = round(sum(flows), 2)
     return FlowWeek(
@@ -163,21 +158,3 @@ def _week(days: Sequence[EtfDay], coverage: str) -> FlowWeek | None:
         inflow_days=sum(each > 0 for each in flows),
         outflow_days=sum(each < 0 for each in flows),
     )
-
-
-def _following(previous: FlowRegime, week: FlowWeek) -> FlowRegime:
-    if week.side is not None:
-        return "accumulation" if week.side == "inflows" else "distribution"
-    if previous == "accumulation" and week.share_pct >= LEAVE_PCT:
-        return "accumulation"
-    if previous == "distribution" and week.share_pct <= -LEAVE_PCT:
-        return "distribution"
-    return "mixed"
-
-
-def _move(change: float, slope_change: float) -> CurveMove:
-    if abs(change) < DEAD_ZONE and abs(slope_change) < DEAD_ZONE:
-        return "consolidation"
-    if change > 0:
-        return "bear-steepening" if slope_change > 0 else "bear-flattening"
-    return "bull-steepening" if slope_change > 0 else "bull-flattening"

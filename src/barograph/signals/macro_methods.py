@@ -25,10 +25,10 @@ def btc_etf_flow(evidence: MacroEvidence) -> Finding:
 def us_rates(evidence: MacroEvidence) -> Finding:
     """How US Treasury par yields moved over 20 published days: the 10-year one and the slope.
 
-    The slope is the 10-year yield less the 3-month one. bear when the 10-year yield rose, bull
-    otherwise; steepening when the slope rose, flattening otherwise; consolidation when neither
-    moved by 5 basis points. Unknown with less than 21 days of both yields, or when the newest day
-    is more than two US business days old.
+    The slope is the 10-year yield less the 3-month one. bear when the 10-year yield rose by 5
+    basis points or more, bull when it fell by as much; steepening and flattening likewise for the
+    slope; consolidation when neither moved so far. Unknown with less than 21 days of both yields,
+    or when the newest day is more than two US business days old.
     """
     now = curve(evidence)
     if now is None:

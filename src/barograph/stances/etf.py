@@ -7,22 +7,24 @@ a percent of them and four positive days, distribution the mirror of that.
 from collections.abc import Sequence
 from datetime import date
 
-from barograph.business_days import business_days
 from barograph.kit.canonical import Json
 from barograph.kit.timestamps import iso_timestamp
+from barograph.macro.judgement import (
+    ENTER_PCT,
+    FLOW_DAYS,
+    NEEDED_FLOW_DAYS,
+    is_recent,
+    regime,
+    whole_week_of_flows,
+)
 from barograph.macro.series import EtfDay, EtfSeries
 from barograph.stances.conditions import condition
-from barograph.stances.expiry import day_start, expires_after, is_recent
+from barograph.stances.expiry import day_start, expires_after
 from barograph.stances.records import Decision, Leg, LegEvidence, Proposal
 
 KIND = "btc-etf-stance"
 METHOD = "btc-etf/1"
 BY = "rule"
-NEEDED_DAYS = 20
-FLOW_DAYS = 5
-STREAK_DAYS = 4
-ENTER_PCT, LEAVE_PCT = 0.5, 0.25
-STALE_BUSINESS_DAYS = 2
 PUBLICATION_LAG = 1
 
 
@@ -34,14 +36,14 @@ def propose(
     `previous` is the last regime, which is left only at half of what it was entered at.
     """
     days, coverage = series.days, series.coverage
-    if len(days) < NEEDED_DAYS:
-        return f"{len(days)} of {NEEDED_DAYS} days are known"
+    if len(days) < NEEDED_FLOW_DAYS:
+        return f"{len(days)} of {NEEDED_FLOW_DAYS} days are known"
     newest, week = days[-1], days[-FLOW_DAYS:]
     expires_at = expires_after(newest.day, grace, lag=PUBLICATION_LAG)
-    if now >= expires_at or not is_recent(newest.day, today, STALE_BUSINESS_DAYS):
+    if now >= expires_at or not is_recent(newest.day, today):
         return f"the newest holdings are of {newest.day}"
-    flows = [each.net_flow_usd for each in week if each.net_flow_usd is not None]
-    if len(flows) < FLOW_DAYS or newest.aum_usd <= 0 or _has_gap(week):
+    flows = whole_week_of_flows(week)
+    if flows is None or newest.aum_usd <= 0:
         return f"the flows of five days up to {newest.day} are not all known"
     flow = round(sum(flows), 2)
     share = round(100 * flow / newest.aum_usd, 4)
@@ -90,20 +92,6 @@ def propose(
     )
 
 
-def regime(share_pct: float, flows: Sequence[float], previous: str | None) -> str:
-    """`accumulation`, `distribution` or `mixed`, with hysteresis."""
-    positive, negative = sum(each > 0 for each in flows), sum(each < 0 for each in flows)
-    if share_pct >= ENTER_PCT and positive >= STREAK_DAYS:
-        return "accumulation"
-    if share_pct <= -ENTER_PCT and negative >= STREAK_DAYS:
-        return "distribution"
-    if previous == "accumulation" and share_pct >= LEAVE_PCT:
-        return "accumulation"
-    if previous == "distribution" and share_pct <= -LEAVE_PCT:
-        return "distribution"
-    return "mixed"
-
-
 def streak(flows: Sequence[float]) -> int:
     """How many days in a row, up to the newest, had flows of its sign; negative for outflows."""
     sign = (flows[-1] > 0) - (flows[-1] < 0)
@@ -120,12 +108,6 @@ def _decide(found: str, share_pct: float, coverage: str) -> Decision:
     confidence = "high" if abs(share_pct) >= 2 * ENTER_PCT else "medium"
     words = f"Five days of net flow are {share_pct:+.2f} % of assets ({coverage}): {found}."
     return Decision(labels[found], confidence, words, BY)
-
-
-def _has_gap(week: Sequence[EtfDay]) -> bool:
-    """Whether a business day is missing; a day more than those is none."""
-    days = [date.fromisoformat(each.day) for each in week]
-    return not set(business_days(days[0], days[-1])) <= set(days)
 
 
 def _day(day: EtfDay) -> Json:

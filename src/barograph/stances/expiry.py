@@ -6,7 +6,7 @@ does not expire Friday's rates.
 
 from datetime import UTC, date, datetime, time, timedelta
 
-from barograph.business_days import business_days, next_business_day
+from barograph.business_days import next_business_day
 from barograph.kit.timestamps import SECOND, iso_timestamp
 
 PUBLISHED_BY = time(23, 59, 59)
@@ -28,13 +28,6 @@ def expires_after(day: str, grace: int, *, lag: int = 0) -> int:
     for _ in range(lag):
         due = next_business_day(due)
     return _milliseconds(datetime.combine(due, PUBLISHED_BY, UTC)) + grace
-
-
-def is_recent(day: str, today: date, most: int) -> bool:
-    """Whether a data day is not to come, and at most `most` business days have begun since."""
-    start = date.fromisoformat(day)
-    since = business_days(start + timedelta(days=1), today)
-    return start <= today and sum(1 for _ in since) <= most
 
 
 def _milliseconds(moment: datetime) -> int:

@@ -9,6 +9,7 @@ from datetime import date
 
 from barograph.kit.canonical import Json
 from barograph.kit.timestamps import iso_timestamp
+from barograph.macro.judgement import DEAD_ZONE, LOOK_BACK, curve, is_recent
 from barograph.macro.records import (
     EFFR,
     EFFR_HIGH,
@@ -21,17 +22,12 @@ from barograph.macro.records import (
 )
 from barograph.macro.series import change_over, slope10y3m
 from barograph.stances.conditions import condition
-from barograph.stances.expiry import day_start, expires_after, is_recent
+from barograph.stances.expiry import day_start, expires_after
 from barograph.stances.records import Decision, Leg, LegEvidence, Proposal
 
 KIND = "rates-desk"
 METHOD = "rates-desk/1"
 BY = "rule"
-LOOK_BACK = 20
-DEAD_ZONE = 0.05
-"""In percentage points: five basis points."""
-
-STALE_BUSINESS_DAYS = 2
 
 
 Series = Mapping[str, Sequence[Observation]]
@@ -50,7 +46,7 @@ def propose(
         return "no day is known on which all three yields were published"
     day = known[US10Y][-1].day
     expires_at = expires_after(day, grace)
-    if now >= expires_at or not is_recent(day, today, STALE_BUSINESS_DAYS):
+    if now >= expires_at or not is_recent(day, today):
         return f"the newest yields are of {day}"
     if len(known[US10Y]) <= LOOK_BACK:
         return f"fewer than {LOOK_BACK} earlier days are known"
@@ -95,24 +91,6 @@ def is_inverted(slope: float, *, was_inverted: bool) -> bool:
     return slope <= -DEAD_ZONE or (was_inverted and slope < DEAD_ZONE)
 
 
-def curve(change10y: float, change_slope: float) -> str:
-    """The move of the curve in words: bull or bear, steepening or flattening, as far as it moved.
-
-    A change within the dead zone has no direction.
-    """
-    words = [
-        _direction(change10y, "bear", "bull"),
-        _direction(change_slope, "steepening", "flattening"),
-    ]
-    return " ".join(word for word in words if word) or "consolidation"
-
-
-def _direction(change: float, rise: str, fall: str) -> str:
-    if abs(change) < DEAD_ZONE:
-        return ""
-    return rise if change > 0 else fall
-
-
 def _known(series: Series) -> dict[str, list[Observation]]:
     """Yields on the days that have all three, overnight rates of about the newest of those days.
 
@@ -134,7 +112,7 @@ def _about(observations: Sequence[Observation], day: str) -> list[Observation]:
     """The newest up to a day, which is published before overnight rates of that day are."""
     until = [each for each in observations if each.day <= day][-1:]
     latest = date.fromisoformat(day)
-    return [each for each in until if is_recent(each.day, latest, STALE_BUSINESS_DAYS)]
+    return [each for each in until if is_recent(each.day, latest)]
 
 
 def _levels(known: Series) -> dict[str, Json]:
