@@ -2,40 +2,31 @@
 
 import asyncio
 import logging
-import socket
-import struct
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, cast
 from urllib.parse import parse_qsl, urlsplit
-from weakref import WeakSet
 
-import msgspec
-from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
+from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 from barograph.demo import faults as named
 from barograph.demo.control import CONTROL_PATH
-from barograph.demo.faults import Faults, obey
+from barograph.demo.control_server import ControlServer, reset, until_changed
+from barograph.demo.faults import Faults
 from barograph.demo.replies import JSON, TEXT, reply, truncated, without_rows, wrong
 from barograph.demo.rest import PATHS, answer
-from barograph.demo.stream import Stream, until_changed
+from barograph.demo.stream import Stream
 from barograph.demo.world import World
 
 STREAM_PATH: Final = "/v5/public/linear"
 
 _PUSH_SECONDS: Final = 0.5
-_FAREWELL_SECONDS: Final = 0.3
 _OTHER: Final = "other"
 
 _log = logging.getLogger(__name__)
-# websockets tells of every request at INFO; a demo that is polled each second would drown in it.
-_quiet = logging.getLogger(f"{__name__}.connections")
-_quiet.setLevel(logging.WARNING)
 
 
 def real_clock() -> int:
@@ -66,15 +57,14 @@ class Address:
         return f"ws://{self.host}:{self.port}{CONTROL_PATH}"
 
 
-class Exchange:
+class Exchange(ControlServer):
     """One running exchange: answers requests, feeds listeners, obeys commands."""
 
     def __init__(self, world: World, clock: Callable[[], int], faults: Faults) -> None:
+        super().__init__()
         self._world = world
         self._clock = clock
         self._faults = faults
-        self._requests: Counter[str] = Counter()
-        self._connections: WeakSet[ServerConnection] = WeakSet()
         self.stream = Stream(world, faults, self.now)
 
     def now(self, path: str | None = None) -> int:
@@ -82,25 +72,19 @@ class Exchange:
         stale = self._faults.find(named.STALE_CLOCK, path)
         return self._clock() if stale is None else stale.since
 
-    def track(self, *args: object, **kwargs: object) -> ServerConnection:
-        """Make a connection and remember it, so that the end finds the hanging ones too."""
-        connection = ServerConnection(*args, **kwargs)  # type: ignore[arg-type]
-        self._connections.add(connection)
-        return connection
-
     async def on_request(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer a GET; None lets a websocket open."""
         parts = urlsplit(request.path)
         if parts.path in {STREAM_PATH, CONTROL_PATH}:
             return None
         path = parts.path
-        self._requests[path if path in PATHS else _OTHER] += 1
+        self.requests[path if path in PATHS else _OTHER] += 1
         while (fault := self._faults.replacing(path)) == named.HANG:
             await until_changed(self._faults, connection)
             if connection.transport.is_closing():
                 return reply(503, b"", TEXT)
         if fault == named.RESET:
-            return await self._reset(connection)
+            return await reset(connection)
         if fault is not None:
             return wrong(fault, self.now(path))
         return self._answer(path, dict(parse_qsl(parts.query, keep_blank_values=True)))
@@ -113,52 +97,23 @@ class Exchange:
             return truncated(status, body)
         return reply(status, body, JSON if path in PATHS else TEXT)
 
-    async def _reset(self, connection: ServerConnection) -> Response:
-        """End the connection with a TCP reset: lingering for zero seconds is how to ask for one."""
-        transport = connection.transport
-        transport.get_extra_info("socket").setsockopt(
-            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-        )
-        transport.abort()
-        await connection.wait_closed()
-        return reply(503, b"", TEXT)
-
     async def on_websocket(self, connection: ServerConnection) -> None:
-        """Stay with a websocket until it ends."""
+        """Stay with a websocket until it ends: a listener's, or one for commands."""
         request = cast("Request", connection.request)
         if urlsplit(request.path).path == STREAM_PATH:
             await self.stream.serve(connection)
-            return
-        try:
-            async for message in connection:
-                await connection.send(msgspec.json.encode(self._command(message)).decode())
-        except ConnectionClosed:
-            pass
+        else:
+            await super().on_websocket(connection)
 
-    def _command(self, message: str | bytes) -> dict[str, object]:
-        try:
-            command = msgspec.json.decode(message, type=dict[str, object])
-        except msgspec.MsgspecError:
-            command = {}
-        if command.get("count") is True:
-            return {"requests": dict(self._requests)}
-        return obey(self._faults, command, self._clock())
+    def obey(self, command: dict[str, object]) -> dict[str, object]:
+        """Carry out a command and say how it went."""
+        return self._faults.obey(command, self._clock())
 
     async def push(self, seconds: float) -> None:
         """Feed the listeners for ever."""
         while True:
             self.stream.pump()
             await asyncio.sleep(seconds)
-
-    async def end(self, server: Server) -> None:
-        """Stop at once: say goodbye to listeners, cut off whoever hangs or does not answer."""
-        server.close()
-        closed = asyncio.ensure_future(server.wait_closed())
-        await asyncio.wait({closed}, timeout=_FAREWELL_SECONDS)
-        for connection in list(self._connections):
-            if hasattr(connection, "transport"):
-                connection.transport.abort()
-        await closed
 
 
 @asynccontextmanager
@@ -178,32 +133,19 @@ async def running_exchange(
     """
     world.reach(clock())
     exchange = Exchange(world, clock, Faults() if faults is None else faults)
-    server = await serve(
-        exchange.on_websocket,
-        host,
-        port,
-        process_request=exchange.on_request,
-        create_connection=cast("type[ServerConnection]", exchange.track),
-        # A request may hang for as long as a fault wants it to.
-        open_timeout=None,
-        ping_interval=None,
-        compression=None,
-        server_header=None,
-        logger=_quiet,
-    )
-    tasks = [
-        asyncio.create_task(exchange.push(push_seconds)),
-        asyncio.create_task(exchange.stream.watch_faults()),
-    ]
-    for task in tasks:
-        task.add_done_callback(_report)
-    try:
-        yield Address(host, server.sockets[0].getsockname()[1])
-    finally:
+    async with exchange.running(host, port) as bound:
+        tasks = [
+            asyncio.create_task(exchange.push(push_seconds)),
+            asyncio.create_task(exchange.stream.watch_faults()),
+        ]
         for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await exchange.end(server)
+            task.add_done_callback(_report)
+        try:
+            yield Address(host, bound)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _report(task: asyncio.Task[None]) -> None:

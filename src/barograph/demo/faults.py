@@ -4,13 +4,13 @@ A fault of the REST side may be limited to one path. Several may be on at once; 
 replace the answer the first in `REPLACING` wins.
 """
 
-import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from barograph.demo.contracts import LIVE_SYMBOLS
 from barograph.demo.rest import PATHS
+from barograph.demo.switches import COMMANDS, Switches, UnknownCommand
 
 HANG: Final = "hang"
 RESET: Final = "reset"
@@ -42,10 +42,6 @@ KNOWN: Final = (
 _DELISTED_BY_DEFAULT: Final = "SOLUSDT"
 
 
-class UnknownCommand(Exception):
-    """A command that cannot be carried out; the message says what can."""
-
-
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A fault that is on; `since` is the exchange's time when it was switched on."""
@@ -63,17 +59,8 @@ class Fault:
         return self.name if self.path is None else f"{self.name} on {self.path}"
 
 
-class Faults:
+class Faults(Switches[Fault]):
     """The faults that are on."""
-
-    def __init__(self) -> None:
-        self._active: dict[tuple[str, str | None, str | None], Fault] = {}
-        self._changed = asyncio.Event()
-
-    @property
-    def labels(self) -> list[str]:
-        """Every fault that is on, for people."""
-        return [fault.label for fault in self._active.values()]
 
     def turn_on(
         self, name: str, now: int, symbol: str | None = None, path: str | None = None
@@ -103,11 +90,6 @@ class Faults:
                 del self._active[key]
         self._announce()
 
-    def clear(self) -> None:
-        """Switch everything off."""
-        self._active.clear()
-        self._announce()
-
     def _check(self, name: str, symbol: str | None, path: str | None) -> None:
         if name not in KNOWN:
             raise UnknownCommand(f"there is no fault {name!r}; there are {', '.join(KNOWN)}")
@@ -119,14 +101,6 @@ class Faults:
             raise UnknownCommand(
                 f"{name} cannot be limited to {path!r}; faults of REST take {', '.join(PATHS)}"
             )
-
-    def _announce(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    def changed(self) -> Coroutine[object, object, object]:
-        """Wait until some fault is switched on or off, counted from the call, not the await."""
-        return self._changed.wait()
 
     def find(self, name: str, path: str | None = None) -> Fault | None:
         """The fault of this name that concerns a path; without a path, one that is not limited."""
@@ -153,6 +127,21 @@ class Faults:
             if fault.name == DELISTING and fault.symbol is not None
         )
 
+    def _switch(self, command: Mapping[str, object], now: int) -> None:
+        name, on = command.get("fault"), command.get("on")
+        symbol, path = command.get("symbol"), command.get("path")
+        if (
+            not isinstance(name, str)
+            or not isinstance(on, bool)
+            or not isinstance(symbol, str | None)
+            or not isinstance(path, str | None)
+        ):
+            raise UnknownCommand(COMMANDS)
+        if on:
+            self.turn_on(name, now, symbol, path)
+        else:
+            self.turn_off(name, symbol, path)
+
 
 def _full(path: str | None) -> str | None:
     """A path written short, such as `account-ratio`, in full."""
@@ -160,33 +149,3 @@ def _full(path: str | None) -> str | None:
         return None
     ending = "/" + path.strip("/")
     return next((known for known in PATHS if known.endswith(ending)), path)
-
-
-def obey(faults: Faults, command: Mapping[str, object], now: int) -> dict[str, object]:
-    """Carry out a command of the control connection and say how it went."""
-    try:
-        if command.get("off") == "all":
-            faults.clear()
-        else:
-            _switch(faults, command, now)
-    except UnknownCommand as error:
-        return {"ok": False, "error": str(error)}
-    return {"ok": True, "active": faults.labels}
-
-
-def _switch(faults: Faults, command: Mapping[str, object], now: int) -> None:
-    name, on = command.get("fault"), command.get("on")
-    symbol, path = command.get("symbol"), command.get("path")
-    if (
-        not isinstance(name, str)
-        or not isinstance(on, bool)
-        or not isinstance(symbol, str | None)
-        or not isinstance(path, str | None)
-    ):
-        raise UnknownCommand(
-            'a command is {"fault": name, "on": true or false}, {"off": "all"} or {"count": true}'
-        )
-    if on:
-        faults.turn_on(name, now, symbol, path)
-    else:
-        faults.turn_off(name, symbol, path)

@@ -4,14 +4,13 @@ Each fault may be limited to one file. Several may be on at once; of those that 
 the first in `REPLACING` wins.
 """
 
-import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from barograph.demo.faults import UnknownCommand
 from barograph.demo.macro_files import FILES, Distortion
 from barograph.demo.paths import HOUR
+from barograph.demo.switches import COMMANDS, Switches, UnknownCommand
 
 HANG: Final = "hang"
 RESET: Final = "reset"
@@ -46,17 +45,8 @@ class MacroFault:
         return f"{self.name}{by}" if self.file is None else f"{self.name}{by} on {self.file}"
 
 
-class MacroFaults:
+class MacroFaults(Switches[MacroFault]):
     """The faults that are on."""
-
-    def __init__(self) -> None:
-        self._active: dict[tuple[str, str | None], MacroFault] = {}
-        self._changed = asyncio.Event()
-
-    @property
-    def labels(self) -> list[str]:
-        """Every fault that is on, for people."""
-        return [fault.label for fault in self._active.values()]
 
     def turn_on(
         self, name: str, now: int, file: str | None = None, days: int | None = None
@@ -87,19 +77,6 @@ class MacroFaults:
                 del self._active[key]
         self._announce()
 
-    def clear(self) -> None:
-        """Switch everything off."""
-        self._active.clear()
-        self._announce()
-
-    def _announce(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    def changed(self) -> Coroutine[object, object, object]:
-        """Wait until some fault is switched on or off, counted from the call, not the await."""
-        return self._changed.wait()
-
     def find(self, name: str, file: str | None) -> MacroFault | None:
         """The fault of this name that concerns a file, one limited to it first."""
         return self._active.get((name, file)) or self._active.get((name, None))
@@ -120,39 +97,24 @@ class MacroFaults:
             None if revised is None else revised.since, self.find(INCOMPLETE, file) is not None
         )
 
+    def _switch(self, command: Mapping[str, object], now: int) -> None:
+        name, on = command.get("fault"), command.get("on")
+        file, days = command.get("path"), command.get("days")
+        if (
+            not isinstance(name, str)
+            or not isinstance(on, bool)
+            or not isinstance(file, str | None)
+            or not isinstance(days, int | None)
+        ):
+            raise UnknownCommand(COMMANDS)
+        if on:
+            self.turn_on(name, now, file, days)
+        else:
+            self.turn_off(name, file)
+
 
 def _check(name: str, file: str | None) -> None:
     if name not in KNOWN:
         raise UnknownCommand(f"there is no fault {name!r}; there are {', '.join(KNOWN)}")
     if file is not None and file not in FILES:
         raise UnknownCommand(f"there is no file {file!r}; there are {', '.join(FILES)}")
-
-
-def obey(faults: MacroFaults, command: Mapping[str, object], now: int) -> dict[str, object]:
-    """Carry out a command of the control connection and say how it went."""
-    try:
-        if command.get("off") == "all":
-            faults.clear()
-        else:
-            _switch(faults, command, now)
-    except UnknownCommand as error:
-        return {"ok": False, "error": str(error)}
-    return {"ok": True, "active": faults.labels}
-
-
-def _switch(faults: MacroFaults, command: Mapping[str, object], now: int) -> None:
-    name, on = command.get("fault"), command.get("on")
-    file, days = command.get("path"), command.get("days")
-    if (
-        not isinstance(name, str)
-        or not isinstance(on, bool)
-        or not isinstance(file, str | None)
-        or not isinstance(days, int | None)
-    ):
-        raise UnknownCommand(
-            'a command is {"fault": name, "on": true or false}, {"off": "all"} or {"count": true}'
-        )
-    if on:
-        faults.turn_on(name, now, file, days)
-    else:
-        faults.turn_off(name, file)

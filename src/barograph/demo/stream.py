@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 from barograph.demo import faults as named
 from barograph.demo.batches import SLOT, liquidation_messages
+from barograph.demo.control_server import until_changed
 from barograph.demo.faults import Faults
 from barograph.demo.tickers import ticker
 from barograph.demo.world import World
@@ -201,19 +202,6 @@ class Stream:
         rising = float(row["lastPrice"]) >= self._world.price(contract, now - 1000)
         row["tickDirection"] = "PlusTick" if rising else "MinusTick"
         return {name: text for name, text in row.items() if name not in _ONLY_REST}
-
-
-async def until_changed(faults: Faults, connection: ServerConnection) -> None:
-    """Wait until some fault is switched on or off, or the connection ends."""
-    waiting = {
-        asyncio.ensure_future(faults.changed()),
-        asyncio.ensure_future(connection.wait_closed()),
-    }
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in waiting:
-            task.cancel()
 
 
 def _topics(request: dict[str, object]) -> list[str]:
