@@ -111,3 +111,17 @@ def test_a_recent_day_that_is_not_out_yet_is_asked_for_again_and_an_old_one_is_n
     fund.read()
     fund.read()
     assert EARLIER[-2] not in fund.asked
+
+
+@pytest.mark.outcome(
+    "an ETF issuer shows a page in place of its files for a while",
+    "every day that was asked for meanwhile is asked for again",
+)
+def test_a_page_in_place_of_old_files_settles_none_of_the_days() -> None:
+    fund = Fund(
+        lambda _day: httpx.Response(200, text="<html>", headers={"content-type": "text/html"})
+    )
+    assert fund.read() == EARLIER[-1:]
+
+    fund.issuer = holdings
+    assert fund.read() == EARLIER

@@ -90,8 +90,10 @@ class IssuerHoldings:
                 continue
             try:
                 found = await self.read_day(day)
-            except (InvalidReply, UnknownToUpstream):
-                found = []  # one day that it does not have right must not hide the others
+            except InvalidReply:
+                continue  # it hides no other day, and is asked for again: a page is no answer
+            except UnknownToUpstream:
+                found = []
             except UpstreamError:
                 break  # the rest is asked for the next time
             readings += found
