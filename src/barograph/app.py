@@ -12,8 +12,18 @@ from starlette.exceptions import HTTPException
 
 from barograph.access.allowances import AllowanceStore
 from barograph.access.endpoints import KEYS_ALLOW, key_routes
+from barograph.access.entitlements import Entitlements
+from barograph.access.feed_door import FeedDoor
+from barograph.access.feed_entry import (
+    FEED_PATH,
+    PRICING_PATH,
+    FeedEntry,
+    payment_required_field,
+)
+from barograph.access.feed_refusals import FeedEntitlementRequired
 from barograph.access.gate import Gate
 from barograph.access.guarded import GuardedStore
+from barograph.access.identity import IdentityProvider
 from barograph.access.keys import ApiKeys
 from barograph.access.memory import MemoryStore
 from barograph.access.pepper import load_pepper
@@ -30,19 +40,27 @@ from barograph.briefs.feeds import BRIEFS
 from barograph.briefs.reader import BriefsReader
 from barograph.discovery.endpoints import OPENAPI_PATH, discovery_routes
 from barograph.discovery.index import INDEX_PATH, index_document
-from barograph.errors import RecordUnavailable, RequestError, UpstreamUnavailable
+from barograph.errors import (
+    PrivateError,
+    RecordUnavailable,
+    RequestError,
+    UpstreamUnavailable,
+)
+from barograph.feed.endpoints import FEED_NOW_PATH, FeedParts, feed_routes
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
 from barograph.guides.files import load_catalog
 from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.documents import Document, HotKey
-from barograph.kit.http import ALLOW, ASGIApp, FreeReads, error_response
+from barograph.kit.http import ALLOW, ASGIApp, FreeReads, error_response, private_response
+from barograph.kit.wire import CodedErrorBody
 from barograph.macro.feeds import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
 from barograph.markets.feeds import FEEDS
 from barograph.markets.reader import MarketReader, market_bounds
+from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH, material_change_routes
 from barograph.settings import Settings
 from barograph.signals.catalog import METHODS
 from barograph.signals.documents import SIGNALS_PATH
@@ -58,20 +76,25 @@ from barograph.site.endpoints import (
 )
 from barograph.site.key_endpoints import KeyPages
 from barograph.site.pages import Pages
+from barograph.stances.endpoints import STANCE_PATHS, stance_routes
 from barograph.stances.feeds import STANCES
 from barograph.stances.history_documents import HISTORY_FOLDER
 from barograph.stances.history_endpoints import history_routes
 from barograph.stances.ledger import Ledger
 from barograph.stances.public_log import PublicLogs
+from barograph.stances.reading import StanceReader
 from barograph.stances.signing import load_history_key
 from barograph.status.endpoints import STATUS_PATH, status_routes
 from barograph.status.reader import LimitsFailing, StatusReader
+from barograph.upstream.identity import identity_provider
 from barograph.upstream.mail import SmtpSender
 
 log = logging.getLogger(__name__)
 
 FREE_PATHS = frozenset({*PAGE_PATHS, INDEX_PATH, SIGNALS_PATH, STATUS_PATH, OPENAPI_PATH})
 FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS)
+PRIVATE_PATHS = frozenset({MATERIAL_CHANGE_PATH, FEED_NOW_PATH, FEED_PATH, *STANCE_PATHS.values()})
+"""What only its caller may see, errors included."""
 
 
 class WebSide(NamedTuple):
@@ -103,12 +126,16 @@ def create_app(
     history: Database,
     *,
     clock: Clock = system_clock,
+    identity: IdentityProvider | None = None,
 ) -> WebSide:
     """Put the web side together, over the service's database and the record of stances.
+
+    `identity` stands in for the provider that the settings name.
 
     Raises:
         ConfigurationError: the catalog of guides or the pepper of keys cannot be used.
     """
+    provider = identity_provider(settings, clock) if identity is None else identity
     allowances, limits_failing = _allowance_store(settings, clock)
     keys = ApiKeys(database, load_pepper(settings), clock)
     registrations = _registrations(settings, database, keys, allowances, clock)
@@ -147,9 +174,15 @@ def create_app(
     )
     ledger = Ledger(history, clock)
     logs = PublicLogs(ledger, load_history_key(settings), settings.base_url)
+    stances = StanceReader(board, history)
+    door = FeedDoor(
+        provider, Entitlements(database, clock), FeedEntry(f"{settings.base_url}{PRICING_PATH}")
+    )
+    budget = settings.comparison_seconds
     answer = signals_answer(board, signals, gate)
     key_pages = KeyPages(pages, registrations, gate, clock)
-    routes = _routed_app(board, [database.close, history.close, allowances.close], pages)
+    closings = [database.close, history.close, allowances.close, provider.close]
+    routes = _routed_app(board, closings, pages)
     for router in (
         discovery_routes(settings.base_url, index, clock),
         market_routes(board, markets),
@@ -158,6 +191,9 @@ def create_app(
         signals_routes(answer),
         key_routes(registrations, gate, clock),
         history_routes(ledger, logs, clock),
+        stance_routes(door, stances, clock, budget),
+        feed_routes(door, FeedParts(board, stances, markets, briefs, settings.base_url), budget),
+        material_change_routes(door, history, clock, budget),
         status_routes(board, status),
         badge_routes(board, badges),
         page_routes(
@@ -243,6 +279,7 @@ def _routed_app(
         lifespan=lifespan,
     )
     app.add_exception_handler(RequestError, _request_error)
+    app.add_exception_handler(PrivateError, _private_error)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(Exception, _unexpected_error)
     return app
@@ -250,6 +287,8 @@ def _routed_app(
 
 def _method_not_allowed(request: Request, error: HTTPException) -> Response:
     path = request.scope["path"]
+    if path in PRIVATE_PATHS:
+        return _coded(405, "method_not_allowed", "only GET is supported", (b"allow", b"GET"))
     allow = allowed_methods(path)
     is_open = allow is not None
     if allow is None:
@@ -261,6 +300,22 @@ def _method_not_allowed(request: Request, error: HTTPException) -> Response:
 async def _request_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
     return error_response(error.status, error.message)
+
+
+async def _private_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, PrivateError)
+    if isinstance(error, FeedEntitlementRequired):
+        body = error.entry.payment_required()
+        return private_response(error.status, body, payment_required_field(body))
+    fields = [_BEARER] if error.status == HTTPStatus.UNAUTHORIZED else []
+    return _coded(error.status, error.code, error.message, *fields)
+
+
+def _coded(status: int, code: str, message: str, *headers: tuple[bytes, bytes]) -> Response:
+    return private_response(status, CodedErrorBody(error=code, message=message).encode(), *headers)
+
+
+_BEARER = (b"www-authenticate", b'Bearer realm="Barograph Feed"')
 
 
 async def _unexpected_error(request: Request, error: Exception) -> Response:

@@ -17,16 +17,8 @@ from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import MINUTE
 from barograph.macro.evidence import NO_FIGURES, MacroEvidence
-from barograph.macro.records import (
-    OPERATOR_AUM,
-    OPERATOR_BTC,
-    OPERATOR_FLOW,
-    US3M,
-    US10Y,
-    FundFigure,
-    fund_series,
-)
-from barograph.macro.series import issuers_series, operator_series
+from barograph.macro.funds import etf_series
+from barograph.macro.records import US3M, US10Y
 from barograph.macro.store import as_known_at
 from barograph.markets.desk import MarketConclusion, MarketDesk, record_market
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
@@ -37,8 +29,6 @@ log = logging.getLogger(__name__)
 
 FIGURE_DAYS = 60
 """How many days of figures are looked at."""
-
-_FUND_FIGURES: tuple[FundFigure, ...] = ("shares", "nav", "btc", "aum")
 
 
 class Conclusion(NamedTuple):
@@ -72,7 +62,7 @@ class Desk:
             await self._market.load(tx, now)
             await self._signals.load(tx)
             await self._briefs.load(tx)
-            self._macro = await known_figures(tx, self._settings.etf_fund, now)
+            self._macro = await known_figures(tx, self._settings, now)
 
         await database.read(work)
 
@@ -85,7 +75,7 @@ class Desk:
             return
 
         async def work(tx: Transaction) -> MacroEvidence:
-            return await known_figures(tx, self._settings.etf_fund, now)
+            return await known_figures(tx, self._settings, now)
 
         try:
             self._macro = await database.read(work)
@@ -135,19 +125,11 @@ class Desk:
             self._signals.written(conclusion.signals)
 
 
-async def known_figures(tx: Transaction, fund: str, at: int) -> MacroEvidence:
-    """The daily figures that were known at an instant; of ETFs the operator's, if there are any."""
-    own = {
-        name: await as_known_at(tx, name, at, FIGURE_DAYS)
-        for name in (OPERATOR_FLOW, OPERATOR_AUM, OPERATOR_BTC)
-    }
-    issued = {
-        name: await as_known_at(tx, name, at, FIGURE_DAYS)
-        for name in (fund_series(fund, each) for each in _FUND_FIGURES)
-    }
+async def known_figures(tx: Transaction, settings: Settings, at: int) -> MacroEvidence:
+    """The daily figures that were known at an instant."""
     return MacroEvidence(
         at=at,
-        etf=operator_series(own) if own[OPERATOR_AUM] else issuers_series(issued, [fund]),
+        etf=await etf_series(settings, lambda name: as_known_at(tx, name, at, FIGURE_DAYS)),
         us10y=await as_known_at(tx, US10Y, at, FIGURE_DAYS),
         us3m=await as_known_at(tx, US3M, at, FIGURE_DAYS),
     )

@@ -1,4 +1,4 @@
-"""What the leading collector does beside reading the exchange: daily figures and stances.
+"""What the leading collector does beside measuring: daily figures, settled funding and stances.
 
 A duty runs for as long as its collector leads. Whatever fails in it is logged and tried again: it
 must never end measuring.
@@ -7,6 +7,7 @@ must never end measuring.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from barograph.board.snapshots import Publication, latest, publish
 from barograph.errors import LeaseLost, UpstreamError
@@ -15,9 +16,13 @@ from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
 from barograph.macro.feeds import MACRO_HEALTH
 from barograph.macro.health import MacroHealth, SourceHealth
-from barograph.macro.ports import MacroSource
+from barograph.macro.ports import MacroSource, RemembersDays
 from barograph.macro.records import Reading
 from barograph.macro.store import record_readings
+from barograph.markets.feeds import PERPETUALS
+from barograph.markets.ports import SettlementHistory
+from barograph.markets.settled import bitcoin_contract
+from barograph.markets.settlement_store import record_reports
 from barograph.stances.issuing import StanceDesk
 from barograph.stances.ledger import Ledger
 
@@ -27,6 +32,10 @@ Sleep = Callable[[float], Awaitable[None]]
 Duty = Callable[[Lease], Awaitable[None]]
 
 ISSUE_SECONDS = 15.0
+SETTLEMENT_SECONDS = 60.0
+
+MAX_READINGS = 5_000
+"""No transaction keeps more: beside a huge one every small write would wait."""
 
 
 class MacroDuty:
@@ -65,12 +74,15 @@ class MacroDuty:
             readings = await source.read()
         except UpstreamError as error:
             failure = error.kind
-            log.warning("figures not read", extra={"from": source.name, "kind": error.kind})
+            why = {"from": source.name, "kind": error.kind, "why": str(error)}
+            log.warning("figures not read", extra=why)
         except Exception:
             failure = UpstreamError.kind
             log.exception("figures not read", extra={"from": source.name})
         try:
             await self._keep(source.name, readings, failure, lease)
+            if isinstance(source, RemembersDays):
+                source.kept(readings)
         except LeaseLost:
             raise
         except DatabaseUnavailable as error:
@@ -81,23 +93,71 @@ class MacroDuty:
     async def _keep(
         self, name: str, readings: Sequence[Reading], failure: str | None, lease: Lease
     ) -> None:
+        """Store what was read, the oldest days first, and how the source is with the newest.
+
+        Those are one transaction: nobody judges by new figures that are half there.
+        """
+        now = self._clock()
+        older, newest = readings[:-MAX_READINGS], readings[-MAX_READINGS:]
+        for start in range(0, len(older), MAX_READINGS):
+            part = older[start : start + MAX_READINGS]
+            await self._database.write(partial(_keep_part, lease, part, now))
+        newest_day = max((each.day for each in newest), default=None)
+
+        async def last(tx: Transaction) -> None:
+            await _keep_part(lease, newest, now, tx)
+            health = await latest(tx, MACRO_HEALTH) or MacroHealth({})
+            before = health.sources.get(name, SourceHealth(now))
+            after = _health_after(before, now, failure, newest_day)
+            changed = MacroHealth({**health.sources, name: after})
+            await publish(tx, [Publication.of(MACRO_HEALTH, changed)])
+
+        await self._database.write(last)
+
+
+class SettlementDuty:
+    """Reads again and again what the exchange reports of the BTC perpetual's settled funding."""
+
+    def __init__(
+        self,
+        history: SettlementHistory,
+        database: Database,
+        *,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._history = history
+        self._database = database
+        self._clock = clock
+        self._sleep = sleep
+
+    async def __call__(self, lease: Lease) -> None:
+        """Read for as long as the lease lasts."""
+        while True:
+            await self.read_once(lease)
+            await self._sleep(SETTLEMENT_SECONDS)
+
+    async def read_once(self, lease: Lease) -> None:
+        """Read the report once and keep what is new in it."""
+        try:
+            await self._read(lease)
+        except LeaseLost:
+            raise
+        except UpstreamError as error:
+            log.warning("settlements not read", extra={"kind": error.kind})
+        except DatabaseUnavailable as error:
+            log.warning("settlements not stored", extra={"reason": str(error)})
+        except Exception:
+            log.exception("settlements not read")
+
+    async def _read(self, lease: Lease) -> None:
+        newest = await self._database.read(lambda tx: latest(tx, PERPETUALS))
+        rates = await self._history.settlements(bitcoin_contract(newest))
         now = self._clock()
 
         async def work(tx: Transaction) -> None:
             await lease.fence(tx)
-            await record_readings(tx, readings, now)
-            health = await latest(tx, MACRO_HEALTH) or MacroHealth({})
-            before = health.sources.get(name, SourceHealth(now))
-            days = [before.newest_day, *(each.day for each in readings)]
-            since = before.failing_since
-            after = SourceHealth(
-                as_of=now,
-                failure=failure,
-                failing_since=None if failure is None else now if since is None else since,
-                newest_day=max((day for day in days if day is not None), default=None),
-            )
-            changed = MacroHealth({**health.sources, name: after})
-            await publish(tx, [Publication.of(MACRO_HEALTH, changed)])
+            await record_reports(tx, rates, now)
 
         await self._database.write(work)
 
@@ -141,3 +201,21 @@ class StanceDuty:
             log.warning("stances not issued", extra={"reason": str(error)})
         except Exception:
             log.exception("stances not issued")
+
+
+async def _keep_part(lease: Lease, readings: Sequence[Reading], now: int, tx: Transaction) -> None:
+    await lease.fence(tx)
+    await record_readings(tx, readings, now)
+
+
+def _health_after(
+    before: SourceHealth, now: int, failure: str | None, newest_day: str | None
+) -> SourceHealth:
+    since = before.failing_since
+    days = [day for day in (before.newest_day, newest_day) if day is not None]
+    return SourceHealth(
+        as_of=now,
+        failure=failure,
+        failing_since=None if failure is None else now if since is None else since,
+        newest_day=max(days, default=None),
+    )

@@ -8,7 +8,8 @@ BarographError
 ├── RequestError              an answer other than success, with its HTTP status
 │   ├── InvalidRequest        400
 │   ├── RecordUnavailable     500
-│   └── UpstreamUnavailable   502
+│   ├── UpstreamUnavailable   502
+│   └── PrivateError          of an entitled or paid endpoint, with its wire code
 ├── LeaseLost                 another collector leads; nothing may be recorded any more
 └── UpstreamError             what an upstream did, named by kind
     ├── UnknownToUpstream     it answered that it does not know what was asked for
@@ -61,6 +62,13 @@ class UpstreamUnavailable(RequestError):
 
     def __init__(self) -> None:
         super().__init__("upstream market data is unavailable or too old; try again shortly")
+
+
+class PrivateError(RequestError):
+    """An answer other than success of an entitled or paid endpoint; nobody may keep it."""
+
+    code: ClassVar[str]
+    """What the contract calls it on the wire."""
 
 
 class LeaseLost(BarographError):

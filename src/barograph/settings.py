@@ -227,7 +227,9 @@ class Settings(BaseModel):
         "coverage.",
     )
     etf_file: Path | None = Field(
-        None, description="Your own CSV of ETF flows (`date,net_flow_usd,aum_usd,holdings_btc`)."
+        None,
+        description="Your own CSV of ETF flows (`date,net_flow_usd,aum_usd,holdings_btc`). While "
+        "it is set it counts in place of the issuer's file.",
     )
     macro_source: str = Field(
         "",
@@ -236,6 +238,53 @@ class Settings(BaseModel):
     )
     macro_seconds: float = Field(
         1800.0, gt=0, description="Pause between two readings of rates and ETF files."
+    )
+
+    identity: Literal["none", "supabase", "oidc"] = Field(
+        "none",
+        description="Who vouches for bearer tokens: `supabase` (a provider with its `/auth/v1`), "
+        "`oidc` (an OpenID Connect issuer) or `none`, with which no token is accepted.",
+    )
+    identity_url: str = Field(
+        "",
+        description="Address of the identity provider: the project's for `supabase`, the issuer "
+        "for `oidc`, exactly as its tokens name it.",
+    )
+    identity_audience: str = Field(
+        "authenticated",
+        min_length=1,
+        description="The audience that a bearer token must be meant for.",
+    )
+    identity_api_key: SecretStr = Field(
+        SecretStr(""),
+        description="The public key that a `supabase` provider wants with each question.",
+    )
+    identity_email_claim: str = Field(
+        "email_verified",
+        min_length=1,
+        description="The claim of an `oidc` provider that is `true` when the e-mail address is "
+        "confirmed.",
+    )
+    identity_claims: Literal["token", "userinfo"] = Field(
+        "token",
+        description="Where an `oidc` provider tells that claim: in the access `token` itself, or "
+        "at its `userinfo` endpoint.",
+    )
+    identity_cache_seconds: float = Field(
+        60.0,
+        ge=0,
+        le=60,
+        description="How long a user record counts before the provider is asked again.",
+    )
+    identity_seconds: float = Field(
+        3.0, gt=0, le=30, description="The budget of one question to the identity provider."
+    )
+    comparison_seconds: float = Field(
+        5.0,
+        gt=0,
+        le=60,
+        description="The budget of one entitled request, identity and every read included; past it "
+        "the answer is 503.",
     )
 
     @model_validator(mode="after")
@@ -273,6 +322,14 @@ class Settings(BaseModel):
     def _mail_has_a_sender(self) -> Self:
         if self.sends_mail and not self.mail_from:
             raise ValueError("BAROGRAPH_MAIL_FROM is needed together with BAROGRAPH_SMTP_URL")
+        return self
+
+    @model_validator(mode="after")
+    def _identity_has_an_address(self) -> Self:
+        if (self.identity == "none") != (not self.identity_url):
+            raise ValueError(
+                "BAROGRAPH_IDENTITY (supabase or oidc) and BAROGRAPH_IDENTITY_URL go together"
+            )
         return self
 
     @field_validator("guides_file", "etf_file", mode="before")
@@ -320,6 +377,14 @@ class Settings(BaseModel):
     def _http_address(cls, value: str) -> str:
         if value and _HTTP_ADDRESS.fullmatch(value) is None:
             raise ValueError("an http:// or https:// address without a trailing slash is needed")
+        return value
+
+    @field_validator("identity_url")
+    @classmethod
+    def _issuer(cls, value: str) -> str:
+        """Some issuers end in a slash, and are other ones without it."""
+        if value and _HTTP_ADDRESS.fullmatch(value.removesuffix("/")) is None:
+            raise ValueError("an http:// or https:// address is needed")
         return value
 
     @field_validator("exchange_stream_url")

@@ -5,10 +5,12 @@ import importlib
 import io
 import json
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+import rfc8785
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
@@ -242,6 +244,22 @@ def test_a_withdrawal_is_an_event_and_changes_no_version(operator: Operator) -> 
     assert (told["kind"], told["type"], told["version_sequence"]) == (FUNDING, "withdrawn", 1)
     assert version.history_digest not in told.values()
     assert operator.told("show", FUNDING)["history_digest"] == version.history_digest
+
+
+def test_an_event_is_shown_whole_with_the_version_that_it_is_about(operator: Operator) -> None:
+    operator.record(0)
+    told = operator.told(*WITHDRAW, "--by", "night desk")
+    operator.record(1)
+    newest, withdrawn = operator.told("list", FUNDING)
+    recorded = dict(told)
+    digest = recorded.pop("event_digest")
+
+    assert (newest["events"], withdrawn["events"]) == ([], [told])
+    assert operator.told("show", FUNDING, "--sequence", "1") == withdrawn
+    assert (told["why"], told["by"]) == ("a wrong file", "night desk")
+    assert len(bytes.fromhex(told["salt"])) == 32
+    assert told["salt"] != withdrawn["salt"]
+    assert sha256(rfc8785.dumps(recorded)).hexdigest() == digest
 
 
 def test_withdrawing_twice_is_one_event(operator: Operator) -> None:

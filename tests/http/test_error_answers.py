@@ -55,7 +55,7 @@ def test_a_502_is_exactly_one_sentence(empty_service: Service, path: str) -> Non
         "/api/agent/../status",
         "//api/agent",
         "/api/agents",
-        "/api/agents/material-change",
+        "/api/agents/material-change/",
         "/api/status/",
         "/api/v1/nope",
         "/openapi.json/",

@@ -26,6 +26,7 @@ MARKET_READS = [
 ]
 STANDING = [
     *("/api/agent", "/api/agent/guides", "/", "/guides", "/developers", "/static/site.css"),
+    "/pricing",
     *(f"/guides/{guide.slug}" for guide in load_catalog(None).guides),
 ]
 BADGES = [

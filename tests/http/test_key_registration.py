@@ -299,7 +299,7 @@ def test_the_interface_description_says_how_to_register(desk: Desk) -> None:
 @pytest.fixture
 def whole(tmp_path: Path) -> Iterator[Service]:
     """The whole application, with mail."""
-    mail = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "barograph@example.com"}
+    mail: dict[str, Any] = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "barograph@example.com"}
     service = Service(tmp_path, **mail)
     yield service
     service.close()

@@ -222,5 +222,5 @@ def test_entitled_and_paid_paths_send_no_cors_header(
         access_control_request_headers="Authorization",
     )
 
-    assert answer.status == 404
+    assert answer.status in {404, 405}
     assert cors_fields(answer) == {}

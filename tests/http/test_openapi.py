@@ -36,6 +36,13 @@ HISTORY = {
     "/api/history/{kind}/proof": {"400", "404", "503"},
     "/api/history/{kind}/events/proof": {"400", "404", "503"},
 }
+ENTITLED = {
+    "/api/agents/material-change": {"400", "401", "402", "404", "405", "503"},
+    "/api/feed/now": {"401", "402", "404", "503"},
+    "/api/x402/btc-etf-stance": {"401", "402", "404", "503"},
+    "/api/x402/funding-regime": {"401", "402", "404", "503"},
+    "/api/x402/rates-desk": {"401", "402", "404", "503"},
+}
 UNAVAILABLE = [
     ("/api/agent/derivatives", "?symbol=1000PEPE"),
     ("/api/agent/derivatives", "?symbol=NOSUCH"),
@@ -81,16 +88,37 @@ def test_the_described_server_is_the_base_address(description: dict[str, Any]) -
 
 
 @pytest.mark.contract("endpoints.get")
-def test_exactly_the_free_endpoints_are_described_and_only_a_registration_is_no_get(
+def test_every_endpoint_is_described_and_only_a_registration_is_no_get(
     description: dict[str, Any],
 ) -> None:
     badges = {f"{name}.{form}" for name in BADGES for form in ("svg", "json")}
 
     assert {path: list(item) for path, item in description["paths"].items()} == {
-        **{path: ["get"] for path in {*ERRORS, *badges, *HISTORY}},
+        **{path: ["get"] for path in {*ERRORS, *badges, *HISTORY, *ENTITLED}},
         KEYS_PATH: ["post"],
     }
-    assert "securitySchemes" not in description["components"]
+
+
+def test_only_entitled_endpoints_ask_for_a_bearer(description: dict[str, Any]) -> None:
+    guarded = {
+        path: set(item["get"]["responses"]) - {"200"}
+        for path, item in description["paths"].items()
+        if any("security" in operation for operation in item.values())
+    }
+    assert guarded == ENTITLED
+    assert description["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+
+
+def test_the_comparison_is_described_with_its_seven_required_parameters(
+    description: dict[str, Any],
+) -> None:
+    parameters = description["paths"]["/api/agents/material-change"]["get"]["parameters"]
+    assert [each["name"] for each in parameters if each["required"]] == [
+        "kind",
+        *("before_leg", "before_revision", "before_digest"),
+        *("after_leg", "after_revision", "after_digest"),
+    ]
+    assert len(parameters) == 7
 
 
 @EVERY_PATH

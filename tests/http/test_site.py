@@ -59,7 +59,8 @@ class Site:
     """The pages of a service, with a clock held by hand."""
 
     def __init__(self, folder: Path, *, mails: bool = True, **settings: Any) -> None:
-        self.service = Service(folder, **(MAIL if mails else {}), **settings)
+        given: dict[str, Any] = {**(MAIL if mails else {}), **settings}
+        self.service = Service(folder, **given)
         self.clock = self.service.clock
         self.keys = self.service.keys
         self.service.refresh()
@@ -604,3 +605,12 @@ def test_who_only_looks_at_keys_is_sent_to_the_form(site: Site) -> None:
 
     assert answer.status_code == 303
     assert answer.headers["location"] == "/developers#get-a-key"
+
+
+@pytest.mark.contract("tiers.feed-price")
+@pytest.mark.contract("tiers.reserve-price")
+def test_pricing_names_both_tiers_with_their_price(service: Service) -> None:
+    page = service.ask("/pricing").body.decode()
+    assert re.search(r"<h2>Feed</h2>.*?<strong>25 USD</strong>", page, re.DOTALL)
+    assert re.search(r"<h2>Reserve</h2>.*?<strong>149 USD</strong>", page, re.DOTALL)
+    assert "Reserve alone does not open what Feed opens" in page

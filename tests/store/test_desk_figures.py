@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -20,6 +21,7 @@ from barograph.macro.records import (
     Reading,
     fund_series,
 )
+from barograph.macro.series import EtfSeries
 from barograph.macro.store import record_readings
 from barograph.settings import Settings
 from support.clock import START
@@ -87,9 +89,9 @@ class Room:
     def refresh(self, now: int) -> None:
         self._runner.run(self.desk.refresh(self.plug, now))  # type: ignore[arg-type]
 
-    def known(self, at: int) -> MacroEvidence:
+    def known(self, at: int, settings: Settings = SETTINGS) -> MacroEvidence:
         async def work(tx: Transaction) -> MacroEvidence:
-            return await known_figures(tx, "IBIT", at)
+            return await known_figures(tx, settings, at)
 
         return self._runner.run(self._database.read(work))
 
@@ -164,13 +166,33 @@ def test_nothing_is_known_before_it_was_read(room: Room) -> None:
     assert room.known(START + DAY).us10y[-1].day == DAYS[-1]
 
 
-def test_of_etfs_the_operators_own_figures_come_first(room: Room) -> None:
-    room.keep(fund())
-    assert room.known(START).etf.coverage == "IBIT only"
-    room.keep(operator(), START + 1)
+def test_of_etfs_the_operators_own_figures_count_while_they_keep_a_file(room: Room) -> None:
+    with_file = SETTINGS.model_copy(update={"etf_file": Path("flows.csv")})
+    room.keep([*fund(), *operator()])
 
-    assert room.known(START + 1).etf.coverage == "operator's data"
-    assert room.known(START + 1).sources == ["operator"]
+    assert room.known(START, with_file).etf.coverage == "operator's data"
+    assert room.known(START, with_file).sources == ["operator"]
+
+
+@pytest.mark.outcome(
+    "the operator stops keeping a file of fund flows", "the issuer's figures count again"
+)
+def test_the_operators_old_figures_do_not_count_once_the_file_is_not_kept_any_more(
+    room: Room,
+) -> None:
+    room.keep([*fund(), *operator()])
+
+    assert room.known(START).etf.coverage == "IBIT only"
+    assert room.known(START).sources == ["issuer"]
+
+
+def test_a_file_that_is_kept_and_was_not_read_yet_leaves_the_issuers_figures_out(
+    room: Room,
+) -> None:
+    with_file = SETTINGS.model_copy(update={"etf_file": Path("flows.csv")})
+    room.keep(fund())
+
+    assert room.known(START, with_file).etf == EtfSeries("operator's data", ())
 
 
 def test_a_failure_of_the_exchange_keeps_the_signals_of_figures(room: Room) -> None:

@@ -38,6 +38,8 @@ from barograph.macro.records import (
 )
 from barograph.macro.store import record_readings
 from barograph.markets.feeds import PERPETUALS
+from barograph.markets.settled import REPORT_COMES_WITHIN, STANDS_AFTER, SettledRate
+from barograph.markets.settlement_store import record_reports
 from barograph.settings import Settings
 from barograph.stances.feeds import STANCES
 from barograph.stances.issuing import StanceDesk
@@ -95,7 +97,7 @@ class Instance:
     def __init__(self, database: Database, history: Database, runner: asyncio.Runner) -> None:
         self.run = runner.run
         self.clock = HandClock()
-        self.settings = Settings.model_validate({})
+        self.settings = Settings.model_validate({"etf_file": "flows.csv"})
         self.database = Door(database)
         self.history = Door(history)
         self.ledger = Ledger(history, self.clock)
@@ -141,6 +143,14 @@ class Instance:
             for n, rate in enumerate(rates)
         ]
         self.execute("INSERT OR REPLACE INTO settlements VALUES ($1, $2, $3, $4, $5)", rows)
+
+    def report(self, rate: float, at: int = SETTLED) -> None:
+        """Take what the exchange says that a settlement was."""
+
+        async def work(tx: Transaction) -> None:
+            await record_reports(tx, [SettledRate("BTCUSDT", at, rate)], self.clock())
+
+        self.run(self.database.write(work))
 
     def read(self, values: dict[str, float], *days: str) -> None:
         """Take these daily figures."""
@@ -303,6 +313,101 @@ def test_an_operators_decision_stands_until_the_evidence_changes(instance: Insta
     assert instance.count() == [1, 1, 3]
 
 
+def scores(stance: StanceNow) -> set[str]:
+    return set(leg(stance)["levels"]) - {"fundingRatePct8h"}
+
+
+EVERY_SCORE = {"score", "score24hAgo", "delta24h"}
+
+
+@pytest.mark.contract("stance.revision-keeps-leg")
+@pytest.mark.outcome(
+    "when a settlement was missed, and the exchange reports it later",
+    "then the next revision of the running leg has the scores that rest on it",
+)
+def test_a_missed_settlement_is_filled_in_from_the_exchanges_report(instance: Instance) -> None:
+    instance.execute("DELETE FROM settlements WHERE at = $1", [(SETTLED - DAY,)])
+    before = instance.issue()[FUNDING]
+    instance.report(0.01, SETTLED - DAY)
+    after = instance.issue()[FUNDING]
+
+    assert scores(before) == {"score"}
+    assert scores(after) == EVERY_SCORE
+    assert (after.leg_id, after.revision) == (before.leg_id, 2)
+
+
+@pytest.mark.contract("stance.revision-keeps-leg")
+@pytest.mark.outcome(
+    "when the exchange reports another rate of a settlement than it did before",
+    "then the rate is unknown until the new one has stood for two hours: what rests on it is "
+    "absent from the next revision of the stance, and back in the one after",
+)
+def test_a_settlement_reported_anew_is_unknown_for_two_hours(instance: Instance) -> None:
+    instance.report(0.01, SETTLED - DAY)
+    first = instance.issue()[FUNDING]
+    instance.report(0.02, SETTLED - DAY)
+    contested = instance.issue()[FUNDING]
+    instance.clock.now += STANDS_AFTER - 1
+    assert instance.issue()[FUNDING] == contested
+    instance.clock.now += 1
+    settled = instance.issue()[FUNDING]
+
+    found = (first, contested, settled)
+    assert [scores(each) for each in found] == [EVERY_SCORE, {"score"}, EVERY_SCORE]
+    assert [(each.leg_id, each.revision) for each in found] == [
+        (first.leg_id, revision) for revision in (1, 2, 3)
+    ]
+    assert leg(settled)["evidence"]["inputs"]["rates_pct_8h"][0] == 0.02
+
+
+def test_a_report_that_confirms_the_reading_records_nothing(instance: Instance) -> None:
+    first = instance.issue()[FUNDING]
+    for back in range(90):
+        instance.report(0.01, SETTLED - back * 8 * HOUR)
+
+    assert instance.issue()[FUNDING] == first
+    assert instance.count()[-1] == 1
+
+
+def test_while_the_newest_settlement_is_contested_what_stood_goes_on_standing(
+    instance: Instance,
+) -> None:
+    first = instance.issue()[FUNDING]
+    instance.report(0.01)
+    instance.report(0.02)
+    contested = instance.issued()
+
+    assert contested.silent[FUNDING] == "no settlement of the running interval is known"
+    assert first in contested.stances
+    instance.clock.now += STANDS_AFTER
+    after = instance.issue()[FUNDING]
+    assert (after.leg_id, after.revision) == (first.leg_id, 2)
+    assert leg(after)["levels"]["fundingRatePct8h"] == 0.02
+
+
+def test_a_new_settlement_is_judged_once_by_its_report(instance: Instance) -> None:
+    before = instance.issue()[FUNDING]
+    instance.clock.now = SETTLED + 8 * HOUR
+    instance.settle(0.0101, until=instance.clock())
+    assert instance.issue()[FUNDING] == before
+    instance.clock.pass_seconds(60)
+    instance.report(0.01, SETTLED + 8 * HOUR)
+    after = instance.issue()[FUNDING]
+
+    assert (after.revision, leg(after)["levels"]["fundingRatePct8h"]) == (1, 0.01)
+    assert instance.count()[-1] == 2
+
+
+def test_a_settlement_whose_report_does_not_come_is_judged_by_the_reading(
+    instance: Instance,
+) -> None:
+    instance.issue()
+    instance.clock.now = SETTLED + 8 * HOUR + REPORT_COMES_WITHIN
+    instance.settle(0.0101, until=SETTLED + 8 * HOUR)
+
+    assert leg(instance.issue()[FUNDING])["levels"]["fundingRatePct8h"] == 0.0101
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_hysteresis_goes_on_from_the_leg_before(before_friday: Instance, restarts: bool) -> None:
     thursday, friday = days()[-2:]
@@ -447,6 +552,139 @@ def test_a_withdrawn_stance_stays_so_while_the_record_is_out_of_reach(instance: 
     assert (away.withdrawn_at, away.withdrawal_digest) == (instance.clock(), digest)
 
 
+def shown(stance: StanceNow) -> tuple[object, ...]:
+    """All of a stance but its place in the record."""
+    return (
+        stance.leg_id,
+        stance.revision,
+        stance.issued_at,
+        stance.expires_at,
+        stance.leg,
+        stance.withdrawn_at,
+        stance.withdrawal_digest,
+    )
+
+
+def all_shown(stances: dict[str, StanceNow]) -> dict[str, tuple[object, ...]]:
+    return {kind: shown(each) for kind, each in stances.items()}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("can_read", [False, True])
+@pytest.mark.outcome(
+    "a stance cannot be recorded for a while",
+    "it was issued when it was issued first, also by another leader, until its evidence changes",
+)
+def test_what_cannot_be_recorded_keeps_the_instant_of_its_first_issue(
+    instance: Instance, restarts: bool, can_read: bool
+) -> None:
+    instance.history.shut()
+    instance.history.can_read = can_read
+    first = instance.issue()
+    for _ in range(3):
+        instance.clock.pass_seconds(15)
+        if restarts:
+            instance.restart()
+        assert instance.issue() == first
+
+    instance.settle(0.012)
+    changed = instance.issue()
+    assert changed[FUNDING].issued_at == instance.clock() > first[FUNDING].issued_at
+    assert (changed[RATES], changed[ETF]) == (first[RATES], first[ETF])
+
+    instance.clock.pass_seconds(15)
+    instance.history.shut(shut=False)
+    assert {each.issued_at for each in instance.issue().values()} == {instance.clock()}
+
+
+def test_evidence_that_is_as_it_was_recorded_again_is_no_new_issue(instance: Instance) -> None:
+    before = instance.issue()[FUNDING]
+    instance.history.shut()
+    instance.settle(0.012)
+    instance.clock.pass_seconds(15)
+    assert instance.issue()[FUNDING].revision == 2
+    instance.settle(0.01)
+
+    assert shown(instance.issue()[FUNDING]) == shown(before)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.outcome(
+    "the record of stances cannot be read and nothing new is issued, also after a restart",
+    "what was published last stays published, as not durable",
+)
+def test_what_was_published_stays_while_the_record_is_out_of_reach(
+    instance: Instance, restarts: bool
+) -> None:
+    instance.issue()
+    instance.withdraw(RATES)
+    before = instance.issue()
+    instance.history.shut()
+    instance.clock.now += 30 * DAY
+    for _ in range(2):
+        if restarts:
+            instance.restart()
+        away = instance.issued()
+        assert set(away.silent) == set(KINDS)
+        assert all_shown({each.kind: each for each in away.stances}) == all_shown(before)
+        assert {place(each) for each in away.stances} == {NOT_RECORDED}
+        assert instance.run(instance.database.read(lambda tx: latest(tx, STANCES))) == away
+
+    instance.history.shut(shut=False)
+    assert instance.issue() == before
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_could_not_be_recorded_stays_until_the_record_can_be_read_again(
+    instance: Instance, restarts: bool
+) -> None:
+    recorded = instance.issue()[FUNDING]
+    instance.history.shut()
+    instance.settle(0.012)
+    newer = instance.issue()[FUNDING]
+    instance.clock.now += 30 * DAY
+    if restarts:
+        instance.restart()
+    assert instance.issue()[FUNDING] == newer != recorded
+
+    instance.history.shut(shut=False)
+    assert instance.issue()[FUNDING] == recorded
+
+
+def test_a_new_leader_without_the_record_judges_on_from_what_was_published(
+    before_friday: Instance,
+) -> None:
+    thursday, friday = days()[-2:]
+    instance = before_friday
+    instance.read({US10Y: 3.9}, thursday)
+    before = instance.issue()
+    instance.decide(FUNDING, "stand-aside")
+    decided = instance.issue()[FUNDING]
+    instance.read(YIELDS | {US10Y: 4.0}, friday)
+    instance.history.shut()
+    instance.restart()
+    after = instance.issue()
+
+    assert leg(after[RATES])["levels"]["inverted"] is True
+    assert (after[RATES].leg_id != before[RATES].leg_id, after[RATES].revision) == (True, 1)
+    assert shown(after[FUNDING]) == shown(decided)
+    instance.settle(0.012)
+    assert instance.issue()[FUNDING].revision == decided.revision + 1
+
+
+def test_who_leads_again_begins_with_what_was_published_meanwhile(instance: Instance) -> None:
+    first = instance.desk
+    instance.issue()
+    instance.restart()
+    instance.settle(0.012)
+    meanwhile = instance.issue()[FUNDING]
+    instance.lease, instance.desk = instance.new_lease(), first
+    instance.history.shut()
+    instance.clock.now += 30 * DAY
+
+    assert shown(instance.issue()[FUNDING]) == shown(meanwhile)
+
+
 def test_nothing_is_recorded_that_was_judged_without_the_leg_before_it(
     before_friday: Instance,
 ) -> None:
@@ -576,7 +814,10 @@ def test_a_contract_that_settles_every_hour_is_compared_with_the_day_before(
     assert (levels["score"], levels["score24hAgo"], levels["delta24h"]) == (50, 50, 0)
 
 
-def test_without_figures_of_the_operator_those_of_the_issuer_count(bare: Instance) -> None:
+def test_without_a_file_of_the_operator_the_issuers_figures_count(bare: Instance) -> None:
+    bare.read(FLOWS, *days())  # what was stored while there was a file
+    bare.settings = Settings.model_validate({})
+    bare.restart()
     for number, day in enumerate(days()):
         shares = 1e9 + number * 1e6
         figures = {"shares": shares, "nav": 50.0, "btc": shares / 2_000, "aum": shares * 50}

@@ -299,7 +299,14 @@ def test_a_version_is_withdrawn_once(
     assert (event.type, event.at, event.version_sequence) == ("withdrawn", START, 1)
     assert (event.why, event.by, event.previous_digest) == ("wrong", "ann", GENESIS)
     assert event.evidence_digest == digest(
-        canonical({"by": "ann", "history_digest": version.history_digest, "why": "wrong"})
+        canonical(
+            {
+                "by": "ann",
+                "history_digest": version.history_digest,
+                "salt": event.salt,
+                "why": "wrong",
+            }
+        )
     )
     assert event.evidence_digest not in {event.event_digest, version.history_digest}
     assert runner.run(ledger.newest(FUNDING)) == [version]
@@ -332,6 +339,8 @@ def test_a_withdrawn_kind_is_opened_again_by_other_content_only(
 
     first, second = runner.run(ledger.events(FUNDING))
     assert (second.sequence, second.previous_digest) == (2, first.event_digest)
+    assert all(HEX_64.fullmatch(each.salt) for each in (first, second, head))
+    assert len({first.salt, second.salt, head.salt}) == 3
     assert runner.run(ledger.event_digests(FUNDING, 1, 10)) == [
         EventDigestRow(2, second.event_digest, START)
     ]

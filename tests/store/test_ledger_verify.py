@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from barograph.kit.canonical import canonical, digest
 from barograph.kit.database import Database, DatabaseUnavailable, SQLiteDatabase
-from barograph.stances.digest import version_document
+from barograph.stances.digest import event_document, read_event, version_document
 from barograph.stances.guards import packaged_guards
 from barograph.stances.ledger import EVENT_COLUMNS, VERSION_COLUMNS, Ledger
 from barograph.stances.records import Version
@@ -201,6 +201,26 @@ def test_a_version_with_another_revision_is_named(path: Path) -> None:
     forge(path, lambda version: replace(version, revision=9))
 
     assert asyncio.run(verified(path)) == Broken(FUNDING, 4, "its revision should be 2")
+
+
+@pytest.mark.parametrize("part", ["why", "by", "salt"])
+def test_an_event_whose_digest_was_made_to_fit_is_betrayed_by_its_evidence(
+    path: Path, part: str
+) -> None:
+    with unguarded(path) as connection:
+        sql = "SELECT document FROM stance_events WHERE position = 3"
+        ((text,),) = connection.execute(sql)
+        event = read_event(text)
+        forged = replace(event, **{part: getattr(event, part)[::-1]})
+        text = canonical(event_document(forged))
+        connection.execute(
+            "UPDATE stance_events SET document = ?, event_digest = ? WHERE position = 3",
+            (text, digest(text)),
+        )
+
+    broken = asyncio.run(verified(path))
+
+    assert broken == Broken(FUNDING, 2, "the event is not about a recorded version")
 
 
 def place_of_text(path: Path, kind: str, sequence: int) -> int:

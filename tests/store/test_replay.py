@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from barograph.cli.demo import demo_settings
+from barograph.cli.demo_run import demo_settings
 from barograph.collector import collector_lease
 from barograph.demo.world import World
 from barograph.errors import ConfigurationError
@@ -27,6 +27,8 @@ TABLES = {
     "liquidations": "SELECT * FROM liquidations ORDER BY 1, 2, 3, 4, 5",
     "watched": "SELECT min(start_at), max(end_at), count(*) FROM watched_spans",
     "regimes": "SELECT at, label FROM regime_changes ORDER BY at",
+    "reports": "SELECT contract, at, revision, funding_rate_pct, read_at FROM settlement_reports "
+    "ORDER BY 1, 2, 3",
 }
 
 
@@ -53,7 +55,7 @@ class Past:
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.settings: Settings = demo_settings(
-            folder, 8080, 1, exchange_port=9, mail_port=9, macro_port=9
+            folder, 8080, 1, exchange_port=9, mail_port=9, macro_port=9, identity_port=9
         )
         self.database = CountingDatabase(self.settings.database_path)
         self.history = SQLiteDatabase(self.settings.history_path)
@@ -127,7 +129,7 @@ def test_a_record_that_was_interrupted_equals_one_that_was_not(whole: Past, empt
     assert empty.carry() == len(list(moments(START - 10 * HOUR, START)))
     assert empty.carry() == 0
     assert set(before) <= set(empty.rows("readings"))
-    for table in ("liquidations", "watched"):
+    for table in ("liquidations", "watched", "reports"):
         assert empty.rows(table) == whole.rows(table)
     assert _hourly(empty) == _hourly(whole)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import httpx
 
+from barograph.access.identity import IdentityProvider
 from barograph.access.keys import ApiKeys, NewKey
 from barograph.access.pepper import load_pepper
 from barograph.app import create_app
@@ -18,7 +19,7 @@ from barograph.briefs.store import record_briefs
 from barograph.collector import collector_lease
 from barograph.desk import Conclusion, Desk, write_conclusions
 from barograph.errors import UpstreamError
-from barograph.kit.database import Row, SQLiteDatabase, Transaction, Value
+from barograph.kit.database import Database, Row, SQLiteDatabase, Transaction, Value
 from barograph.kit.http import ASGIApp
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import packaged_migrations, upgrade
@@ -33,7 +34,7 @@ PEER = "203.0.113.7"
 MARKET_PATHS = ("/api/agent/derivatives", "/api/agent/market", "/api/agent/market-state")
 AGENT_PATHS = (*MARKET_PATHS, "/api/agent/briefs", "/api/agent/guides")
 JSON_PATHS = ("/api/agent", *AGENT_PATHS, "/api/status", "/openapi.json")
-PAGE_PATHS = ("/", "/briefs", "/guides", "/signals", "/developers")
+PAGE_PATHS = ("/", "/briefs", "/guides", "/signals", "/developers", "/pricing")
 FREE_PATHS = (*PAGE_PATHS, *JSON_PATHS)
 BADGE_PATHS = tuple(
     f"/badge/{name}.{form}"
@@ -112,7 +113,14 @@ def ask(
 class Service:
     """Publishes as the collector does and reads as a caller does."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        identity: IdentityProvider | None = None,
+        watch: Callable[[Database], Database] = lambda history: history,
+        **settings: Any,
+    ) -> None:
         self.settings = Settings.model_validate(
             {"data": folder, "base_url": BASE_URL, "exchange_source": "test venue", **settings}
         )
@@ -125,7 +133,11 @@ class Service:
         self.history = SQLiteDatabase(self.settings.history_path)
         asyncio.run(upgrade(self.history, packaged_migrations(HISTORY), self.clock))
         self.app, self.routes, self.board = create_app(
-            self.settings, self.database, self.history, clock=self.clock
+            self.settings,
+            self.database,
+            watch(self.history),
+            clock=self.clock,
+            identity=identity,
         )
 
     def publish(self, reading: Perpetuals, shares: Iterable[LongAccounts] = ()) -> None:

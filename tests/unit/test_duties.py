@@ -1,7 +1,8 @@
 """Duties: nothing that fails in them ends measuring; only a lost lease ends them."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -9,11 +10,12 @@ import httpx
 import pytest
 
 from barograph.board.snapshots import latest
-from barograph.duties import ISSUE_SECONDS, MacroDuty, StanceDuty
+from barograph.duties import ISSUE_SECONDS, MAX_READINGS, MacroDuty, StanceDuty
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
 from barograph.kit.database import (
     DatabaseUnavailable,
     SQLiteDatabase,
+    Transaction,
     Work,
 )
 from barograph.kit.lease import Lease
@@ -220,6 +222,93 @@ def test_figures_that_no_database_takes_do_not_end_it(office: Office) -> None:
     office.collect(source, fine, rounds=2)
 
     assert len(office.figures("sofr")) == 1
+
+
+class Remembering(Source):
+    """A publisher that is told what was stored."""
+
+    def __init__(self, name: str, *script: list[Reading] | Exception) -> None:
+        super().__init__(name, *script)
+        self.told: list[list[Reading]] = []
+
+    def kept(self, readings: Sequence[Reading]) -> None:
+        self.told.append(list(readings))
+
+
+@pytest.mark.parametrize(
+    "failure", [DatabaseUnavailable("full"), RuntimeError("a defect")], ids=["away", "defect"]
+)
+@pytest.mark.outcome(
+    "the days of a fund that were just fetched cannot be stored", "they are asked for again"
+)
+def test_a_source_is_told_only_what_was_stored(office: Office, failure: Exception) -> None:
+    source = Remembering("sofr", [sofr(3.9)], [sofr(3.95)], Unreachable("away"))
+
+    office.collect(source, rounds=3, database=Broken(office.database, failure))
+
+    assert source.told == [[sofr(3.95)], []]
+
+
+class Transactions(Broken):
+    """A database that notes how many figures are known after each transaction."""
+
+    def __init__(self, database: SQLiteDatabase, *, most: int = 100) -> None:
+        super().__init__(database)
+        self._most = most
+        self.figures: list[int] = []
+        self.days: list[str | None] = []
+
+    async def write(self, work: Work[T]) -> T:
+        if len(self.figures) == self._most:
+            raise DatabaseUnavailable("full")
+
+        async def counted(tx: Transaction) -> T:
+            result = await work(tx)
+            ((count,),) = await tx.fetch("SELECT count(*) FROM observations")
+            health = await latest(tx, MACRO_HEALTH)
+            self.figures.append(count)
+            self.days.append(None if health is None else health.sources["many"].newest_day)
+            return result
+
+        return await super().write(counted)
+
+
+def many_days(count: int) -> list[Reading]:
+    first = date(1990, 1, 1)
+    return [sofr(1.0, (first + timedelta(days=each)).isoformat()) for each in range(count)]
+
+
+def test_a_long_file_is_kept_in_small_transactions_and_health_comes_with_the_newest_days(
+    office: Office,
+) -> None:
+    readings = many_days(2 * MAX_READINGS + 1)
+    source, database = Remembering("many", readings), Transactions(office.database)
+
+    office.collect(source, database=database)
+
+    assert database.figures == [MAX_READINGS, MAX_READINGS + 1, 2 * MAX_READINGS + 1]
+    assert database.days == [None, None, readings[-1].day]
+    assert source.told == [readings]
+
+
+def test_what_fits_in_one_transaction_is_one(office: Office) -> None:
+    database = Transactions(office.database)
+
+    office.collect(Source("many", many_days(MAX_READINGS)), database=database)
+
+    assert database.figures == [MAX_READINGS] == [5_000]
+
+
+def test_a_long_file_of_which_a_part_was_stored_is_not_kept_yet(office: Office) -> None:
+    readings = many_days(MAX_READINGS + 1)
+    source = Remembering("many", readings)
+    office.collect(source, database=Transactions(office.database, most=1))
+    assert source.told == []
+
+    office.collect(source)
+
+    assert source.told == [readings]
+    assert office.health("many").newest_day == readings[-1].day
 
 
 def test_a_lost_lease_ends_reading_and_keeps_nothing(office: Office) -> None:

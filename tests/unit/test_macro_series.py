@@ -1,7 +1,6 @@
 """Flows, slopes and changes: what follows from daily figures, and what does not."""
 
 from collections.abc import Mapping
-from datetime import date
 
 import pytest
 from hypothesis import given
@@ -23,7 +22,6 @@ from barograph.macro.series import (
     change_over,
     fund_coverage,
     issuers_series,
-    missing_fund_days,
     operator_series,
     slope10y3m,
 )
@@ -144,16 +142,6 @@ def test_a_number_is_as_new_as_the_newest_figure_behind_it() -> None:
     both = {series: earlier[series] + known[series] for series in known}
 
     assert issuers_series(both, ["ibit"]).days[1].observed_at == AT + 9
-
-
-def test_missing_days_are_the_business_days_without_figures() -> None:
-    known = fund("ibit", {FRIDAY: (1000.0, 50.0, 10.0)})
-
-    assert missing_fund_days(known, "ibit", date(2026, 10, 29), date(2026, 11, 3)) == [
-        date(2026, 10, 29),
-        date(2026, 11, 2),
-        date(2026, 11, 3),
-    ]
 
 
 def test_the_operators_flow_may_be_missing_but_not_the_rest() -> None:

@@ -9,9 +9,9 @@ from barograph.kit.timestamps import iso_timestamp
 from barograph.notice import NOTICE
 from barograph.stances.delivery import stance_body, state_of
 from barograph.stances.digest import leg_document, read_version, version_document
-from barograph.stances.issuing import durable
 from barograph.stances.proof import recompute_digest
 from barograph.stances.records import Event, Version
+from barograph.stances.standing import durable
 from support.stances import proposal
 
 PROPOSED = proposal()
@@ -43,6 +43,7 @@ WITHDRAWN = Event(
     by="operator",
     evidence_digest="e" * 64,
     previous_digest="0" * 64,
+    salt="a5" * 32,
     event_digest="d" * 64,
 )
 
@@ -81,6 +82,13 @@ def test_evidence_digests_are_there_and_are_not_the_history_digest() -> None:
     assert [each["type"] for each in body["events"]] == ["issued", "withdrawn"]
     assert all(len(each) == 64 for each in digests)
     assert body["history_digest"] not in digests
+
+
+def test_why_it_was_withdrawn_by_whom_and_the_salt_of_that_are_not_delivered() -> None:
+    text = json.dumps(stance_body(durable(RECORDED, WITHDRAWN), RECORDED.issued_at))
+
+    assert WITHDRAWN.evidence_digest in text
+    assert not any(each in text for each in (WITHDRAWN.why, WITHDRAWN.by, WITHDRAWN.salt))
 
 
 def test_whoever_has_the_body_can_recompute_its_digest() -> None:

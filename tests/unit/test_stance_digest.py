@@ -47,15 +47,18 @@ EVENT = Event(
     version_sequence=1,
     why="the source corrected itself",
     by="operator",
-    evidence_digest=withdrawal_digest("cd" * 32, why="the source corrected itself", by="operator"),
+    evidence_digest=withdrawal_digest(
+        "cd" * 32, why="the source corrected itself", by="operator", salt="ef" * 32
+    ),
     previous_digest=GENESIS,
+    salt="ef" * 32,
     event_digest="",
 )
 
 GOLDEN_EVIDENCE = "08ebb9833468d433d0127d176287d6bffbe23ca5109ab968c1809d2e36776ae6"
 GOLDEN_VERSION = "f39357c0d029644ed7dbc6f0d23cb4e0646264ab120dbb5a95fc367c629423e9"
-GOLDEN_WITHDRAWAL = "2655a4d2e05084eaa4118a595cfd0d0fb2ea0bb3c7c48e100914a2b8459a9068"
-GOLDEN_EVENT = "9b64d5a7fad0410a53baaf25ec22d957a1bbe746ed9ccc7641de516156521afe"
+GOLDEN_WITHDRAWAL = "7a5eab40c57a4eac585d133e862971a09082dd43d8f2f78dc5175180ff428971"
+GOLDEN_EVENT = "dac5dfcda7d12add0716068942c8b6a4c36eec0a1779a905c24fcfe2a1364346"
 GOLDEN_TEXT = (
     '{"expires_at":"2026-11-07T05:20:00.000Z","issued_at":"2026-11-06T21:20:00.000Z",'
     '"kind":"funding-regime-stance","leg":{"conditions":['
@@ -70,6 +73,16 @@ GOLDEN_TEXT = (
     + '","revision":1,"salt":"'
     + "ab" * 32
     + '","schema":"stance-v1","sequence":1}'
+)
+GOLDEN_EVENT_TEXT = (
+    '{"at":"2026-11-06T21:20:00.005Z","by":"operator","evidence_digest":"'
+    + GOLDEN_WITHDRAWAL
+    + '","kind":"funding-regime-stance","previous_digest":"'
+    + "0" * 64
+    + '","salt":"'
+    + "ef" * 32
+    + '","schema":"stance-event-v1","sequence":1,"type":"withdrawn","version_sequence":1,'
+    '"why":"the source corrected itself"}'
 )
 
 values = st.recursive(
@@ -94,6 +107,8 @@ def with_inputs(**inputs: Json) -> Version:
 def test_the_text_that_is_hashed_is_known_to_the_last_byte() -> None:
     assert canonical(version_document(VERSION)) == GOLDEN_TEXT
     assert sha256(GOLDEN_TEXT.encode()).hexdigest() == GOLDEN_VERSION
+    assert canonical(event_document(EVENT)) == GOLDEN_EVENT_TEXT
+    assert sha256(GOLDEN_EVENT_TEXT.encode()).hexdigest() == GOLDEN_EVENT
 
 
 @pytest.mark.contract("stance.history-digest")
@@ -148,12 +163,20 @@ def test_every_number_of_an_event_counts(part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["kind", "type", "why", "by", "evidence_digest", "previous_digest"]
+    "part", ["kind", "type", "why", "by", "evidence_digest", "previous_digest", "salt"]
 )
 def test_every_text_of_an_event_counts(part: str) -> None:
     other = replace(EVENT, **{part: getattr(EVENT, part) + "x"})
 
     assert event_digest(other) != event_digest(EVENT)
+
+
+def test_without_the_salt_no_guess_of_a_withdrawal_can_be_tested() -> None:
+    said = {"why": EVENT.why, "by": EVENT.by}
+    guessed = withdrawal_digest("cd" * 32, salt="00" * 32, **said)
+
+    assert guessed != EVENT.evidence_digest
+    assert digest(canonical({"history_digest": "cd" * 32, **said})) != EVENT.evidence_digest
 
 
 def test_the_digest_itself_has_no_part_in_it() -> None:
@@ -238,7 +261,18 @@ def test_a_text_that_is_no_version_is_refused(text: str) -> None:
         read_version(text)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"schema":"stance-v1"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        '{"schema":"stance-v1"}',
+        GOLDEN_EVENT_TEXT.replace("stance-event-v1", "stance-event-v2"),
+        GOLDEN_EVENT_TEXT.replace('"salt"', '"pepper"'),
+    ],
+)
 def test_a_text_that_is_no_event_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         read_event(text)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from barograph.kit.canonical import canonical
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.trailing import Settlement
+from barograph.markets.settled import Settled
 from barograph.stances.digest import leg_document
 from barograph.stances.funding import propose
 from barograph.stances.records import LABELS, Proposal
@@ -20,23 +20,25 @@ AT = START // (8 * HOUR) * 8 * HOUR
 GRACE = 6 * HOUR
 
 
-def settled(*rates: float, hours: float = 8, until: int = AT) -> list[Settlement]:
+def settled(
+    *rates: float, hours: float = 8, until: int = AT, is_reported: bool = True
+) -> list[Settled]:
     """Settlements at these rates, one interval apart, the last of them at `until`."""
     step = round(hours * HOUR)
     first = until - (len(rates) - 1) * step
     return [
-        Settlement("BTCUSDT", first + number * step, rate, hours, first + number * step - 1_000)
+        Settled("BTCUSDT", at := first + number * step, rate, hours, at - 1_000, is_reported)
         for number, rate in enumerate(rates)
     ]
 
 
-def judged(settlements: list[Settlement], now: int = START, grace: int = GRACE) -> Proposal:
+def judged(settlements: list[Settled], now: int = START, grace: int = GRACE) -> Proposal:
     proposed = propose(settlements, "test venue", now, grace)
     assert proposed is not None
     return proposed
 
 
-def levels(settlements: list[Settlement]) -> dict[str, Any]:
+def levels(settlements: list[Settled]) -> dict[str, Any]:
     return judged(settlements).leg.levels
 
 
@@ -155,6 +157,29 @@ def test_settlements_with_one_missing_between_are_not_in_a_row() -> None:
     assert judged(one_missed).leg.decision.label == "neutral"
     assert judged(complete).leg.decision.label == "cautious"
     assert judged(one_missed).leg.evidence.digest != judged(complete).leg.evidence.digest
+
+
+def test_a_rate_that_is_not_known_leaves_the_scores_of_others_as_they_are() -> None:
+    known = settled(*range(100))
+    without = [each for each in known if each.at != AT - 2 * DAY]
+
+    assert levels(without)["score"] == levels(known)["score"]
+    assert "score24hAgo" in levels(without)
+    assert judged(without).leg.evidence.digest == judged(known).leg.evidence.digest
+
+
+def test_while_the_newest_rate_is_not_known_nothing_is_judged() -> None:
+    assert propose(settled(*[0.01] * 95)[:-1], "test venue", START, GRACE) is None
+
+
+def test_a_report_that_confirms_a_reading_is_no_new_evidence() -> None:
+    read = settled(*[0.01] * 95, is_reported=False)
+    reported = [*settled(*[0.01] * 94, until=AT - 8 * HOUR), read[-1]]
+    by_reading, by_report = judged(read).leg, judged(reported).leg
+
+    assert by_reading.evidence.digest == by_report.evidence.digest
+    assert "reported 0 of the 90 rates" in by_reading.decision.rationale
+    assert "reported 89 of the 90 rates" in by_report.decision.rationale
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """The record that rules look back on: in order, once, for 30 days, and nothing invented."""
 
 from math import exp, isclose, sqrt
+from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR
@@ -14,6 +15,7 @@ from barograph.markets.trailing import (
     Settlement,
     Trailing,
     change_pct,
+    ordered_percentile_rank,
     percentile_rank,
     realised_volatility,
 )
@@ -170,6 +172,36 @@ def test_volatility_of_a_price_that_stands_still_is_zero_and_not_unknown() -> No
     assert add_hours(Trailing(), 26).volatility("BTC") == [0.0, 0.0]
 
 
+@given(st.randoms(use_true_random=False), st.integers(0, 40 * 24), st.integers(-50, 50))
+@settings(deadline=None, max_examples=25)
+def test_what_hours_are_compared_by_is_in_order_however_they_come_and_go(
+    chance: Random, count: int, forgotten: int
+) -> None:
+    trailing = Trailing()
+    trailing.liquidation_totals(95)  # asked for before there is any, as a rule may
+    add_hours(
+        trailing,
+        count,
+        price=lambda _: 100 + chance.randrange(5),
+        share=lambda _: chance.choice([None, 50.0, 55.5, 61.25]),
+    )
+    for number in range(count):
+        at, watched = AT - (count - number) * HOUR, chance.choice([90.0, 95.0, 100.0])
+        trailing.add_liquidation_hour(closed(chance.randrange(9), watched, at))
+
+    trailing.forget_after(AT - forgotten * HOUR)
+
+    hours = trailing.hours("BTC")
+    swings = [each.volatility_pct for each in hours if each.volatility_pct is not None]
+    shares = [each.long_account_pct for each in hours if each.long_account_pct is not None]
+    assert trailing.volatility("BTC") == sorted(swings)
+    assert trailing.long_accounts("BTC") == sorted(shares)
+    for bound in (95, 0):
+        watched_hours = trailing.liquidation_hours(bound)
+        totals = sorted(each.total_usd for each in watched_hours)
+        assert trailing.liquidation_totals(bound) == totals
+
+
 @pytest.mark.parametrize("missing", [0, 1, 12, 24])
 def test_volatility_is_unknown_when_an_hour_of_the_day_is_missing(missing: int) -> None:
     hours = [hour(AT + number * HOUR) for number in range(25) if number != missing]
@@ -214,6 +246,15 @@ def test_a_percentile_lies_between_0_and_100_and_grows_with_the_value(
     low, high = (percentile_rank(each, known) for each in sorted((one, other)))
 
     assert 0 <= low <= high <= 100
+
+
+@given(values, st.floats(-1e6, 1e6))
+def test_a_percentile_among_values_in_order_is_the_same(known: list[float], value: float) -> None:
+    asked = (value, known[0])
+
+    assert [ordered_percentile_rank(each, sorted(known)) for each in asked] == [
+        percentile_rank(each, known) for each in asked
+    ]
 
 
 @pytest.mark.parametrize(

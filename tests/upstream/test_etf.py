@@ -1,10 +1,12 @@
 """Bitcoin funds: the issuer's holdings file and the operator's own."""
 
 import asyncio
+import io
+import threading
 from collections.abc import Callable, Coroutine
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pytest
@@ -12,12 +14,14 @@ import pytest
 from barograph.errors import InvalidReply, Unreachable
 from barograph.macro.records import OPERATOR_AUM, OPERATOR_BTC, OPERATOR_FLOW, Reading
 from barograph.upstream.etf import (
+    MAX_OPERATOR_BYTES,
+    FileTooLarge,
     IssuerHoldings,
     OperatorFlows,
     decode_holdings,
     decode_operator_flows,
 )
-from barograph.upstream.files import MAX_FILE_BYTES, FileClient
+from barograph.upstream.files import FileClient
 from support.clock import START
 
 SOURCE = "the issuer"
@@ -236,9 +240,51 @@ def test_a_file_that_is_not_there_is_unreachable_and_its_path_is_not_told(tmp_pa
     assert str(failure.value) == "the operator's file cannot be opened (FileNotFoundError)"
 
 
-def test_a_file_that_is_far_too_large_is_an_invalid_reply(tmp_path: Path) -> None:
+@pytest.mark.outcome(
+    "the operator's file of fund flows is larger than any such file can be",
+    "nothing of it is taken, and `/api/status` says that it is too large",
+)
+def test_a_file_that_is_too_large_is_named_as_that_and_one_of_the_size_is_read(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "flows.csv"
-    path.write_bytes(b"x" * (MAX_FILE_BYTES + 1))
+    text = f"{OPERATOR}2026-11-05,1,100,2\n".encode()
+    long = (text + (b" " * 1_000 + b"\n") * 1_100)[:MAX_OPERATOR_BYTES]
+    path.write_bytes(long)
+    assert (len(long), len(operator(path))) == (MAX_OPERATOR_BYTES, 3)
 
-    with pytest.raises(InvalidReply, match="larger"):
+    path.write_bytes(long + b" ")
+    with pytest.raises(FileTooLarge, match="larger") as failure:
         operator(path)
+    assert failure.value.kind == "too large"
+
+
+class Watched(bytes):
+    """The content of a file, which notes by which thread it is decoded."""
+
+    threads: ClassVar[list[int]] = []
+
+    def decode(self, *how: str) -> str:
+        self.threads.append(threading.get_ident())
+        return super().decode(*how)
+
+
+class WatchedFile(io.BytesIO):
+    def read(self, *limit: Any) -> bytes:
+        return Watched(super().read(*limit))
+
+
+class WatchedPlace:
+    def open(self, _mode: str) -> WatchedFile:
+        return WatchedFile(f"{OPERATOR}2026-11-05,1,100,2\n".encode())
+
+
+@pytest.mark.outcome(
+    "the operator's file of fund flows is long",
+    "it is decoded beside the measuring, not in its way",
+)
+def test_the_operators_file_is_decoded_off_the_event_loop() -> None:
+    assert len(operator(WatchedPlace())) == 3  # type: ignore[arg-type]
+
+    assert Watched.threads
+    assert threading.get_ident() not in Watched.threads

@@ -9,6 +9,7 @@ import pytest
 
 from barograph.business_days import business_days
 from barograph.kit.timestamps import DAY
+from barograph.macro.ports import RemembersDays
 from barograph.upstream.etf import BACKFILL, IssuerHoldings
 from barograph.upstream.files import FileClient
 from support.clock import START, HandClock
@@ -60,10 +61,13 @@ class Fund:
             self.asked.append(day)
         return self.issuer(day)
 
-    def read(self) -> list[date]:
+    def read(self, *, is_stored: bool = True) -> list[date]:
         """The days that one round gave."""
         self.asked = []
         readings = asyncio.run(self._source.read())
+        remembering: RemembersDays = self._source
+        if is_stored:
+            remembering.kept(readings)
         return sorted({date.fromisoformat(each.day) for each in readings})
 
 
@@ -73,6 +77,26 @@ def test_the_first_round_brings_the_last_weeks_and_the_next_only_the_newest() ->
     assert fund.read() == EARLIER
     assert fund.read() == EARLIER[-1:]
     assert fund.asked == []
+
+
+def test_days_that_could_not_be_stored_are_asked_for_again() -> None:
+    fund = Fund(holdings)
+
+    assert fund.read(is_stored=False) == EARLIER
+    assert fund.read() == EARLIER
+    assert fund.read() == EARLIER[-1:]
+    assert fund.asked == []
+
+
+def test_the_newest_day_is_asked_for_by_name_once_another_is_newest_and_it_was_not_stored() -> None:
+    fund = Fund(holdings, newest=EARLIER[-2])
+    fund.issuer = lambda day: holdings(day if day < EARLIER[-1] else None)
+    assert fund.read(is_stored=False) == EARLIER[:-1]
+    assert EARLIER[-2] not in fund.asked
+
+    fund.newest = EARLIER[-1]
+    assert fund.read() == EARLIER
+    assert EARLIER[-2] in fund.asked
 
 
 @pytest.mark.parametrize(

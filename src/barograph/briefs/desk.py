@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from barograph.briefs.drafts import E, Rule, write_brief
+from barograph.briefs.drafts import Draft, E, Rule, cooldown_key, write_brief
 from barograph.briefs.macro_rules import MACRO_RULES
 from barograph.briefs.records import Brief
 from barograph.briefs.rules import RULES
@@ -41,14 +41,18 @@ class BriefDesk:
     def _hear(self, rule: Rule[E], seen: E, evidence: Evidence) -> None:
         try:
             for draft in rule.drafts(seen):
-                self._take(rule, write_brief(rule.text, draft, evidence))
+                # Asked before it is written: what lasts is found anew at every reading.
+                if not self._is_silent(rule, draft, evidence.reading.as_of):
+                    self._take(write_brief(rule.text, draft, evidence))
         except Exception:
             # A mistake in a rule must not stop measuring, nor the other rules.
             log.exception("rule fails", extra={"rule": rule.id})
 
-    def _take(self, rule: Rule[E], brief: Brief) -> None:
-        last = self._spoken.get(brief.cooldown_key)
-        if last is not None and abs(brief.published_at - last) < rule.cooldown:
-            return
+    def _is_silent(self, rule: Rule[E], draft: Draft, at: int) -> bool:
+        """Whether the rule spoke about this subject so shortly before that it may not again."""
+        last = self._spoken.get(cooldown_key(rule.id, draft))
+        return last is not None and abs(at - last) < rule.cooldown
+
+    def _take(self, brief: Brief) -> None:
         self._spoken[brief.cooldown_key] = brief.published_at
         self._waiting.append(brief)

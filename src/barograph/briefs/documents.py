@@ -1,6 +1,8 @@
 """Where the briefs' bytes are rendered (pure)."""
 
-from barograph.briefs.records import Briefs
+from collections.abc import Sequence
+
+from barograph.briefs.records import Briefs, ListedBrief
 from barograph.briefs.wire import BriefBody, BriefList
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import iso_timestamp
@@ -18,19 +20,24 @@ def briefs_body(briefs: Briefs, limit: int, *, source: str, base_url: str) -> by
         source=f"Barograph briefs, written from: {'; '.join(sources) or source}",
         notice=NOTICE,
         count=len(shown),
-        briefs=[
-            BriefBody(
-                headline=each.headline,
-                category=each.category,
-                coins=list(each.coins),
-                summary=each.summary,
-                url=f"{base_url}{PAGE_FOLDER}{each.slug}",
-                publishedAt=iso_timestamp(each.published_at),
-            )
-            for each in shown
-        ],
+        briefs=brief_bodies(shown, base_url),
     )
     return body.encode()
+
+
+def brief_bodies(briefs: Sequence[ListedBrief], base_url: str) -> list[BriefBody]:
+    """Each brief as the contract shapes it."""
+    return [
+        BriefBody(
+            headline=each.headline,
+            category=each.category,
+            coins=list(each.coins),
+            summary=each.summary,
+            url=f"{base_url}{PAGE_FOLDER}{each.slug}",
+            publishedAt=iso_timestamp(each.published_at),
+        )
+        for each in briefs
+    ]
 
 
 def briefs_document(briefs: Briefs, body: bytes, *, since: int, until: int) -> Document:

@@ -61,6 +61,11 @@ class Rule(NamedTuple, Generic[E]):
         return RuleText(self.id, self.category, " ".join((getdoc(self.drafts) or "").split()))
 
 
+def cooldown_key(rule: str, draft: Draft) -> str:
+    """What a rule's cooldown goes by: the rule and its subject."""
+    return f"{rule}:{draft.subject}"
+
+
 def write_brief(rule: RuleText, draft: Draft, evidence: Evidence) -> Brief:
     """Write the brief of a draft."""
     at = evidence.reading.as_of
@@ -86,7 +91,7 @@ def write_brief(rule: RuleText, draft: Draft, evidence: Evidence) -> Brief:
         window_end=draft.window[1],
         inputs=inputs,
         inputs_digest=digest(inputs),
-        cooldown_key=f"{rule.id}:{draft.subject}",
+        cooldown_key=cooldown_key(rule.id, draft),
     )
 
 

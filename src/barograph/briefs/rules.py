@@ -18,7 +18,7 @@ from barograph.markets.trailing import (
     WEEK_OF_HOURS,
     Evidence,
     change_pct,
-    percentile_rank,
+    ordered_percentile_rank,
 )
 from barograph.markets.words import price, usd
 
@@ -129,7 +129,7 @@ def liquidation_burst(evidence: Evidence) -> Iterator[Draft]:
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if hour is None or hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
         return
-    rank = percentile_rank(hour.total_usd, known)
+    rank = ordered_percentile_rank(hour.total_usd, known)
     if rank < BURST_PERCENTILE or hour.total_usd <= 0:
         return
     assets = evidence.closed_hour_assets[:3]
@@ -168,7 +168,7 @@ def positioning_extreme(evidence: Evidence) -> Iterator[Draft]:
         known = evidence.trailing.long_accounts(base)
         if len(known) < FORTNIGHT_OF_HOURS:
             continue
-        rank = percentile_rank(share, known)
+        rank = ordered_percentile_rank(share, known)
         if 100 - EXTREME_PERCENTILE < rank < EXTREME_PERCENTILE:
             continue
         end = "high" if rank >= EXTREME_PERCENTILE else "low"
@@ -178,15 +178,15 @@ def positioning_extreme(evidence: Evidence) -> Iterator[Draft]:
             f"{len(known) // HOURS_PER_DAY} days",
             sentence=f"{share:.1f} % of accounts with a position in {base} were net long, "
             f"percentile {rank:.1f} of {len(known)} hourly shares; they ranged from "
-            f"{min(known):.1f} % to {max(known):.1f} %.",
+            f"{known[0]:.1f} % to {known[-1]:.1f} %.",
             coins=[base],
             window=(max(hours[0].at, at - TRAILING), at),
             inputs={
                 "long_account_pct": share,
                 "percentile": round(rank, 2),
                 "hours_compared": len(known),
-                "lowest_pct": min(known),
-                "highest_pct": max(known),
+                "lowest_pct": known[0],
+                "highest_pct": known[-1],
             },
         )
 
@@ -203,7 +203,7 @@ def volatility_extreme(evidence: Evidence) -> Iterator[Draft]:
         if not hours or hours[-1].volatility_pct is None or len(known) < FORTNIGHT_OF_HOURS:
             continue
         last, swing = hours[-1], hours[-1].volatility_pct
-        rank = percentile_rank(swing, known)
+        rank = ordered_percentile_rank(swing, known)
         if rank < EXTREME_PERCENTILE:
             continue
         yield Draft(

@@ -16,6 +16,7 @@ from barograph.cli.collect import collect
 from barograph.cli.db import db
 from barograph.cli.demo import demo
 from barograph.cli.doctor import doctor
+from barograph.cli.entitlements import entitlements
 from barograph.cli.guides import guides
 from barograph.cli.keys import keys
 from barograph.cli.serve import serve
@@ -43,7 +44,7 @@ def cli() -> None:
     """
 
 
-for command in (demo, serve, collect, db, doctor, briefs, guides, keys, stances):
+for command in (demo, serve, collect, db, doctor, briefs, guides, keys, stances, entitlements):
     cli.add_command(command)
 
 

@@ -44,7 +44,7 @@ async def _collect(settings: "Settings") -> None:
     import signal
 
     from barograph.collector import Collector
-    from barograph.duties import Duty, MacroDuty, StanceDuty
+    from barograph.duties import Duty, MacroDuty, SettlementDuty, StanceDuty
     from barograph.kit.clock import system_clock
     from barograph.kit.database import SQLiteDatabase
     from barograph.stances.issuing import StanceDesk
@@ -62,11 +62,12 @@ async def _collect(settings: "Settings") -> None:
     sources = macro_sources(settings, files, clock=system_clock)
     ledger = Ledger(history, system_clock)
     desk = StanceDesk(settings, database, ledger, system_clock)
+    exchange = BybitExchange(settings, clock=system_clock)
     duties: list[Duty] = [
         MacroDuty(sources, database, seconds=settings.macro_seconds, clock=system_clock),
+        SettlementDuty(exchange, database, clock=system_clock),
         StanceDuty(desk, ledger),
     ]
-    exchange = BybitExchange(settings, clock=system_clock)
     collector = Collector(
         settings, exchange, database, clock=system_clock, mail=mail, duties=duties
     )

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,9 +48,13 @@ def list_versions(kind: str, last: int, as_json: bool, data: Path | None) -> Non
     Example:
       barograph stances list funding-regime-stance --last 3 --json
     """
-    found = _on_ledger(data, lambda ledger: ledger.newest(kind, last))
+
+    async def look(ledger: "Ledger") -> "tuple[list[Version], list[Event]]":
+        return await ledger.newest(kind, last), await ledger.events(kind)
+
+    found, events = _on_ledger(data, look)
     if as_json:
-        click.echo(json.dumps([_described(version) for version in found]))
+        click.echo(json.dumps([_described(version, events) for version in found]))
         return
     for version in found:
         click.echo(_line(version))
@@ -72,17 +76,18 @@ def show(kind: str, sequence: int | None, as_json: bool, data: Path | None) -> N
     """
     from barograph.errors import BarographError
 
-    async def look(ledger: "Ledger") -> "Version | None":
+    async def look(ledger: "Ledger") -> "tuple[Version | None, list[Event]]":
+        events = await ledger.events(kind)
         if sequence is not None:
-            return await ledger.by_sequence(kind, sequence)
+            return await ledger.by_sequence(kind, sequence), events
         newest = await ledger.newest(kind, 1)
-        return newest[0] if newest else None
+        return newest[0] if newest else None, events
 
-    version = _on_ledger(data, look)
+    version, events = _on_ledger(data, look)
     if version is None:
         raise BarographError(f"there is no such version: `barograph stances list {kind}`")
     if as_json:
-        click.echo(json.dumps(_described(version)))
+        click.echo(json.dumps(_described(version, events)))
         return
     click.echo(_line(version))
     click.echo(f"  {version.leg.decision.rationale}")
@@ -109,14 +114,14 @@ def revise(kind: str, decision: str, why: str, by: str, as_json: bool, data: Pat
     from barograph.kit.clock import system_clock
     from barograph.stances.revising import revision_of
 
-    async def work(ledger: "Ledger") -> "Appended":
-        newest = await ledger.newest(kind, 1)
+    async def work(ledger: "Ledger") -> "tuple[Appended, list[Event]]":
+        newest, events = await ledger.newest(kind, 1), await ledger.events(kind)
         proposal = revision_of(newest, kind, label=decision, why=why, by=by, now=system_clock())
-        return await ledger.append(proposal, expected_head=newest[0].history_digest)
+        return await ledger.append(proposal, expected_head=newest[0].history_digest), events
 
-    version, is_new = _on_ledger(data, work)
+    (version, is_new), events = _on_ledger(data, work)
     said = f"{'recorded' if is_new else 'recorded already:'} {_line(version)}"
-    click.echo(json.dumps(_described(version)) if as_json else said)
+    click.echo(json.dumps(_described(version, events)) if as_json else said)
 
 
 @stances.command()
@@ -134,7 +139,6 @@ def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path 
       barograph stances withdraw rates-desk --why "a wrong file was read" --yes
     """
     from barograph.errors import BarographError
-    from barograph.kit.timestamps import iso_timestamp
     from barograph.stances.revising import signed
 
     reason, who = signed(why, by)
@@ -150,16 +154,8 @@ def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path 
         return await ledger.withdraw(kind, why=reason, by=who, expected_head=head)
 
     event = _on_ledger(data, work)
-    told = {
-        "kind": kind,
-        "type": event.type,
-        "at": iso_timestamp(event.at),
-        "version_sequence": event.version_sequence,
-        "evidence_digest": event.evidence_digest,
-        "event_digest": event.event_digest,
-    }
     said = f"withdrawn: {kind} number {event.version_sequence}"
-    click.echo(json.dumps(told) if as_json else said)
+    click.echo(json.dumps(_described_event(event)) if as_json else said)
 
 
 @stances.command()
@@ -252,11 +248,26 @@ def _on_history(data: Path | None, use: "Callable[[Database], Coroutine[Any, Any
     return open_history(read_settings(data=data), use)
 
 
-def _described(version: "Version") -> dict[str, object]:
-    """A version as it was recorded, with its place and digest."""
+def _described(version: "Version", events: "Sequence[Event]") -> dict[str, object]:
+    """A version as it was recorded, with its digest and what happened to it since."""
     from barograph.stances.digest import version_document
 
-    return {**version_document(version), "history_digest": version.history_digest}
+    return {
+        **version_document(version),
+        "history_digest": version.history_digest,
+        "events": [
+            _described_event(event)
+            for event in events
+            if event.version_sequence == version.sequence
+        ],
+    }
+
+
+def _described_event(event: "Event") -> dict[str, object]:
+    """An event as it was recorded, salt and all: its digests can be made again from it."""
+    from barograph.stances.digest import event_document
+
+    return {**event_document(event), "event_digest": event.event_digest}
 
 
 def _line(version: "Version") -> str:

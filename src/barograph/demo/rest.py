@@ -13,6 +13,7 @@ import msgspec
 
 from barograph.demo.candles import INTERVALS, Candle, candles, floor, following
 from barograph.demo.contracts import FUTURE, Contract
+from barograph.demo.funding import reported_rate
 from barograph.demo.instruments import CLOSED, instrument
 from barograph.demo.paths import HOUR
 from barograph.demo.tickers import decimal, ticker_json
@@ -173,14 +174,15 @@ def _funding_history(moment: _Moment, query: Query) -> Result:
         raise _Refusal("params error: endTime is required with startTime")
     last = moment.now if end is None else min(end, moment.now)
     first = last - limit * contract.funding_hours * HOUR if start is None else start
-    settled = moment.world.settlements(contract, first, last)
+    world, symbol = moment.world, contract.symbol
+    settled = world.settlements(contract, first, last)
     rows = [
         {
-            "symbol": contract.symbol,
-            "fundingRate": decimal(settlement.rate),
-            "fundingRateTimestamp": str(settlement.time),
+            "symbol": symbol,
+            "fundingRate": decimal(reported_rate(world.seed, symbol, time, rate, moment.now)),
+            "fundingRateTimestamp": str(time),
         }
-        for settlement in settled[: -limit - 1 : -1]
+        for time, rate in settled[: -limit - 1 : -1]
     ]
     return {"category": "linear", "list": rows}
 

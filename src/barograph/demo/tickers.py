@@ -3,6 +3,7 @@
 https://bybit-exchange.github.io/docs/v5/market/tickers
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -42,9 +43,38 @@ def ticker_json(world: World, contract: Contract, now: int) -> str:
     return _template(contract) % (values + _book(contract, reading.last * carry, now))
 
 
+def position_tickers(world: World, contracts: Iterable[Contract], now: int) -> bytes:
+    """The tickers of perpetuals, only with what positions are worth and what they pay.
+
+    Most of a whole ticker is about the day before; who walks through a long past, looking at all
+    contracts at each step, has seen that day.
+    """
+    rows = ",".join([_position_json(world, contract, now) for contract in contracts])
+    return f'{{"category":"linear","list":[{rows}]}}'.encode()
+
+
+def _position_json(world: World, contract: Contract, now: int) -> str:
+    price = world.price(contract, now)
+    value = world.open_interest(contract, now) * price
+    rate = decimal(world.funding_rate(contract, now))
+    return _position_template(contract) % (price, value, rate, world.next_funding(contract, now))
+
+
+@lru_cache(maxsize=512)
+def _position_template(contract: Contract) -> str:
+    """The fields of a row that `_position_json` fills, in its order, and the fixed ones."""
+    fields = _fields(contract)
+    return msgspec.json.encode({name: fields[name] for name in _POSITION_FIELDS}).decode()
+
+
 @lru_cache(maxsize=512)
 def _template(contract: Contract) -> str:
     """A contract's row with places for what changes, in the order of the functions below."""
+    return msgspec.json.encode(_fields(contract)).decode()
+
+
+def _fields(contract: Contract) -> dict[str, str]:
+    """Every field of a contract's row, each as what is fixed or as a place for what changes."""
     price, size = f"%.{contract.price_decimals}f", f"%.{contract.size_decimals}f"
     fields = {
         "symbol": contract.symbol,
@@ -75,8 +105,17 @@ def _template(contract: Contract) -> str:
     if contract.kind != FUTURE:
         fields["fundingIntervalHour"] = str(contract.funding_hours)
         fields["fundingCap"] = decimal(contract.funding_cap)
-    return msgspec.json.encode(fields).decode()
+    return fields
 
+
+_POSITION_FIELDS: Final = (
+    "symbol",
+    "lastPrice",
+    "singleOpenInterestValue",
+    "fundingRate",
+    "nextFundingTime",
+    "fundingIntervalHour",
+)
 
 _PERPETUAL_FIELDS: Final = {
     "fundingRate": "%s",

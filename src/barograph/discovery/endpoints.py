@@ -14,6 +14,9 @@ from barograph.notice import NOTICE
 
 INTERFACE_VERSION = "1.0.0"
 OPENAPI_PATH = "/openapi.json"
+BEARER = "bearer"
+ENTITLED = "entitled"
+"""The tag of operations for Feed subscribers."""
 
 
 def discovery_routes(base_url: str, index: Document, clock: Clock) -> APIRouter:
@@ -53,7 +56,17 @@ def openapi_schema(app: FastAPI, base_url: str) -> dict[str, Any]:
         routes=app.routes,
         servers=[{"url": base_url}],
     )
+    schema["components"]["securitySchemes"] = {BEARER: _BEARER}
     for path in schema["paths"].values():
         for operation in path.values():
             operation["responses"].pop("422", None)
+            if ENTITLED in operation["tags"]:
+                operation["security"] = [{BEARER: []}]
     return schema
+
+
+_BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "An access token of the identity provider, of a user with an active Feed.",
+}

@@ -30,6 +30,7 @@ CORS: Headers = [
     ),
 ]
 NO_STORE = (b"cache-control", b"no-store")
+PRIVATE = (b"cache-control", b"private, no-store")
 JSON = b"application/json"
 
 

@@ -7,7 +7,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from barograph.errors import InvalidRequest
-from barograph.kit.documents import CORS, JSON, NO_STORE, Document, Headers, Message
+from barograph.kit.documents import CORS, JSON, NO_STORE, PRIVATE, Document, Headers, Message
 from barograph.kit.wire import ErrorBody
 
 Scope = MutableMapping[str, Any]
@@ -47,6 +47,14 @@ def error_response(
     length = (b"content-length", str(len(response.body)).encode())
     response.raw_headers = [(b"content-type", JSON), length, NO_STORE, *headers]
     response.raw_headers += CORS if is_free else []
+    return response
+
+
+def private_response(status: int, body: bytes, *headers: tuple[bytes, bytes]) -> Response:
+    """An answer of an entitled or paid endpoint: for this caller alone, never kept or shared."""
+    response = Response(body, status)
+    length = (b"content-length", str(len(body)).encode())
+    response.raw_headers = [(b"content-type", JSON), length, PRIVATE, *headers]
     return response
 
 

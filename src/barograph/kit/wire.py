@@ -23,3 +23,13 @@ class ErrorBody(WireModel):
     """What every answer other than success says."""
 
     error: str
+
+
+class CodedErrorBody(WireModel):
+    """What entitled and paid endpoints say in place of success."""
+
+    error: str
+    """The code, by which programs tell one from another."""
+
+    message: str
+    """One sentence for people."""

@@ -1,6 +1,7 @@
 """What the macro series need from whoever publishes them; `upstream/` implements it."""
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 from barograph.macro.records import Reading
 
@@ -18,3 +19,11 @@ class MacroSource(Protocol):
 
     async def read(self) -> list[Reading]:
         """Read what it publishes now, each series and day once, in the order of days."""
+
+
+@runtime_checkable
+class RemembersDays(Protocol):
+    """A source that asks for each day until its figures are kept, and not again after that."""
+
+    def kept(self, readings: Sequence[Reading]) -> None:
+        """Take note that these readings are safely stored."""

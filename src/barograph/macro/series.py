@@ -120,12 +120,6 @@ def operator_series(known: Known) -> EtfSeries:
     return EtfSeries(OPERATOR_COVERAGE, tuple(days))
 
 
-def missing_fund_days(known: Known, fund: str, first: date, last: date) -> list[date]:
-    """The business days without all figures of a fund: what is still to be asked for."""
-    have = _fund_days(known, fund)
-    return [day for day in business_days(first, last) if day.isoformat() not in have]
-
-
 def slope10y3m(us10y: Sequence[Observation], us3m: Sequence[Observation]) -> list[DayValue]:
     """Ten-year yield less three-month yield on the days that have both, in percent."""
     by_day = {each.day: each for each in us3m}

@@ -44,12 +44,13 @@ async def as_known_at(
 async def _newest_revisions(
     tx: Transaction, readings: Iterable[Reading]
 ) -> dict[tuple[str, str], Observation]:
-    first_days: dict[str, str] = {}
+    days: dict[str, list[str]] = {}
     for each in readings:
-        first_days[each.series] = min(each.day, first_days.get(each.series, each.day))
+        days.setdefault(each.series, []).append(each.day)
     found = {}
-    for series, day in first_days.items():
-        for row in await tx.fetch(_SINCE, series, day):
+    for series, of_it in days.items():
+        # Between both ends: a part of a long file must not cost what the whole of it does.
+        for row in await tx.fetch(_BETWEEN, series, min(of_it), max(of_it)):
             observation = Observation(*row)
             found[series, observation.day] = observation
     return found
@@ -81,9 +82,9 @@ _NEWEST_REVISION = """
     SELECT max(revision) FROM observations AS other
     WHERE other.series = observations.series AND other.day = observations.day
 """
-_SINCE = f"""
+_BETWEEN = f"""
 SELECT {_COLUMNS} FROM observations
-WHERE series = $1 AND day >= $2 AND revision = ({_NEWEST_REVISION})
+WHERE series = $1 AND day BETWEEN $2 AND $3 AND revision = ({_NEWEST_REVISION})
 """  # noqa: S608 - the names of our own columns
 _LATEST = f"""
 SELECT {_COLUMNS} FROM observations

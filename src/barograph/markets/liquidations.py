@@ -2,7 +2,7 @@
 
 import heapq
 from bisect import bisect_left
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -14,7 +14,11 @@ AHEAD = MINUTE
 """Spans may end this much after the instant that is looked at, not more."""
 
 _CENTS = 100
-_NOTHING: Counter[tuple[str, Side]] = Counter()
+
+_Cents = dict[tuple[str, Side], int]
+"""Whole cents by contract and side."""
+
+_NOTHING: _Cents = {}
 
 
 class LiquidationTotals(Struct, frozen=True):
@@ -43,9 +47,9 @@ class LiquidationWindow:
 
     def __init__(self) -> None:
         self._seen: set[Liquidation] = set()
-        self._by_age: list[tuple[int, int, Liquidation]] = []
-        self._cents: Counter[tuple[str, Side]] = Counter()
-        self._by_minute: dict[int, Counter[tuple[str, Side]]] = {}
+        self._by_age: list[tuple[int, int, int, Liquidation]] = []
+        self._cents: _Cents = defaultdict(int)
+        self._by_minute: dict[int, _Cents] = defaultdict(lambda: defaultdict(int))
         self._order = 0
         self._tidied = 0
         self._summed: tuple[int, int, int] | None = None
@@ -58,17 +62,17 @@ class LiquidationWindow:
             if event not in self._seen:
                 self._seen.add(event)
                 self._order += 1
-                heapq.heappush(self._by_age, (event.at, self._order, event))
-                self._cents[event.contract, event.side] += _cents(event)
-                minute = self._by_minute.setdefault(event.at // MINUTE * MINUTE, Counter())
-                minute[event.contract, event.side] += _cents(event)
+                key, cents = (event.contract, event.side), _cents(event)
+                heapq.heappush(self._by_age, (event.at, self._order, cents, event))
+                self._cents[key] += cents
+                self._by_minute[event.at // MINUTE * MINUTE][key] += cents
                 fresh.append(event)
         return fresh
 
     def totals(self, as_of: int, watch: "WatchLog", bases: dict[str, str]) -> LiquidationTotals:
         """Sum up the 24 hours before `as_of`; `bases` names the asset of each contract."""
         self._forget_before(as_of - DAY)
-        assets: Counter[str] = Counter()
+        assets: dict[str, int] = defaultdict(int)
         for (contract, _), cents in self._cents.items():
             assets[bases.get(contract, contract)] += cents
         total = sum(self._cents.values())
@@ -86,7 +90,7 @@ class LiquidationWindow:
         """What was liquidated between two whole minutes, in USD by contract and side."""
         asked = (start, end, self._order)
         if asked != self._summed:
-            cents: dict[tuple[str, Side], int] = {}
+            cents: _Cents = {}
             for minute in range(start, end, MINUTE):
                 for key, value in self._by_minute.get(minute, _NOTHING).items():
                     cents[key] = cents.get(key, 0) + value
@@ -96,9 +100,9 @@ class LiquidationWindow:
 
     def _forget_before(self, oldest: int) -> None:
         while self._by_age and self._by_age[0][0] < oldest:
-            _, _, event = heapq.heappop(self._by_age)
+            _, _, cents, event = heapq.heappop(self._by_age)
             self._seen.discard(event)
-            self._cents[event.contract, event.side] -= _cents(event)
+            self._cents[event.contract, event.side] -= cents
         if oldest // MINUTE != self._tidied:
             self._tidied = oldest // MINUTE
             for minute in [each for each in self._by_minute if each + MINUTE <= oldest]:

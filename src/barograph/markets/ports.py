@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
+from barograph.markets.settled import SettledRate
 
 
 class Exchange(Protocol):
@@ -25,6 +26,20 @@ class Exchange(Protocol):
 
     async def listen(self, contracts: Sequence[str], watcher: "LiquidationWatcher") -> None:
         """Hear the liquidations of `contracts` until cancelled, reconnecting as needed."""
+
+
+class SettlementHistory(Protocol):
+    """Who reports what funding was settled at: an exchange, after the fact.
+
+    It raises a kind of `barograph.errors.UpstreamError` and nothing else.
+    """
+
+    async def settlements(self, contract: str) -> Sequence[SettledRate]:
+        """Read the newest settlements of one contract, each once, none of them still to come.
+
+        Raises:
+            UnknownToUpstream: the exchange has no such contract, or no settlement of it.
+        """
 
 
 class LiquidationWatcher(Protocol):

@@ -1,6 +1,6 @@
 """What rules look at: one reading, and the record of the weeks before it (pure, in memory)."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -76,26 +76,26 @@ class Trailing:
     """The hourly record of the majors and of liquidations, as far back as rules look."""
 
     def __init__(self) -> None:
-        self._hours: dict[str, list[Hour]] = {}
+        self._majors: dict[str, _MajorHours] = defaultdict(_MajorHours)
         self._liquidations: list[LiquidationHour] = []
+        self._totals: dict[float, list[float]] = {}
         self._settled: dict[str, Settlement] = {}
         self._signed: dict[str, Settlement] = {}
 
     def add_hour(self, base: str, hour: Hour) -> None:
         """Take an hour of a major; hours come in order and once."""
-        hours = self._hours.setdefault(base, [])
-        if hours and hour.at <= hours[-1].at:
-            return
-        day = [*self.hours(base, since=hour.at - DAY), hour]
-        hours.append(hour._replace(volatility_pct=realised_volatility(day)))
-        del hours[: bisect_left(hours, hour.at - TRAILING, key=lambda each: each.at)]
+        self._majors[base].add(hour)
 
     def add_liquidation_hour(self, hour: LiquidationHour) -> None:
         """Take an hour of liquidations."""
         known = self._liquidations
-        if not known or known[-1].at < hour.at:
-            known.append(hour)
-            del known[: bisect_left(known, hour.at - TRAILING, key=lambda each: each.at)]
+        if known and hour.at <= known[-1].at:
+            return
+        known.append(hour)
+        for bound, totals in self._totals.items():
+            if hour.watched_pct >= bound:
+                insort(totals, hour.total_usd)
+        self._drop_liquidations(slice(bisect_left(known, hour.at - TRAILING, key=_at)))
 
     def add_settlement(self, settlement: Settlement) -> None:
         """Take a settlement; only the newest of a contract is kept."""
@@ -107,18 +107,16 @@ class Trailing:
 
     def forget_after(self, latest: int) -> None:
         """Drop what a clock that has been set back since would otherwise keep in the way."""
-        for hours in self._hours.values():
-            while hours and hours[-1].at > latest:
-                hours.pop()
-        while self._liquidations and self._liquidations[-1].at > latest:
-            self._liquidations.pop()
+        for hours in self._majors.values():
+            hours.forget_after(latest)
+        self._drop_liquidations(_after(self._liquidations, latest))
         self._settled = {name: each for name, each in self._settled.items() if each.at <= latest}
         self._signed = {name: each for name, each in self._signed.items() if each.at <= latest}
 
     def hours(self, base: str, since: int = 0) -> Sequence[Hour]:
         """The hours of a major from `since` on, oldest first."""
-        hours = self._hours.get(base, [])
-        return hours[bisect_left(hours, since, key=lambda each: each.at) :]
+        hours = self._majors[base].hours
+        return hours[bisect_left(hours, since, key=_at) :]
 
     def hour_at(self, base: str, at: int) -> Hour | None:
         """A major as it was at the full hour next to `at`, if that was recorded."""
@@ -126,15 +124,13 @@ class Trailing:
         found = self.hours(base, since=wanted)
         return found[0] if found and found[0].at == wanted else None
 
-    def volatility(self, base: str) -> list[float]:
-        """The realised volatility of a major at each recorded hour that has one."""
-        hours = self._hours.get(base, [])
-        return [hour.volatility_pct for hour in hours if hour.volatility_pct is not None]
+    def volatility(self, base: str) -> Sequence[float]:
+        """The realised volatility of a major at each hour that has one, the lowest first."""
+        return self._majors[base].volatility
 
-    def long_accounts(self, base: str) -> list[float]:
-        """The long-account share of a major at each recorded hour that has one."""
-        hours = self._hours.get(base, [])
-        return [hour.long_account_pct for hour in hours if hour.long_account_pct is not None]
+    def long_accounts(self, base: str) -> Sequence[float]:
+        """The long-account share of a major at each hour that has one, the lowest first."""
+        return self._majors[base].long_accounts
 
     @property
     def newest_liquidation_hour(self) -> int | None:
@@ -145,13 +141,13 @@ class Trailing:
         """The hours that were watched well enough to be compared with."""
         return [hour for hour in self._liquidations if hour.watched_pct >= min_watched_pct]
 
-    def liquidation_totals(self, min_watched_pct: float) -> list[float]:
-        """What was liquidated in each of those hours, in USD."""
-        return [
-            hour.long_usd + hour.short_usd
-            for hour in self._liquidations
-            if hour.watched_pct >= min_watched_pct
-        ]
+    def liquidation_totals(self, min_watched_pct: float) -> Sequence[float]:
+        """What was liquidated in each of those hours, in USD, the least first."""
+        totals = self._totals.get(min_watched_pct)
+        if totals is None:
+            totals = sorted(hour.total_usd for hour in self.liquidation_hours(min_watched_pct))
+            self._totals[min_watched_pct] = totals
+        return totals
 
     def settled(self, contract: str) -> Settlement | None:
         """The newest settlement of a contract that was recorded."""
@@ -160,6 +156,50 @@ class Trailing:
     def settled_with_a_sign(self, contract: str) -> Settlement | None:
         """The newest settlement of a contract at a rate other than zero."""
         return self._signed.get(contract)
+
+    def _drop_liquidations(self, part: slice) -> None:
+        for hour in self._liquidations[part]:
+            for bound, totals in self._totals.items():
+                if hour.watched_pct >= bound:
+                    _take_out(totals, hour.total_usd)
+        del self._liquidations[part]
+
+
+class _MajorHours:
+    """The hours of one major, oldest first.
+
+    What hours are compared by is kept in the order of size as they come and go, so that a rank is
+    a look-up: rules ask for ranks among a month of hours at every reading.
+    """
+
+    def __init__(self) -> None:
+        self.hours: list[Hour] = []
+        self.volatility: list[float] = []
+        self.long_accounts: list[float] = []
+
+    def add(self, hour: Hour) -> None:
+        hours = self.hours
+        if hours and hour.at <= hours[-1].at:
+            return
+        day = [*hours[bisect_left(hours, hour.at - DAY, key=_at) :], hour]
+        volatility = realised_volatility(day)
+        hours.append(hour._replace(volatility_pct=volatility))
+        if volatility is not None:
+            insort(self.volatility, volatility)
+        if hour.long_account_pct is not None:
+            insort(self.long_accounts, hour.long_account_pct)
+        self._drop(slice(bisect_left(hours, hour.at - TRAILING, key=_at)))
+
+    def forget_after(self, latest: int) -> None:
+        self._drop(_after(self.hours, latest))
+
+    def _drop(self, part: slice) -> None:
+        for hour in self.hours[part]:
+            if hour.volatility_pct is not None:
+                _take_out(self.volatility, hour.volatility_pct)
+            if hour.long_account_pct is not None:
+                _take_out(self.long_accounts, hour.long_account_pct)
+        del self.hours[part]
 
 
 class Evidence(NamedTuple):
@@ -232,11 +272,29 @@ def realised_volatility(hours: Sequence[Hour]) -> float | None:
 
 def percentile_rank(value: float, known: Sequence[float]) -> float:
     """The mid-rank of a value among known ones, in percent: ties count half."""
-    # Without a loop in Python: rules ask this of hundreds of hours at each of a replay's moments.
-    below = sum(map(float(value).__gt__, known))
-    return 100 * (below + known.count(value) / 2) / len(known)
+    return ordered_percentile_rank(value, sorted(known))
+
+
+def ordered_percentile_rank(value: float, ordered: Sequence[float]) -> float:
+    """The same among values that are in order already, the lowest first."""
+    below, not_above = bisect_left(ordered, value), bisect_right(ordered, value)
+    return 100 * (below + (not_above - below) / 2) / len(ordered)
 
 
 def change_pct(before: float, after: float) -> float:
     """The change from one value to another, in percent of the first."""
     return 100 * (after - before) / before
+
+
+def _at(hour: Hour | LiquidationHour) -> int:
+    return hour.at
+
+
+def _after(hours: Sequence[Hour | LiquidationHour], latest: int) -> slice:
+    """Where the hours are that came later."""
+    return slice(bisect_right(hours, latest, key=_at), None)
+
+
+def _take_out(ordered: list[float], value: float) -> None:
+    """Remove a value that is known to be among them once."""
+    del ordered[bisect_left(ordered, value)]

@@ -3,8 +3,13 @@
 They rest on what issuers, operators and the US Treasury publish, not on the exchange.
 """
 
+from functools import lru_cache
+
 from barograph.macro.evidence import MacroEvidence, curve, flow_regime, flow_week
 from barograph.signals.records import NOT_KNOWN, Finding
+
+# Figures come once a day and are asked about every minute: the same ones are judged once.
+_flow_regime = lru_cache(maxsize=1)(flow_regime)
 
 
 def btc_etf_flow(evidence: MacroEvidence) -> Finding:
@@ -19,7 +24,7 @@ def btc_etf_flow(evidence: MacroEvidence) -> Finding:
     if week is None:
         return NOT_KNOWN
     value = f"{week.share_pct:+.2f} % of assets in {len(week.days)} days ({week.coverage})"
-    return Finding(flow_regime(evidence.etf), value)
+    return Finding(_flow_regime(evidence.etf), value)
 
 
 def us_rates(evidence: MacroEvidence) -> Finding:

@@ -11,7 +11,7 @@ from barograph.markets.trailing import (
     WEEK_OF_HOURS,
     Evidence,
     change_pct,
-    percentile_rank,
+    ordered_percentile_rank,
 )
 from barograph.markets.words import usd
 from barograph.signals.bands import Bands
@@ -69,7 +69,7 @@ def liquidation_pressure(evidence: Evidence, previous: str | None) -> Finding:
     if evidence.last_hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
         return NOT_KNOWN
     total = evidence.last_hour.total_usd
-    rank = percentile_rank(total, known)
+    rank = ordered_percentile_rank(total, known)
     value = f"{usd(total)} in an hour, percentile {rank:.0f} of {len(known)} hours"
     return Finding(PRESSURE.label(rank, previous), value)
 
@@ -85,7 +85,7 @@ def btc_long_accounts(evidence: Evidence, previous: str | None) -> Finding:
     known = evidence.trailing.long_accounts("BTC")
     if share is None or len(known) < FORTNIGHT_OF_HOURS:
         return NOT_KNOWN
-    rank = percentile_rank(share, known)
+    rank = ordered_percentile_rank(share, known)
     value = f"{share:.1f} % of accounts, percentile {rank:.0f} of {len(known)} hours"
     return Finding(POSITIONING.label(rank, previous), value)
 
@@ -118,6 +118,6 @@ def btc_realised_volatility(evidence: Evidence, previous: str | None) -> Finding
     if not hours or hours[-1].volatility_pct is None or len(known) < FORTNIGHT_OF_HOURS:
         return NOT_KNOWN
     swing = hours[-1].volatility_pct
-    rank = percentile_rank(swing, known)
+    rank = ordered_percentile_rank(swing, known)
     value = f"{swing:.0f} % a year, percentile {rank:.0f} of {len(known)} hours"
     return Finding(VOLATILITY.label(rank, previous), value)

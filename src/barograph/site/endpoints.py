@@ -7,6 +7,7 @@ from functools import lru_cache
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
+from barograph.access.feed_entry import PRICING_PATH
 from barograph.board.board import Board
 from barograph.briefs.reader import BriefsReader
 from barograph.briefs.records import Brief
@@ -22,7 +23,7 @@ from barograph.signals.reader import SignalsReader
 from barograph.site.answers import CSS, Page, accepts, private_page
 from barograph.site.pages import DEVELOPERS_PATH, STYLESHEET, STYLESHEET_PATH, Pages
 
-PAGE_PATHS = ("/", "/guides", "/briefs", "/signals", DEVELOPERS_PATH)
+PAGE_PATHS = ("/", "/guides", "/briefs", "/signals", DEVELOPERS_PATH, PRICING_PATH)
 PAGE_FOLDERS = ("/guides/", "/briefs/", "/signals/", "/static/")
 """What anyone may read, next to `PAGE_PATHS`."""
 
@@ -43,6 +44,7 @@ def standing_pages(pages: Pages, catalog: Catalog, *, can_register: bool) -> dic
         PAGES_PATH: Page(pages.guides(catalog)),
         **guides,
         DEVELOPERS_PATH: Page(pages.developers(can_register=can_register)),
+        PRICING_PATH: Page(pages.pricing()),
         STYLESHEET_PATH: Page(STYLESHEET, content_type=CSS, cache_control=_KEEP_STYLE),
     }
 
@@ -69,6 +71,7 @@ def _route_standing_pages(router: APIRouter, standing: Mapping[str, Page], clock
     @router.get(PAGES_PATH)
     @router.get(f"{PAGES_PATH}/{{slug}}")
     @router.get(DEVELOPERS_PATH)
+    @router.get(PRICING_PATH)
     @router.get(STYLESHEET_PATH)
     async def read_standing(request: Request) -> DocumentResponse:
         page = standing.get(request.scope["path"])

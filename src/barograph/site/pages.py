@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from barograph.access.allowances import PERSONAL
+from barograph.access.feed_entry import FEED_PRICE_USD, PRICING_PATH, RESERVE_PRICE_USD
 from barograph.access.mailboxes import MAX_LENGTH
 from barograph.access.refusals import KEYS_PATH
 from barograph.access.registration import LINK_HOURS
@@ -37,6 +38,7 @@ NAVIGATION = [
     ("/briefs", "Briefs"),
     ("/guides", "Guides"),
     (DEVELOPERS_PATH, "Developers"),
+    (PRICING_PATH, "Pricing"),
 ]
 
 
@@ -106,6 +108,15 @@ class Pages:
             signal=_shown(method, judged),
             explanation=method.explanation.split("\n\n"),
             **_origin(judged),
+        )
+
+    def pricing(self) -> bytes:
+        """What is free, and what is not."""
+        return self._fill(
+            "pricing.html",
+            feed_price=FEED_PRICE_USD,
+            reserve_price=RESERVE_PRICE_USD,
+            developers_path=DEVELOPERS_PATH,
         )
 
     def developers(self, *, can_register: bool) -> bytes:

@@ -81,6 +81,7 @@ def event_document(event: Event) -> dict[str, Json]:
         "by": event.by,
         "evidence_digest": event.evidence_digest,
         "previous_digest": event.previous_digest,
+        "salt": event.salt,
     }
 
 
@@ -94,9 +95,15 @@ def event_digest(event: Event) -> str:
     return digest(canonical(event_document(event)))
 
 
-def withdrawal_digest(version_digest: str, *, why: str, by: str) -> str:
-    """The evidence digest of a withdrawal."""
-    return digest(canonical({"history_digest": version_digest, "why": why, "by": by}))
+def withdrawal_digest(version_digest: str, *, why: str, by: str, salt: str) -> str:
+    """The evidence digest of a withdrawal; `salt` is the event's own."""
+    content: dict[str, Json] = {
+        "history_digest": version_digest,
+        "why": why,
+        "by": by,
+        "salt": salt,
+    }
+    return digest(canonical(content))
 
 
 def read_version(text: str, text_digest: str | None = None) -> Version:
@@ -150,6 +157,7 @@ def read_event(text: str, text_digest: str | None = None) -> Event:
         by=document.by,
         evidence_digest=document.evidence_digest,
         previous_digest=document.previous_digest,
+        salt=document.salt,
         event_digest=digest(text) if text_digest is None else text_digest,
     )
 
@@ -193,6 +201,7 @@ class _EventDocument(Struct, frozen=True):
     by: str
     evidence_digest: str
     previous_digest: str
+    salt: str
 
 
 _VERSIONS = Decoder(_VersionDocument)

@@ -1,7 +1,8 @@
 """`funding-regime-stance`: what settled funding says about the BTC perpetual (pure).
 
 A leg is one funding interval, from a settlement to the next. The score is where the settled rate
-stands among the last 90 settlements; it is absent, not zero, while there are fewer.
+stands among the last 90 settlements; it is absent, not zero, while there are fewer. A settlement
+whose rate is not known is not among those given here: what rests on it is absent too.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,8 @@ from collections.abc import Sequence
 from barograph.kit.canonical import Json
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.regime import EDGES_PCT, eight_hour_rate
-from barograph.markets.trailing import Settlement, percentile_rank
+from barograph.markets.settled import Settled
+from barograph.markets.trailing import percentile_rank
 from barograph.stances.conditions import condition
 from barograph.stances.records import Decision, Leg, LegEvidence, Proposal
 
@@ -23,10 +25,10 @@ PER_DAY = 3
 RATE_PATH = "levels.fundingRatePct8h"
 SHORT_CROWDED_PCT, SHORT_PCT, _, LONG_CROWDED_PCT = EDGES_PCT
 
+Levels = dict[str, Json]
 
-def propose(
-    settlements: Sequence[Settlement], source: str, now: int, grace: int
-) -> Proposal | None:
+
+def propose(settlements: Sequence[Settled], source: str, now: int, grace: int) -> Proposal | None:
     """Judge the newest settlement; None without one whose interval is still running.
 
     `settlements` are those of the BTC perpetual, oldest first.
@@ -51,7 +53,7 @@ def propose(
         leg=Leg(
             period={"start": start, "end": iso_timestamp(end)},
             levels={"fundingRatePct8h": rates[-1], **score},
-            decision=_decide(rates[-1], None if before is None else rates[-2], score),
+            decision=_decide(settlements, rates, score),
             conditions=[
                 condition("longs pay heavily", RATE_PATH, ">=", LONG_CROWDED_PCT),
                 condition("shorts pay heavily", RATE_PATH, "<=", SHORT_CROWDED_PCT),
@@ -74,13 +76,13 @@ def propose(
     )
 
 
-def _scores(settlements: Sequence[Settlement], rates: Sequence[float]) -> dict[str, Json]:
+def _scores(settlements: Sequence[Settled], rates: Sequence[float]) -> Levels:
     """The score now, 24 hours before, and their difference, each only when it can be known."""
     now = _score(rates)
     before_at = settlements[-1].at - DAY
     until = next((i for i, each in enumerate(settlements) if each.at == before_at), None)
     before = None if until is None else _score(rates[: until + 1])
-    found: dict[str, Json] = {}
+    found: Levels = {}
     if now is not None:
         found["score"] = now
     if before is not None:
@@ -96,21 +98,32 @@ def _score(rates: Sequence[float]) -> float | None:
     return round(percentile_rank(rates[-1], rates[-WINDOW:]), 2)
 
 
-def _settled_before(settlements: Sequence[Settlement]) -> Settlement | None:
-    """The settlement just before the newest; None when that one was missed."""
+def _settled_before(settlements: Sequence[Settled]) -> Settled | None:
+    """The settlement just before the newest; None when its rate is not known."""
     newest, earlier = settlements[-1], settlements[-2:-1]
     start = newest.at - round(newest.funding_interval_hours * HOUR)
     return earlier[0] if earlier and earlier[0].at >= start else None
 
 
-def _decide(rate: float, before: float | None, score: dict[str, Json]) -> Decision:
-    """A crowd must have paid twice in a row before it counts as one."""
-    shown = f"Settled BTC funding is {rate:+.4f} % per 8 hours"
+def _decide(settlements: Sequence[Settled], rates: Sequence[float], score: Levels) -> Decision:
+    label, why = _label(rates[-1], None if _settled_before(settlements) is None else rates[-2])
     confidence = "low" if "score" not in score else "medium" if "delta24h" not in score else "high"
+    compared = settlements[-WINDOW:]
+    reported = sum(each.is_reported for each in compared)
+    # Said here and not in the inputs: a report that confirms a reading is no new evidence.
+    rationale = (
+        f"Settled BTC funding is {rates[-1]:+.4f} % per 8 hours: {why}. "
+        f"The exchange itself reported {reported} of the {len(compared)} rates compared."
+    )
+    return Decision(label, confidence, rationale, BY)
+
+
+def _label(rate: float, before: float | None) -> tuple[str, str]:
+    """A crowd must have paid twice in a row before it counts as one."""
     if before is not None and min(before, rate) >= LONG_CROWDED_PCT:
-        return Decision("cautious", confidence, f"{shown}: longs have paid heavily twice.", BY)
+        return "cautious", "longs have paid heavily twice"
     if before is not None and max(before, rate) <= SHORT_CROWDED_PCT:
-        return Decision("stand-aside", confidence, f"{shown}: shorts have paid heavily twice.", BY)
+        return "stand-aside", "shorts have paid heavily twice"
     if rate <= SHORT_PCT:
-        return Decision("constructive", confidence, f"{shown}: shorts pay longs.", BY)
-    return Decision("neutral", confidence, f"{shown}: no crowd has paid twice in a row.", BY)
+        return "constructive", "shorts pay longs"
+    return "neutral", "no crowd has paid twice in a row"

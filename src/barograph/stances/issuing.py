@@ -2,16 +2,18 @@
 
 The schedule is the evidence's own: a stance is proposed whenever this is asked, and recorded when
 its leg is new or its evidence changed. A record that cannot be reached does not silence a stance:
-it is delivered as not durable, and recorded later only as what it is then.
+what was published last still stands, and so does what follows from new evidence, but as not
+durable, and recorded later only as what it is then.
 """
 
+import json
 import logging
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
 
-from barograph.board.snapshots import Publication, publish
+from barograph.board.snapshots import Publication, latest, publish
 from barograph.kit.canonical import Json, canonical
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
@@ -24,12 +26,11 @@ from barograph.stances.evidence import Gathered, gather
 from barograph.stances.feeds import STANCES
 from barograph.stances.ledger import Ledger, StaleLeg
 from barograph.stances.records import KINDS, Event, Proposal, Version
-from barograph.stances.standing import StanceNow, Stances
+from barograph.stances.standing import NOT_RECORDED, StanceNow, Stances, durable
 
 log = logging.getLogger(__name__)
 
-Known = dict[str, Version]
-"""The newest recorded version of each kind that has one."""
+ByKind = dict[str, StanceNow]
 
 
 class StanceDesk:
@@ -39,11 +40,14 @@ class StanceDesk:
         self, settings: Settings, database: Database, ledger: Ledger, clock: Clock
     ) -> None:
         self._grace = int(settings.stance_grace_hours * HOUR)
-        self._fund = settings.etf_fund
+        self._settings = settings
         self._database = database
         self._ledger = ledger
         self._clock = clock
-        self._known: Known = {}
+        self._token: int | None = None
+        self._published: ByKind = {}
+        # The newest recorded versions; until the record was read, what was published last.
+        self._known: ByKind = {}
         self._events: dict[str, list[Event]] = {}
 
     async def issue(self, lease: Lease) -> Stances:
@@ -56,18 +60,19 @@ class StanceDesk:
         now = self._clock()
 
         async def evidence(tx: Transaction) -> Gathered:
-            return await gather(tx, self._fund)
+            return await gather(tx, self._settings, now)
 
+        await self._take_up(lease)
         gathered = await self._database.read(evidence)
         found: list[StanceNow] = []
         silent: dict[str, str] = {}
         for kind in KINDS:
-            is_reachable = await self._look_up(kind)
+            is_readable = await self._look_up(kind)
             proposed = self._propose(kind, gathered, now)
             if isinstance(proposed, str):
                 silent[kind] = proposed
-                stance = self._standing(kind)
-            elif is_reachable:
+                stance = self._known.get(kind) if is_readable else self._published_last(kind)
+            elif is_readable:
                 stance = await self._record(proposed, lease)
             else:
                 # Without the leg before it a judgement is not fit to be recorded.
@@ -76,17 +81,34 @@ class StanceDesk:
                 found.append(stance)
         stances = Stances(now, tuple(found), silent)
         await self._publish(stances, lease)
+        self._published = {each.kind: each for each in found}
         return stances
+
+    async def _take_up(self, lease: Lease) -> None:
+        """Begin to lead with what was published last: the record may be out of reach."""
+        if lease.token == self._token:
+            return
+        published = await self._database.read(lambda tx: latest(tx, STANCES))
+        stances = () if published is None else published.stances
+        self._published = {each.kind: each for each in stances}
+        self._known = dict(self._published)
+        self._token = lease.token
 
     def _propose(self, kind: str, gathered: Gathered, now: int) -> Proposal | str:
         """Judge a kind, going on from the regime that the leg before it ended with."""
         last = self._known.get(kind)
-        proposed = self._judge(kind, gathered, now, None if last is None else _regime(last))
-        if last is not None and isinstance(proposed, Proposal) and proposed.leg_id == last.leg_id:
+        if last is None:
+            return self._judge(kind, gathered, now, None)
+        leg = json.loads(last.leg)
+        proposed = self._judge(kind, gathered, now, _regime(kind, leg))
+        if isinstance(proposed, Proposal) and proposed.leg_id == last.leg_id:
             # The same leg again: it must not go on from itself.
-            proposed = self._judge(kind, gathered, now, _regime_before(last))
-        if last is not None and isinstance(proposed, Proposal) and _start(proposed) < _start(last):
-            return f"a later period than that from {_start(proposed)} is recorded already"
+            proposed = self._judge(kind, gathered, now, _regime_before(kind, leg))
+        if isinstance(proposed, str):
+            return proposed
+        start = proposed.leg.period["start"]
+        if start < leg["period"]["start"]:
+            return f"a later period than that from {start} was issued already"
         return proposed
 
     def _judge(self, kind: str, gathered: Gathered, now: int, regime: Json) -> Proposal | str:
@@ -109,33 +131,36 @@ class StanceDesk:
                 proposed, token=lease.token, only_new_evidence=True
             )
         except StaleLeg:
-            return self._standing(kind)
+            return self._known.get(kind)
         except DatabaseUnavailable as error:
             log.warning("stance not recorded", extra={"kind": kind, "reason": str(error)})
             return self._not_durable(proposed)
         if appended.is_new:
             log.info("stance recorded", extra={"kind": kind, "revision": appended.version.revision})
-        self._known[kind] = appended.version
-        return self._standing(kind)
+        self._known[kind] = self._standing(appended.version)
+        return self._known[kind]
 
-    def _standing(self, kind: str) -> StanceNow | None:
-        """The newest recorded version, if any is known."""
-        last = self._known.get(kind)
-        if last is None:
-            return None
-        events = self._events.get(kind, [])
-        of_it = (each for each in events if each.version_sequence == last.sequence)
-        return durable(last, next(of_it, None))
+    def _standing(self, version: Version) -> StanceNow:
+        """A recorded version, with what is known to have happened to it."""
+        events = self._events.get(version.kind, [])
+        of_it = (each for each in events if each.version_sequence == version.sequence)
+        return durable(version, next(of_it, None))
+
+    def _published_last(self, kind: str) -> StanceNow | None:
+        """What stands while the record cannot be read: nobody can say that it is in there."""
+        last = self._published.get(kind)
+        return None if last is None else replace(last, **NOT_RECORDED)
 
     def _not_durable(self, proposed: Proposal) -> StanceNow:
         """A stance that could not be recorded, with the revision it would have by what is known."""
-        last, standing = self._known.get(proposed.kind), self._standing(proposed.kind)
+        recorded = self._known.get(proposed.kind)
+        for last in (recorded, self._published.get(proposed.kind)):
+            if last is not None and _has_evidence_of(last, proposed):
+                # Nothing is new: it was issued then, and what a person decided or withdrew stays.
+                return replace(last, **NOT_RECORDED)
         revision = 1
-        if last is not None and standing is not None and last.leg_id == proposed.leg_id:
-            if last.leg.evidence.digest == proposed.leg.evidence.digest:
-                # Nothing is new, and what a person decided or withdrew stays so.
-                return replace(standing, **_NOT_RECORDED)
-            revision = last.revision + 1
+        if recorded is not None and recorded.leg_id == proposed.leg_id:
+            revision = recorded.revision + 1
         return StanceNow(
             kind=proposed.kind,
             leg_id=proposed.leg_id,
@@ -143,7 +168,7 @@ class StanceDesk:
             issued_at=proposed.issued_at,
             expires_at=proposed.expires_at,
             leg=canonical(leg_document(proposed.leg)),
-            **_NOT_RECORDED,
+            **NOT_RECORDED,
         )
 
     async def _look_up(self, kind: str) -> bool:
@@ -155,9 +180,9 @@ class StanceDesk:
             log.warning("the record cannot be read", extra={"kind": kind, "reason": str(error)})
             return False  # what was known before still is
         self._known.pop(kind, None)
-        if newest:
-            self._known[kind] = newest[0]
         self._events[kind] = events
+        if newest:
+            self._known[kind] = self._standing(newest[0])
         return True
 
     async def _publish(self, stances: Stances, lease: Lease) -> None:
@@ -168,46 +193,18 @@ class StanceDesk:
         await self._database.write(work)
 
 
-def durable(version: Version, withdrawal: Event | None) -> StanceNow:
-    """A recorded version as it stands now."""
-    return StanceNow(
-        kind=version.kind,
-        leg_id=version.leg_id,
-        revision=version.revision,
-        issued_at=version.issued_at,
-        expires_at=version.expires_at,
-        leg=canonical(leg_document(version.leg)),
-        history_durable=True,
-        history_digest=version.history_digest,
-        sequence=version.sequence,
-        previous_digest=version.previous_digest,
-        salt=version.salt,
-        withdrawn_at=None if withdrawal is None else withdrawal.at,
-        withdrawal_digest=None if withdrawal is None else withdrawal.evidence_digest,
-    )
+def _has_evidence_of(stance: StanceNow, proposed: Proposal) -> bool:
+    evidence: str = json.loads(stance.leg)["evidence"]["digest"]
+    return stance.leg_id == proposed.leg_id and evidence == proposed.leg.evidence.digest
 
 
-_NOT_RECORDED: dict[str, Any] = {
-    "history_durable": False,
-    "history_digest": None,
-    "sequence": None,
-    "previous_digest": None,
-    "salt": None,
-}
+def _regime(kind: str, leg: dict[str, Any]) -> Json:
+    """What the leg after this one goes on from: inversion, or the regime of flows."""
+    levels: dict[str, Json] = leg["levels"]
+    return levels.get("inverted") if kind == rates.KIND else levels.get("regime")
 
 
-def _start(of: Proposal | Version) -> str:
-    return of.leg.period["start"]
-
-
-def _regime(version: Version) -> Json:
-    """What the next leg goes on from: inversion, or the regime of flows."""
-    levels = version.leg.levels
-    return levels.get("inverted") if version.kind == rates.KIND else levels.get("regime")
-
-
-def _regime_before(version: Version) -> Json:
+def _regime_before(kind: str, leg: dict[str, Any]) -> Json:
     """What this leg itself went on from."""
-    inputs = version.leg.evidence.inputs
-    name = "was_inverted" if version.kind == rates.KIND else "previous_regime"
-    return inputs.get(name)
+    inputs: dict[str, Json] = leg["evidence"]["inputs"]
+    return inputs.get("was_inverted" if kind == rates.KIND else "previous_regime")

@@ -149,6 +149,7 @@ class Ledger:
             last = await _last_event(tx, kind)
             if last is not None and last.version_sequence == head.sequence:
                 return last
+            salt = self._salt()
             event = Event(
                 kind=kind,
                 sequence=1 if last is None else last.sequence + 1,
@@ -157,8 +158,9 @@ class Ledger:
                 version_sequence=head.sequence,
                 why=why,
                 by=by,
-                evidence_digest=withdrawal_digest(head.history_digest, why=why, by=by),
+                evidence_digest=withdrawal_digest(head.history_digest, why=why, by=by, salt=salt),
                 previous_digest=GENESIS if last is None else last.event_digest,
+                salt=salt,
                 event_digest="",
             )
             return await _insert_event(tx, event)
@@ -217,13 +219,13 @@ class Ledger:
         try:
             return await self._database.read(work)
         except UnicodeDecodeError as error:
-            raise RecordDamaged(_DAMAGED) from error
+            raise RecordDamaged(DAMAGED) from error
 
     async def _write(self, work: Work[T]) -> T:
         try:
             return await self._database.write(work)
         except UnicodeDecodeError as error:
-            raise RecordDamaged(_DAMAGED) from error
+            raise RecordDamaged(DAMAGED) from error
 
     def _next(self, proposal: Proposal, head: Version | None, revision: int) -> Version:
         return Version(
@@ -292,7 +294,7 @@ def _event(row: Row) -> Event:
 def _undamaged(row: Row) -> str:
     text, recorded_digest = row
     if not isinstance(text, str) or digest(text) != recorded_digest:
-        raise RecordDamaged(_DAMAGED)
+        raise RecordDamaged(DAMAGED)
     return text
 
 
@@ -311,7 +313,7 @@ async def _insert_event(tx: Transaction, event: Event) -> Event:
     return recorded
 
 
-_DAMAGED = "a recorded text is damaged: barograph stances verify names it"
+DAMAGED = "a recorded text is damaged: barograph stances verify names it"
 
 _NEWEST = """
 SELECT document, history_digest FROM stance_versions WHERE kind = $1

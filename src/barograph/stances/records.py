@@ -93,9 +93,12 @@ class Event(Struct, frozen=True):
     why: str
     by: str
     evidence_digest: str
-    """SHA-256 of what was withdrawn, why and by whom."""
+    """SHA-256 of what was withdrawn, why and by whom, and of the salt."""
 
     previous_digest: str
+    salt: str
+    """32 random bytes as hex: nobody can test guesses of the reason or the person."""
+
     event_digest: str
 
 

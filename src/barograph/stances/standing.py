@@ -1,6 +1,21 @@
 """The stances that stand now, as frozen records."""
 
+from typing import Any
+
 from msgspec import Struct
+
+from barograph.kit.canonical import canonical
+from barograph.stances.digest import leg_document
+from barograph.stances.records import Event, Version
+
+NOT_RECORDED: dict[str, Any] = {
+    "history_durable": False,
+    "history_digest": None,
+    "sequence": None,
+    "previous_digest": None,
+    "salt": None,
+}
+"""What replaces a stance's place in the record while nobody can say that it has one."""
 
 
 class StanceNow(Struct, frozen=True):
@@ -34,3 +49,26 @@ class Stances(Struct, frozen=True):
     stances: tuple[StanceNow, ...]
     silent: dict[str, str]
     """By kind, why no stance is issued now; empty when all are."""
+
+    def of(self, kind: str) -> StanceNow | None:
+        """The stance of a kind, if one stands."""
+        return next((each for each in self.stances if each.kind == kind), None)
+
+
+def durable(version: Version, withdrawal: Event | None) -> StanceNow:
+    """A recorded version as it stands now."""
+    return StanceNow(
+        kind=version.kind,
+        leg_id=version.leg_id,
+        revision=version.revision,
+        issued_at=version.issued_at,
+        expires_at=version.expires_at,
+        leg=canonical(leg_document(version.leg)),
+        history_durable=True,
+        history_digest=version.history_digest,
+        sequence=version.sequence,
+        previous_digest=version.previous_digest,
+        salt=version.salt,
+        withdrawn_at=None if withdrawal is None else withdrawal.at,
+        withdrawal_digest=None if withdrawal is None else withdrawal.evidence_digest,
+    )

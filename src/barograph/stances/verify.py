@@ -249,7 +249,9 @@ async def _check_event(database: Database, event: Event) -> None:
         return await tx.fetch(_DIGEST_OF, event.kind, event.version_sequence)
 
     rows = await database.read(work)
-    evidence = [withdrawal_digest(row[0], why=event.why, by=event.by) for row in rows]
+    evidence = [
+        withdrawal_digest(row[0], why=event.why, by=event.by, salt=event.salt) for row in rows
+    ]
     if event.type != WITHDRAWN or evidence != [event.evidence_digest]:
         raise _Damage(event.kind, event.sequence, "the event is not about a recorded version")
 

@@ -19,7 +19,6 @@ from barograph.macro.records import (
     fund_series,
 )
 from barograph.upstream.files import (
-    MAX_FILE_BYTES,
     FileClient,
     column,
     csv_rows,
@@ -33,6 +32,9 @@ BACKFILL = timedelta(days=45)
 """How far back an issuer is asked for days that are not known yet."""
 
 LATE_DAYS = 5
+
+MAX_OPERATOR_BYTES = 1024 * 1024
+"""A row a business day is some 10 kB a year: a century of them fits."""
 
 OPERATOR_COLUMNS = ("date", "net_flow_usd", "aum_usd", "holdings_btc")
 
@@ -52,6 +54,12 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _SATURDAY = 5
 
 
+class FileTooLarge(InvalidReply):
+    """The operator's file has more bytes than daily figures can need."""
+
+    kind = "too large"
+
+
 class IssuerHoldings:
     """The holdings file that an issuer publishes each business day (iShares' layout)."""
 
@@ -63,7 +71,8 @@ class IssuerHoldings:
         self._address = address
         self._source = source
         self._clock = clock
-        self._asked: set[date] = set()
+        # Days whose figures are stored, and those that are too old to still get any.
+        self._settled: set[date] = set()
 
     @property
     def name(self) -> str:
@@ -73,20 +82,24 @@ class IssuerHoldings:
     async def read(self) -> list[Reading]:
         """Read the file of today, which is about the last day that the fund closed.
 
-        Days of the last weeks that were never asked for come along: a flow needs the day before.
+        Days of the last weeks that are not stored yet come along: a flow needs the day before.
         """
         body = await self._files.get(self._address)
         readings = decode_holdings(body, self._fund, self._source)
         present = today(self._clock)
         refuse_days_ahead(readings, present)
-        self._asked.add(date.fromisoformat(readings[0].day))
-        return [*await self._earlier(present), *readings]
+        newest = date.fromisoformat(readings[0].day)
+        return [*await self._earlier(present, newest), *readings]
 
-    async def _earlier(self, present: date) -> list[Reading]:
-        """Read the earlier days that were not asked for yet, as far as the issuer answers."""
+    def kept(self, readings: Sequence[Reading]) -> None:
+        """Ask no more for the days of these readings: they are stored."""
+        self._settled |= {date.fromisoformat(each.day) for each in readings}
+
+    async def _earlier(self, present: date, newest: date) -> list[Reading]:
+        """Read the earlier days that are still to be had, as far as the issuer answers."""
         readings: list[Reading] = []
         for day in business_days(present - BACKFILL, present - timedelta(days=1)):
-            if day in self._asked:
+            if day in self._settled or day == newest:
                 continue
             try:
                 found = await self.read_day(day)
@@ -98,8 +111,8 @@ class IssuerHoldings:
                 break  # the rest is asked for the next time
             readings += found
             # What is not out yet the day after may still come.
-            if found or present - day > timedelta(days=LATE_DAYS):
-                self._asked.add(day)
+            if not found and present - day > timedelta(days=LATE_DAYS):
+                self._settled.add(day)
         return readings
 
     async def read_day(self, day: date) -> list[Reading]:
@@ -129,21 +142,30 @@ class OperatorFlows:
         self._clock = clock
 
     async def read(self) -> list[Reading]:
-        """Read the whole file."""
-        readings = decode_operator_flows(await asyncio.to_thread(self._body), self._source)
-        refuse_days_ahead(readings, today(self._clock))
+        """Read the whole file, off the event loop: it may be long.
+
+        Raises:
+            Unreachable: it cannot be opened.
+            FileTooLarge: it is larger than `MAX_OPERATOR_BYTES`.
+            InvalidReply: a line of it cannot be used.
+        """
+        return await asyncio.to_thread(self._readings, today(self._clock))
+
+    def _readings(self, present: date) -> list[Reading]:
+        readings = decode_operator_flows(self._body(), self._source)
+        refuse_days_ahead(readings, present)
         return readings
 
     def _body(self) -> bytes:
         try:
             with self._path.open("rb") as file:
-                body = file.read(MAX_FILE_BYTES + 1)
+                body = file.read(MAX_OPERATOR_BYTES + 1)
         except OSError as error:
             raise Unreachable(
                 f"the operator's file cannot be opened ({type(error).__name__})"
             ) from error
-        if len(body) > MAX_FILE_BYTES:
-            raise InvalidReply(f"the operator's file is larger than {MAX_FILE_BYTES} bytes")
+        if len(body) > MAX_OPERATOR_BYTES:
+            raise FileTooLarge(f"the operator's file is larger than {MAX_OPERATOR_BYTES} bytes")
         return body
 
 

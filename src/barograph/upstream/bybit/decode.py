@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.markets.records import LongAccounts, Perpetual
+from barograph.markets.settled import SettledRate
 from barograph.upstream.bybit.wire import (
     Cell,
     UnreadableError,
@@ -21,6 +22,9 @@ from barograph.upstream.bybit.wire import (
 _NANOSECOND_DIGITS = 6
 _MINUTES = 60
 _SUM_TOLERANCE_PCT = 1.0
+
+MAX_SETTLEMENTS = 200
+"""As many settlements as the exchange reports at once."""
 
 
 class Instrument(Struct, frozen=True):
@@ -88,6 +92,16 @@ class _RatioResult(Struct):
     list: list[_RatioRow]
 
 
+class _SettlementRow(Struct, rename="camel"):
+    symbol: str
+    funding_rate: Cell
+    funding_rate_timestamp: Cell
+
+
+class _SettlementResult(Struct):
+    list: list[_SettlementRow]
+
+
 class _TimeResult(Struct, rename="camel"):
     time_nano: str
 
@@ -95,6 +109,7 @@ class _TimeResult(Struct, rename="camel"):
 _INSTRUMENTS = msgspec.json.Decoder(_InstrumentResult)
 _TICKERS = msgspec.json.Decoder(_TickerResult)
 _RATIOS = msgspec.json.Decoder(_RatioResult)
+_SETTLEMENTS = msgspec.json.Decoder(_SettlementResult)
 _TIME = msgspec.json.Decoder(_TimeResult)
 
 
@@ -171,6 +186,28 @@ def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
     if min(long_pct, short_pct) < 0 or abs(long_pct + short_pct - 100) > _SUM_TOLERANCE_PCT:
         raise InvalidReply(f"{long_pct} % long and {short_pct} % short accounts are not a whole")
     return LongAccounts(contract, long_pct, sampled_at)
+
+
+def decode_settlements(result: bytes, contract: str) -> tuple[SettledRate, ...]:
+    """Settled rates: https://bybit-exchange.github.io/docs/v5/market/history-fund-rate .
+
+    Raises:
+        UnknownToUpstream: there is no settlement of this contract.
+        InvalidReply: it is not such a list, or one of another contract.
+    """
+    rows = parse(result, _SETTLEMENTS, "the funding history").list
+    if not rows:
+        raise UnknownToUpstream(f"the exchange has no settlement of {contract}")
+    for row in rows:
+        if row.symbol != contract:
+            raise InvalidReply(f"the settlements of {contract} came with {row.symbol[:40]}")
+    try:
+        rates = {moment(row.funding_rate_timestamp): percent(row.funding_rate) for row in rows}
+    except UnreadableError as error:
+        raise InvalidReply(f"the funding history cannot be read: {error}") from error
+    if len(rates) < len(rows) or len(rows) > MAX_SETTLEMENTS:
+        raise InvalidReply(f"the funding history has {len(rows)} rows of {len(rates)} settlements")
+    return tuple(SettledRate(contract, at, rate) for at, rate in sorted(rates.items()))
 
 
 def _is_kept(row: _InstrumentRow) -> bool:

@@ -13,14 +13,17 @@ from barograph.kit.clock import Clock
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.ports import LiquidationWatcher
 from barograph.markets.records import LongAccounts, Perpetuals
+from barograph.markets.settled import SettledRate
 from barograph.settings import Settings
 from barograph.upstream.bybit.catalogue import Catalogue, Listing
 from barograph.upstream.bybit.decode import (
+    MAX_SETTLEMENTS,
     Instrument,
     InstrumentPage,
     Tickers,
     decode_instruments,
     decode_long_accounts,
+    decode_settlements,
     decode_tickers,
     decode_time,
 )
@@ -95,6 +98,24 @@ class BybitExchange:
 
         params = {"category": "linear", "symbol": contract, "period": "5min", "limit": "1"}
         return await self._rest.call("account-ratio", params, read, self._rest.budget())
+
+    async def settlements(self, contract: str) -> tuple[SettledRate, ...]:
+        """Read what the newest settlements of one contract were, oldest first.
+
+        Raises:
+            UnknownToUpstream: the exchange has no such contract, or no settlement of it.
+            UpstreamError: there is no report, or none that can be true.
+        """
+
+        def read(envelope: Envelope) -> tuple[SettledRate, ...]:
+            time = self._time(envelope)
+            found = decode_settlements(envelope.result, contract)
+            if found[-1].at > time:
+                raise InvalidReply(f"a settlement of {contract} is from the future")
+            return found
+
+        params = {"category": "linear", "symbol": contract, "limit": str(MAX_SETTLEMENTS)}
+        return await self._rest.call("funding/history", params, read, self._rest.budget())
 
     async def server_time(self) -> int:
         """Read the exchange's clock, in milliseconds since the Unix epoch, however wrong it is.

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
-Endpoint = Literal["time", "instruments-info", "tickers", "account-ratio"]
+Endpoint = Literal["time", "instruments-info", "tickers", "account-ratio", "funding/history"]
 
 MAX_REPLY_BYTES = 16 * 1024 * 1024
 """All tickers are about 0.6 MB; a reply much larger than that is not one."""

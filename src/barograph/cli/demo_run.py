@@ -1,0 +1,213 @@
+"""How a demo runs: its settings, its subscribers, its past and its children."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Coroutine
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+from pydantic import SecretStr
+
+from barograph.access.entitlements import FEED, RESERVE, Entitlements, Holder, Tier
+from barograph.cli.demo_welcome import welcome
+from barograph.cli.history import upgrade_history
+from barograph.cli.options import make_folder, read_settings, upgrade_database
+from barograph.cli.progress import progress_bar
+from barograph.demo.anchor import load_or_create_anchor
+from barograph.demo.identity import API_KEY, DEMO_USERS, demo_token
+from barograph.demo.macro_files import FUND_PATH, FUND_QUERY
+from barograph.demo.world import World
+from barograph.errors import BarographError
+from barograph.kit.clock import system_clock
+from barograph.kit.database import SQLiteDatabase
+from barograph.kit.logs import configure_logs
+from barograph.kit.process import free_port, lock_folder, require_free_port
+from barograph.kit.timestamps import DAY, SECOND
+from barograph.replay import replay
+from barograph.settings import Settings
+from barograph.supervisor import Child, Supervisor
+
+HOST = "127.0.0.1"
+READY_SECONDS = 60
+PERIOD_DAYS = 30
+
+
+def put_history_aside(data: Path, away: bool) -> None:
+    """Take the record of stances away from under a running demo, or put it back."""
+    for suffix in ("", "-wal", "-shm"):
+        file = data / f"history.sqlite3{suffix}"
+        aside = data / f"history.aside{suffix}"
+        source, target = (file, aside) if away else (aside, file)
+        if source.exists():
+            source.rename(target)
+
+
+def run_demo(port: int, data: Path, seed: int, workers: int) -> None:
+    """Run a demo until it is stopped."""
+    started = system_clock()
+    configure_logs("warning")
+    read_settings()  # the demo has its own, but a misspelt one is refused here too
+    require_free_port(HOST, port)
+    make_folder(data)
+    with lock_folder(data):
+        names = ("exchange_port", "mail_port", "macro_port", "identity_port")
+        settings = demo_settings(data, port, workers, **{name: free_port(HOST) for name in names})
+        put_history_aside(data, away=False)  # a demo that was stopped with this fault on
+        upgrade_database(settings)
+        upgrade_history(settings)
+        asyncio.run(_grant_tiers(settings))
+        asyncio.run(_stoppable(_carry_past(settings, load_world(data, seed))))
+        asyncio.run(_supervise(settings, started))
+
+
+def demo_settings(
+    data: Path,
+    port: int,
+    workers: int,
+    *,
+    exchange_port: int,
+    mail_port: int,
+    macro_port: int,
+    identity_port: int,
+) -> Settings:
+    """The live configuration, pointed at the simulated world and with shorter bounds."""
+    return Settings(
+        host=HOST,
+        port=port,
+        workers=workers,
+        data=data,
+        log_level="warning",
+        exchange_rest_url=f"http://{HOST}:{exchange_port}",
+        exchange_stream_url=f"ws://{HOST}:{exchange_port}/v5/public/linear",
+        exchange_source="simulated exchange (demo data)",
+        poll_seconds=2,
+        feed_max_age_seconds=20,
+        long_accounts_calls_per_second=10,
+        stream_ping_seconds=5,
+        breaker_seconds=1,
+        liquidations_max_age_seconds=30,
+        briefs_max_age_seconds=20,
+        smtp_url=SecretStr(f"smtp://{HOST}:{mail_port}"),
+        mail_from="barograph@demo.example",
+        treasury_url=f"http://{HOST}:{macro_port}",
+        nyfed_url=f"http://{HOST}:{macro_port}",
+        etf_url=f"http://{HOST}:{macro_port}{FUND_PATH}?{FUND_QUERY}",
+        macro_source="simulated daily figures (demo data)",
+        macro_seconds=20,
+        identity="supabase",
+        identity_url=f"http://{HOST}:{identity_port}",
+        identity_api_key=SecretStr(API_KEY),
+        identity_cache_seconds=0,  # so that a fault shows at once
+    )
+
+
+def load_world(data: Path, seed: int) -> World:
+    """The world of a folder, begun now if the folder is new."""
+    anchor = load_or_create_anchor(data, seed, system_clock())
+    return World(anchor.seed, anchor.epoch)
+
+
+async def _grant_tiers(settings: Settings) -> None:
+    """Let the demo's subscribers have what they are called after."""
+    database = SQLiteDatabase(settings.database_path)
+    entitlements = Entitlements(database, system_clock)
+    tiers: tuple[Tier, ...] = (FEED, RESERVE)
+    try:
+        for tier in tiers:
+            holder = Holder("user", DEMO_USERS[tier])
+            if not await entitlements.has_active(holder, tier):
+                await entitlements.add_period(
+                    holder,
+                    tier,
+                    period_ms=PERIOD_DAYS * DAY,
+                    source="demo",
+                    by="demo",
+                    why="The demo's own subscriber.",
+                )
+    finally:
+        await database.close()
+
+
+async def _carry_past(settings: Settings, world: World) -> None:
+
+    # The simulated past can be made again, so nobody waits for the disk.
+    paths = (settings.database_path, settings.history_path)
+    database, history = (SQLiteDatabase(path, survives_power_cuts=False) for path in paths)
+    databases = database, history
+    try:
+        with progress_bar("replaying the simulated past") as progress:
+            await replay(settings, world, databases, system_clock, progress)
+    finally:
+        await database.close()
+        await history.close()
+
+
+async def _stoppable(work: Coroutine[Any, Any, None]) -> None:
+    """Do some work that Ctrl-C or SIGTERM interrupts, however often they come."""
+    task = asyncio.ensure_future(work)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _supervise(settings: Settings, started: int) -> None:
+
+    exchange_port = settings.exchange_rest_url.rpartition(":")[2]
+    mail_port = settings.smtp_url.get_secret_value().rpartition(":")[2]
+    macro_port = settings.treasury_url.rpartition(":")[2]
+    identity_port = settings.identity_url.rpartition(":")[2]
+    environment = settings.to_environment()
+    supervisor = Supervisor()
+    running = settings.data / "demo.json"
+
+    async def ready() -> None:
+        await _answers(f"{settings.base_url}/api/agent/market-state")
+        ports = {"exchange": exchange_port, "macro": macro_port, "identity": identity_port}
+        parts = {name: f"{HOST}:{port}" for name, port in ports.items()}
+        draft = running.with_suffix(".draft")
+        draft.write_text(json.dumps({"base_url": settings.base_url, **parts}))
+        draft.replace(running)
+        seconds = (system_clock() - started) / SECOND
+        ready_token = demo_token(settings.data, "feed", system_clock(), settings.identity_url)
+        click.echo(welcome(settings, seconds, ready_token))
+        sys.stdout.flush()
+
+    listening = ["--port", exchange_port, "--mail-port", mail_port, "--macro-port", macro_port]
+    listening += ["--identity-port", identity_port]
+    world_arguments = ["demo", "world", *listening, "--data", str(settings.data)]
+    try:
+        await supervisor.start(Child("exchange", world_arguments, environment))
+        await _answers(f"{settings.exchange_rest_url}/v5/market/time")
+        await supervisor.start(Child("collector", ["collect"], environment))
+        await supervisor.start(Child("web", ["serve"], environment))
+        await supervisor.until_stopped(ready)
+    finally:
+        running.unlink(missing_ok=True)
+        await supervisor.stop()
+
+
+async def _answers(address: str) -> None:
+    """Wait until an address answers with 200.
+
+    Raises:
+        BarographError: it does not within a minute.
+    """
+    deadline = asyncio.get_running_loop().time() + READY_SECONDS
+    async with httpx.AsyncClient(trust_env=False, timeout=5) as client:
+        while True:
+            if asyncio.get_running_loop().time() > deadline:
+                raise BarographError(f"{address} does not answer")
+            try:
+                if (await client.get(address)).status_code == HTTPStatus.OK:
+                    return
+            except httpx.TransportError:
+                pass  # not listening yet
+            await asyncio.sleep(0.05)

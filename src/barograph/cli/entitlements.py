@@ -1,0 +1,308 @@
+"""`barograph entitlements`: who may read what is paid for, from the operator's hand."""
+
+import json
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from barograph.cli.options import data_option, read_settings, run_on_database
+
+if TYPE_CHECKING:
+    from barograph.access.entitlements import Entitlement, Entitlements, Holder, Tier, TrailEntry
+    from barograph.kit.database import Database
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+TIERS = ("feed", "reserve")
+DAYS = 30
+"""A period, unless another is given."""
+
+
+def _instant(_context: click.Context, _option: click.Parameter, given: str | None) -> int | None:
+    """A day, which is its first instant, or an instant; both in UTC, in milliseconds."""
+    if given is None:
+        return None
+    for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"):
+        with suppress(ValueError):
+            return int(datetime.strptime(given, form).replace(tzinfo=UTC).timestamp()) * 1000
+    raise click.BadParameter("write 2027-01-31 or 2027-01-31T09:00:00Z, which is in UTC")
+
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_by = click.option("--by", default="operator", show_default=True, help="Who decides.")
+_why = click.option("--why", required=True, help="The reason, which the trail keeps.")
+
+
+def _holder_options(function: F) -> F:
+    """`--user SUB` and `--wallet 0x…`."""
+    user = click.option("--user", metavar="SUB", help="The identity provider's id of a user.")
+    wallet = click.option("--wallet", metavar="0x…", help="The address of a wallet.")
+    return user(wallet(function))
+
+
+@click.group()
+def entitlements() -> None:
+    """Grant and revoke Feed and Reserve, and look who has them.
+
+    \b
+    Examples:
+      barograph entitlements grant --user 8c5e… --tier feed --why "paid by card"
+      barograph entitlements list --active
+      barograph entitlements revoke ent_… --why "refunded"
+    """
+
+
+@entitlements.command()
+@_holder_options
+@click.option("--tier", required=True, type=click.Choice(TIERS))
+@click.option("--days", type=click.IntRange(1, 3650), help=f"How long ({DAYS} unless given).")
+@click.option(
+    "--until", callback=_instant, metavar="DATE", help="When it ends, such as 2027-01-31."
+)
+@click.option(
+    "--from", "since", callback=_instant, metavar="DATE", help="When it starts (now unless given)."
+)
+@click.option("--source", default="operator", show_default=True, help="Where it comes from.")
+@_why
+@_by
+@_json
+@data_option
+def grant(
+    user: str | None,
+    wallet: str | None,
+    tier: "Tier",
+    days: int | None,
+    until: int | None,
+    since: int | None,
+    source: str,
+    why: str,
+    by: str,
+    as_json: bool,
+    data: Path | None,
+) -> None:
+    """Let a user or a wallet read what a tier opens.
+
+    Days alone are added to what runs already, so that whoever renews early loses nothing. With
+    --from or --until exactly those instants are granted, beside whatever there is.
+
+    \b
+    Examples:
+      barograph entitlements grant --user 8c5e… --tier feed --why "paid by card"
+      barograph entitlements grant --wallet 0x… --tier feed --days 90 --why "a quarter"
+      barograph entitlements grant --user 8c5e… --tier reserve --until 2027-01-01 --why "a guest"
+    """
+    from barograph.kit.clock import system_clock
+    from barograph.kit.timestamps import DAY
+
+    holder = _holder(user, wallet)
+    if holder is None:
+        raise click.UsageError("say who gets it: --user SUB or --wallet 0x…")
+    if days is not None and until is not None:
+        raise click.UsageError("--days and --until say the same: give one of them")
+    length = (DAYS if days is None else days) * DAY
+
+    async def work(store: "Entitlements") -> "tuple[Entitlement, list[TrailEntry]]":
+        if since is None and until is None:
+            granted = await store.add_period(
+                holder, tier, period_ms=length, source=source, by=by, why=why
+            )
+        else:
+            starts_at = system_clock() if since is None else since
+            ends_at = starts_at + length if until is None else until
+            granted = await store.grant(
+                holder, tier, starts_at=starts_at, ends_at=ends_at, source=source, by=by, why=why
+            )
+        return granted, await store.trail(granted.id)
+
+    granted, trail = _on_store(data, work)
+    action = trail[-1].action
+    told = {"action": action, **_described(granted)}
+    click.echo(json.dumps(told) if as_json else f"{action} {_line(granted)}")
+
+
+@entitlements.command()
+@click.argument("entitlement_id", metavar="ID")
+@_why
+@_by
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_json
+@data_option
+def revoke(
+    entitlement_id: str, why: str, by: str, yes: bool, as_json: bool, data: Path | None
+) -> None:
+    """Make an entitlement open nothing any more, for good.
+
+    Others of the same holder stay as they are, and are named.
+
+    \b
+    Examples:
+      barograph entitlements revoke ent_… --why "refunded"
+      barograph entitlements revoke ent_… --why "refunded" --yes --json
+    """
+    found = _on_store(data, lambda store: _get(store, entitlement_id))
+    changes = found.revoked_at is None
+    if changes and not yes:
+        click.confirm(f"Revoke {_line(found)}? It cannot be undone", abort=True)
+
+    async def work(store: "Entitlements") -> "tuple[Entitlement, list[Entitlement]]":
+        revoked = await store.revoke(entitlement_id, by=by, why=why)
+        holder = _holder_of(revoked)
+        return revoked, await store.find(holder=holder, tier=revoked.tier, active_only=True)
+
+    revoked, others = _on_store(data, work)
+    said = f"revoked {_line(revoked)}" if changes else f"nothing changed: {_line(revoked)}"
+    click.echo(json.dumps({"changed": changes, **_described(revoked)}) if as_json else said)
+    for other in others:
+        click.echo(f"still open by {_line(other)}", err=True)
+
+
+@entitlements.command("list")
+@_holder_options
+@click.option("--tier", type=click.Choice(TIERS))
+@click.option("--active", is_flag=True, help="Only those that open something now.")
+@click.option("--last", type=click.IntRange(1, 100_000), default=100, show_default=True)
+@_json
+@data_option
+def list_entitlements(
+    user: str | None,
+    wallet: str | None,
+    tier: "Tier | None",
+    active: bool,
+    last: int,
+    as_json: bool,
+    data: Path | None,
+) -> None:
+    """List entitlements, the newest first.
+
+    \b
+    Examples:
+      barograph entitlements list --active --tier feed
+      barograph entitlements list --wallet 0x… --json
+    """
+    holder = _holder(user, wallet)
+    found = _on_store(
+        data,
+        lambda store: store.find(holder=holder, tier=tier, active_only=active, limit=last),
+    )
+    if as_json:
+        click.echo(json.dumps([_described(each) for each in found]))
+        return
+    for each in found:
+        click.echo(_line(each))
+    if not found:
+        click.echo("no entitlements")
+
+
+@entitlements.command()
+@click.argument("entitlement_id", metavar="ID")
+@_json
+@data_option
+def show(entitlement_id: str, as_json: bool, data: Path | None) -> None:
+    """Show one entitlement with its trail: what was done to it, when, by whom and why.
+
+    \b
+    Examples:
+      barograph entitlements show ent_…
+      barograph entitlements show ent_… --json
+    """
+    from barograph.kit.timestamps import iso_timestamp
+
+    async def work(store: "Entitlements") -> "tuple[Entitlement, list[TrailEntry]]":
+        return await _get(store, entitlement_id), await store.trail(entitlement_id)
+
+    found, trail = _on_store(data, work)
+    if as_json:
+        entries = [
+            {**each._asdict(), "at": iso_timestamp(each.at), "ends_at": iso_timestamp(each.ends_at)}
+            for each in trail
+        ]
+        click.echo(json.dumps({**_described(found), "trail": entries}))
+        return
+    click.echo(_line(found))
+    for each in trail:
+        end = iso_timestamp(each.ends_at)
+        click.echo(
+            f"  {iso_timestamp(each.at)}  {each.action:<8}  until {end}  {each.by}: {each.why}"
+        )
+
+
+def _holder(user: str | None, wallet: str | None) -> "Holder | None":
+    """Who is meant, if anybody."""
+    from barograph.access.entitlements import Holder, InvalidHolder
+
+    if user is not None and wallet is not None:
+        raise click.UsageError("--user and --wallet are two holders: give one of them")
+    try:
+        if wallet is not None:
+            return Holder("wallet", wallet)
+        return None if user is None else Holder("user", user)
+    except InvalidHolder as error:
+        hint = "--user" if wallet is None else "--wallet"
+        raise click.BadParameter(str(error), param_hint=hint) from error
+
+
+def _holder_of(entitlement: "Entitlement") -> "Holder":
+    from barograph.access.entitlements import Holder
+
+    return Holder(entitlement.holder_kind, entitlement.holder)
+
+
+async def _get(store: "Entitlements", entitlement_id: str) -> "Entitlement":
+    from barograph.access.entitlements import UnknownEntitlement
+
+    try:
+        return await store.get(entitlement_id)
+    except UnknownEntitlement as error:
+        raise UnknownEntitlement(f"{error}: `barograph entitlements list` shows all") from error
+
+
+def _described(entitlement: "Entitlement") -> dict[str, object]:
+    from barograph.kit.timestamps import iso_timestamp
+
+    revoked_at = entitlement.revoked_at
+    return {
+        "id": entitlement.id,
+        "tier": entitlement.tier,
+        "holder_kind": entitlement.holder_kind,
+        "holder": entitlement.holder,
+        "state": _state(entitlement),
+        "starts_at": iso_timestamp(entitlement.starts_at),
+        "ends_at": iso_timestamp(entitlement.ends_at),
+        "source": entitlement.source,
+        "granted_at": iso_timestamp(entitlement.granted_at),
+        "revoked_at": None if revoked_at is None else iso_timestamp(revoked_at),
+    }
+
+
+def _line(entitlement: "Entitlement") -> str:
+    from barograph.kit.timestamps import iso_timestamp
+
+    span = f"{iso_timestamp(entitlement.starts_at)} to {iso_timestamp(entitlement.ends_at)}"
+    whose = f"{entitlement.holder_kind} {entitlement.holder}"
+    return f"{entitlement.id}  {entitlement.tier:<7}  {_state(entitlement):<7}  {span}  {whose}"
+
+
+def _state(entitlement: "Entitlement") -> str:
+    from barograph.kit.clock import system_clock
+
+    now = system_clock()
+    if entitlement.revoked_at is not None:
+        return "revoked"
+    if entitlement.is_active(now):
+        return "active"
+    return "ended" if now >= entitlement.ends_at else "planned"
+
+
+def _on_store(data: Path | None, use: "Callable[[Entitlements], Coroutine[Any, Any, T]]") -> T:
+    from barograph.access.entitlements import Entitlements
+    from barograph.kit.clock import system_clock
+
+    async def action(database: "Database") -> T:
+        return await use(Entitlements(database, system_clock))
+
+    return run_on_database(read_settings(data=data), action)

@@ -1,0 +1,1 @@
+"""`/api/feed/now`: everything that Feed opens, at a glance."""

@@ -1,0 +1,126 @@
+"""`GET /api/feed/now`: the tape of stances, the market and the newest briefs."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, Request
+from msgspec import Raw
+from msgspec.json import encode
+from starlette.responses import Response
+
+from barograph.access.feed_door import FeedDoor, bounded
+from barograph.access.feed_entry import FEED_PATH
+from barograph.access.feed_refusals import FeedEntryClosed
+from barograph.board.board import Board
+from barograph.briefs.documents import brief_bodies
+from barograph.briefs.limits import DEFAULT
+from barograph.briefs.reader import BriefsReader
+from barograph.errors import PrivateError, RecordUnavailable, UpstreamUnavailable
+from barograph.kit.http import private_response
+from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.wire import CodedErrorBody
+from barograph.markets.documents import market_state_document
+from barograph.markets.reader import MarketReader
+from barograph.notice import NOTICE
+from barograph.stances.delivery import state_of
+from barograph.stances.endpoints import STANCE_PATHS
+from barograph.stances.reading import StanceReader
+from barograph.stances.standing import StanceNow
+
+FEED_NOW_PATH = "/api/feed/now"
+
+
+class FeedUnavailable(PrivateError):
+    """Identity, entitlement or the stances cannot be looked up now."""
+
+    status = 503
+    code = "feed_unavailable"
+
+    def __init__(self) -> None:
+        super().__init__("the feed cannot be read at the moment; try again shortly")
+
+
+class FeedParts(NamedTuple):
+    """What the feed shows."""
+
+    board: Board
+    stances: StanceReader
+    markets: MarketReader
+    briefs: BriefsReader
+    base_url: str
+
+
+def feed_routes(door: FeedDoor, parts: FeedParts, seconds: float) -> APIRouter:
+    """The route of the feed, within a budget of `seconds`."""
+    router = APIRouter(tags=["entitled"])
+
+    @router.get(
+        FEED_NOW_PATH,
+        summary="The stance tape, the market state and the newest briefs, for Feed subscribers",
+        operation_id="getFeedNow",
+        responses=_ERRORS,
+    )
+    async def feed_now(request: Request) -> Response:
+        async with bounded(seconds, FeedUnavailable):
+            await door.admit(request.scope["headers"])
+            stances = [await parts.stances.now(kind) for kind in STANCE_PATHS]
+            issued = [each for each in stances if each is not None]
+            body = feed_body(parts, issued, parts.board.clock())
+        return private_response(200, body)
+
+    @router.get(FEED_PATH, include_in_schema=False)
+    async def feed_entry() -> Response:
+        raise FeedEntryClosed
+
+    return router
+
+
+def feed_body(parts: FeedParts, stances: Sequence[StanceNow], now: int) -> bytes:
+    """The body at `now`; market and briefs are null while there is nothing fresh to show."""
+    tape = [_tape_entry(each, parts.base_url, now) for each in stances]
+    return encode(
+        {
+            "as_of": iso_timestamp(now),
+            "tape": {"stance_tape": tape},
+            "market_state": _market_state(parts, now),
+            "briefs": _briefs(parts, now),
+            "notice": NOTICE,
+        }
+    )
+
+
+def _tape_entry(stance: StanceNow, base_url: str, now: int) -> dict[str, Any]:
+    return {
+        "kind": stance.kind,
+        "href": f"{base_url}{STANCE_PATHS[stance.kind]}",
+        "leg_id": stance.leg_id,
+        "revision": stance.revision,
+        "history_digest": stance.history_digest,
+        "issued_at": iso_timestamp(stance.issued_at),
+        "history_durable": stance.history_durable,
+        "state": state_of(stance, now),
+    }
+
+
+def _market_state(parts: FeedParts, now: int) -> Raw | None:
+    try:
+        return Raw(market_state_document(parts.markets.view(parts.board, now)).body)
+    except UpstreamUnavailable:
+        return None
+
+
+def _briefs(parts: FeedParts, now: int) -> list[dict[str, Any]] | None:
+    try:
+        newest = parts.briefs.newest(parts.board, now)
+    except RecordUnavailable:
+        return None
+    bodies = brief_bodies(newest.briefs[:DEFAULT], parts.base_url)
+    return [body.model_dump() for body in bodies]
+
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    401: {"model": CodedErrorBody, "description": "The identity cannot be verified."},
+    402: {"description": "No active Feed entitlement; the Feed entry resource."},
+    404: {"model": CodedErrorBody, "description": "Feed x402 is disabled."},
+    503: {"model": CodedErrorBody, "description": "It cannot be told at the moment."},
+}

@@ -1,0 +1,34 @@
+"""Work that many ask for at once, done once for all of them."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+class SingleFlight(Generic[K, T]):
+    """Runs at most one piece of work a key at a time; who comes meanwhile waits for the same."""
+
+    def __init__(self) -> None:
+        self._running: dict[K, asyncio.Task[T]] = {}
+
+    async def do(self, key: K, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do the work, or wait for it where it is under way already.
+
+        It goes on when a caller gives up, because others may be waiting: it bounds itself.
+        """
+        task = self._running.get(key)
+        if task is None or task.done():
+            task = asyncio.create_task(work())
+            self._running[key] = task
+            task.add_done_callback(partial(self._forget, key))
+        return await asyncio.shield(task)
+
+    def _forget(self, key: K, task: "asyncio.Task[T]") -> None:
+        if self._running.get(key) is task:
+            del self._running[key]
+        if not task.cancelled():
+            task.exception()  # seen, also when everyone who waited has gone

@@ -1,0 +1,53 @@
+"""JSON from outside that decides something: read strictly, or not at all (pure)."""
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+MAX_NESTING = 16
+
+_PARTS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
+
+
+def strict_object(body: bytes) -> dict[str, Any]:
+    """Read one object: UTF-8, no member twice, no NaN, no deep nesting.
+
+    Two readers that disagree about a repeated member disagree about what was signed or said.
+
+    Raises:
+        ValueError: it is not such an object.
+    """
+    # Only what has many brackets can be deep, so most texts are not walked through.
+    if body.count(b"{") + body.count(b"[") > MAX_NESTING and _nesting(body) > MAX_NESTING:
+        raise ValueError("it is nested too deeply")
+    found = msgspec.json.decode(body)
+    # What is written back the same repeats nothing; only other texts need the slow look.
+    if msgspec.json.encode(found) != body:
+        found = _DECODER.decode(body.decode())
+    if not isinstance(found, dict):
+        raise ValueError("it is not an object")  # noqa: TRY004
+    return found
+
+
+def _nesting(text: bytes) -> int:
+    deepest = depth = 0
+    for part in _PARTS.finditer(text):
+        match part[0][:1]:
+            case b"[" | b"{":
+                depth += 1
+                deepest = max(deepest, depth)
+            case b"]" | b"}":
+                depth -= 1
+    return deepest
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member comes twice")
+    return members
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_members)

@@ -1,0 +1,73 @@
+"""`GET /api/agents/material-change`, in the contract's own order.
+
+method (405, the router's) → identity (401, 503) → entitlement (402, 404 not_found, 503) → query
+(400) → the latest pair (404, 503) → compare → the latest pair again → answer. It reads only.
+"""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from barograph.access.feed_door import FeedDoor, bounded
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database
+from barograph.kit.http import private_response
+from barograph.kit.wire import CodedErrorBody
+from barograph.material_change.compare import compare
+from barograph.material_change.documents import comparison_body
+from barograph.material_change.pair import require_latest
+from barograph.material_change.query import NAMES, parse
+from barograph.material_change.refusals import ComparisonUnavailable
+from barograph.material_change.retained import read_retained
+from barograph.material_change.wire import Comparison
+
+MATERIAL_CHANGE_PATH = "/api/agents/material-change"
+
+
+def material_change_routes(
+    door: FeedDoor, history: Database, clock: Clock, seconds: float
+) -> APIRouter:
+    """The route of the comparison, within a budget of `seconds` over everything."""
+    router = APIRouter(tags=["entitled"])
+
+    @router.get(
+        MATERIAL_CHANGE_PATH,
+        response_model=Comparison,
+        summary="Compare the latest two recorded versions of one stance kind",
+        operation_id="getMaterialChange",
+        responses=_ERRORS,
+        openapi_extra={"parameters": _PARAMETERS},
+    )
+    async def material_change(request: Request) -> Response:
+        async with bounded(seconds, ComparisonUnavailable):
+            await door.admit(request.scope["headers"])
+            pair = parse(request.scope["query_string"])
+            before, after = await require_latest(history, pair, clock())
+            assessment = compare(read_retained(before.document), read_retained(after.document))
+            # Reads are bounded and no snapshot: what moved meanwhile must not be given away.
+            await require_latest(history, pair, clock())
+            body = comparison_body(pair, before, after, assessment, compared_at=clock())
+        return private_response(200, body)
+
+    return router
+
+
+_PARAMETERS = [
+    {
+        "name": name,
+        "in": "query",
+        "required": True,
+        "description": description,
+        "schema": schema,
+    }
+    for name, (description, schema) in NAMES.items()
+]
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": CodedErrorBody, "description": "invalid_comparison_reference"},
+    401: {"model": CodedErrorBody, "description": "verified_feed_identity_required"},
+    402: {"description": "Active verified Feed entitlement required; the Feed entry resource."},
+    404: {"model": CodedErrorBody, "description": "comparison_reference_unavailable, not_found"},
+    405: {"model": CodedErrorBody, "description": "method_not_allowed"},
+    503: {"model": CodedErrorBody, "description": "comparison_unavailable"},
+}

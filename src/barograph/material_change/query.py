@@ -1,0 +1,109 @@
+"""The seven parameters of a comparison, byte for byte (pure)."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from barograph.material_change.refusals import InvalidComparisonReference
+from barograph.stances.records import KINDS
+
+LONGEST_LEG_ID = 200
+HIGHEST_REVISION = 2_147_483_647
+LONGEST_QUERY = 6_000
+"""More than a valid query has with every byte of it percent-encoded."""
+
+_LEG_ID: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST_LEG_ID}
+_REVISION_NUMBER: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": HIGHEST_REVISION}
+_SHA256: dict[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+
+NAMES: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "kind": ("The kind of both stances.", {"type": "string", "enum": list(KINDS)}),
+    "before_leg": ("`leg_id` of the earlier version, exactly as it was delivered.", _LEG_ID),
+    "before_revision": ("`revision` of the earlier version.", _REVISION_NUMBER),
+    "before_digest": ("`history_digest` of the earlier version.", _SHA256),
+    "after_leg": ("`leg_id` of the later version, exactly as it was delivered.", _LEG_ID),
+    "after_revision": ("`revision` of the later version.", _REVISION_NUMBER),
+    "after_digest": ("`history_digest` of the later version.", _SHA256),
+}
+"""What is accepted, each with its description and its JSON schema; all are required."""
+
+_REVISION = re.compile(r"[1-9][0-9]{0,9}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+# A leg id is opaque, but no line of text ends inside one.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+
+
+class Reference(NamedTuple):
+    """A recorded version as its reader names it."""
+
+    leg_id: str
+    revision: int
+    history_digest: str
+
+
+class Pair(NamedTuple):
+    """The two versions to be compared."""
+
+    kind: str
+    before: Reference
+    after: Reference
+
+
+def parse(query_string: bytes) -> Pair:
+    """Read the pair; nothing is trimmed, folded or made up.
+
+    Raises:
+        InvalidComparisonReference: a parameter is missing, extra, repeated or malformed.
+    """
+    given = _given(query_string)
+    if given["kind"] not in KINDS:
+        raise InvalidComparisonReference(f"kind must be one of {', '.join(KINDS)}")
+    return Pair(given["kind"], _reference(given, "before"), _reference(given, "after"))
+
+
+def _given(query_string: bytes) -> dict[str, str]:
+    if len(query_string) > LONGEST_QUERY:
+        raise InvalidComparisonReference("the query is longer than any valid one")
+    given: dict[str, str] = {}
+    # What is empty between two ampersands has a name that is none of the seven.
+    for piece in query_string.split(b"&") if query_string else ():
+        raw_name, _, raw_value = piece.partition(b"=")
+        name = _decoded(raw_name, "every name")
+        if name not in NAMES:
+            raise InvalidComparisonReference(f"nothing is accepted but {', '.join(NAMES)}")
+        if name in given:
+            raise InvalidComparisonReference(f"{name} must be given once")
+        given[name] = _decoded(raw_value, name)
+    for name in NAMES:
+        if name not in given:
+            raise InvalidComparisonReference(f"{name} is missing")
+    return given
+
+
+def _decoded(raw: bytes, what: str) -> str:
+    message = f"{what} must be percent-encoded UTF-8"
+    if _BROKEN_PERCENT.search(raw) is not None:
+        raise InvalidComparisonReference(message)
+    try:
+        return unquote_to_bytes(raw.replace(b"+", b" ")).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidComparisonReference(message) from error
+
+
+def _reference(given: Mapping[str, str], side: str) -> Reference:
+    leg_id = given[f"{side}_leg"]
+    revision, digest = given[f"{side}_revision"], given[f"{side}_digest"]
+    if not 1 <= len(leg_id) <= LONGEST_LEG_ID or _CONTROL.search(leg_id) is not None:
+        raise InvalidComparisonReference(
+            f"{side}_leg must have 1 to {LONGEST_LEG_ID} characters, none of them a control one"
+        )
+    if _REVISION.fullmatch(revision) is None or int(revision) > HIGHEST_REVISION:
+        raise InvalidComparisonReference(
+            f"{side}_revision must be a number from 1 to {HIGHEST_REVISION}, written in digits "
+            "without a sign or a leading zero"
+        )
+    if _DIGEST.fullmatch(digest) is None:
+        raise InvalidComparisonReference(f"{side}_digest must be 64 lower-case hex digits")
+    return Reference(leg_id, int(revision), digest)

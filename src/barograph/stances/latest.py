@@ -1,0 +1,100 @@
+"""The latest recorded versions of a kind, as texts: what was hashed is what is read."""
+
+from datetime import datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder
+
+from barograph.kit.canonical import digest
+from barograph.kit.database import Database, Transaction
+from barograph.stances.digest import read_event
+from barograph.stances.ledger import DAMAGED, RecordDamaged
+from barograph.stances.records import Event
+
+
+class Recorded(NamedTuple):
+    """A recorded version, whatever its schema."""
+
+    sequence: int
+    leg_id: str
+    revision: int
+    issued_at: int
+    history_digest: str
+    document: str
+
+    def is_expired(self, now: int) -> bool:
+        """Whether it has run out; one that does not say when has not."""
+        try:
+            expires_at = _EXPIRING.decode(self.document).expires_at
+        except MsgspecError:
+            return False
+        return expires_at is not None and now >= expires_at.timestamp() * 1000
+
+
+class Latest(NamedTuple):
+    """The end of a kind's chain."""
+
+    versions: tuple[Recorded, ...]
+    """The newest first."""
+
+    withdrawal: Event | None
+    """The event that ended the newest version."""
+
+
+async def latest_versions(history: Database, kind: str, count: int = 2) -> Latest:
+    """Read the newest versions and whether the newest of them still stands.
+
+    Raises:
+        RecordDamaged: a text is not the one that was recorded.
+        DatabaseUnavailable: the record cannot be read.
+    """
+
+    async def work(tx: Transaction) -> Latest:
+        versions = tuple(map(Recorded._make, await tx.fetch(_NEWEST, kind, count)))
+        events = await tx.fetch(_LAST_EVENT, kind)
+        return Latest(versions, _withdrawal(versions, events))
+
+    try:
+        found = await history.read(work)
+    except UnicodeDecodeError as error:
+        raise RecordDamaged(DAMAGED) from error
+    for each in found.versions:
+        _require_intact(each.document, each.history_digest)
+    return found
+
+
+def _withdrawal(versions: tuple[Recorded, ...], events: list[tuple[int, str, str]]) -> Event | None:
+    if not versions or not events or events[0][0] != versions[0].sequence:
+        return None
+    _, text, recorded_digest = events[0]
+    _require_intact(text, recorded_digest)
+    return read_event(text, recorded_digest)
+
+
+def _require_intact(text: object, recorded_digest: str) -> None:
+    if not isinstance(text, str) or not _has_digest(text, recorded_digest):
+        raise RecordDamaged(DAMAGED)
+
+
+# The same few texts are read at every request: comparing one with itself is quicker than hashing.
+@lru_cache(maxsize=16)
+def _has_digest(text: str, recorded_digest: str) -> bool:
+    return digest(text) == recorded_digest
+
+
+class _Expiring(Struct, frozen=True):
+    expires_at: datetime | None = None
+
+
+_EXPIRING = Decoder(_Expiring)
+
+_NEWEST = """
+SELECT sequence, leg_id, revision, issued_at, history_digest, document FROM stance_versions
+WHERE kind = $1 ORDER BY sequence DESC LIMIT $2
+"""
+_LAST_EVENT = """
+SELECT version_sequence, document, event_digest FROM stance_events WHERE kind = $1
+ORDER BY sequence DESC LIMIT 1
+"""

@@ -1,0 +1,218 @@
+"""`/api/feed/now` and the direct stance reads, for whoever has Feed."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rfc8785
+from msgspec.structs import replace
+
+from barograph.board.snapshots import Publication, publish
+from barograph.kit.database import Transaction
+from barograph.stances.feeds import STANCES
+from barograph.stances.records import KINDS
+from barograph.stances.standing import NOT_RECORDED, Stances, durable
+from support.markets import reading, shares
+from support.service import BASE_URL, Answer
+from support.stances import FUNDING, PERIOD, proposal
+from support.subscribers import FEED_NOW, STANCE_READS, SubscriberService, comparison_of
+
+MEMBERS = (
+    "schema",
+    "kind",
+    "leg_id",
+    "revision",
+    "issued_at",
+    "expires_at",
+    "state",
+    "history_durable",
+    "history_digest",
+    "leg",
+    "events",
+    "salt",
+    "notice",
+)
+
+
+@pytest.fixture
+def subscribed(tmp_path: Path) -> Iterator[SubscriberService]:
+    service = SubscriberService(tmp_path)
+    service.watch_day()
+    service.publish(reading(), shares())
+    yield service
+    service.close()
+
+
+def publish_stances(service: SubscriberService, *stances: Any) -> None:
+    """Publish what stands, as the collector does."""
+
+    async def work(tx: Transaction) -> None:
+        await publish(tx, [Publication.of(STANCES, Stances(service.clock(), stances, {}))])
+
+    asyncio.run(service.database.write(work))
+    service.refresh()
+
+
+def body_of(answer: Answer) -> Any:
+    assert answer.status == 200
+    assert answer.headers["cache-control"] == "private, no-store"
+    assert "etag" not in answer.headers
+    assert "access-control-allow-origin" not in answer.headers
+    return answer.json()
+
+
+@pytest.mark.contract("x402.stance-reads")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_feed_subscriber_reads_the_newest_stance_of_each_kind(
+    subscribed: SubscriberService, kind: str
+) -> None:
+    _, after = subscribed.two_versions(kind)
+    body = body_of(subscribed.read(STANCE_READS[kind]))
+    assert tuple(body) == MEMBERS
+    assert body["schema"] == "stance-v1"
+    assert (body["kind"], body["leg_id"], body["revision"]) == (kind, after.leg_id, 2)
+    assert body["history_durable"] is True
+    assert body["history_digest"] == after.history_digest
+    assert body["state"] == "active"
+
+
+def test_the_digest_of_a_delivered_stance_can_be_recomputed(subscribed: SubscriberService) -> None:
+    before, _ = subscribed.two_versions()
+    body = body_of(subscribed.read(STANCE_READS[FUNDING]))
+    document = {name: body[name] for name in ("schema", "kind", "leg_id", "revision")}
+    document |= {name: body[name] for name in ("issued_at", "expires_at", "leg", "salt")}
+    document |= {"sequence": 2, "previous_digest": before.history_digest}
+    assert sha256(rfc8785.dumps(document)).hexdigest() == body["history_digest"]
+
+
+def test_evidence_digests_are_not_the_history_digest(subscribed: SubscriberService) -> None:
+    subscribed.two_versions()
+    body = body_of(subscribed.read(STANCE_READS[FUNDING]))
+    assert body["leg"]["evidence"]["digest"] != body["history_digest"]
+    assert body["events"][0]["evidence_digest"] != body["history_digest"]
+
+
+def test_rereading_records_nothing(subscribed: SubscriberService) -> None:
+    subscribed.two_versions()
+    before = subscribed.counts()
+    first = body_of(subscribed.read(STANCE_READS[FUNDING]))
+    assert body_of(subscribed.read(STANCE_READS[FUNDING])) == first
+    body_of(subscribed.read(FEED_NOW))
+    assert subscribed.counts() == before
+
+
+@pytest.mark.contract("material-change.references-from-durable-reads")
+def test_two_reads_give_the_references_of_a_comparison(subscribed: SubscriberService) -> None:
+    (first,) = subscribed.record(proposal())
+    kept = body_of(subscribed.read(STANCE_READS[FUNDING]))
+    (second,) = subscribed.record(proposal(label="cautious", by="operator"))
+    new = body_of(subscribed.read(STANCE_READS[FUNDING]))
+    assert kept["history_digest"] == first.history_digest
+    assert new["history_digest"] == second.history_digest
+    body_of(subscribed.read(comparison_of(first, second)))
+
+
+def test_a_kind_without_a_stance_says_so(subscribed: SubscriberService) -> None:
+    answer = subscribed.read(STANCE_READS[FUNDING])
+    assert (answer.status, answer.json()["error"]) == (404, "no_stance")
+
+
+@pytest.mark.contract("stance.states")
+def test_expired_and_withdrawn_stances_say_so(subscribed: SubscriberService) -> None:
+    _, after = subscribed.two_versions()
+    subscribed.clock.now += PERIOD
+    assert body_of(subscribed.read(STANCE_READS[FUNDING]))["state"] == "expired"
+    withdrawal = subscribed.ledger.withdraw(
+        FUNDING, why="wrong", by="operator", expected_head=after.history_digest
+    )
+    event = asyncio.run(withdrawal)
+    body = body_of(subscribed.read(STANCE_READS[FUNDING]))
+    assert body["state"] == "terminal"
+    assert body["events"][1]["evidence_digest"] == event.evidence_digest
+    assert event.salt not in json.dumps(body)
+
+
+def test_what_could_not_be_recorded_is_delivered_as_not_durable(
+    subscribed: SubscriberService,
+) -> None:
+    before, _ = subscribed.two_versions()
+    later = durable(before, None)
+    issued = subscribed.clock() + 1
+    publish_stances(subscribed, replace_all(later, issued_at=issued, revision=3))
+    body = body_of(subscribed.read(STANCE_READS[FUNDING]))
+    assert (body["history_durable"], body["history_digest"], body["salt"]) == (False, None, None)
+    assert body["revision"] == 3
+
+
+@pytest.mark.outcome(
+    "the record of stances cannot be read",
+    "the stance that was published last is delivered, with `history_durable: false`",
+)
+def test_while_the_record_is_away_nothing_is_durable(subscribed: SubscriberService) -> None:
+    _, after = subscribed.two_versions()
+    publish_stances(subscribed, durable(after, None))
+    assert body_of(subscribed.read(STANCE_READS[FUNDING]))["history_durable"] is True
+    subscribed.settings.history_path.rename(subscribed.settings.data / "aside")
+    body = body_of(subscribed.read(STANCE_READS[FUNDING]))
+    assert (body["history_durable"], body["history_digest"]) == (False, None)
+    tape = body_of(subscribed.read(FEED_NOW))["tape"]["stance_tape"]
+    assert [each["history_durable"] for each in tape if each["kind"] == FUNDING] == [False]
+
+
+def test_without_record_and_publication_a_stance_is_unavailable(
+    subscribed: SubscriberService,
+) -> None:
+    subscribed.settings.history_path.rename(subscribed.settings.data / "aside")
+    answer = subscribed.read(STANCE_READS[FUNDING])
+    assert (answer.status, answer.json()["error"]) == (503, "stance_unavailable")
+    answer = subscribed.read(FEED_NOW)
+    assert (answer.status, answer.json()["error"]) == (503, "feed_unavailable")
+
+
+@pytest.mark.contract("feed-now.stance-tape")
+def test_the_feed_links_to_the_direct_reads(subscribed: SubscriberService) -> None:
+    newest = {kind: subscribed.two_versions(kind)[1] for kind in KINDS}
+    body = body_of(subscribed.read(FEED_NOW))
+    assert list(body) == ["as_of", "tape", "market_state", "briefs", "notice"]
+    tape = body["tape"]["stance_tape"]
+    assert {each["kind"]: each["href"] for each in tape} == {
+        kind: BASE_URL + path for kind, path in STANCE_READS.items()
+    }
+    for entry in tape:
+        version = newest[entry["kind"]]
+        assert entry["leg_id"] == version.leg_id
+        assert entry["revision"] == 2
+        assert entry["history_digest"] == version.history_digest
+        assert entry["state"] == "active"
+        stance = body_of(subscribed.read(STANCE_READS[entry["kind"]]))
+        assert entry["issued_at"] == stance["issued_at"]
+        assert tuple(entry) == (
+            *("kind", "href", "leg_id", "revision", "history_digest", "issued_at"),
+            *("history_durable", "state"),
+        )
+
+
+def test_the_feed_shows_the_same_market_and_briefs_as_the_free_reads(
+    subscribed: SubscriberService,
+) -> None:
+    body = body_of(subscribed.read(FEED_NOW))
+    assert body["market_state"] == subscribed.ask("/api/agent/market-state").json()
+    assert body["briefs"] == subscribed.ask("/api/agent/briefs").json()["briefs"]
+    assert body["notice"] == "Information only, not financial advice."
+
+
+def test_a_stale_market_is_null_in_the_feed(subscribed: SubscriberService) -> None:
+    subscribed.two_versions()
+    subscribed.clock.pass_seconds(31)
+    body = body_of(subscribed.read(FEED_NOW))
+    assert body["market_state"] is None
+    assert len(body["tape"]["stance_tape"]) == 1
+
+
+def replace_all(stance: Any, **changes: Any) -> Any:
+
+    return replace(stance, **NOT_RECORDED, **changes)

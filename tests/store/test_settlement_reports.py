@@ -1,0 +1,166 @@
+"""Reports of settlements: every revision kept, nothing ever changed."""
+
+import asyncio
+
+import pytest
+
+from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
+from barograph.kit.timestamps import HOUR
+from barograph.markets.history import record_settlements
+from barograph.markets.settled import SettledRate, SettlementReport
+from barograph.markets.settlement_store import newest_readings, newest_reports, record_reports
+from barograph.markets.trailing import Settlement
+from support.clock import START
+
+STEP = 8 * HOUR
+AT = START // STEP * STEP
+
+
+def rate(value: float, at: int = AT, contract: str = "BTCUSDT") -> SettledRate:
+    return SettledRate(contract, at, value)
+
+
+def kept(value: float, at: int = AT, revision: int = 1, read_at: int = START) -> SettlementReport:
+    return SettlementReport("BTCUSDT", at, revision, value, read_at)
+
+
+class Reports:
+    """The verbs of the table, each in a transaction of its own."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        self.database = database
+        self.runner = runner
+
+    def record(self, *rates: SettledRate, at: int = START) -> list[SettlementReport]:
+        async def work(tx: Transaction) -> list[SettlementReport]:
+            return await record_reports(tx, rates, at)
+
+        return self.runner.run(self.database.write(work))
+
+    def newest(self, count: int = 100) -> list[SettlementReport]:
+        async def work(tx: Transaction) -> list[SettlementReport]:
+            return await newest_reports(tx, "BTCUSDT", count)
+
+        return self.runner.run(self.database.read(work))
+
+    def readings(self, count: int) -> list[Settlement]:
+        async def work(tx: Transaction) -> list[Settlement]:
+            return await newest_readings(tx, "BTCUSDT", count)
+
+        return self.runner.run(self.database.read(work))
+
+    def run(self, sql: str) -> None:
+        async def work(tx: Transaction) -> None:
+            await tx.execute(sql)
+
+        self.runner.run(self.database.write(work))
+
+    def rows(self) -> list[Row]:
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch(
+                "SELECT * FROM settlement_reports ORDER BY contract, at, revision"
+            )
+
+        return self.runner.run(self.database.read(work))
+
+
+@pytest.fixture
+def reports(database: Database, runner: asyncio.Runner) -> Reports:
+    return Reports(database, runner)
+
+
+def test_what_is_reported_is_kept_with_the_instant_it_was_first_read(reports: Reports) -> None:
+    added = reports.record(rate(0.01), rate(0.0, AT - STEP))
+
+    assert added == [kept(0.01), kept(0.0, AT - STEP)]
+    assert reports.record(rate(0.01), rate(0.0, AT - STEP), at=START + HOUR) == []
+    assert reports.newest() == [kept(0.0, AT - STEP), kept(0.01)]
+
+
+def test_a_settlement_that_the_report_lacked_is_added_when_it_comes(reports: Reports) -> None:
+    reports.record(rate(0.01), rate(0.03, AT - 2 * STEP))
+
+    late = reports.record(
+        rate(0.01), rate(0.02, AT - STEP), rate(0.03, AT - 2 * STEP), at=START + 1
+    )
+
+    assert late == [kept(0.02, AT - STEP, read_at=START + 1)]
+
+
+@pytest.mark.outcome(
+    "when the exchange reports a settled rate otherwise than before",
+    "then the new rate is the next revision of that settlement, and the old one stays in the "
+    "record",
+)
+def test_another_rate_is_the_next_revision_also_when_it_is_an_old_one(reports: Reports) -> None:
+    reports.record(rate(0.01))
+    reports.record(rate(0.012), at=START + HOUR)
+    reports.record(rate(0.01), at=START + 2 * HOUR)
+
+    assert reports.newest() == [kept(0.01, revision=3, read_at=START + 2 * HOUR)]
+    assert [row[2:4] for row in reports.rows()] == [(1, 0.01), (2, 0.012), (3, 0.01)]
+
+
+def test_a_revision_is_never_older_than_what_it_revises(reports: Reports) -> None:
+    reports.record(rate(0.01))
+    reports.record(rate(0.012), at=START - HOUR)
+
+    assert reports.newest() == [kept(0.012, revision=2)]
+
+
+def test_contracts_do_not_mix(reports: Reports) -> None:
+    reports.record(rate(0.01))
+    reports.record(rate(0.02, contract="ETHUSDT"))
+
+    assert reports.newest() == [kept(0.01)]
+    assert reports.record() == []
+
+
+def test_the_newest_settlements_are_given_oldest_first(
+    reports: Reports, database: Database, runner: asyncio.Runner
+) -> None:
+    rates = [rate(float(back), AT - back * STEP) for back in range(5)]
+    own = [Settlement(each.contract, each.at, 9.0, 8.0, each.at - 1) for each in rates]
+    reports.record(*rates)
+
+    async def work(tx: Transaction) -> None:
+        await record_settlements(tx, own)
+
+    runner.run(database.write(work))
+
+    assert [each.funding_rate_pct for each in reports.newest(3)] == [2.0, 1.0, 0.0]
+    assert reports.readings(2) == [own[1], own[0]]
+
+
+def test_a_report_is_kept_whole_or_not_at_all(reports: Reports) -> None:
+    for broken in (float("nan"), float("inf")):
+        with pytest.raises(ConstraintViolated):
+            reports.record(rate(0.01), rate(broken, AT - STEP))
+
+    assert reports.rows() == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE settlement_reports SET funding_rate_pct = 9",
+        "DELETE FROM settlement_reports",
+        f"REPLACE INTO settlement_reports VALUES ('BTCUSDT', {AT}, 1, 9, 0)",
+        (
+            f"INSERT INTO settlement_reports VALUES ('BTCUSDT', {AT}, 1, 9, 0) ON CONFLICT "
+            "(contract, at, revision) DO UPDATE SET funding_rate_pct = 9"
+        ),
+        f"INSERT INTO settlement_reports VALUES ('BTCUSDT', {AT}, 3, 9, 0)",
+        f"INSERT INTO settlement_reports VALUES ('BTCUSDT', {AT + STEP}, 0, 9, 0)",
+    ],
+)
+def test_the_database_itself_refuses_whatever_is_not_the_next_revision(
+    reports: Reports, sql: str
+) -> None:
+    reports.record(rate(0.01))
+    before = reports.rows()
+
+    with pytest.raises(ConstraintViolated):
+        reports.run(sql)
+
+    assert reports.rows() == before

@@ -1,0 +1,166 @@
+"""A service with subscribers and a record to compare, all held by hand."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from barograph.access.entitlements import Entitlements, Holder, Tier
+from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
+from barograph.kit.database import Database, Work
+from barograph.kit.timestamps import DAY
+from barograph.stances.ledger import Ledger
+from barograph.stances.records import Proposal, Version
+from support.service import Answer, Service
+from support.stances import FUNDING, proposal
+
+T = TypeVar("T")
+
+FEED_TOKEN = "token-of-a-feed-subscriber"
+RESERVE_TOKEN = "token-of-a-reserve-subscriber"
+PLAIN_TOKEN = "token-of-somebody-without-anything"
+MATERIAL_CHANGE = "/api/agents/material-change"
+FEED_NOW = "/api/feed/now"
+STANCE_READS = {
+    "btc-etf-stance": "/api/x402/btc-etf-stance",
+    "rates-desk": "/api/x402/rates-desk",
+    "funding-regime-stance": "/api/x402/funding-regime",
+}
+FEED_ENTRY = "/api/x402/feed"
+ENTITLED_PATHS = (MATERIAL_CHANGE, FEED_NOW, *STANCE_READS.values())
+
+
+class Identities:
+    """An identity provider that knows a few tokens, and can be broken."""
+
+    def __init__(self) -> None:
+        self.users = {FEED_TOKEN: "user-feed", RESERVE_TOKEN: "user-reserve", PLAIN_TOKEN: "user"}
+        self.asked: list[str] = []
+        self.is_down = False
+        self.before_answer: Callable[[], Awaitable[None]] | None = None
+
+    async def identify(self, token: str) -> Identity:
+        self.asked.append(token)
+        if self.before_answer is not None:
+            await self.before_answer()
+        if self.is_down:
+            raise IdentityUnavailable("the provider is down")
+        if token not in self.users:
+            raise IdentityRefused("nobody's token")
+        return Identity(self.users[token])
+
+    async def close(self) -> None:
+        pass
+
+
+Meanwhile = Callable[[], Awaitable[None]]
+
+
+class WatchedHistory:
+    """The record, with something that happens after somebody looked at it first."""
+
+    def __init__(self, history: Database) -> None:
+        self._history = history
+        self.looks = 0
+        self.after_first: Meanwhile | None = None
+
+    async def read(self, work: Work[T]) -> T:
+        found = await self._history.read(work)
+        self.looks += 1
+        if self.looks == 1 and self.after_first is not None:
+            await self.after_first()
+        return found
+
+    async def write(self, work: Work[T]) -> T:
+        return await self._history.write(work)
+
+    async def close(self) -> None:
+        await self._history.close()
+
+
+class SubscriberService(Service):
+    """A service with one Feed subscriber, one Reserve subscriber and one who has neither."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.identities = Identities()
+        super().__init__(folder, identity=self.identities, watch=self._watch, **settings)
+        self.entitlements = Entitlements(self.database, self.clock)
+        self.ledger = Ledger(self.history, self.clock)
+        self.grant("user-feed", "feed")
+        self.grant("user-reserve", "reserve")
+
+    def grant(self, user: str, tier: Tier, days: int = 30) -> None:
+        now = self.clock()
+        asyncio.run(
+            self.entitlements.grant(
+                Holder("user", user),
+                tier,
+                starts_at=now,
+                ends_at=now + days * DAY,
+                source="test",
+                by="test",
+                why="a test needs it",
+            )
+        )
+
+    def record(self, *proposals: Proposal) -> list[Version]:
+        """Record proposals one after the other, as operator and collector do."""
+        return [asyncio.run(self.ledger.append(each)).version for each in proposals]
+
+    def two_versions(self, kind: str = FUNDING) -> tuple[Version, Version]:
+        """Two versions of one leg, the second with another decision."""
+        before, after = self.record(
+            proposal(kind=kind), proposal(kind=kind, label="cautious", by="operator")
+        )
+        return before, after
+
+    def compare(
+        self, before: Version, after: Version, token: str = FEED_TOKEN, **changes: str
+    ) -> Answer:
+        return self.ask(comparison_of(before, after, **changes), authorization=f"Bearer {token}")
+
+    def read(self, path: str, token: str = FEED_TOKEN) -> Answer:
+        return self.ask(path, authorization=f"Bearer {token}")
+
+    def after_first_look(self, meanwhile: Meanwhile) -> None:
+        """Let something happen once the next request has looked at the record."""
+        self.watched.looks = 0
+        self.watched.after_first = meanwhile
+
+    def _watch(self, history: Database) -> Database:
+        self.watched = WatchedHistory(history)
+        return self.watched
+
+    def counts(self) -> dict[str, int]:
+        """How many rows every table of both databases has."""
+        found: dict[str, int] = {}
+        for database in (self.database, self.history):
+
+            async def work(tx: Any) -> dict[str, int]:
+                tables = await tx.fetch("SELECT name FROM sqlite_master WHERE type = 'table'")
+                counts = {}
+                for (name,) in tables:
+                    counts[name] = (await tx.fetch(f"SELECT count(*) FROM {name}"))[0][0]
+                return counts
+
+            found |= asyncio.run(database.read(work))
+        return found
+
+
+def parameters_of(before: Version, after: Version) -> dict[str, str]:
+    """The seven parameters that refer to two versions."""
+    return {
+        "kind": after.kind,
+        "before_leg": before.leg_id,
+        "before_revision": str(before.revision),
+        "before_digest": before.history_digest,
+        "after_leg": after.leg_id,
+        "after_revision": str(after.revision),
+        "after_digest": after.history_digest,
+    }
+
+
+def comparison_of(before: Version, after: Version, **changes: str) -> str:
+    """The address that compares two versions."""
+    return f"{MATERIAL_CHANGE}?{urlencode(parameters_of(before, after) | changes)}"

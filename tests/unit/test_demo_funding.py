@@ -1,0 +1,60 @@
+"""The simulated exchange's reports of settled funding: now and then one is corrected."""
+
+import msgspec
+import pytest
+
+from barograph.demo.funding import CORRECTED_AFTER, corrections, reported_rate
+from barograph.demo.rest import answer
+from barograph.demo.world import World
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+STEP = 8 * HOUR
+EPOCH = 1_789_999_200_000
+WORLD = World(7, EPOCH)
+
+
+def reported(now: int, symbol: str = "BTCUSDT") -> dict[int, str]:
+    """What the exchange says at an instant about the settlements before it."""
+    query = {"category": "linear", "symbol": symbol}
+    _, body = answer(WORLD, "/v5/market/funding/history", query, now)
+    rows = msgspec.json.decode(body)["result"]["list"]
+    return {int(row["fundingRateTimestamp"]): row["fundingRate"] for row in rows}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_every_ten_days_one_settlement_is_corrected(seed: int) -> None:
+    found = corrections(seed, EPOCH, EPOCH + 100 * DAY)
+
+    assert 9 <= len(found) <= 11
+    assert all((at - CORRECTED_AFTER) % STEP == 0 for at in found)
+    assert found != corrections(seed + 1, EPOCH, EPOCH + 100 * DAY)
+
+
+def test_each_correction_is_told_of_once_however_time_is_parted() -> None:
+    whole = corrections(7, EPOCH, EPOCH + 60 * DAY)
+    hours = range(EPOCH, EPOCH + 60 * DAY, HOUR)
+
+    assert [at for hour in hours for at in corrections(7, hour, hour + HOUR)] == whole
+    assert corrections(7, whole[0] - 1, whole[0]) == [whole[0]]
+    assert corrections(7, whole[0], whole[0]) == []
+
+
+def test_a_corrected_rate_is_a_little_nearer_to_zero_from_its_instant_on() -> None:
+    at = corrections(7, EPOCH, EPOCH + 60 * DAY)[0]
+    settled = at - CORRECTED_AFTER
+
+    assert at == settled + 25 * HOUR
+    for rate in (0.0001, -0.0003, 0.003):
+        assert reported_rate(7, "BTCUSDT", settled, rate, at - 1) == rate
+        after = reported_rate(7, "BTCUSDT", settled, rate, at)
+        assert 0.000001 < abs(rate) - abs(after) < 0.00001
+    assert reported_rate(7, "ETHUSDT", settled, 0.0001, at) == 0.0001
+
+
+def test_the_history_reports_another_rate_of_that_settlement_and_of_no_other() -> None:
+    at = corrections(7, EPOCH, EPOCH + 60 * DAY)[0]
+    before, after = reported(at - 1), reported(at)
+
+    assert {time for time in before if before[time] != after[time]} == {at - CORRECTED_AFTER}
+    assert reported(at - 1, "ETHUSDT") == reported(at, "ETHUSDT")

@@ -1,0 +1,246 @@
+"""The identity provider's keys: which are used, and how long they are kept."""
+
+import asyncio
+import json
+from itertools import count
+from typing import Any
+
+import pytest
+
+from barograph.access.identity import IdentityRefused, IdentityUnavailable
+from barograph.access.key_set import ASK_AGAIN, FRESH, TRY_AGAIN, USABLE, KeySetCache
+from barograph.access.public_keys import MAX_KEY_SET_BYTES, MAX_KEYS, read_key_set
+from support.clock import HandClock
+from support.tokens import SigningKey, key, key_set
+
+OLD, NEW = key("EC", 0), key("EC", 1)
+OLD_ID, NEW_ID = "EC-0", "EC-1"
+
+
+class Publisher:
+    """Publishes keys, counts who asks, and can be broken or stopped."""
+
+    def __init__(self, *keys: SigningKey) -> None:
+        self.body = key_set(*keys)
+        self.asked = 0
+        self.is_down = False
+        self.was_asked = asyncio.Event()
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def __call__(self) -> bytes:
+        self.asked += 1
+        self.was_asked.set()
+        await self.go.wait()
+        if self.is_down:
+            raise IdentityUnavailable("down")
+        return self.body
+
+
+class Kept:
+    """A cache on a clock held by hand, over a publisher."""
+
+    def __init__(self, *keys: SigningKey) -> None:
+        self.clock = HandClock()
+        self.publisher = Publisher(*(keys or (OLD,)))
+        self.cache = KeySetCache(self.publisher, self.clock)
+
+    def find(self, kid: str | None = OLD_ID) -> str | None:
+        return asyncio.run(self.cache.find(kid)).kid
+
+    def outcome(self, kid: str = OLD_ID) -> str:
+        try:
+            self.find(kid)
+        except IdentityRefused:
+            return "refused"
+        except IdentityUnavailable:
+            return "unavailable"
+        return "found"
+
+    def pass_time(self, milliseconds: int) -> None:
+        self.clock.now += milliseconds
+
+
+def test_the_set_is_asked_for_once_while_it_is_fresh() -> None:
+    kept = Kept()
+    kept.find()
+    kept.pass_time(FRESH - 1)
+    kept.find()
+    assert kept.publisher.asked == 1
+    kept.pass_time(1)
+    kept.find()
+    assert kept.publisher.asked == 2
+
+
+@pytest.mark.outcome(
+    "the identity provider changes its key",
+    "the new key is found at once, and the old one counts until the provider withdraws it",
+)
+def test_a_new_key_is_found_at_once_and_the_old_one_stays_while_it_is_published() -> None:
+    kept = Kept()
+    kept.find()
+    kept.pass_time(ASK_AGAIN)
+    kept.publisher.body = key_set(OLD, NEW)
+    assert (kept.find(NEW_ID), kept.find(OLD_ID)) == (NEW_ID, OLD_ID)
+    assert kept.publisher.asked == 2
+    kept.publisher.body = key_set(NEW)
+    kept.pass_time(FRESH)
+    assert kept.outcome(OLD_ID) == "refused"
+    assert kept.find(NEW_ID) == NEW_ID
+
+
+def test_unknown_keys_make_us_ask_at_most_once_in_thirty_seconds() -> None:
+    kept = Kept()
+    assert kept.outcome("invented-0") == "refused"
+    assert kept.publisher.asked == 1
+    for number in range(100):
+        kept.pass_time(ASK_AGAIN // 50)
+        assert kept.outcome(f"invented-{number}") == "refused"
+    assert kept.publisher.asked == 1 + 2
+    assert kept.outcome() == "found"
+
+
+@pytest.mark.outcome(
+    "the identity provider's keys cannot be read",
+    "the known ones count for an hour, then identity is unavailable until they can be read again",
+)
+def test_old_keys_count_for_an_hour_while_the_provider_is_down() -> None:
+    kept = Kept()
+    kept.find()
+    kept.publisher.is_down = True
+    kept.pass_time(FRESH)
+    assert kept.outcome() == "found"
+    assert kept.outcome() == "found"
+    assert kept.publisher.asked == 2
+    kept.pass_time(ASK_AGAIN)
+    assert kept.outcome() == "found"
+    assert kept.publisher.asked == 3
+    kept.pass_time(USABLE - FRESH - ASK_AGAIN - 1)
+    assert kept.outcome() == "found"
+    kept.pass_time(1)
+    kept.pass_time(TRY_AGAIN)
+    assert kept.outcome() == "unavailable"
+    kept.publisher.is_down = False
+    kept.pass_time(TRY_AGAIN)
+    assert kept.outcome() == "found"
+
+
+def test_without_any_keys_a_dead_provider_is_asked_once_in_a_second() -> None:
+    kept = Kept()
+    kept.publisher.is_down = True
+    assert [kept.outcome() for _ in range(5)] == ["unavailable"] * 5
+    assert kept.publisher.asked == 1
+    kept.publisher.is_down = False
+    kept.pass_time(TRY_AGAIN)
+    assert kept.outcome() == "found"
+
+
+def test_an_unknown_key_of_a_dead_provider_is_nothing_that_can_be_told() -> None:
+    kept = Kept()
+    kept.find()
+    kept.pass_time(ASK_AGAIN)
+    kept.publisher.is_down = True
+    assert [kept.outcome(NEW_ID) for _ in range(3)] == ["unavailable"] * 3
+    assert kept.publisher.asked == 2
+    assert kept.outcome(OLD_ID) == "found"
+
+
+def test_many_at_once_ask_once_and_one_who_gives_up_does_not_stop_the_others() -> None:
+    kept = Kept()
+
+    async def work() -> list[str | None]:
+        kept.publisher.go.clear()
+        impatient = asyncio.ensure_future(kept.cache.find(OLD_ID))
+        waiting = [asyncio.ensure_future(kept.cache.find(OLD_ID)) for _ in range(20)]
+        await kept.publisher.was_asked.wait()
+        impatient.cancel()
+        await asyncio.wait([impatient])
+        kept.publisher.go.set()
+        return [found.kid for found in await asyncio.gather(*waiting)]
+
+    assert asyncio.run(work()) == [OLD_ID] * 20
+    assert kept.publisher.asked == 1
+
+
+def test_a_clock_that_is_set_back_makes_the_set_old_not_eternal() -> None:
+    kept = Kept()
+    kept.find()
+    kept.pass_time(-3_600_000)
+    kept.find()
+    assert kept.publisher.asked == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html></html>",
+        b"[]",
+        b"{}",
+        b'{"keys":{}}',
+        b'{"keys":[]}',
+        b'{"keys":[null,1,"x"]}',
+        b'{"keys":[],"keys":[]}',
+        b'{"keys":' + b"[" * 5000 + b"]" * 5000 + b"}",
+        json.dumps({"keys": json.loads(key_set())["keys"] * (MAX_KEYS + 1)}).encode(),
+        key_set() + b" " * MAX_KEY_SET_BYTES,
+        key_set(OLD, NEW, kid="same"),
+    ],
+    ids=count(),  # the keys themselves are others each time
+)
+def test_what_is_no_key_set_counts_as_a_failure(body: bytes) -> None:
+    kept = Kept()
+    kept.find()
+    kept.publisher.body = body
+    kept.pass_time(FRESH)
+    assert kept.outcome() == "found"
+    kept.pass_time(USABLE)
+    assert kept.outcome() == "unavailable"
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlYw"},
+        {"use": "enc"},
+        {"use": "other"},
+        {"key_ops": ["sign"]},
+        {"key_ops": "verify"},
+        {"alg": "ES384"},
+        {"alg": "HS256"},
+        {"alg": ["ES256"]},
+        {"crv": "P-384"},
+        {"crv": "secp256k1"},
+        {"crv": ["P-256"]},
+        {"kty": "RSA"},
+        {"kty": "quantum"},
+        {"kty": 1},
+        {"x": "AAAA"},
+        {"x": 1},
+        {"x": "ä"},
+        {"y": None},
+        {"d": "c2VjcmV0"},
+        {"kid": 1},
+        {"kid": ""},
+        {"kid": "k" * 201},
+    ],
+)
+def test_a_key_that_is_not_for_us_is_left_out_and_the_others_are_used(
+    members: dict[str, Any],
+) -> None:
+    odd = json.loads(key_set(NEW, **members))["keys"]
+    good = json.loads(key_set(OLD))["keys"]
+    read = read_key_set(json.dumps({"keys": odd + good}).encode())
+    assert [each.kid for each in read.keys] == [OLD_ID]
+
+
+def test_rsa_keys_are_neither_weak_nor_endless() -> None:
+    rsa = json.loads(key_set(key("RSA")))["keys"][0]
+    good = json.loads(key_set(OLD))["keys"]
+    weak = {**rsa, "n": rsa["n"][:171]}
+    padded = {**rsa, "n": "A" * 171 + rsa["n"][:171]}
+    endless = {**rsa, "n": rsa["n"] * 5}
+    for odd in (weak, padded, endless):
+        read = read_key_set(json.dumps({"keys": [odd, *good]}).encode())
+        assert [each.kid for each in read.keys] == [OLD_ID]
+    assert len(read_key_set(json.dumps({"keys": [rsa, *good]}).encode()).keys) == 2

@@ -1,0 +1,502 @@
+"""What is told of two recorded versions: the body, the kind of change, numbers, conditions."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from barograph.kit.canonical import Json
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.macro.records import SOFR, US2Y, US10Y
+from barograph.material_change.compare import NUMERIC, NumericChange, Presence, compare
+from barograph.material_change.retained import read_retained
+from barograph.material_change.wire import Comparison
+from barograph.notice import NOTICE
+from barograph.stances import etf, rates
+from barograph.stances.records import Proposal
+from support.clock import START
+from support.comparisons import (
+    EACH_KIND,
+    FLOWS,
+    FUNDING,
+    RATES,
+    SETTLED_AT,
+    YIELDS,
+    assess,
+    body,
+    decided,
+    decision_of,
+    edited,
+    of_flows,
+    of_funding,
+    of_rates,
+    text,
+    with_leg,
+    with_levels,
+)
+from support.figures import ASSETS
+from support.stances import proposal
+
+
+@pytest.mark.contract(
+    "comparison.schema",
+    "versioning.comparison-schema",
+    "comparison.assessment.members",
+    "comparison.funding.decision-revision-only",
+    "material-change.ready-for-paid-delivery-false",
+)
+def test_a_decision_revised_on_the_same_evidence_is_told_as_that_and_nothing_else() -> None:
+    after = decided(FUNDING)
+
+    assert body(FUNDING, after) == {
+        "schema": "feed-material-change-v1",
+        "kind": "funding-regime-stance",
+        "before": {
+            "leg_id": "funding-regime-stance:2026-11-06T16:00:00.000Z",
+            "revision": 1,
+            "history_digest": "b" * 64,
+            "issued_at": "2026-11-06T17:00:00.000Z",
+        },
+        "after": {
+            "leg_id": "funding-regime-stance:2026-11-06T16:00:00.000Z",
+            "revision": 2,
+            "history_digest": "a" * 64,
+            "issued_at": "2026-11-06T17:01:00.000Z",
+        },
+        "compared_at": "2026-11-07T21:20:00.000Z",
+        "assessment": {
+            "status": "assessed",
+            "reasons": [],
+            "change": "decision_revision_only",
+            "same_source_evidence": True,
+            "numeric_changes": [],
+            "conditions": "unevaluated",
+            "recorded_decisions": {
+                "before": decision_of(FUNDING.leg),
+                "after": {
+                    "label": "cautious",
+                    "confidence": "high",
+                    "rationale": "an auction is due",
+                    "by": "desk",
+                },
+            },
+            "evidence_field_presence": {"added": [], "absent_in_after": []},
+            "ready_for_paid_delivery": False,
+        },
+        "notice": NOTICE,
+    }
+
+
+def test_a_yield_that_was_corrected_is_told_with_what_rests_on_it() -> None:
+    corrected = of_rates({**RATES, US10Y: 4.35, SOFR: 3.91})
+    found = body(YIELDS, corrected)["assessment"]
+
+    assert found == {
+        "status": "assessed",
+        "reasons": [],
+        "change": "evidence_changed",
+        "same_source_evidence": False,
+        "numeric_changes": [
+            {
+                "path": "levels.us10y",
+                "unit": "percent",
+                "before": 4.3,
+                "after": 4.35,
+                "delta": 0.05,
+                "threshold": 0.05,
+                "material": True,
+            },
+            {
+                "path": "levels.slope10y3m",
+                "unit": "percent",
+                "before": 0.2,
+                "after": 0.25,
+                "delta": 0.05,
+                "threshold": 0.05,
+                "material": True,
+            },
+            {
+                "path": "levels.sofr",
+                "unit": "percent",
+                "before": 3.9,
+                "after": 3.91,
+                "delta": 0.01,
+                "threshold": 0.02,
+                "material": False,
+            },
+        ],
+        "conditions": [
+            {
+                "text": "the curve from 3 months to 10 years is inverted",
+                "met_before": False,
+                "met_after": False,
+            },
+            {
+                "text": "the 10-year yield rose over 20 days",
+                "met_before": False,
+                "met_after": True,
+            },
+            {
+                "text": "the 10-year yield fell over 20 days",
+                "met_before": False,
+                "met_after": False,
+            },
+        ],
+        "recorded_decisions": {
+            "before": decision_of(YIELDS.leg),
+            "after": decision_of(corrected.leg),
+        },
+        "ready_for_paid_delivery": False,
+    }
+
+
+def test_the_next_day_of_flows_is_told_as_a_new_period() -> None:
+    before, after = of_flows(0.1, day="2026-11-04"), of_flows(0.1, 0.6)
+    found = body(before, after)["assessment"]
+
+    assert (found["status"], found["change"]) == ("assessed", "new_period")
+    assert found["same_source_evidence"] is False
+    assert found["numeric_changes"] == [
+        {
+            "path": "levels.netFlowUsd",
+            "unit": "USD",
+            "before": ASSETS / 1000,
+            "after": ASSETS * 0.006,
+            "delta": ASSETS * 0.005,
+            "threshold": 100_000_000,
+            "material": False,
+        },
+        {
+            "path": "levels.flow5dUsd",
+            "unit": "USD",
+            "before": ASSETS / 1000,
+            "after": ASSETS * 0.007,
+            "delta": ASSETS * 0.006,
+            "threshold": 250_000_000,
+            "material": False,
+        },
+        {
+            "path": "levels.flow5dPctAum",
+            "unit": "percent",
+            "before": 0.1,
+            "after": 0.7,
+            "delta": 0.6,
+            "threshold": 0.25,
+            "material": True,
+        },
+    ]
+    assert found["conditions"][0] == {
+        "text": "five days of flow reach +0.5 % of assets",
+        "met_before": False,
+        "met_after": True,
+    }
+
+
+def test_the_members_are_in_their_decided_order() -> None:
+    found = body(FUNDING, decided(FUNDING))
+
+    assert list(found) == [
+        "schema",
+        "kind",
+        "before",
+        "after",
+        "compared_at",
+        "assessment",
+        "notice",
+    ]
+    assert list(found["assessment"]) == [
+        "status",
+        "reasons",
+        "change",
+        "same_source_evidence",
+        "numeric_changes",
+        "conditions",
+        "recorded_decisions",
+        "evidence_field_presence",
+        "ready_for_paid_delivery",
+    ]
+
+
+@pytest.mark.contract("material-change.certifies-nothing")
+def test_the_description_of_the_body_says_that_nothing_is_certified() -> None:
+    description = Comparison.model_json_schema()["description"]
+
+    assert "certifies neither a newly reviewed decision nor a predictive edge" in description
+
+
+def test_the_schema_says_that_presence_may_be_missing_and_is_never_null() -> None:
+    schema = Comparison.model_json_schema(mode="serialization")["$defs"]["AssessmentBody"]
+
+    assert "evidence_field_presence" in schema["properties"]
+    assert "null" not in json.dumps(schema["properties"]["evidence_field_presence"])
+    assert set(schema["properties"]) - set(schema["required"]) == {"evidence_field_presence"}
+
+
+# What kind of change it is.
+
+
+@EACH_KIND
+def test_another_decision_on_the_same_evidence_is_a_revision_of_the_decision_only(
+    proposed: Proposal,
+) -> None:
+    found = assess(proposed, decided(proposed))
+
+    assert found.status == "assessed"
+    assert found.change == "decision_revision_only"
+    assert found.same_source_evidence is True
+    assert found.numeric_changes == ()
+    assert found.recorded_decisions is not None
+    assert found.recorded_decisions.before == proposed.leg.decision
+    assert found.recorded_decisions.after.by == "desk"
+
+
+def test_the_same_label_for_another_reason_is_another_decision() -> None:
+    restated = decided(FUNDING, label=FUNDING.leg.decision.label)
+
+    assert assess(FUNDING, restated).change == "decision_revision_only"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (FUNDING, of_funding(0.03)),
+        (YIELDS, of_rates({**RATES, US2Y: 3.9})),
+        (FLOWS, of_flows(0.1, 0.3)),
+        (decided(FUNDING), of_funding(0.03)),
+    ],
+)
+def test_other_evidence_of_the_same_leg_is_that(before: Proposal, after: Proposal) -> None:
+    found = assess(before, after)
+
+    assert (found.change, found.same_source_evidence) == ("evidence_changed", False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (of_funding(0.02, until=SETTLED_AT - 8 * HOUR), FUNDING),
+        (of_rates(day="2026-11-04", now=START - DAY), YIELDS),
+        (of_flows(0.1, day="2026-11-04"), FLOWS),
+    ],
+)
+def test_another_leg_is_a_new_period(before: Proposal, after: Proposal) -> None:
+    assert assess(before, after).change == "new_period"
+
+
+@EACH_KIND
+def test_when_nothing_that_has_a_name_differs_no_change_is_claimed(proposed: Proposal) -> None:
+    reread = replace(proposed.leg.evidence, observed_at=iso_timestamp(START + DAY))
+    found = assess(proposed, with_leg(proposed, evidence=reread))
+
+    assert found.reasons == ("change_unclassified",)
+    assert found.change is None
+
+
+@EACH_KIND
+def test_levels_that_differ_on_the_same_evidence_are_no_revision_of_the_decision_only(
+    proposed: Proposal,
+) -> None:
+    after = with_leg(decided(proposed), levels={**proposed.leg.levels, "us10y": 9.9})
+
+    assert assess(proposed, after).reasons == ("change_unclassified",)
+
+
+# Numbers.
+
+
+def change(before: Json, after: Json, name: str = "us10y") -> NumericChange | None:
+    """The change of one level, when it was this and became that."""
+    kind = next(kind for kind, known in NUMERIC.items() if name in {each.name for each in known})
+    proposed = {rates.KIND: YIELDS, etf.KIND: FLOWS}[kind]
+    found = assess(
+        with_levels(proposed, **{name: before}), with_levels(proposed, **{name: after, "other": 1})
+    )
+    assert found.status == "assessed", found.reasons
+    assert {each.path for each in found.numeric_changes} <= {f"levels.{name}"}
+    return found.numeric_changes[0] if found.numeric_changes else None
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "threshold"),
+    [
+        ("netFlowUsd", "USD", 100_000_000),
+        ("flow5dUsd", "USD", 250_000_000),
+        ("flow5dPctAum", "percent", 0.25),
+        ("holdingsBtc", "BTC", 2_000),
+        ("us3m", "percent", 0.05),
+        ("us2y", "percent", 0.05),
+        ("us10y", "percent", 0.05),
+        ("slope10y3m", "percent", 0.05),
+        ("sofr", "percent", 0.02),
+        ("effr", "percent", 0.02),
+    ],
+)
+def test_each_level_has_its_unit_and_is_material_from_its_threshold_on(
+    name: str, unit: str, threshold: float
+) -> None:
+    at, below = change(0, threshold, name), change(0, threshold * 0.999, name)
+
+    assert at == NumericChange(f"levels.{name}", unit, 0, threshold, threshold, threshold, True)
+    assert below is not None
+    assert below.material is False
+    assert change(threshold, 0, name) == NumericChange(
+        f"levels.{name}", unit, threshold, 0, -threshold, threshold, True
+    )
+
+
+def test_every_level_of_the_table_is_one_that_the_rules_give() -> None:
+    for proposed in (FLOWS, YIELDS):
+        assert {each.name for each in NUMERIC[proposed.kind]} <= set(proposed.leg.levels)
+    # Units belong to a method: whoever writes another one looks at the table.
+    assert (etf.METHOD, rates.METHOD) == ("btc-etf/1", "rates-desk/1")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "delta", "material"),
+    [
+        (4.3, 4.35, 0.05, True),
+        (4.35, 4.3, -0.05, True),
+        (4.05, 4.1, 0.05, True),
+        (0.1, 0.15, 0.05, True),
+        (4.3, 4.3499, 0.0499, False),
+        (-0.02, 0.03, 0.05, True),
+        (0.3, 0.1, -0.2, True),
+        (4, 4.01, 0.01, False),
+        (5e-324, 0, -5e-324, False),
+    ],
+)
+def test_a_delta_is_exact_at_the_threshold(
+    before: float, after: float, delta: float, material: bool
+) -> None:
+    found = change(before, after)
+
+    assert found is not None
+    assert (found.delta, found.material) == (delta, material)
+
+
+@pytest.mark.parametrize(("before", "after"), [(4.3, 4.3), (0, 0.0), (0.0, -0.0), (4, 4.0)])
+def test_a_value_that_is_the_same_is_not_listed(before: float, after: float) -> None:
+    assert change(before, after) is None
+
+
+def test_zero_is_a_value_and_not_an_absent_one() -> None:
+    assert change(0, 0.01) == NumericChange(
+        "levels.us10y", "percent", 0, 0.01, 0.01, 0.05, material=False
+    )
+    assert change(0.01, 0) == NumericChange(
+        "levels.us10y", "percent", 0.01, 0, -0.01, 0.05, material=False
+    )
+
+
+@pytest.mark.parametrize("value", [0, 3.9, -1])
+def test_a_level_on_one_side_only_is_material_and_has_no_delta(value: float) -> None:
+    came, went = change(None, value, "sofr"), change(value, None, "sofr")
+
+    assert came == NumericChange("levels.sofr", "percent", None, value, None, 0.02, material=True)
+    assert went == NumericChange("levels.sofr", "percent", value, None, None, 0.02, material=True)
+
+
+def test_null_is_an_absent_level() -> None:
+    before = edited(YIELDS, "leg", "levels", "sofr", to=None)
+    found = compare(before, read_retained(text(of_rates({**RATES, SOFR: 3.95}))))
+
+    assert [(each.path, each.before) for each in found.numeric_changes] == [("levels.sofr", None)]
+
+
+def test_a_rate_that_was_not_published_at_first_is_listed_when_it_comes() -> None:
+    without = of_rates({name: value for name, value in RATES.items() if name != SOFR})
+    found = assess(without, YIELDS)
+
+    assert [(each.path, each.before, each.after) for each in found.numeric_changes] == [
+        ("levels.sofr", None, 3.9)
+    ]
+
+
+_NUMBERS = st.none() | st.floats(-1e12, 1e12) | st.floats(-10, 10).map(lambda x: round(x, 2))
+
+
+@given(before=_NUMBERS, after=_NUMBERS)
+def test_the_other_way_round_the_delta_has_the_other_sign(
+    before: float | None, after: float | None
+) -> None:
+    there, back = change(before, after), change(after, before)
+
+    if there is None or back is None:
+        assert there is back is None
+        assert before == after
+        return
+    assert (there.before, there.after) == (back.after, back.before)
+    assert there.material == back.material
+    if there.delta is None or back.delta is None:
+        assert there.delta is back.delta is None
+    else:
+        assert there.delta == -back.delta
+
+
+@given(before=st.integers(-10_000, 10_000), after=st.integers(-10_000, 10_000))
+def test_published_figures_differ_by_what_anyone_works_out_by_hand(before: int, after: int) -> None:
+    found = change(before / 100, after / 100)
+
+    assert (found is None) == (before == after)
+    if found is not None:
+        assert found.delta == (after - before) / 100
+        assert found.material == (abs(after - before) >= 5)
+
+
+@pytest.mark.contract("comparison.funding.no-numeric-changes")
+@pytest.mark.parametrize(
+    "after",
+    [
+        of_funding(0.05),
+        of_funding(-0.05, until=SETTLED_AT + 8 * HOUR),
+        decided(FUNDING),
+        with_levels(FUNDING, us10y=9.9),
+        with_leg(FUNDING, method="funding-regime/2"),
+    ],
+)
+def test_of_funding_no_numbers_are_told_and_no_conditions_evaluated(after: Proposal) -> None:
+    found = assess(FUNDING, after)
+
+    assert found.numeric_changes == ()
+    assert found.conditions == "unevaluated"
+
+
+# Conditions.
+
+
+def test_the_later_versions_conditions_are_evaluated_on_both() -> None:
+    before = with_leg(YIELDS, conditions=["something else"])
+    after = with_levels(of_rates(), slope10y3m=-0.06)
+    found = assess(before, after)
+
+    assert not isinstance(found.conditions, str)
+    assert [(each.met_before, each.met_after) for each in found.conditions] == [
+        (False, True),
+        (False, False),
+        (False, False),
+    ]
+
+
+def test_a_condition_that_cannot_be_evaluated_is_left_open() -> None:
+    after = with_leg(
+        with_levels(YIELDS, sofr=4.0), conditions=["in words only", {"text": "by no level"}]
+    )
+    found = assess(YIELDS, after)
+    gone = assess(with_levels(YIELDS, slope10y3m=None), YIELDS)
+
+    assert not isinstance(found.conditions, str)
+    assert [(each.text, each.met_before, each.met_after) for each in found.conditions] == [
+        ("in words only", None, None),
+        ("by no level", None, None),
+    ]
+    assert not isinstance(gone.conditions, str)
+    assert (gone.conditions[0].met_before, gone.conditions[0].met_after) == (None, False)
+
+
+def test_stances_of_any_content_are_compared_as_far_as_they_go() -> None:
+    found = assess(proposal(), proposal(label="cautious", by="desk"))
+
+    assert found.change == "decision_revision_only"
+    assert found.evidence_field_presence == Presence((), ())

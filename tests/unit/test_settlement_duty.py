@@ -1,0 +1,183 @@
+"""Reading settled funding: whatever fails, it is tried again, and only a lost lease ends it."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from barograph.board.snapshots import Publication, publish
+from barograph.duties import SETTLEMENT_SECONDS, SettlementDuty
+from barograph.errors import InvalidReply, LeaseLost, Unreachable
+from barograph.kit.database import Database, DatabaseUnavailable, SQLiteDatabase, Transaction, Work
+from barograph.kit.lease import Lease
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.timestamps import HOUR, SECOND
+from barograph.markets.feeds import PERPETUALS
+from barograph.markets.settled import SettledRate, SettlementReport
+from barograph.markets.settlement_store import newest_reports
+from support.clock import START, HandClock
+from support.markets import BTC, changed, reading
+
+T = TypeVar("T")
+AT = START // (8 * HOUR) * 8 * HOUR
+
+
+class Stopped(Exception):
+    """The test has seen enough."""
+
+
+class History:
+    """An exchange that reports or does what the script says, the last of it for ever."""
+
+    def __init__(self, *script: Sequence[SettledRate] | Exception) -> None:
+        self._script = list(script)
+        self.asked: list[str] = []
+
+    async def settlements(self, contract: str) -> Sequence[SettledRate]:
+        self.asked.append(contract)
+        now = self._script.pop(0) if len(self._script) > 1 else self._script[0]
+        if isinstance(now, Exception):
+            raise now
+        return now
+
+
+class Failing:
+    """A database whose writing fails so many times."""
+
+    def __init__(self, database: Database, *errors: Exception) -> None:
+        self._database = database
+        self._errors = list(errors)
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._database.read(work)
+
+    async def write(self, work: Work[T]) -> T:
+        if self._errors:
+            raise self._errors.pop(0)
+        return await self._database.write(work)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+class Office:
+    """A database and the lease of a leader."""
+
+    def __init__(self, folder: Path, runner: asyncio.Runner) -> None:
+        self.run = runner.run
+        self.clock = HandClock()
+        self.database = SQLiteDatabase(folder / "barograph.sqlite3")
+        self.run(upgrade(self.database, packaged_migrations(), self.clock))
+        self.lease = self.new_lease("first")
+        assert self.run(self.lease.acquire())
+
+    def new_lease(self, holder: str) -> Lease:
+        return Lease(self.database, "collector", holder, clock=self.clock, milliseconds=SECOND)
+
+    def read(self, history: History, rounds: int, database: Database | None = None) -> list[float]:
+        """Let the duty go so many rounds; the pauses that it made."""
+        pauses: list[float] = []
+
+        async def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            self.clock.pass_seconds(seconds)
+            if len(pauses) == rounds:
+                raise Stopped
+
+        used = self.database if database is None else database
+        duty = SettlementDuty(history, used, clock=self.clock, sleep=pause)
+        with pytest.raises(Stopped):
+            self.run(duty(self.lease))
+        return pauses
+
+    def kept(self, contract: str = "BTCUSDT") -> list[SettlementReport]:
+        return self.run(self.database.read(lambda tx: newest_reports(tx, contract, 100)))
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    with asyncio.Runner() as runner:
+        office = Office(tmp_path, runner)
+        yield office
+        runner.run(office.database.close())
+
+
+def rates(*values: float, contract: str = "BTCUSDT") -> list[SettledRate]:
+    return [SettledRate(contract, AT - back * 8 * HOUR, each) for back, each in enumerate(values)]
+
+
+def test_the_report_is_read_once_a_minute_and_each_rate_kept_once(office: Office) -> None:
+    history = History(rates(0.01, 0.02), rates(0.01, 0.02), rates(0.01, 0.025))
+
+    assert office.read(history, rounds=3) == [SETTLEMENT_SECONDS] * 3 == [60.0] * 3
+    assert office.kept() == [
+        SettlementReport("BTCUSDT", AT - 8 * HOUR, 2, 0.025, START + 120 * SECOND),
+        SettlementReport("BTCUSDT", AT, 1, 0.01, START),
+    ]
+
+
+def test_the_contract_is_the_one_that_was_published(office: Office) -> None:
+    history = History(rates(0.01, contract="BTCPERP"))
+    office.read(history, rounds=1)
+
+    async def work(tx: Transaction) -> None:
+        bitcoin = changed(BTC, contract="BTCPERP")
+        await publish(tx, [Publication.of(PERPETUALS, reading(contracts=(bitcoin,)))])
+
+    office.run(office.database.write(work))
+    office.read(history, rounds=1)
+
+    assert history.asked == ["BTCUSDT", "BTCPERP"]
+    assert len(office.kept("BTCPERP")) == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [Unreachable("away"), InvalidReply("odd"), RuntimeError("a defect")],
+    ids=lambda each: type(each).__name__,
+)
+@pytest.mark.outcome(
+    "when the exchange's report of settled funding cannot be read",
+    "then measuring goes on, the report is asked for again, and stances rest on the service's own "
+    "readings until it comes",
+)
+def test_a_report_that_fails_is_asked_for_again(
+    office: Office, failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    history = History(failure, rates(0.01))
+
+    office.read(history, rounds=2)
+
+    assert len(history.asked) == 2
+    assert len(office.kept()) == 1
+    assert [record.message for record in caplog.records] == ["settlements not read"]
+
+
+@pytest.mark.parametrize(
+    "failure", [DatabaseUnavailable("full"), RuntimeError("a defect")], ids=["away", "defect"]
+)
+def test_a_report_that_cannot_be_stored_is_read_again(office: Office, failure: Exception) -> None:
+    office.read(History(rates(0.01)), rounds=2, database=Failing(office.database, failure))
+
+    assert office.kept() == [SettlementReport("BTCUSDT", AT, 1, 0.01, START + 60 * SECOND)]
+
+
+def test_a_report_that_no_database_takes_does_not_end_it(office: Office) -> None:
+    history = History(rates(float("nan")), rates(0.01))
+
+    office.read(history, rounds=2)
+
+    assert len(office.kept()) == 1
+
+
+def test_a_lost_lease_ends_it_and_stores_nothing(office: Office) -> None:
+    office.clock.pass_seconds(2)
+    assert office.run(office.new_lease("other").acquire())
+    duty = SettlementDuty(History(rates(0.01)), office.database, clock=office.clock)
+
+    with pytest.raises(LeaseLost):
+        office.run(duty(office.lease))
+
+    assert office.kept() == []

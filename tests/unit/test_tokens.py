@@ -1,0 +1,241 @@
+"""Bearer tokens: which are taken, and every known way to forge one."""
+
+import asyncio
+from itertools import count
+from typing import Any
+
+import pytest
+
+from barograph.access.identity import IdentityRefused
+from barograph.access.key_set import KeySetCache
+from barograph.access.tokens import LEEWAY_SECONDS, Token, TokenVerifier
+from support.clock import START, HandClock
+from support.tokens import (
+    AUDIENCE,
+    ISSUER,
+    SUBJECT,
+    claims,
+    confused_token,
+    key,
+    key_set,
+    segment,
+    token,
+)
+
+NOW = START // 1000
+
+
+def verify(text: str, published: bytes | None = None, clock: HandClock | None = None) -> Token:
+    async def fetch() -> bytes:
+        return key_set() if published is None else published
+
+    clock = clock or HandClock()
+    verifier = TokenVerifier(
+        KeySetCache(fetch, clock), issuer=ISSUER, audience=AUDIENCE, clock=clock
+    )
+    return asyncio.run(verifier.verify(text))
+
+
+def refuse(text: str, published: bytes | None = None, clock: HandClock | None = None) -> None:
+    with pytest.raises(IdentityRefused) as caught:
+        verify(text, published, clock)
+    assert not text or text[:40] not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["EC", "RSA", "OKP"])
+def test_a_good_token_says_whose_it_is(kind: str) -> None:
+    signer = key(kind)
+    taken = verify(token(by=signer), key_set(signer))
+    assert (taken.subject, taken.expires_at) == (SUBJECT, (NOW + 3600) * 1000)
+    assert taken.claims == claims()
+
+
+def test_the_older_name_of_ed25519_is_taken_for_the_same() -> None:
+    signer = key("OKP")
+    assert verify(token(by=signer, alg="EdDSA"), key_set(signer, alg="EdDSA")).subject == SUBJECT
+
+
+@pytest.mark.parametrize("audience", [AUDIENCE, [AUDIENCE], ["other", AUDIENCE]])
+def test_an_audience_is_one_name_or_a_list_of_them(audience: Any) -> None:
+    assert verify(token(claims(aud=audience))).subject == SUBJECT
+
+
+@pytest.mark.parametrize("typ", [None, "JWT", "jwt", "at+jwt", "application/at+jwt"])
+def test_access_tokens_are_taken_under_every_name_of_their_type(typ: str | None) -> None:
+    assert verify(token(typ=typ)).subject == SUBJECT
+
+
+def test_a_token_without_a_key_id_means_the_only_key() -> None:
+    nameless = token(kid=None)
+    assert verify(nameless).subject == SUBJECT
+    assert verify(nameless, key_set(kid=None)).subject == SUBJECT
+    refuse(nameless, key_set(key(), key("EC", 1)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            (segment({"alg": "none"}) + b"." + segment(claims()) + b".").decode(), id="none"
+        ),
+        pytest.param(
+            (segment({"alg": "none", "kid": "EC-0"}) + b"." + segment(claims()) + b".").decode(),
+            id="none with kid",
+        ),
+        pytest.param(token(alg="none"), id="none over a signature"),
+        pytest.param(token(alg="NONE"), id="none in capitals"),
+        pytest.param(token(alg="RS256"), id="another algorithm's name"),
+        pytest.param(token(alg="ES384"), id="another curve's name"),
+        pytest.param(token(header={"kid": "EC-0"}), id="no algorithm"),
+        pytest.param(token(alg=["ES256"]), id="a list of algorithms"),
+        pytest.param(token(alg=256), id="a number as algorithm"),
+        pytest.param(confused_token(key().as_pem()), id="the public key in PEM as a secret"),
+        pytest.param(confused_token(key().as_der()), id="the public key in DER as a secret"),
+        pytest.param(confused_token(key_set(), "HS512"), id="the key set as a secret"),
+        pytest.param(token(by=key("EC", 1), kid="EC-0"), id="another key under a known id"),
+        pytest.param(token(by=key("RSA"), kid="EC-0"), id="another kind of key under a known id"),
+    ],
+)
+def test_the_algorithm_comes_from_the_key_and_the_signature_must_be_its(text: str) -> None:
+    refuse(text)
+
+
+@pytest.mark.parametrize(
+    "kid",
+    [
+        *("unknown", "", " EC-0", "EC-0\n", "ec-0", "../../dev/null", "/proc/self/environ"),
+        *("EC-0' OR '1'='1", "0; DROP TABLE keys", "http://evil.example/keys", "\x00", "k" * 201),
+        *("k" * 3000, 0, True, ["EC-0"], {"kid": "EC-0"}),
+    ],
+)
+def test_an_unknown_or_injected_key_id_is_refused(kid: Any) -> None:
+    refuse(token(kid=kid), key_set(key(), key("EC", 1)))
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"jku": "https://evil.example/keys.json"},
+        {"x5u": "https://evil.example/chain.pem"},
+        {"jwk": key("EC", 1).as_dict()},
+        {"x5c": ["TUlJQg=="]},
+    ],
+)
+def test_addresses_and_keys_in_a_header_change_nothing(members: dict[str, Any]) -> None:
+    refuse(token(by=key("EC", 1), kid="EC-0", **members))
+    refuse(token(by=key("EC", 1), **members))
+    assert verify(token(**members)).subject == SUBJECT
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"crit": ["exp"], "exp": 1},
+        {"crit": []},
+        {"crit": 5},
+        {"crit": [["exp"]]},
+        {"crit": ["jku"], "jku": "https://id.example/keys"},
+        {"b64": False, "crit": ["b64"]},
+        {"b64": True},
+        {"typ": "logout+jwt"},
+        {"typ": "dpop+jwt"},
+        {"typ": 1},
+        {"jku": 1},
+    ],
+)
+def test_a_header_that_wants_something_else_is_refused(members: dict[str, Any]) -> None:
+    refuse(token(**members))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"iss": None}, {"iss": ISSUER + "/"}, {"iss": "https://evil.example"}, {"iss": [ISSUER]}),
+        *(
+            {"aud": None},
+            {"aud": "other"},
+            {"aud": []},
+            {"aud": [AUDIENCE, 1]},
+            {"aud": {AUDIENCE: 1}},
+        ),
+        *({"aud": AUDIENCE + " other"}, {"aud": True}),
+        *({"exp": None}, {"exp": str(NOW + 60)}, {"exp": True}, {"exp": NOW + 60.5}, {"exp": []}),
+        *({"nbf": str(NOW)}, {"nbf": False}, {"nbf": NOW + 0.5}, {"iat": str(NOW)}, {"iat": {}}),
+        *({"sub": None}, {"sub": ""}, {"sub": 7}, {"sub": ["x"]}, {"sub": "x" * 201}),
+        *({"sub": "a\x00b"}, {"sub": "a\nb"}),
+    ],
+)
+def test_claims_of_another_type_or_value_are_refused(changes: dict[str, Any]) -> None:
+    refuse(token(claims(**changes)))
+
+
+def test_claims_at_their_bounds_are_taken() -> None:
+    assert verify(token(claims(sub="x" * 200))).subject == "x" * 200
+    assert verify(token(claims(exp=NOW + 60.0))).expires_at == (NOW + 60) * 1000
+    assert verify(token(claims(iat=None))).subject == SUBJECT
+
+
+def test_time_is_judged_with_a_leeway_of_half_a_minute() -> None:
+    clock = HandClock()
+    expiring = token(claims(exp=NOW))
+    early = token(claims(nbf=NOW + 3600))
+    issued_later = token(claims(iat=NOW + 3600))
+    clock.pass_seconds(LEEWAY_SECONDS - 1)
+    assert verify(expiring, clock=clock).subject == SUBJECT
+    clock.pass_seconds(1)
+    refuse(expiring, clock=clock)
+    clock = HandClock(START + (3600 - LEEWAY_SECONDS) * 1000 - 1)
+    refuse(early, clock=clock)
+    refuse(issued_later, clock=clock)
+    clock.pass_seconds(0.001)
+    assert verify(early, clock=clock).subject == SUBJECT
+    assert verify(issued_later, clock=clock).subject == SUBJECT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", ".", "..", "...", "a.b", "a.b.c", "a.b.c.d", "a.b.c.d.e", token() + ".x", "é.b.c"),
+        token()[:-1],
+        token() + "=",
+        token() + "A",
+        token().replace(".", "=.", 1),
+        " " + token(),
+        token() + "\n",
+        token().rpartition(".")[0] + ".",
+        "x" * 1_000_000,
+        token(b"[]"),
+        token(b"null"),
+        token(b"not JSON"),
+        token(b"\xff\xfe"),
+        token(header=b"[]"),
+        token(header=b'{"alg":"ES256","alg":"none","kid":"EC-0"}'),
+        token(header=b'{"alg":"ES256","kid":"x","kid":"EC-0"}'),
+        token(b'{"sub":"x","sub":"y"}'),
+        token(b'{"x":' + b"[" * 2000 + b"]" * 2000 + b"}"),
+        token(b'{"exp":' + b"9" * 5000 + b"}"),
+    ],
+    ids=count(),  # the tokens themselves are others each time
+)
+def test_what_is_not_one_well_formed_token_is_refused(text: str) -> None:
+    refuse(text)
+
+
+def test_a_token_has_one_spelling() -> None:
+    """The last character of a signature holds bits that mean nothing; only zeros are taken."""
+    good = token()
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    other = alphabet[alphabet.index(good[-1]) + 1]
+    assert verify(good).subject == SUBJECT
+    refuse(good[:-1] + other)
+    refuse(good.replace("-", "+").replace("_", "/") if {"-", "_"} & set(good) else good + "+")
+
+
+@pytest.mark.parametrize("kind", ["EC", "RSA", "OKP"])
+def test_a_changed_byte_anywhere_is_noticed(kind: str) -> None:
+    good = token(by=key(kind))
+    published = key_set(key(kind))
+    for place in range(0, len(good), 17):
+        if good[place] != ".":
+            changed = "A" if good[place] != "A" else "B"
+            refuse(good[:place] + changed + good[place + 1 :], published)

@@ -1,0 +1,121 @@
+"""What is remembered of an identity provider's verdict about a token."""
+
+import asyncio
+
+import pytest
+
+from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
+from barograph.access.tokens import Token
+from barograph.access.users import REFUSAL_SECONDS, UserVerdicts
+from barograph.errors import BarographError
+from support.clock import START, HandClock
+
+HOUR = 3_600_000
+
+
+class Asked:
+    """Verdicts on a clock held by hand; counts the questions that come through."""
+
+    def __init__(self, seconds: float = 60, limit: int = 10_000) -> None:
+        self.clock = HandClock()
+        self.verdicts = UserVerdicts(self.clock, seconds, limit)
+        self.questions: list[str] = []
+        self.error: BarographError | None = None
+
+    def judge(self, text: str = "token", expires_at: int = START + HOUR) -> str:
+        try:
+            return asyncio.run(self.work(text, expires_at)).user_id
+        except (IdentityRefused, IdentityUnavailable) as error:
+            return type(error).__name__
+
+    async def work(self, text: str, expires_at: int) -> Identity:
+        async def ask() -> Identity:
+            self.questions.append(text)
+            await asyncio.sleep(0)
+            if self.error is not None:
+                raise self.error
+            return Identity(f"user {text[0]}")
+
+        return await self.verdicts.judge(text, Token("subject", expires_at, {}), ask)
+
+
+def test_a_verdict_counts_for_the_seconds_that_are_set() -> None:
+    asked = Asked(seconds=60)
+    for pause, questions in ((0, 1), (59.9, 1), (0.1, 2)):
+        asked.clock.pass_seconds(pause)
+        assert asked.judge() == "user t"
+        assert len(asked.questions) == questions
+
+
+def test_a_verdict_does_not_outlive_the_token() -> None:
+    asked = Asked(seconds=60)
+    asked.judge(expires_at=START + 10_000)
+    asked.clock.pass_seconds(9.9)
+    asked.judge(expires_at=START + 10_000)
+    assert len(asked.questions) == 1
+    asked.clock.pass_seconds(0.1)
+    asked.judge(expires_at=START + 10_000)
+    assert len(asked.questions) == 2
+
+
+def test_zero_seconds_remember_nothing() -> None:
+    asked = Asked(seconds=0)
+    for _ in range(3):
+        asked.judge()
+    asked.error = IdentityRefused("no")
+    assert [asked.judge() for _ in range(3)] == ["IdentityRefused"] * 3
+    assert len(asked.questions) == 6
+
+
+def test_a_refusal_counts_for_a_few_seconds_and_an_outage_not_at_all() -> None:
+    asked = Asked()
+    asked.error = IdentityRefused("unconfirmed")
+    assert [asked.judge() for _ in range(3)] == ["IdentityRefused"] * 3
+    assert len(asked.questions) == 1
+    asked.clock.pass_seconds(REFUSAL_SECONDS)
+    asked.error = IdentityUnavailable("down")
+    assert [asked.judge() for _ in range(3)] == ["IdentityUnavailable"] * 3
+    assert len(asked.questions) == 4
+    asked.error = None
+    assert asked.judge() == "user t"
+
+
+def test_each_token_has_its_own_verdict_and_the_oldest_goes_first() -> None:
+    asked = Asked(limit=3)
+    names = ["a", "b", "c", "d"]
+    assert [asked.judge(name) for name in names] == [f"user {name}" for name in names]
+    for name in ("b", "c", "d"):
+        asked.judge(name)
+    assert asked.questions == names
+    asked.judge("a")
+    assert asked.questions == [*names, "a"]
+
+
+def test_many_requests_with_one_token_ask_once() -> None:
+    asked = Asked(seconds=0)
+
+    async def work() -> set[Identity]:
+        tasks = [asked.work("token", START + HOUR) for _ in range(30)]
+        return set(await asyncio.gather(*tasks))
+
+    assert asyncio.run(work()) == {Identity("user t")}
+    assert asked.questions == ["token"]
+
+
+@pytest.mark.parametrize("error", [IdentityRefused("no"), IdentityUnavailable("down")])
+def test_many_requests_with_one_token_hear_the_same_no(error: BarographError) -> None:
+    asked = Asked()
+    asked.error = error
+
+    async def work() -> list[object]:
+        tasks = [asked.work("token", START + HOUR) for _ in range(5)]
+        return list(await asyncio.gather(*tasks, return_exceptions=True))
+
+    assert [type(each) for each in asyncio.run(work())] == [type(error)] * 5
+    assert asked.questions == ["token"]
+
+
+def test_a_token_itself_is_not_kept() -> None:
+    asked = Asked()
+    asked.judge("very.secret.token")
+    assert "secret" not in repr(vars(asked.verdicts))

@@ -1,0 +1,201 @@
+"""The demo's identity provider over real connections, as the service asks it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+from joserfc.jwk import ECKey
+
+from barograph.demo.control import send_command
+from barograph.demo.identity import API_KEY, BY_ID, DEMO_USERS, sign_token
+from barograph.demo.identity_faults import KNOWN, IdentityFaults
+from barograph.demo.identity_server import (
+    KEYS_PATH,
+    USER_PATH,
+    IdentityAddress,
+    Provider,
+    running_identity,
+)
+from barograph.upstream.identity import identity_provider
+from support.clock import START, HandClock
+from support.identities import identity_settings, outcome
+
+T = TypeVar("T")
+
+
+class World:
+    """The demo's provider on loopback, and the service's adapter before it."""
+
+    def __init__(self, address: IdentityAddress, faults: IdentityFaults, made: ECKey) -> None:
+        self.address = address
+        self.faults = faults
+        self.clock = HandClock()
+        self.key = made
+        self.provider = identity_provider(identity_settings(address.url), self.clock)
+
+    def token(self, tier: str) -> str:
+        return sign_token(self.key, BY_ID[DEMO_USERS[tier]], self.clock(), self.address.url)
+
+    async def outcome(self, tier: str = "feed") -> str:
+        return await outcome(self.provider, self.token(tier))
+
+
+@asynccontextmanager
+async def running_world() -> AsyncIterator[World]:
+    faults = IdentityFaults()
+    made = ECKey.generate_key("P-256")
+    async with running_identity(made, faults, clock=HandClock()) as address:
+        world = World(address, faults, made)
+        yield world
+        await world.provider.close()
+
+
+def with_world(work: Callable[[World], Coroutine[Any, Any, T]]) -> T:
+    async def run() -> T:
+        async with running_world() as world:
+            return await work(world)
+
+    return asyncio.run(run())
+
+
+def test_only_users_with_a_confirmed_address_are_identified() -> None:
+    async def work(world: World) -> dict[str, str]:
+        return {tier: await world.outcome(tier) for tier in DEMO_USERS}
+
+    assert with_world(work) == {
+        **{tier: DEMO_USERS[tier] for tier in ("feed", "reserve", "none")},
+        "anonymous": "refused",
+        "unconfirmed": "refused",
+    }
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        pytest.param(
+            "outage",
+            "unavailable",
+            marks=pytest.mark.outcome(
+                "the identity provider answers 503", "nobody is let in by a token, as unavailable"
+            ),
+        ),
+        pytest.param(
+            "hang",
+            "unavailable",
+            marks=pytest.mark.outcome(
+                "the identity provider hangs",
+                "nobody is let in by a token, as unavailable, within its time budget",
+            ),
+        ),
+        pytest.param(
+            "redirect",
+            "unavailable",
+            marks=pytest.mark.outcome(
+                "the identity provider redirects",
+                "the redirect is not followed, and identity is unavailable",
+            ),
+        ),
+        pytest.param(
+            "html",
+            "unavailable",
+            marks=pytest.mark.outcome(
+                "the identity provider shows a page in place of its answers",
+                "nobody is let in by a token, as unavailable",
+            ),
+        ),
+        pytest.param(
+            "lying",
+            "refused",
+            marks=pytest.mark.outcome(
+                "the identity provider tells of another user than the token's", "it is refused"
+            ),
+        ),
+    ],
+)
+def test_every_fault_of_the_provider_is_no_way_in_and_ends_when_it_ends(
+    fault: str, expected: str
+) -> None:
+    async def work(world: World) -> list[str]:
+        outcomes = [await world.outcome()]
+        world.faults.turn_on(fault)
+        outcomes.append(await world.outcome())
+        outcomes.append(await world.outcome("unconfirmed"))
+        world.faults.turn_off(fault)
+        outcomes.append(await world.outcome())
+        return outcomes
+
+    feed = DEMO_USERS["feed"]
+    assert with_world(work) == [feed, expected, expected, feed]
+
+
+@pytest.mark.parametrize("fault", ["outage", "hang", "redirect", "html"])
+def test_a_provider_that_is_broken_from_the_start_is_unavailable(fault: str) -> None:
+    async def work(world: World) -> list[str]:
+        world.faults.turn_on(fault)
+        outcomes = [await world.outcome()]
+        world.faults.turn_off(fault)
+        await world.outcome()  # may still wait for the question that hung
+        world.clock.pass_seconds(1)
+        return [*outcomes, await world.outcome()]
+
+    assert with_world(work) == ["unavailable", DEMO_USERS["feed"]]
+
+
+def test_a_provider_that_is_gone_is_unavailable() -> None:
+    async def work() -> str:
+        async with running_world() as world:
+            place, text = world.address.url, world.token("feed")
+        provider = identity_provider(identity_settings(place), HandClock())
+        try:
+            return await outcome(provider, text)
+        finally:
+            await provider.close()
+
+    assert asyncio.run(work()) == "unavailable"
+
+
+def test_a_token_of_another_key_is_refused_before_anybody_is_asked() -> None:
+    async def work(world: World) -> list[str]:
+        stranger = ECKey.generate_key("P-256")
+        forged = sign_token(stranger, BY_ID[DEMO_USERS["feed"]], START, world.address.url)
+        elsewhere = sign_token(world.key, BY_ID[DEMO_USERS["feed"]], START, "http://127.0.0.1:1")
+        outcomes = [await outcome(world.provider, text) for text in (forged, elsewhere, "x")]
+        reply = await asyncio.to_thread(_requests, world.address)
+        return [*outcomes, str(USER_PATH in reply), str(reply[KEYS_PATH])]
+
+    assert with_world(work) == ["refused", "refused", "refused", "False", "1"]
+
+
+def test_the_demos_provider_wants_its_key_and_a_token_that_it_issued() -> None:
+    async def work(world: World) -> list[int]:
+        bearer = {"Authorization": f"Bearer {world.token('feed')}"}
+        cases = [bearer, {"apikey": API_KEY}, {**bearer, "apikey": "x"}]
+        cases += [
+            {"apikey": API_KEY, "Authorization": "Bearer x.y.z"},
+            {**bearer, "apikey": API_KEY},
+        ]
+        async with httpx.AsyncClient(base_url=world.address.url, trust_env=False) as client:
+            replies = [await client.get(USER_PATH, headers=each) for each in cases]
+            replies.append(await client.get("/elsewhere"))
+        return [reply.status_code for reply in replies]
+
+    assert with_world(work) == [401, 403, 401, 403, 200, 404]
+
+
+def test_faults_are_switched_by_command_and_unknown_ones_are_named() -> None:
+    provider = Provider(ECKey.generate_key("P-256"), HandClock(), IdentityFaults())
+    assert provider.obey({"fault": "hang", "on": True}) == {"ok": True, "active": ["hang"]}
+    assert provider.obey({"fault": "hang", "on": False}) == {"ok": True, "active": []}
+    assert provider.obey({"off": "all"}) == {"ok": True, "active": []}
+    commands: list[dict[str, object]] = [{"fault": "flood", "on": True}, {"fault": "hang"}, {}]
+    for command in commands:
+        assert provider.obey(command)["ok"] is False
+    assert set(KNOWN) == {"outage", "hang", "redirect", "lying", "html"}
+
+
+def _requests(address: IdentityAddress) -> dict[str, int]:
+    counted: Any = send_command(address.url, {"count": True})["requests"]
+    return dict(counted)

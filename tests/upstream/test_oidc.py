@@ -1,0 +1,159 @@
+"""An OpenID Connect issuer whose replies may be anything."""
+
+import asyncio
+import json
+from itertools import count
+from typing import Any
+
+import httpx
+import pytest
+
+from barograph.upstream.identity import identity_provider
+from support.clock import HandClock
+from support.identities import identity_settings, outcome
+from support.tokens import SUBJECT, claims, key_set, token
+
+ISSUER = "https://issuer.example/realm"
+PLAIN_ISSUER = "http://issuer.example/realm"
+KEYS = "https://keys.example/jwks"
+USERINFO = "https://issuer.example/me"
+
+
+class Replies:
+    """An issuer that says what a test wants, and remembers what it was asked."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.document: Any = {
+            "issuer": ISSUER,
+            "jwks_uri": KEYS,
+            "userinfo_endpoint": USERINFO,
+            **changes,
+        }
+        self.userinfo: Any = {"sub": SUBJECT, "email_verified": True}
+        self.seen: list[httpx.Request] = []
+
+    async def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.seen.append(request)
+        match str(request.url).replace("http:", "https:"):
+            case address if address.endswith("/realm/.well-known/openid-configuration"):
+                return _reply(self.document)
+            case address if address == KEYS:
+                return httpx.Response(200, content=key_set())
+            case address if address == USERINFO:
+                return _reply(self.userinfo)
+        return httpx.Response(404)
+
+
+def _reply(said: Any) -> httpx.Response:
+    if isinstance(said, httpx.Response):
+        return said
+    body = said if isinstance(said, bytes) else json.dumps(said).encode()
+    return httpx.Response(200, content=body)
+
+
+def judge(replies: Replies, said: dict[str, Any], **changes: Any) -> str:
+    async def work() -> str:
+        settings = identity_settings(**{"url": ISSUER, "identity": "oidc", **changes})
+        provider = identity_provider(settings, HandClock(), httpx.MockTransport(replies))
+        try:
+            return await outcome(provider, token(said))
+        finally:
+            await provider.close()
+
+    return asyncio.run(work())
+
+
+def said(**changes: Any) -> dict[str, Any]:
+    return claims(**{"iss": ISSUER, "email_verified": True, **changes})
+
+
+def test_the_claim_in_the_token_must_be_a_plain_true() -> None:
+    replies = Replies()
+    assert judge(replies, said()) == SUBJECT
+    assert [str(request.url) for request in replies.seen][1:] == [KEYS]
+    for value in (False, "true", 1, None, [True]):
+        assert judge(Replies(), said(email_verified=value)) == "refused"
+    assert judge(Replies(), said(), identity_email_claim="verified") == "refused"
+    assert judge(Replies(), said(verified=True), identity_email_claim="verified") == SUBJECT
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"issuer": "https://evil.example"},
+        {"issuer": ISSUER + "/"},
+        {"issuer": None},
+        {"jwks_uri": None},
+        {"jwks_uri": 1},
+        {"jwks_uri": ""},
+        {"jwks_uri": "/jwks"},
+        {"jwks_uri": "http://keys.example/jwks"},
+        {"jwks_uri": "file:///etc/passwd"},
+        {"jwks_uri": "https://"},
+        {"jwks_uri": "https://[half"},
+        {"jwks_uri": "https://elsewhere.example/none"},
+    ],
+)
+def test_a_description_that_is_not_the_issuers_own_is_not_used(changes: dict[str, Any]) -> None:
+    assert judge(Replies(**changes), said()) == "unavailable"
+
+
+def test_an_issuer_without_tls_may_have_keys_without_tls() -> None:
+    replies = Replies(issuer=PLAIN_ISSUER, jwks_uri="http://keys.example/jwks")
+    assert judge(replies, said(iss=PLAIN_ISSUER), url=PLAIN_ISSUER) == SUBJECT
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"",
+        b"<html></html>",
+        b"[]",
+        b'{"issuer":1,"issuer":2}',
+        httpx.Response(500),
+        httpx.Response(302),
+    ],
+    ids=count(),
+)
+def test_a_description_that_cannot_be_read_is_unavailable(document: Any) -> None:
+    replies = Replies()
+    replies.document = document
+    assert judge(replies, said()) == "unavailable"
+
+
+def test_userinfo_decides_where_the_settings_say_so() -> None:
+    replies = Replies()
+    told = said(email_verified=False)
+    assert judge(replies, told, identity_claims="userinfo") == SUBJECT
+    assert replies.seen[-1].headers["authorization"].startswith("Bearer ")
+    assert "apikey" not in replies.seen[-1].headers
+
+
+@pytest.mark.parametrize(
+    ("userinfo", "expected"),
+    [
+        ({"sub": SUBJECT, "email_verified": False}, "refused"),
+        ({"sub": SUBJECT, "email_verified": "true"}, "refused"),
+        ({"sub": SUBJECT}, "refused"),
+        ({"sub": "another", "email_verified": True}, "refused"),
+        ({"email_verified": True}, "unavailable"),
+        ({"sub": 7, "email_verified": True}, "unavailable"),
+        (b"eyJhbGciOiJub25lIn0.e30.", "unavailable"),
+        (httpx.Response(401), "refused"),
+        (httpx.Response(403), "refused"),
+        (httpx.Response(429), "unavailable"),
+        (httpx.Response(500), "unavailable"),
+    ],
+    ids=count(),
+)
+def test_userinfo_that_does_not_confirm_lets_nobody_in(userinfo: Any, expected: str) -> None:
+    replies = Replies()
+    replies.userinfo = userinfo
+    assert judge(replies, said(), identity_claims="userinfo") == expected
+
+
+@pytest.mark.parametrize("address", [None, "http://issuer.example/me", "ftp://issuer.example/me"])
+def test_a_userinfo_address_that_cannot_be_asked_is_unavailable(address: Any) -> None:
+    replies = Replies(userinfo_endpoint=address)
+    assert judge(replies, said(), identity_claims="userinfo") == "unavailable"
+    assert judge(Replies(userinfo_endpoint=address), said()) == SUBJECT

@@ -1,0 +1,123 @@
+"""A real OpenID Connect issuer, the npm package oidc-provider, vouches for tokens."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from joserfc.jwk import ECKey, RSAKey
+
+from barograph.kit.clock import system_clock
+from barograph.upstream.identity import identity_provider
+from support.identities import identity_settings, outcome
+from support.node import NODE, SCRIPTS, installed
+
+AUDIENCE = "https://barograph.example"
+CLIENTS = {
+    "confirmed": {"email_verified": True},
+    "es-confirmed": {"email_verified": True},
+    "unconfirmed": {"email_verified": False},
+    "texting": {"email_verified": "true"},
+    "silent": {"email": "name@example.com"},
+}
+PATIENCE = 30
+
+
+class Issuer:
+    """The running issuer, and a client of it."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        keys: list[RSAKey | ECKey] = [
+            RSAKey.generate_key(2048, {"use": "sig", "kid": "rsa"}),
+            ECKey.generate_key("P-256", {"use": "sig", "kid": "ec"}),
+        ]
+        given = {
+            "audience": AUDIENCE,
+            "clients": CLIENTS,
+            "jwks": {"keys": [key.as_dict(private=True) for key in keys]},
+        }
+        process.stdin.write(json.dumps(given) + "\n")
+        process.stdin.flush()
+        self.url = process.stdout.readline().strip()
+
+    def token(self, client: str) -> str:
+        reply = httpx.post(
+            f"{self.url}/token",
+            data={"grant_type": "client_credentials", "scope": "read"},
+            auth=(client, f"secret-of-{client}"),
+            timeout=PATIENCE,
+            trust_env=False,
+        )
+        assert reply.status_code == 200, reply.text
+        found: str = reply.json()["access_token"]
+        return found
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    with subprocess.Popen(
+        [str(NODE), str(SCRIPTS / "issuer.mjs")],
+        cwd=installed(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            yield Issuer(process)
+        finally:
+            process.kill()
+
+
+def judge(issuer: Issuer, text: str, **changes: Any) -> str:
+    async def work() -> str:
+        settings = identity_settings(
+            **{
+                "url": issuer.url,
+                "identity": "oidc",
+                "identity_audience": AUDIENCE,
+                "identity_seconds": 10,
+                **changes,
+            }
+        )
+        provider = identity_provider(settings, system_clock)
+        try:
+            return await outcome(provider, text)
+        finally:
+            await provider.close()
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("client", ["confirmed", "es-confirmed"])
+def test_a_user_whom_a_real_issuer_calls_confirmed_is_identified(
+    issuer: Issuer, client: str
+) -> None:
+    assert judge(issuer, issuer.token(client)) == client
+
+
+@pytest.mark.parametrize("client", ["unconfirmed", "texting", "silent"])
+def test_anything_but_a_plain_true_is_refused(issuer: Issuer, client: str) -> None:
+    assert judge(issuer, issuer.token(client)) == "refused"
+
+
+def test_a_token_of_a_real_issuer_is_for_one_audience_and_one_claim(issuer: Issuer) -> None:
+    good = issuer.token("confirmed")
+    assert judge(issuer, good, identity_audience="https://other.example") == "refused"
+    assert judge(issuer, good, identity_email_claim="verified") == "refused"
+    assert judge(issuer, good[:-4] + "AAAA") == "refused"
+
+
+def test_an_issuer_that_is_known_by_another_name_is_not_believed(issuer: Issuer) -> None:
+    other = issuer.url.replace("127.0.0.1", "localhost")
+    assert judge(issuer, issuer.token("confirmed"), url=other) == "unavailable"
+
+
+def test_userinfo_of_a_real_issuer_refuses_a_token_that_is_not_for_it(issuer: Issuer) -> None:
+    good = issuer.token("confirmed")
+    assert judge(issuer, good, identity_claims="userinfo") == "refused"

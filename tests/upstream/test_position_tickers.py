@@ -1,0 +1,31 @@
+"""The short tickers that a long past is read from say what the whole ones say."""
+
+import msgspec
+import pytest
+
+from barograph.demo.contracts import LIVE_SYMBOLS
+from barograph.demo.paths import HOUR
+from barograph.demo.rest import answer
+from barograph.demo.tickers import position_tickers
+from barograph.demo.world import World
+from barograph.upstream.bybit.decode import Instrument, decode_tickers
+
+EPOCH = 1_790_000_000_000 // HOUR * HOUR
+WORLD = World(3, EPOCH)
+KEPT = {symbol: Instrument(symbol, symbol.removesuffix("USDT"), None) for symbol in LIVE_SYMBOLS}
+
+
+@pytest.mark.parametrize("since", [0, 1, 7, 31])
+@pytest.mark.parametrize("past_the_hour", [0, 5 * 60_000, HOUR - 1])
+def test_a_record_read_from_short_tickers_is_that_of_whole_ones(
+    since: int, past_the_hour: int
+) -> None:
+    at = EPOCH + since * HOUR + past_the_hour
+    listed = [each for each in WORLD.contracts(at) if each.symbol in KEPT]
+    _, body = answer(WORLD, "/v5/market/tickers", {"category": "linear"}, at)
+    whole = msgspec.json.encode(msgspec.json.decode(body)["result"])
+
+    short = decode_tickers(position_tickers(WORLD, listed, at), KEPT).perpetuals
+
+    assert short == decode_tickers(whole, KEPT).perpetuals
+    assert len(short) == len(KEPT)
