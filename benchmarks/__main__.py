@@ -14,11 +14,13 @@ from tempfile import TemporaryDirectory
 from benchmarks import (
     allowances,
     badges,
+    comparison,
     doors,
     footprint,
     hot_reads,
     ledger,
     snapshot,
+    tokens,
     upstream_calls,
 )
 from benchmarks.load import require_wrk
@@ -34,6 +36,8 @@ SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     upstream_calls.measure,
     snapshot.measure,
     ledger.measure,
+    comparison.measure,
+    tokens.measure,
     footprint.measure,
 )
 

@@ -41,11 +41,13 @@ class Contender(NamedTuple):
 
     child: Child
     port: int
+    fields: tuple[str, ...] = ()
+    """Header fields that its requests have beside the usual ones."""
 
     def rate(self, target: str) -> float:
         """Requests per second of CPU time of its workers, user and system."""
         before = self._cpu_seconds()
-        requests = requests_in(self.port, target, ROUND_SECONDS)
+        requests = requests_in(self.port, target, ROUND_SECONDS, self.fields)
         return requests / (self._cpu_seconds() - before)
 
     def _cpu_seconds(self) -> float:
@@ -136,7 +138,7 @@ def answer_of(contender: Contender, target: str) -> Answer:
     Raises:
         BenchmarkFailed: nothing.
     """
-    answer = answers(contender.port, target)
+    answer = answers(contender.port, target, contender.fields)
     if answer is None:
         raise BenchmarkFailed(f"no answer to {target}")
     return answer

@@ -5,8 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from benchmarks.processes import HOST, BenchmarkFailed
 
@@ -33,19 +34,51 @@ def require_wrk() -> None:
         raise BenchmarkFailed(f"wrk not found: apt-get install {' '.join(PACKAGES)}")
 
 
-def requests_in(port: int, target: str, seconds: int) -> int:
+class Latency(NamedTuple):
+    """How long answers took, in milliseconds."""
+
+    p50: float
+    p99: float
+
+
+def requests_in(port: int, target: str, seconds: int, fields: Sequence[str] = ()) -> int:
     """Read as fast as possible for some seconds; return how many requests were answered.
+
+    `fields` are header fields beside the usual ones.
 
     Raises:
         BenchmarkFailed: one of them was not answered well.
     """
-    report = subprocess.run(
-        _command(port, target, seconds), check=True, capture_output=True, text=True
-    ).stdout
-    found = re.search(r"(\d+) requests in", report)
-    if found is None or "Non-2xx" in report or "Socket errors" in report:
-        raise BenchmarkFailed(f"reads of {target} failed:\n{report}")
-    return int(found[1])
+    report = _report(_command(port, target, seconds, fields))
+    return int(_find(r"(\d+) requests in", report)[1])
+
+
+def latency_in(port: int, target: str, seconds: int, fields: Sequence[str] = ()) -> Latency:
+    """Read over one connection, each request after the answer to the one before it.
+
+    Raises:
+        BenchmarkFailed: one of them was not answered well.
+    """
+    report = _report([*_command(port, target, seconds, fields, connections=1), "--latency"])
+    found = (_find(rf" {share}%\s+([\d.]+)(us|ms|s)\s", report) for share in (50, 99))
+    return Latency(*(float(each[1]) * _MILLISECONDS[each[2]] for each in found))
+
+
+_MILLISECONDS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
+
+
+def _report(command: Sequence[str]) -> str:
+    report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    if "Non-2xx" in report or "Socket errors" in report:
+        raise BenchmarkFailed(f"reads failed:\n{report}")
+    return report
+
+
+def _find(pattern: str, report: str) -> re.Match[str]:
+    found = re.search(pattern, report)
+    if found is None:
+        raise BenchmarkFailed(f"reads failed:\n{report}")
+    return found
 
 
 @contextmanager
@@ -59,7 +92,13 @@ def readers(port: int, target: str) -> Iterator[None]:
         load.wait()
 
 
-def _command(port: int, target: str, seconds: int) -> list[str]:
-    fields = [part for field in REQUEST_HEADERS for part in ("-H", field)]
-    size = ["-t1", f"-c{CONNECTIONS}", f"-d{seconds}s"]
-    return ["wrk", *size, *fields, f"http://{HOST}:{port}{target}"]
+def _command(
+    port: int,
+    target: str,
+    seconds: int,
+    fields: Sequence[str] = (),
+    connections: int = CONNECTIONS,
+) -> list[str]:
+    headers = [part for field in (*REQUEST_HEADERS, *fields) for part in ("-H", field)]
+    size = ["-t1", f"-c{connections}", f"-d{seconds}s"]
+    return ["wrk", *size, *headers, f"http://{HOST}:{port}{target}"]

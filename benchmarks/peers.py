@@ -55,7 +55,7 @@ def store(file: Path, target: str, answer: Answer) -> None:
 
 def bare() -> ASGIApp:
     """The least that an ASGI application can do: send what it has."""
-    stored = _stored()
+    stored = stored_answer()
     headers = [(name.encode(), value.encode()) for name, value in stored.headers]
     start = {"type": "http.response.start", "status": 200, "headers": headers}
     body = {"type": "http.response.body", "body": stored.body, "more_body": False}
@@ -73,7 +73,7 @@ def fastapi() -> ASGIApp:
 
     It sends the same headers as the others.
     """
-    stored = _stored()
+    stored = stored_answer()
     model = MODELS[stored.path]
     facts: dict[str, Any] = msgspec.json.decode(stored.body)
     fields = {name: value for name, value in stored.headers if name not in OF_THE_FRAMEWORK}
@@ -171,21 +171,23 @@ def _read(file: Path) -> Stored:
     return msgspec.json.decode(file.read_bytes(), type=Stored)
 
 
-def _stored() -> Stored:
+def stored_answer() -> Stored:
     """The answer that this worker gives."""
     die_with_parent()
     return _read(Path(os.environ[FILE_VARIABLE]))
 
 
 def _serve(kind: str, port: int, file: str) -> None:
+    os.environ[FILE_VARIABLE] = file
+    serve_peer(f"benchmarks.peers:{kind}", port)
+
+
+def serve_peer(peer: str, port: int) -> None:
     """Run the product's own server function around another application.
 
     Only the application is exchanged, so every setting of the server is the product's.
     """
     die_with_parent()
-    os.environ[FILE_VARIABLE] = file
-
-    peer = f"benchmarks.peers:{kind}"
     with patch.object(barograph.server, "Server", lambda _, **options: Server(peer, **options)):
         barograph.server.serve(Settings(host=HOST, port=port, workers=1))
 

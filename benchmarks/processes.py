@@ -128,11 +128,12 @@ class Answer(NamedTuple):
     body: bytes
 
 
-def answers(port: int, target: str) -> Answer | None:
-    """One request; None unless it is answered with 200."""
+def answers(port: int, target: str, fields: Sequence[str] = ()) -> Answer | None:
+    """One request with these header fields; None unless it is answered with 200."""
     connection = http.client.HTTPConnection(HOST, port, timeout=5)
     try:
-        connection.request("GET", target)
+        headers = dict(field.split(": ", 1) for field in fields)
+        connection.request("GET", target, headers=headers)
         response = connection.getresponse()
         body = response.read()
     except (OSError, http.client.HTTPException):

@@ -32,6 +32,14 @@ def at_least(name: str, ratios: Sequence[float], bound: float | None = None) -> 
     return Figure(name, measured, f">= {bound:g}", middle >= bound)
 
 
+def at_most(name: str, ratios: Sequence[float], bound: float | None = None) -> Figure:
+    """A figure of per-round ratios of which less is better."""
+    figure = at_least(name, ratios)
+    if bound is None:
+        return figure
+    return Figure(name, figure.measured, f"<= {bound:g}", median(ratios) <= bound)
+
+
 def render(sections: Sequence[Section]) -> str:
     """Lay everything out as plain text."""
     rows = [_row(figure) for section in sections for figure in section.figures]
