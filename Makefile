@@ -12,15 +12,15 @@ help: ## list the commands
 run: .venv/run ## start the demo: simulated exchange, collector and API on this machine
 	@$(BIN)/barograph demo $(ARGS)
 
-setup: .venv/dev ## install everything that tests, lint and benchmarks need
+setup: .venv/dev .venv-payer/ready ## install everything that tests, lint and benchmarks need
 
-test: .venv/dev lint ## everything that guards the product
+test: .venv/dev .venv-payer/ready lint ## everything that guards the product
 	$(BIN)/pytest -n 2 --dist loadfile -m "not long"
 
 test-fast: .venv/dev ## the tests that need no other process
 	$(BIN)/pytest -n 2 --dist loadfile -m "not long and not e2e" --ignore tests/upstream/test_referees.py
 
-test-long: .venv/dev ## crash, fuzz and soak work at full counts
+test-long: .venv/dev .venv-payer/ready ## crash, fuzz and soak work at full counts
 	$(BIN)/pytest -m long
 
 lint: .venv/dev ## style, types and the direction of imports
@@ -40,7 +40,7 @@ docs: .venv/dev ## write the generated pages anew
 	$(BIN)/python docs/generate.py
 
 clean: ## remove everything that was installed or made here
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis data
+	rm -rf .venv .venv-payer .mypy_cache .ruff_cache .pytest_cache .hypothesis data
 
 .venv/run: requirements.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -53,3 +53,9 @@ clean: ## remove everything that was installed or made here
 	$(PIP) --require-hashes -r requirements-dev.txt
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@ .venv/run
+
+# A payer's packages want other versions than ours, so they live apart.
+.venv-payer/ready: requirements-payer.txt
+	test -x .venv-payer/bin/python || $(PYTHON) -m venv .venv-payer
+	.venv-payer/bin/pip --disable-pip-version-check install --quiet --require-hashes -r $<
+	@touch $@

@@ -14,22 +14,20 @@ from barograph.access.allowances import AllowanceStore
 from barograph.access.endpoints import KEYS_ALLOW, key_routes
 from barograph.access.entitlements import Entitlements
 from barograph.access.feed_door import FeedDoor
-from barograph.access.feed_entry import (
-    FEED_PATH,
-    PRICING_PATH,
-    FeedEntry,
-    payment_required_field,
-)
-from barograph.access.feed_refusals import FeedEntitlementRequired
+from barograph.access.feed_entry import FEED_PATH, FeedEntry
+from barograph.access.feed_grants import FeedGrants
+from barograph.access.feed_refusals import PaymentRequired
 from barograph.access.gate import Gate
 from barograph.access.guarded import GuardedStore
 from barograph.access.identity import IdentityProvider
 from barograph.access.keys import ApiKeys
 from barograph.access.memory import MemoryStore
+from barograph.access.paid_door import Offer, PaidDoor
 from barograph.access.pepper import load_pepper
 from barograph.access.refusals import KEYS_PATH
 from barograph.access.registration import Registrations
 from barograph.access.shared import SharedStore
+from barograph.access.wallets import Wallets
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.badges.endpoints import badge_routes, hot_badges
 from barograph.badges.reader import BadgeReader
@@ -46,6 +44,7 @@ from barograph.errors import (
     RequestError,
     UpstreamUnavailable,
 )
+from barograph.feed.buying import buying_routes
 from barograph.feed.endpoints import FEED_NOW_PATH, FeedParts, feed_routes
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
@@ -61,6 +60,14 @@ from barograph.markets.endpoints import market_routes
 from barograph.markets.feeds import FEEDS
 from barograph.markets.reader import MarketReader, market_bounds
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH, material_change_routes
+from barograph.payments.journal import Journal
+from barograph.payments.offers import (
+    feed_requirements,
+    payment_required_field,
+    stance_requirements,
+)
+from barograph.payments.ports import Facilitator
+from barograph.payments.taking import Till
 from barograph.settings import Settings
 from barograph.signals.catalog import METHODS
 from barograph.signals.documents import SIGNALS_PATH
@@ -76,7 +83,7 @@ from barograph.site.endpoints import (
 )
 from barograph.site.key_endpoints import KeyPages
 from barograph.site.pages import Pages
-from barograph.stances.endpoints import STANCE_PATHS, stance_routes
+from barograph.stances.endpoints import STANCE_PATHS, StanceReads, stance_offer, stance_routes
 from barograph.stances.feeds import STANCES
 from barograph.stances.history_documents import HISTORY_FOLDER
 from barograph.stances.history_endpoints import history_routes
@@ -84,8 +91,10 @@ from barograph.stances.ledger import Ledger
 from barograph.stances.public_log import PublicLogs
 from barograph.stances.reading import StanceReader
 from barograph.stances.signing import load_history_key
+from barograph.stances.standing import Mark
 from barograph.status.endpoints import STATUS_PATH, status_routes
 from barograph.status.reader import LimitsFailing, StatusReader
+from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.identity import identity_provider
 from barograph.upstream.mail import SmtpSender
 
@@ -127,15 +136,18 @@ def create_app(
     *,
     clock: Clock = system_clock,
     identity: IdentityProvider | None = None,
+    facilitator: Facilitator | None = None,
 ) -> WebSide:
     """Put the web side together, over the service's database and the record of stances.
 
-    `identity` stands in for the provider that the settings name.
+    `identity` and `facilitator` stand in for those that the settings name.
 
     Raises:
         ConfigurationError: the catalog of guides or the pepper of keys cannot be used.
     """
     provider = identity_provider(settings, clock) if identity is None else identity
+    if facilitator is None and settings.takes_payments:
+        facilitator = HttpFacilitator(settings)
     allowances, limits_failing = _allowance_store(settings, clock)
     keys = ApiKeys(database, load_pepper(settings), clock)
     registrations = _registrations(settings, database, keys, allowances, clock)
@@ -173,15 +185,23 @@ def create_app(
         database, (*FEEDS, SIGNALS, BRIEFS, STANCES, MACRO_HEALTH), clock=clock, render=render
     )
     ledger = Ledger(history, clock)
-    logs = PublicLogs(ledger, load_history_key(settings), settings.base_url)
+
+    def recorded() -> Mapping[str, Mark]:
+        stances = board.latest(STANCES)
+        return {} if stances is None else stances.recorded
+
+    logs = PublicLogs(ledger, load_history_key(settings), settings.base_url, recorded)
     stances = StanceReader(board, history)
-    door = FeedDoor(
-        provider, Entitlements(database, clock), FeedEntry(f"{settings.base_url}{PRICING_PATH}")
-    )
+    entitlements = Entitlements(database, clock)
+    paying = _paying(settings, database, gate, facilitator, clock)
+    door = FeedDoor(provider, entitlements, paying.entry, paying.wallets)
+    paid = paying.door(door)
+    grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)
+    reads = StanceReads(stances, clock, door, paid, paying.offers)
     budget = settings.comparison_seconds
     answer = signals_answer(board, signals, gate)
     key_pages = KeyPages(pages, registrations, gate, clock)
-    closings = [database.close, history.close, allowances.close, provider.close]
+    closings = [*paying.closings, database.close, history.close, allowances.close, provider.close]
     routes = _routed_app(board, closings, pages)
     for router in (
         discovery_routes(settings.base_url, index, clock),
@@ -191,7 +211,8 @@ def create_app(
         signals_routes(answer),
         key_routes(registrations, gate, clock),
         history_routes(ledger, logs, clock),
-        stance_routes(door, stances, clock, budget),
+        stance_routes(reads, budget),
+        buying_routes(paid, paying.entry, entitlements, grants),
         feed_routes(door, FeedParts(board, stances, markets, briefs, settings.base_url), budget),
         material_change_routes(door, history, clock, budget),
         status_routes(board, status),
@@ -221,6 +242,44 @@ def allowed_methods(path: str) -> bytes | None:
     if path == KEYS_PATH:
         return KEYS_ALLOW
     return ALLOW if is_free(path) else None
+
+
+class _Paying(NamedTuple):
+    """The parts that payments need; without a facilitator there are none."""
+
+    entry: FeedEntry
+    wallets: Wallets | None = None
+    till: Till | None = None
+    offers: Mapping[str, Offer] = {}
+    closings: Sequence[Callable[[], Awaitable[None]]] = ()
+
+    def door(self, feed: FeedDoor) -> PaidDoor | None:
+        terms = self.entry.requirements
+        if self.wallets is None or self.till is None or terms is None:
+            return None
+        return PaidDoor(feed, self.wallets, self.till, terms)
+
+
+def _paying(
+    settings: Settings,
+    database: Database,
+    gate: Gate,
+    facilitator: Facilitator | None,
+    clock: Clock,
+) -> _Paying:
+    base_url = settings.base_url
+    if facilitator is None:
+        return _Paying(FeedEntry(base_url))
+    journal = Journal(database, clock)
+    till = Till(journal, facilitator, clock)
+    price = stance_requirements(settings)
+    return _Paying(
+        FeedEntry(base_url, feed_requirements(settings)),
+        Wallets(facilitator, journal, gate, clock),
+        till,
+        {kind: stance_offer(kind, price, base_url) for kind in STANCE_PATHS},
+        [till.close, facilitator.close],
+    )
 
 
 def _allowance_store(settings: Settings, clock: Clock) -> tuple[AllowanceStore, LimitsFailing]:
@@ -304,18 +363,14 @@ async def _request_error(_: Request, error: Exception) -> Response:
 
 async def _private_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, PrivateError)
-    if isinstance(error, FeedEntitlementRequired):
-        body = error.entry.payment_required()
-        return private_response(error.status, body, payment_required_field(body))
-    fields = [_BEARER] if error.status == HTTPStatus.UNAUTHORIZED else []
-    return _coded(error.status, error.code, error.message, *fields)
+    if isinstance(error, PaymentRequired):
+        field = payment_required_field(error.document)
+        return private_response(error.status, error.document, field)
+    return _coded(error.status, error.code, error.message, *error.fields())
 
 
 def _coded(status: int, code: str, message: str, *headers: tuple[bytes, bytes]) -> Response:
     return private_response(status, CodedErrorBody(error=code, message=message).encode(), *headers)
-
-
-_BEARER = (b"www-authenticate", b'Bearer realm="Barograph Feed"')
 
 
 async def _unexpected_error(request: Request, error: Exception) -> Response:

@@ -1,6 +1,7 @@
-"""Business days of the US bond market (pure): when daily series are published.
+"""Business days of the US bond market and trading days of its stock exchanges (pure).
 
-Weekends and federal holidays as the market observes them; Good Friday, on which it is closed too.
+Daily series are published by the first: weekends and federal holidays as that market observes
+them, and Good Friday. Funds follow the second: they trade on Columbus Day and Veterans Day too.
 """
 
 from collections.abc import Iterator
@@ -31,6 +32,33 @@ def business_days(first: date, last: date) -> Iterator[date]:
         day = first + timedelta(days=number)
         if is_business_day(day):
             yield day
+
+
+def is_trading_day(day: date) -> bool:
+    """Whether US-listed funds trade on this day."""
+    return day.weekday() < SATURDAY and day not in _closings(day.year)
+
+
+def next_trading_day(day: date) -> date:
+    """The first trading day after `day`."""
+    following = day + timedelta(days=1)
+    while not is_trading_day(following):
+        following += timedelta(days=1)
+    return following
+
+
+def trading_days(first: date, last: date) -> Iterator[date]:
+    """The trading days from `first` to `last`, both included."""
+    for number in range((last - first).days + 1):
+        day = first + timedelta(days=number)
+        if is_trading_day(day):
+            yield day
+
+
+@lru_cache(maxsize=64)
+def _closings(year: int) -> frozenset[date]:
+    """The holidays of the exchanges."""
+    return _holidays(year) - {_nth(year, 10, MONDAY, 2), _on_monday(date(year, 11, 11))}
 
 
 @lru_cache(maxsize=64)

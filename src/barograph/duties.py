@@ -1,4 +1,6 @@
-"""What the leading collector does beside measuring: daily figures, settled funding and stances.
+"""What the leading collector does beside measuring.
+
+Daily figures, settled funding, stances, and payments that nobody finished.
 
 A duty runs for as long as its collector leads. Whatever fails in it is logged and tried again: it
 must never end measuring.
@@ -8,11 +10,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from barograph.board.snapshots import Publication, latest, publish
 from barograph.errors import LeaseLost, UpstreamError
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.lease import Lease
 from barograph.macro.feeds import MACRO_HEALTH
 from barograph.macro.health import MacroHealth, SourceHealth
@@ -23,16 +26,19 @@ from barograph.markets.feeds import PERPETUALS
 from barograph.markets.ports import SettlementHistory
 from barograph.markets.settled import bitcoin_contract
 from barograph.markets.settlement_store import record_reports
+from barograph.payments.reconciling import Reconciler
 from barograph.stances.issuing import StanceDesk
 from barograph.stances.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 Duty = Callable[[Lease], Awaitable[None]]
 
 ISSUE_SECONDS = 15.0
 SETTLEMENT_SECONDS = 60.0
+RECONCILING_SECONDS = 60.0
 
 MAX_READINGS = 5_000
 """No transaction keeps more: beside a huge one every small write would wait."""
@@ -201,6 +207,61 @@ class StanceDuty:
             log.warning("stances not issued", extra={"reason": str(error)})
         except Exception:
             log.exception("stances not issued")
+
+
+class ReconcilingDuty:
+    """Finds out again and again what became of payments that nobody finished."""
+
+    def __init__(
+        self,
+        database: Database,
+        reconciler: Callable[[Database], Reconciler],
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        """Take the database, and how a reconciler is made that writes to one."""
+        self._database = database
+        self._reconciler = reconciler
+        self._sleep = sleep
+
+    async def __call__(self, lease: Lease) -> None:
+        """Reconcile for as long as the lease lasts."""
+        reconciler = self._reconciler(_Fenced(self._database, lease))
+        while True:
+            await self._reconcile(reconciler)
+            await self._sleep(RECONCILING_SECONDS)
+
+    @staticmethod
+    async def _reconcile(reconciler: Reconciler) -> None:
+        try:
+            await reconciler.once()
+        except LeaseLost:
+            raise
+        except DatabaseUnavailable as error:
+            log.warning("payments not reconciled", extra={"reason": str(error)})
+        except Exception:
+            log.exception("payments not reconciled")
+
+
+class _Fenced:
+    """A database to which only the holder of the lease writes."""
+
+    def __init__(self, database: Database, lease: Lease) -> None:
+        self._database = database
+        self._lease = lease
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._database.read(work)
+
+    async def write(self, work: Work[T]) -> T:
+        async def fenced(tx: Transaction) -> T:
+            await self._lease.fence(tx)
+            return await work(tx)
+
+        return await self._database.write(fenced)
+
+    async def close(self) -> None:
+        await self._database.close()
 
 
 async def _keep_part(lease: Lease, readings: Sequence[Reading], now: int, tx: Transaction) -> None:

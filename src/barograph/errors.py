@@ -19,6 +19,7 @@ BarographError
     └── Refused               it will not serve us (geography, a ban)
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -69,6 +70,10 @@ class PrivateError(RequestError):
 
     code: ClassVar[str]
     """What the contract calls it on the wire."""
+
+    def fields(self) -> Sequence[tuple[bytes, bytes]]:
+        """The header fields that its answer carries beside the usual ones."""
+        return []
 
 
 class LeaseLost(BarographError):

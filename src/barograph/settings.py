@@ -7,10 +7,12 @@ descriptions below.
 import re
 from collections.abc import Mapping
 from datetime import date
+from decimal import Decimal
 from difflib import get_close_matches
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -27,8 +29,11 @@ from barograph.errors import ConfigurationError
 PREFIX = "BAROGRAPH_"
 IPV4 = 4
 MIN_PEPPER = 32
+SQLITE_FILE = "sqlite:///"
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_WALLET = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
+_SQLITE_ADDRESS = re.compile(r"sqlite:///(?!:memory:$)[^?#\0]*[^?#/\0]")
 _HTTP_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*", re.ASCII)
 
 
@@ -195,6 +200,11 @@ class Settings(BaseModel):
     )
     mail_from: str = Field("", description="The sender of mails, such as `barograph@example.com`.")
 
+    history_url: str = Field(
+        "",
+        description="Where the record of stances is: `sqlite:///` and the path of its file, so "
+        "that an absolute one has four slashes. Empty: `history.sqlite3` in the data folder.",
+    )
     history_key: SecretStr = Field(
         SecretStr(""),
         description="The Ed25519 key that checkpoints of the history are signed with: base64 of 32 "
@@ -248,7 +258,8 @@ class Settings(BaseModel):
     identity_url: str = Field(
         "",
         description="Address of the identity provider: the project's for `supabase`, the issuer "
-        "for `oidc`, exactly as its tokens name it.",
+        "for `oidc`, exactly as its tokens name it. It begins with `https://`, unless the provider "
+        "runs on this machine.",
     )
     identity_audience: str = Field(
         "authenticated",
@@ -257,7 +268,8 @@ class Settings(BaseModel):
     )
     identity_api_key: SecretStr = Field(
         SecretStr(""),
-        description="The public key that a `supabase` provider wants with each question.",
+        description="The project's publishable key (or its older anon key), which a `supabase` "
+        "provider wants with each question.",
     )
     identity_email_claim: str = Field(
         "email_verified",
@@ -285,6 +297,56 @@ class Settings(BaseModel):
         le=60,
         description="The budget of one entitled request, identity and every read included; past it "
         "the answer is 503.",
+    )
+
+    x402_facilitator_url: str = Field(
+        "",
+        description="Address of the x402 v2 facilitator that verifies and settles payments. Empty: "
+        "nothing can be paid for here, and the paid doors answer `not_found`.",
+    )
+    x402_facilitator_token: SecretStr = Field(
+        SecretStr(""), description="Bearer token that the facilitator wants, if any."
+    )
+    x402_network: str = Field(
+        "eip155:8453",
+        pattern="^eip155:[1-9][0-9]{0,17}$",
+        description="The chain that is paid on, as CAIP-2.",
+    )
+    x402_asset: str = Field(
+        "", description="The token that is paid with: the address of its EIP-3009 contract."
+    )
+    x402_asset_name: str = Field(
+        "USD Coin", min_length=1, description="The token's name in its EIP-712 domain."
+    )
+    x402_asset_version: str = Field(
+        "2", min_length=1, description="The token's version in its EIP-712 domain."
+    )
+    x402_asset_decimals: int = Field(6, ge=0, le=18, description="How many decimals the token has.")
+    x402_pay_to: str = Field(
+        "",
+        description="The address that is paid. Change it only while `barograph payments list "
+        "--state unknown` is empty: what was paid to another one is not found any more.",
+    )
+    x402_timeout_seconds: int = Field(
+        60,
+        ge=10,
+        le=600,
+        description="How long a payment may be valid; a facilitator settles it within that.",
+    )
+    x402_chain_url: str = Field(
+        "",
+        description="JSON-RPC address of a node of that chain; with it the collector finds out "
+        "what became of payments of which the facilitator could not tell. Empty: nobody does.",
+    )
+    feed_price_usd: Decimal = Field(
+        Decimal(25), gt=0, le=100_000, description="What a period of Feed costs by x402."
+    )
+    feed_period_days: int = Field(30, ge=1, le=366, description="How long a period of Feed is.")
+    stance_price_usd: Decimal = Field(
+        Decimal("0.25"),
+        gt=0,
+        le=100_000,
+        description="What one read of a stance costs by x402, for those without Feed.",
     )
 
     @model_validator(mode="after")
@@ -330,7 +392,34 @@ class Settings(BaseModel):
             raise ValueError(
                 "BAROGRAPH_IDENTITY (supabase or oidc) and BAROGRAPH_IDENTITY_URL go together"
             )
+        if self.identity == "supabase" and not self.identity_api_key.get_secret_value():
+            raise ValueError(
+                "BAROGRAPH_IDENTITY=supabase needs BAROGRAPH_IDENTITY_API_KEY, the project's "
+                "publishable or anon key: without it nothing can be asked about a user"
+            )
         return self
+
+    @model_validator(mode="after")
+    def _payments_are_complete(self) -> Self:
+        needed = (self.x402_facilitator_url, self.x402_asset, self.x402_pay_to)
+        if any(needed) and not all(needed):
+            raise ValueError(
+                "BAROGRAPH_X402_FACILITATOR_URL, BAROGRAPH_X402_ASSET and BAROGRAPH_X402_PAY_TO "
+                "are needed together"
+            )
+        for price in (self.feed_price_usd, self.stance_price_usd):
+            if price.scaleb(self.x402_asset_decimals) % 1:
+                raise ValueError("a price must be a whole number of the token's smallest unit")
+        if self.feed_price_usd == self.stance_price_usd:
+            raise ValueError("Feed and a stance must differ in price, or a proof fits both doors")
+        return self
+
+    @field_validator("x402_asset", "x402_pay_to")
+    @classmethod
+    def _wallet(cls, value: str) -> str:
+        if value and _WALLET.fullmatch(value) is None:
+            raise ValueError("0x and 40 hexadecimal digits are needed")
+        return value
 
     @field_validator("guides_file", "etf_file", mode="before")
     @classmethod
@@ -345,6 +434,28 @@ class Settings(BaseModel):
         if value:
             date.fromisoformat(value)
         return value
+
+    @field_validator("history_url")
+    @classmethod
+    def _record_file(cls, value: str) -> str:
+        if value.lower().startswith(("postgres:", "postgresql")):
+            raise ValueError(
+                "a record in PostgreSQL is not supported yet: a file is needed, such as "
+                "sqlite:///data/history.sqlite3"
+            )
+        if value and _SQLITE_ADDRESS.fullmatch(value) is None:
+            raise ValueError(
+                "sqlite:/// and the path of a file are needed, such as "
+                "sqlite:////var/lib/barograph/history.sqlite3"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _record_is_apart(self) -> Self:
+        others = (self.database_path, self.limits_path)
+        if self.history_url and self.history_path.resolve() in {each.resolve() for each in others}:
+            raise ValueError("BAROGRAPH_HISTORY_URL must be a file of its own")
+        return self
 
     @field_validator("trusted_proxies")
     @classmethod
@@ -372,7 +483,14 @@ class Settings(BaseModel):
         ip_address(value)
         return value
 
-    @field_validator("base_url", "exchange_rest_url", "treasury_url", "nyfed_url")
+    @field_validator(
+        "base_url",
+        "exchange_rest_url",
+        "treasury_url",
+        "nyfed_url",
+        "x402_facilitator_url",
+        "x402_chain_url",
+    )
     @classmethod
     def _http_address(cls, value: str) -> str:
         if value and _HTTP_ADDRESS.fullmatch(value) is None:
@@ -384,7 +502,12 @@ class Settings(BaseModel):
     def _issuer(cls, value: str) -> str:
         """Some issuers end in a slash, and are other ones without it."""
         if value and _HTTP_ADDRESS.fullmatch(value.removesuffix("/")) is None:
-            raise ValueError("an http:// or https:// address is needed")
+            raise ValueError("an https:// address is needed")
+        if value and not is_safe_address(value):
+            raise ValueError(
+                "an https:// address is needed, because tokens are sent there; http:// does only "
+                "for a provider on this machine (127.0.0.1, [::1] or localhost)"
+            )
         return value
 
     @field_validator("exchange_stream_url")
@@ -402,6 +525,8 @@ class Settings(BaseModel):
     @property
     def history_path(self) -> Path:
         """The record of stances, a database of its own."""
+        if self.history_url:
+            return Path(self.history_url.removeprefix(SQLITE_FILE))
         return self.data / "history.sqlite3"
 
     @property
@@ -413,6 +538,11 @@ class Settings(BaseModel):
     def limits_are_shared(self) -> bool:
         """Whether allowances are counted in that file rather than in memory."""
         return self.limits == "sqlite" or (self.limits == "auto" and self.workers > 1)
+
+    @property
+    def takes_payments(self) -> bool:
+        """Whether Feed and single reads can be paid for by x402."""
+        return bool(self.x402_facilitator_url)
 
     @property
     def sends_mail(self) -> bool:
@@ -464,6 +594,23 @@ def _reachable(host: str) -> str:
     if address.is_unspecified:
         return "127.0.0.1" if address.version == IPV4 else "[::1]"
     return host if address.version == IPV4 else f"[{host}]"
+
+
+def is_safe_address(address: str) -> bool:
+    """Whether nobody on the way can read or change what is sent: by TLS, or because it stays here.
+
+    Raises:
+        ValueError: it is no address.
+    """
+    parts = urlsplit(address)
+    if parts.scheme != "http":
+        return parts.scheme == "https"
+    if parts.hostname == "localhost":
+        return True
+    try:
+        return ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
 
 
 def is_setting(name: str) -> bool:

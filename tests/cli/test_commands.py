@@ -91,7 +91,7 @@ def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
     second = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
     assert (
         first.stdout == "applied markets\napplied analysis\napplied keys\napplied macro\n"
-        "applied settlement_reports\napplied entitlements\n"
+        "applied settlement_reports\napplied entitlements\napplied payments\n"
         "the schema is up to date\n"
     )
     assert second.stdout == "the schema is up to date\n"

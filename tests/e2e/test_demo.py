@@ -1,6 +1,7 @@
 """The demo as a person uses it, and the README's own words about it."""
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -9,6 +10,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +34,7 @@ pytestmark = pytest.mark.e2e
 
 _HOURLY = "SELECT contract, at, last_price FROM readings WHERE resolution = 'hour'"
 README = Path(__file__).parents[2] / "README.md"
+SUBSCRIBING = Path(__file__).parents[2] / "docs/subscribing.md"
 PACKAGED_GUIDES = Path(__file__).parents[2] / "src/barograph/guides/sample.toml"
 FREE_READS = [
     *("/api/agent/briefs?limit=50", "/api/agent/derivatives", "/api/agent/market"),
@@ -98,6 +102,36 @@ def test_replay_writes_briefs_by_many_rules(demo: Demo) -> None:
 
 
 @pytest.mark.contract("brief.url", "signals.docs", "signals.signal", "index.site")
+def test_the_past_holds_a_month_of_stances_of_every_sort(demo: Demo) -> None:
+    listed = {
+        kind: json.loads(_barograph("stances", "list", kind, "--last", "500", "--json", demo=demo))
+        for kind in ("btc-etf-stance", "rates-desk", "funding-regime-stance")
+    }
+    for versions in listed.values():
+        versions.sort(key=lambda each: each["sequence"])
+        first, last = (each["leg"]["period"]["start"][:10] for each in (versions[0], versions[-1]))
+        assert (date.fromisoformat(last) - date.fromisoformat(first)).days >= 28
+    pairs = [
+        pair
+        for versions in listed.values()
+        for pair in pairwise(versions)
+        if pair[0]["leg_id"] == pair[1]["leg_id"]
+    ]
+    same = [_evidence(before) == _evidence(after) for before, after in pairs]
+    assert True in same
+    assert False in same
+    assert any(
+        before["expires_at"] < after["issued_at"]
+        for before, after in pairwise(listed["rates-desk"])
+    )
+    changes = {
+        (len(_scores(before)), len(_scores(after)))
+        for before, after in pairwise(listed["funding-regime-stance"])
+        if before["leg_id"] == after["leg_id"]
+    }
+    assert {(3, 1), (1, 3)} <= changes
+
+
 def test_every_link_of_every_free_endpoint_resolves(demo: Demo) -> None:
     links: set[str] = set()
     for path in ("/api/agent", *FREE_READS):
@@ -154,6 +188,33 @@ def test_operators_brief_shows_up_within_two_seconds(demo: Demo, tmp_path: Path)
     assert page is not None
     assert "<em>text</em>" in page.text
     assert "From a file" in _barograph("briefs", "list", demo=demo)
+
+
+@pytest.mark.contract(
+    "material-change.references-from-durable-reads", "comparison.funding.decision-revision-only"
+)
+def test_subscribers_program_compares_as_its_page_says(demo: Demo, tmp_path: Path) -> None:
+    page = SUBSCRIBING.read_text("utf-8")
+    for name, program in zip(("subscriber.py", "buy.py"), _blocks(page, "python"), strict=True):
+        (tmp_path / name).write_text(program)
+    token, first, revise, second, bought, _, by_wallet, paid = [
+        _as_written(command, demo, tmp_path)
+        for block in _blocks(page, "sh")
+        for command in block.splitlines()
+    ]
+    assert re.fullmatch(r"[\w-]+\.[\w-]+\.[\w-]+\n", token)
+    kinds = ("btc-etf-stance", "rates-desk", "funding-regime-stance")
+    assert first == "".join(f"{kind}: kept\n" for kind in kinds)
+    assert revise.startswith("recorded ")
+    said = dict(line.split(": ", 1) for line in second.splitlines())
+    assessment = json.loads(said["funding-regime-stance"])
+    assert assessment["change"] == "decision_revision_only"
+    assert assessment["recorded_decisions"]["before"]["by"] == "rule"
+    assert assessment["recorded_decisions"]["after"]["label"] == "stand-aside"
+    assert "'tier': 'feed'" in bought
+    said = dict(line.split(": ", 1) for line in by_wallet.splitlines())
+    assert json.loads(said["funding-regime-stance"])["change"] == "decision_revision_only"
+    assert [line.split()[1] for line in paid.splitlines()] == ["settled"]
 
 
 def test_packaged_catalog_passes_its_own_check() -> None:
@@ -220,6 +281,15 @@ def _record(folder: Path) -> set[tuple[object, ...]]:
         return set(database.execute(_HOURLY))
 
 
+def _evidence(version: dict[str, Any]) -> str:
+    digest: str = version["leg"]["evidence"]["digest"]
+    return digest
+
+
+def _scores(version: dict[str, Any]) -> set[str]:
+    return {"score", "score24hAgo", "delta24h"} & set(version["leg"]["levels"])
+
+
 def _links(value: Any) -> Iterator[str]:
     """Every address at any depth."""
     if isinstance(value, str) and value.startswith("http"):
@@ -245,6 +315,21 @@ def _barograph(*arguments: str, demo: Demo | None = None) -> str:
     folder = [] if demo is None else ["--data", str(demo.folder / "data")]
     command = [sys.executable, "-m", "barograph", *arguments, *folder]
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+
+def _blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+def _as_written(command: str, demo: Demo, folder: Path) -> str:
+    """Run a command of a page, whose demo has another port and folder; return what it prints."""
+    here = command.replace("http://127.0.0.1:8080", demo.base_url)
+    here = here.replace("data/demo", shlex.quote(str(demo.folder / "data")))
+    programs = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["sh", "-c", here], cwd=folder, env=programs, capture_output=True, check=True, text=True
+    )
+    return done.stdout
 
 
 def _log(folder: Path) -> str:

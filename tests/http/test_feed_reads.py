@@ -15,7 +15,7 @@ from barograph.board.snapshots import Publication, publish
 from barograph.kit.database import Transaction
 from barograph.stances.feeds import STANCES
 from barograph.stances.records import KINDS
-from barograph.stances.standing import NOT_RECORDED, Stances, durable
+from barograph.stances.standing import NOT_RECORDED, Mark, Stances, durable
 from support.markets import reading, shares
 from support.service import BASE_URL, Answer
 from support.stances import FUNDING, PERIOD, proposal
@@ -47,11 +47,14 @@ def subscribed(tmp_path: Path) -> Iterator[SubscriberService]:
     service.close()
 
 
-def publish_stances(service: SubscriberService, *stances: Any) -> None:
+def publish_stances(
+    service: SubscriberService, *stances: Any, recorded: dict[str, Mark] | None = None
+) -> None:
     """Publish what stands, as the collector does."""
+    published = Stances(service.clock(), stances, {}, recorded or {})
 
     async def work(tx: Transaction) -> None:
-        await publish(tx, [Publication.of(STANCES, Stances(service.clock(), stances, {}))])
+        await publish(tx, [Publication.of(STANCES, published)])
 
     asyncio.run(service.database.write(work))
     service.refresh()
@@ -148,6 +151,29 @@ def test_what_could_not_be_recorded_is_delivered_as_not_durable(
     assert body["revision"] == 3
 
 
+def test_what_is_on_record_again_is_durable_though_it_was_published_as_not(
+    subscribed: SubscriberService,
+) -> None:
+    _, after = subscribed.two_versions()
+    publish_stances(subscribed, replace_all(durable(after, None)))
+    assert body_of(subscribed.read(STANCE_READS[FUNDING]))["history_durable"] is True
+
+
+@pytest.mark.parametrize("digest", ["0" * 64, None])
+def test_a_record_that_lacks_what_was_recorded_is_not_believed(
+    subscribed: SubscriberService, digest: str | None
+) -> None:
+    _, after = subscribed.two_versions()
+    mark = Mark(2, digest) if digest is not None else Mark(3, after.history_digest)
+    publish_stances(subscribed, durable(after, None), recorded={FUNDING: mark})
+    assert body_of(subscribed.read(STANCE_READS[FUNDING]))["history_durable"] is False
+    assert subscribed.ask("/api/history/checkpoint").status == 503
+    good = {FUNDING: Mark(2, after.history_digest)}
+    publish_stances(subscribed, durable(after, None), recorded=good)
+    assert body_of(subscribed.read(STANCE_READS[FUNDING]))["history_durable"] is True
+    assert subscribed.ask("/api/history/checkpoint").status == 200
+
+
 @pytest.mark.outcome(
     "the record of stances cannot be read",
     "the stance that was published last is delivered, with `history_durable: false`",
@@ -161,6 +187,29 @@ def test_while_the_record_is_away_nothing_is_durable(subscribed: SubscriberServi
     assert (body["history_durable"], body["history_digest"]) == (False, None)
     tape = body_of(subscribed.read(FEED_NOW))["tape"]["stance_tape"]
     assert [each["history_durable"] for each in tape if each["kind"] == FUNDING] == [False]
+
+
+def test_a_withdrawal_that_was_seen_stays_when_the_record_goes_away(
+    subscribed: SubscriberService,
+) -> None:
+    _, after = subscribed.two_versions()
+    publish_stances(subscribed, durable(after, None))  # the collector has not looked since
+    withdrawal = subscribed.ledger.withdraw(
+        FUNDING, why="wrong", by="operator", expected_head=after.history_digest
+    )
+    asyncio.run(withdrawal)
+    assert body_of(subscribed.read(STANCE_READS[FUNDING]))["state"] == "terminal"
+    subscribed.settings.history_path.rename(subscribed.settings.data / "aside")
+    body = body_of(subscribed.read(STANCE_READS[FUNDING]))
+    assert (body["state"], body["history_durable"]) == ("terminal", False)
+
+
+def test_members_come_in_the_documented_order(subscribed: SubscriberService) -> None:
+    subscribed.two_versions()
+    leg = body_of(subscribed.read(STANCE_READS[FUNDING]))["leg"]
+    assert list(leg) == ["period", "levels", "decision", "conditions", "method", "evidence"]
+    assert list(leg["decision"]) == ["label", "confidence", "rationale", "by"]
+    assert list(leg["evidence"]) == ["digest", "source", "observed_at", "inputs"]
 
 
 def test_without_record_and_publication_a_stance_is_unavailable(

@@ -38,11 +38,12 @@ HISTORY = {
 }
 ENTITLED = {
     "/api/agents/material-change": {"400", "401", "402", "404", "405", "503"},
-    "/api/feed/now": {"401", "402", "404", "503"},
-    "/api/x402/btc-etf-stance": {"401", "402", "404", "503"},
-    "/api/x402/funding-regime": {"401", "402", "404", "503"},
-    "/api/x402/rates-desk": {"401", "402", "404", "503"},
+    "/api/feed/now": {"401", "402", "404", "405", "503"},
+    "/api/x402/btc-etf-stance": {"401", "402", "404", "405", "429", "503"},
+    "/api/x402/funding-regime": {"401", "402", "404", "405", "429", "503"},
+    "/api/x402/rates-desk": {"401", "402", "404", "405", "429", "503"},
 }
+BUYING = "/api/x402/feed"
 UNAVAILABLE = [
     ("/api/agent/derivatives", "?symbol=1000PEPE"),
     ("/api/agent/derivatives", "?symbol=NOSUCH"),
@@ -94,7 +95,7 @@ def test_every_endpoint_is_described_and_only_a_registration_is_no_get(
     badges = {f"{name}.{form}" for name in BADGES for form in ("svg", "json")}
 
     assert {path: list(item) for path, item in description["paths"].items()} == {
-        **{path: ["get"] for path in {*ERRORS, *badges, *HISTORY, *ENTITLED}},
+        **{path: ["get"] for path in {*ERRORS, *badges, *HISTORY, *ENTITLED, BUYING}},
         KEYS_PATH: ["post"],
     }
 

@@ -71,6 +71,9 @@ class Door:
         self.can_write = True
         self.when_read: Callable[[], Coroutine[Any, Any, object]] | None = None
 
+    def lead_to(self, database: Database) -> None:
+        self._database = database
+
     def shut(self, *, shut: bool = True) -> None:
         self.can_read = self.can_write = not shut
 
@@ -178,6 +181,16 @@ class Instance:
         head = self.newest(kind).history_digest
         event = self.run(self.ledger.withdraw(kind, why="wrong", by="desk", expected_head=head))
         return event.evidence_digest
+
+    def swap_record(self, empty: Database) -> None:
+        """Put another record in the place of this one."""
+        self.run(make_history(empty))
+        self.history.lead_to(empty)
+
+    def published(self) -> Stances:
+        found = self.run(self.database.read(lambda tx: latest(tx, STANCES)))
+        assert found is not None
+        return found
 
     def is_whole(self) -> bool:
         return isinstance(self.run(verify(self.history)), Verified)
@@ -573,7 +586,8 @@ def all_shown(stances: dict[str, StanceNow]) -> dict[str, tuple[object, ...]]:
 @pytest.mark.parametrize("can_read", [False, True])
 @pytest.mark.outcome(
     "a stance cannot be recorded for a while",
-    "it was issued when it was issued first, also by another leader, until its evidence changes",
+    "it was issued when it was issued first, also by another leader, until its evidence changes; "
+    "once it is on record it says since when",
 )
 def test_what_cannot_be_recorded_keeps_the_instant_of_its_first_issue(
     instance: Instance, restarts: bool, can_read: bool
@@ -871,3 +885,41 @@ def test_whatever_happens_the_record_is_whole_and_nothing_durable_is_invented(
     instance.history.shut(shut=False)
     assert instance.is_whole()
     assert min(instance.count()) >= 1
+
+
+def test_a_withdrawn_kind_stays_so_until_something_is_recorded(instance: Instance) -> None:
+    instance.issue()
+    instance.withdraw(FUNDING)
+    instance.issue()
+    instance.history.shut()
+    instance.settle(0.012)
+    away = instance.issue()[FUNDING]
+    assert (away.history_durable, away.withdrawn_at is not None) == (False, True)
+
+    instance.history.shut(shut=False)
+    back = instance.issue()[FUNDING]
+    assert (back.history_durable, back.withdrawn_at, back.revision) == (True, None, 2)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.outcome(
+    "the record is swapped for an older copy of itself or for a new one",
+    "nothing is recorded in it or called durable, and no checkpoint is signed",
+)
+def test_a_record_that_lacks_what_was_recorded_is_not_gone_on_with(
+    instance: Instance, restarts: bool, tmp_path: Path
+) -> None:
+    instance.issue()
+    instance.settle(0.012)
+    assert instance.issue()[FUNDING].sequence == 2
+    other = SQLiteDatabase(tmp_path / "other.sqlite3")
+    instance.swap_record(other)
+    if restarts:
+        instance.restart()
+
+    away = instance.issue()
+
+    assert {each.history_durable for each in away.values()} == {False}
+    assert instance.run(Ledger(other, instance.clock).count(FUNDING)) == 0
+    assert instance.published().recorded[FUNDING].sequence == 2
+    instance.run(other.close())

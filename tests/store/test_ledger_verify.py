@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -17,7 +18,15 @@ from barograph.stances.digest import event_document, read_event, version_documen
 from barograph.stances.guards import packaged_guards
 from barograph.stances.ledger import EVENT_COLUMNS, VERSION_COLUMNS, Ledger
 from barograph.stances.records import Version
-from barograph.stances.verify import Broken, Counts, Verified, verify
+from barograph.stances.standing import Mark, Stances
+from barograph.stances.verify import (
+    Broken,
+    Counts,
+    RecordName,
+    Verified,
+    verify,
+    verify_published,
+)
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history, proposal
 
@@ -118,7 +127,7 @@ def test_a_change_in_any_column_of_a_version_is_named(
             )
         broken = asyncio.run(verified(path))
         assert isinstance(broken, Broken)
-        assert (broken.kind, broken.sequence) == (RATES, sequence)
+        assert (broken.record, broken.kind, broken.sequence) == ("version", RATES, sequence)
 
 
 @pytest.mark.parametrize("column", [*EVENT_COLUMNS, "document"])
@@ -133,7 +142,7 @@ def test_a_change_in_any_column_of_an_event_is_named(path: Path, column: str) ->
             )
         broken = asyncio.run(verified(path))
         assert isinstance(broken, Broken)
-        assert (broken.kind, broken.sequence) == (FUNDING, 2)
+        assert (broken.record, broken.kind, broken.sequence) == ("event", FUNDING, 2)
 
 
 def flips(text: str) -> list[str]:
@@ -146,7 +155,9 @@ def test_a_version_that_was_taken_out_is_missed(path: Path) -> None:
     with unguarded(path) as connection:
         connection.execute("DELETE FROM stance_versions WHERE position = 5")
 
-    assert asyncio.run(verified(path)) == Broken(RATES, 3, "a record before it is missing")
+    broken = asyncio.run(verified(path))
+
+    assert broken == Broken(RATES, 3, "a record before it is missing", "version")
 
 
 def test_a_version_whose_place_was_closed_up_is_missed(path: Path) -> None:
@@ -158,7 +169,7 @@ def test_a_version_whose_place_was_closed_up_is_missed(path: Path) -> None:
                 (position,),
             )
 
-    assert asyncio.run(verified(path)) == Broken(FUNDING, 3, "it is missing")
+    assert asyncio.run(verified(path)) == Broken(FUNDING, 3, "it is missing", "version")
 
 
 def forge(path: Path, change: Callable[[Version], Version]) -> None:
@@ -186,7 +197,7 @@ def test_a_forged_version_is_betrayed_by_the_one_after_it(path: Path) -> None:
 
     broken = asyncio.run(verified(path))
 
-    assert broken == Broken(FUNDING, 5, "it does not follow the one before it")
+    assert broken == Broken(FUNDING, 5, "it does not follow the one before it", "version")
 
 
 def test_a_version_with_another_predecessor_is_named(path: Path) -> None:
@@ -194,13 +205,13 @@ def test_a_version_with_another_predecessor_is_named(path: Path) -> None:
 
     broken = asyncio.run(verified(path))
 
-    assert broken == Broken(FUNDING, 4, "it does not follow the one before it")
+    assert broken == Broken(FUNDING, 4, "it does not follow the one before it", "version")
 
 
 def test_a_version_with_another_revision_is_named(path: Path) -> None:
     forge(path, lambda version: replace(version, revision=9))
 
-    assert asyncio.run(verified(path)) == Broken(FUNDING, 4, "its revision should be 2")
+    assert asyncio.run(verified(path)) == Broken(FUNDING, 4, "its revision should be 2", "version")
 
 
 @pytest.mark.parametrize("part", ["why", "by", "salt"])
@@ -220,7 +231,7 @@ def test_an_event_whose_digest_was_made_to_fit_is_betrayed_by_its_evidence(
 
     broken = asyncio.run(verified(path))
 
-    assert broken == Broken(FUNDING, 2, "the event is not about a recorded version")
+    assert broken == Broken(FUNDING, 2, "the event is not about a recorded version", "event")
 
 
 def place_of_text(path: Path, kind: str, sequence: int) -> int:
@@ -312,6 +323,67 @@ def readable(path: Path) -> object:
             await database.close()
 
     return asyncio.run(read())
+
+
+def test_an_event_that_was_taken_out_is_missed_as_an_event(path: Path) -> None:
+    with unguarded(path) as connection:
+        connection.execute("DELETE FROM stance_events WHERE position = 2")
+
+    broken = asyncio.run(verified(path))
+
+    assert broken == Broken(FUNDING, 2, "a record before it is missing", "event")
+
+
+async def verified_against(path: Path, **recorded: Mark) -> Broken | None:
+    database = SQLiteDatabase(path)
+    marks = {name.replace("_", "-"): mark for name, mark in recorded.items()}
+    try:
+        return await verify_published(Ledger(database, HandClock()), Stances(0, (), {}, marks))
+    finally:
+        await database.close()
+
+
+def ends(path: Path, kind: str) -> list[Mark]:
+    """Every end that the chains of a kind can have had, the versions and the last event."""
+
+    async def read() -> list[Mark]:
+        database = SQLiteDatabase(path)
+        ledger = Ledger(database, HandClock())
+        last = (await ledger.events(kind))[-1]
+        marks = [
+            Mark(each.sequence, each.history_digest, last.sequence, last.event_digest)
+            for each in await ledger.digests(kind, 0, 100)
+        ]
+        await database.close()
+        return marks
+
+    return asyncio.run(read())
+
+
+def test_a_record_that_holds_what_was_published_is_the_one(path: Path) -> None:
+    for mark in ends(path, RATES):
+        assert asyncio.run(verified_against(path, rates_desk=mark)) is None
+    assert asyncio.run(verified_against(path)) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "record", "sequence"),
+    [
+        ({"sequence": 7}, "version", 7),
+        ({"sequence": 5}, "version", 5),
+        ({"history_digest": "1" * 64}, "version", 6),
+        ({"events": 2}, "event", 2),
+        ({"event_digest": "1" * 64}, "event", 1),
+    ],
+)
+def test_a_record_that_lacks_what_was_published_is_another(
+    path: Path, change: dict[str, Any], record: RecordName, sequence: int
+) -> None:
+    mark = replace(ends(path, RATES)[-1], **change)
+    broken = asyncio.run(verified_against(path, rates_desk=mark))
+
+    what = f"it is not the {record} that was published"
+    assert broken == Broken(RATES, sequence, what, record)
 
 
 def test_a_longer_record_needs_no_more_memory(

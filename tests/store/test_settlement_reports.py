@@ -150,6 +150,11 @@ def test_a_report_is_kept_whole_or_not_at_all(reports: Reports) -> None:
             f"INSERT INTO settlement_reports VALUES ('BTCUSDT', {AT}, 1, 9, 0) ON CONFLICT "
             "(contract, at, revision) DO UPDATE SET funding_rate_pct = 9"
         ),
+        (
+            "REPLACE INTO settlement_reports "
+            "(rowid, contract, at, revision, funding_rate_pct, read_at) "
+            f"VALUES (1, 'BTCUSDT', {AT + STEP}, 1, 9, 0)"
+        ),
         f"INSERT INTO settlement_reports VALUES ('BTCUSDT', {AT}, 3, 9, 0)",
         f"INSERT INTO settlement_reports VALUES ('BTCUSDT', {AT + STEP}, 0, 9, 0)",
     ],

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
-from barograph.business_days import business_days
+from barograph.business_days import business_days, trading_days
 from barograph.macro.evidence import NO_FIGURES, MacroEvidence
+from barograph.macro.judgement import Calendar
 from barograph.macro.records import US3M, US10Y, Observation
 from barograph.macro.series import EtfDay, EtfSeries
 from support.clock import START
@@ -16,10 +17,10 @@ ASSETS = 1_000_000.0
 TREASURY, ISSUER = "a treasury", "an issuer"
 
 
-def last_days(count: int, newest: str = NEWEST) -> list[str]:
-    """The newest `count` business days, oldest first."""
+def last_days(count: int, newest: str = NEWEST, calendar: Calendar = business_days) -> list[str]:
+    """The newest `count` days of a calendar, oldest first."""
     last = date.fromisoformat(newest)
-    known = [each.isoformat() for each in business_days(last - timedelta(days=3 * count + 9), last)]
+    known = [each.isoformat() for each in calendar(last - timedelta(days=3 * count + 9), last)]
     return known[-count:]
 
 
@@ -34,7 +35,7 @@ def flows(
             EtfDay(
                 each, None if share is None else share / 100 * ASSETS, ASSETS, 5.0, ISSUER, read_at
             )
-            for each, share in zip(last_days(count, day), shares, strict=True)
+            for each, share in zip(last_days(count, day, trading_days), shares, strict=True)
         ),
     )
 

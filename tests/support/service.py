@@ -24,6 +24,7 @@ from barograph.kit.http import ASGIApp
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
+from barograph.payments.ports import Facilitator
 from barograph.settings import Settings
 from barograph.stances.ledger import HISTORY
 from support.clock import HandClock
@@ -118,6 +119,7 @@ class Service:
         folder: Path,
         *,
         identity: IdentityProvider | None = None,
+        facilitator: Facilitator | None = None,
         watch: Callable[[Database], Database] = lambda history: history,
         **settings: Any,
     ) -> None:
@@ -138,6 +140,7 @@ class Service:
             watch(self.history),
             clock=self.clock,
             identity=identity,
+            facilitator=facilitator,
         )
 
     def publish(self, reading: Perpetuals, shares: Iterable[LongAccounts] = ()) -> None:

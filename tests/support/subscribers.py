@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from barograph.access.entitlements import Entitlements, Holder, Tier
+from barograph.access.entitlements import Entitlements, Holder, HolderKind, Tier
 from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
 from barograph.kit.database import Database, Work
 from barograph.kit.timestamps import DAY
+from barograph.payments.ports import Facilitator
 from barograph.stances.ledger import Ledger
 from barograph.stances.records import Proposal, Version
 from support.service import Answer, Service
@@ -82,19 +83,27 @@ class WatchedHistory:
 class SubscriberService(Service):
     """A service with one Feed subscriber, one Reserve subscriber and one who has neither."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, *, facilitator: Facilitator | None = None, **settings: Any
+    ) -> None:
         self.identities = Identities()
-        super().__init__(folder, identity=self.identities, watch=self._watch, **settings)
+        super().__init__(
+            folder,
+            identity=self.identities,
+            facilitator=facilitator,
+            watch=self._watch,
+            **settings,
+        )
         self.entitlements = Entitlements(self.database, self.clock)
         self.ledger = Ledger(self.history, self.clock)
         self.grant("user-feed", "feed")
         self.grant("user-reserve", "reserve")
 
-    def grant(self, user: str, tier: Tier, days: int = 30) -> None:
+    def grant(self, user: str, tier: Tier, days: int = 30, kind: HolderKind = "user") -> None:
         now = self.clock()
         asyncio.run(
             self.entitlements.grant(
-                Holder("user", user),
+                Holder(kind, user),
                 tier,
                 starts_at=now,
                 ends_at=now + days * DAY,

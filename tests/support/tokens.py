@@ -66,10 +66,10 @@ def token(
     return (message + b"." + segment(signature)).decode()
 
 
-def confused_token(secret: bytes, algorithm: str = "HS256") -> str:
+def confused_token(secret: bytes, algorithm: str = "HS256", kind: str = "EC") -> str:
     """A token whose signature is a keyed hash, with a secret that everybody knows."""
-    message = b".".join(map(segment, ({"alg": algorithm, "kid": key().kid}, claims())))
-    signature = hmac.digest(secret, message, "sha256" if algorithm == "HS256" else "sha512")
+    message = b".".join(map(segment, ({"alg": algorithm, "kid": key(kind).kid}, claims())))
+    signature = hmac.digest(secret, message, "sha512" if algorithm == "HS512" else "sha256")
     return (message + b"." + segment(signature)).decode()
 
 

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.business_days import business_days, is_business_day, next_business_day
+from barograph.business_days import (
+    business_days,
+    is_business_day,
+    is_trading_day,
+    next_business_day,
+    next_trading_day,
+    trading_days,
+)
 
 CLOSED_2025 = "01-01 01-20 02-17 04-18 05-26 06-19 07-04 09-01 10-13 11-11 11-27 12-25"
 CLOSED_2026 = "01-01 01-19 02-16 04-03 05-25 06-19 07-03 09-07 10-12 11-11 11-26 12-25"
@@ -80,3 +87,19 @@ def test_business_days_are_exactly_those_between_both_ends(first: date, length: 
 
 def test_nothing_lies_between_a_day_and_one_before_it() -> None:
     assert list(business_days(date(2026, 11, 6), date(2026, 11, 5))) == []
+
+
+@pytest.mark.parametrize(("year", "closed"), [(2025, CLOSED_2025), (2026, CLOSED_2026)])
+def test_funds_trade_on_columbus_day_and_veterans_day(year: int, closed: str) -> None:
+    last = date(year, 12, 31)
+    open_days = set(trading_days(date(year, 1, 1), last))
+
+    assert {f"{each:%m-%d}" for each in open_days - set(business_days(date(year, 1, 1), last))} == {
+        each for each in closed.split() if each.startswith(("10-", "11-11"))
+    }
+    assert all(is_trading_day(each) for each in open_days)
+
+
+def test_the_next_trading_day_skips_what_the_exchanges_skip() -> None:
+    assert next_trading_day(date(2026, 11, 10)) == date(2026, 11, 11)
+    assert next_trading_day(date(2026, 11, 25)) == date(2026, 11, 27)

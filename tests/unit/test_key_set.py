@@ -15,6 +15,7 @@ from support.tokens import SigningKey, key, key_set
 
 OLD, NEW = key("EC", 0), key("EC", 1)
 OLD_ID, NEW_ID = "EC-0", "EC-1"
+DOWN = IdentityUnavailable("down")
 
 
 class Publisher:
@@ -23,7 +24,7 @@ class Publisher:
     def __init__(self, *keys: SigningKey) -> None:
         self.body = key_set(*keys)
         self.asked = 0
-        self.is_down = False
+        self.error: Exception | None = None
         self.was_asked = asyncio.Event()
         self.go = asyncio.Event()
         self.go.set()
@@ -32,8 +33,8 @@ class Publisher:
         self.asked += 1
         self.was_asked.set()
         await self.go.wait()
-        if self.is_down:
-            raise IdentityUnavailable("down")
+        if self.error is not None:
+            raise self.error
         return self.body
 
 
@@ -45,12 +46,19 @@ class Kept:
         self.publisher = Publisher(*(keys or (OLD,)))
         self.cache = KeySetCache(self.publisher, self.clock)
 
-    def find(self, kid: str | None = OLD_ID) -> str | None:
-        return asyncio.run(self.cache.find(kid)).kid
+    def find(self, kid: str | None = OLD_ID, made_by: int | None = None) -> str | None:
+        async def work() -> str | None:
+            try:
+                return (await self.cache.find(kid, made_by)).kid
+            finally:
+                beside = asyncio.all_tasks() - {asyncio.current_task()}
+                await asyncio.gather(*beside)
 
-    def outcome(self, kid: str = OLD_ID) -> str:
+        return asyncio.run(work())
+
+    def outcome(self, kid: str = OLD_ID, made_by: int | None = None) -> str:
         try:
-            self.find(kid)
+            self.find(kid, made_by)
         except IdentityRefused:
             return "refused"
         except IdentityUnavailable:
@@ -74,7 +82,8 @@ def test_the_set_is_asked_for_once_while_it_is_fresh() -> None:
 
 @pytest.mark.outcome(
     "the identity provider changes its key",
-    "the new key is found at once, and the old one counts until the provider withdraws it",
+    "the new key is found at once, and the old one counts until a renewal of the known keys, "
+    "which the first token after ten minutes begins",
 )
 def test_a_new_key_is_found_at_once_and_the_old_one_stays_while_it_is_published() -> None:
     kept = Kept()
@@ -84,9 +93,14 @@ def test_a_new_key_is_found_at_once_and_the_old_one_stays_while_it_is_published(
     assert (kept.find(NEW_ID), kept.find(OLD_ID)) == (NEW_ID, OLD_ID)
     assert kept.publisher.asked == 2
     kept.publisher.body = key_set(NEW)
-    kept.pass_time(FRESH)
+    kept.pass_time(FRESH - 1)
+    assert kept.find(OLD_ID) == OLD_ID
+    assert kept.publisher.asked == 2
+    kept.pass_time(1)
+    assert kept.find(OLD_ID) == OLD_ID
     assert kept.outcome(OLD_ID) == "refused"
     assert kept.find(NEW_ID) == NEW_ID
+    assert kept.publisher.asked == 3
 
 
 def test_unknown_keys_make_us_ask_at_most_once_in_thirty_seconds() -> None:
@@ -101,18 +115,41 @@ def test_unknown_keys_make_us_ask_at_most_once_in_thirty_seconds() -> None:
 
 
 @pytest.mark.outcome(
+    "somebody invents a key id, and within half a minute the identity provider gets a new key",
+    "tokens of the new key are unavailable, not refused, until that half minute has passed",
+)
+def test_an_invented_key_makes_a_new_one_unknown_for_a_while_but_not_refused() -> None:
+    kept = Kept()
+    kept.find()
+    kept.pass_time(ASK_AGAIN)
+    assert kept.outcome("invented") == "refused"
+    read_at = kept.clock()
+    kept.publisher.body = key_set(OLD, NEW)
+    kept.pass_time(ASK_AGAIN - 1)
+    assert kept.outcome(NEW_ID, read_at + 1) == "unavailable"
+    assert kept.outcome(NEW_ID, read_at) == "refused"
+    assert kept.publisher.asked == 2
+    kept.pass_time(1)
+    assert kept.outcome(NEW_ID, read_at + 1) == "found"
+    assert kept.outcome("invented", kept.clock()) == "refused"
+
+
+@pytest.mark.outcome(
     "the identity provider's keys cannot be read",
     "the known ones count for an hour, then identity is unavailable until they can be read again",
 )
 def test_old_keys_count_for_an_hour_while_the_provider_is_down() -> None:
     kept = Kept()
     kept.find()
-    kept.publisher.is_down = True
+    kept.publisher.error = DOWN
     kept.pass_time(FRESH)
     assert kept.outcome() == "found"
     assert kept.outcome() == "found"
     assert kept.publisher.asked == 2
-    kept.pass_time(ASK_AGAIN)
+    kept.pass_time(ASK_AGAIN - 1)
+    assert kept.outcome() == "found"
+    assert kept.publisher.asked == 2
+    kept.pass_time(1)
     assert kept.outcome() == "found"
     assert kept.publisher.asked == 3
     kept.pass_time(USABLE - FRESH - ASK_AGAIN - 1)
@@ -120,17 +157,17 @@ def test_old_keys_count_for_an_hour_while_the_provider_is_down() -> None:
     kept.pass_time(1)
     kept.pass_time(TRY_AGAIN)
     assert kept.outcome() == "unavailable"
-    kept.publisher.is_down = False
+    kept.publisher.error = None
     kept.pass_time(TRY_AGAIN)
     assert kept.outcome() == "found"
 
 
 def test_without_any_keys_a_dead_provider_is_asked_once_in_a_second() -> None:
     kept = Kept()
-    kept.publisher.is_down = True
+    kept.publisher.error = DOWN
     assert [kept.outcome() for _ in range(5)] == ["unavailable"] * 5
     assert kept.publisher.asked == 1
-    kept.publisher.is_down = False
+    kept.publisher.error = None
     kept.pass_time(TRY_AGAIN)
     assert kept.outcome() == "found"
 
@@ -139,7 +176,7 @@ def test_an_unknown_key_of_a_dead_provider_is_nothing_that_can_be_told() -> None
     kept = Kept()
     kept.find()
     kept.pass_time(ASK_AGAIN)
-    kept.publisher.is_down = True
+    kept.publisher.error = DOWN
     assert [kept.outcome(NEW_ID) for _ in range(3)] == ["unavailable"] * 3
     assert kept.publisher.asked == 2
     assert kept.outcome(OLD_ID) == "found"
@@ -160,6 +197,45 @@ def test_many_at_once_ask_once_and_one_who_gives_up_does_not_stop_the_others() -
 
     assert asyncio.run(work()) == [OLD_ID] * 20
     assert kept.publisher.asked == 1
+
+
+@pytest.mark.outcome(
+    "the identity provider hangs while its keys are renewed",
+    "tokens of the known keys are verified at once with those; only an unknown key is waited for",
+)
+def test_while_the_provider_hangs_the_known_keys_count_at_once() -> None:
+    kept = Kept()
+    kept.find()
+    kept.pass_time(FRESH)
+    kept.publisher.body = key_set(OLD, NEW)
+
+    async def work() -> list[str | None]:
+        kept.publisher.go.clear()
+        kept.publisher.was_asked.clear()
+        found = [(await kept.cache.find(OLD_ID)).kid for _ in range(3)]
+        await kept.publisher.was_asked.wait()
+        found += [(await kept.cache.find(OLD_ID)).kid for _ in range(3)]
+        waiting = asyncio.create_task(kept.cache.find(NEW_ID))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        kept.publisher.go.set()
+        return [*found, (await waiting).kid]
+
+    assert asyncio.run(work()) == [OLD_ID] * 6 + [NEW_ID]
+    assert kept.publisher.asked == 2
+
+
+def test_a_renewal_that_fails_as_nobody_foresaw_counts_as_a_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kept = Kept()
+    kept.find()
+    kept.publisher.error = RuntimeError("a mistake")
+    kept.pass_time(FRESH)
+    assert [kept.outcome(), kept.outcome(NEW_ID)] == ["found", "unavailable"]
+    assert kept.publisher.asked == 2
+    assert [record.message for record in caplog.records] == ["key set not renewed"]
 
 
 def test_a_clock_that_is_set_back_makes_the_set_old_not_eternal() -> None:

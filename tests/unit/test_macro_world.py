@@ -3,18 +3,25 @@
 import csv
 import io
 import json
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from barograph.business_days import business_days, is_business_day, next_business_day
+from barograph.business_days import (
+    business_days,
+    is_business_day,
+    next_business_day,
+    trading_days,
+)
 from barograph.demo.days import day_of, new_york
 from barograph.demo.fund import BASKET, CoinPrices
 from barograph.demo.macro import MacroWorld, effr_published_at, fund_published_at
 from barograph.demo.macro_files import FUND_PATH, TREASURY_PATH, Distortion, answer, file_of
 from barograph.demo.world import World
+from barograph.macro.judgement import Calendar
 
 DAY = 86_400_000
 EPOCH = 1_789_999_200_000
@@ -75,9 +82,15 @@ def test_the_same_question_has_the_same_answer_in_whatever_order_it_is_asked() -
 
 
 def test_every_business_day_has_a_figure_and_no_other_day_has() -> None:
-    for series in (MACRO.curves(NOW), MACRO.sofr(NOW), MACRO.effr(NOW), MACRO.fund(NOW)):
+    by_calendar: list[tuple[Calendar, Sequence[Any]]] = [
+        (business_days, MACRO.curves(NOW)),
+        (business_days, MACRO.sofr(NOW)),
+        (business_days, MACRO.effr(NOW)),
+        (trading_days, MACRO.fund(NOW)),
+    ]
+    for calendar, series in by_calendar:
         days = [each.day for each in series]
-        assert days == list(business_days(days[0], days[-1]))
+        assert days == list(calendar(days[0], days[-1]))
         assert days[0] <= day_of(EPOCH) - timedelta(days=117)
         assert days[-1] >= day_of(NOW) - timedelta(days=4)
     found = {row["Date"] for row in treasury(NOW)}

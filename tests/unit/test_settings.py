@@ -215,3 +215,41 @@ def test_links_of_a_server_that_binds_every_address_can_be_followed(
 def test_an_empty_folder_name_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="BAROGRAPH_DATA: a folder is needed"):
         Settings.from_environment({"BAROGRAPH_DATA": ""})
+
+
+def identity(url: str, **changes: str) -> dict[str, str]:
+    return {"identity": "supabase", "identity_url": url, "identity_api_key": "public", **changes}
+
+
+@pytest.mark.parametrize("kind", ["supabase", "oidc"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://id.example", "https://id.example/", "https://10.0.0.1:8443/realms/x"),
+        *("http://127.0.0.1:9999", "http://127.8.9.1/x/", "http://[::1]:80", "http://localhost"),
+    ],
+)
+def test_an_identity_provider_has_tls_or_is_on_this_machine(url: str, kind: str) -> None:
+    assert read(**identity(url, identity=kind)).identity_url == url
+
+
+@pytest.mark.parametrize("kind", ["supabase", "oidc"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://id.example", "http://10.0.0.1", "http://[2001:db8::1]", "http://0.0.0.0"),
+        *("http://localhost.id.example", "http://127.0.0.1.id.example", "http://127.1"),
+        *("http://[::ffff:10.0.0.1]", "http://[", "ws://127.0.0.1", "id.example"),
+    ],
+)
+def test_an_identity_provider_elsewhere_without_tls_is_refused(url: str, kind: str) -> None:
+    said = refusal(**identity(url, identity=kind))
+    assert said.startswith("BAROGRAPH_IDENTITY_URL: ")
+    assert "https://" in said or "IPv6" in said
+
+
+def test_supabase_needs_its_api_key_and_an_issuer_none() -> None:
+    said = refusal(**identity("https://id.example", identity_api_key=""))
+    assert "needs BAROGRAPH_IDENTITY_API_KEY" in said
+    values = identity("https://id.example", identity="oidc", identity_api_key="")
+    assert read(**values).identity == "oidc"

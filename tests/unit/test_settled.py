@@ -135,3 +135,11 @@ def test_the_contract_is_the_one_that_the_newest_reading_names() -> None:
 
     assert of(None) == of(reading()) == of(reading(contracts=(ETH,))) == "BTCUSDT"
     assert of(reading(contracts=(ETH, changed(BTC, contract="BTCPERP")))) == "BTCPERP"
+
+
+def test_an_interval_is_told_by_what_was_read_too() -> None:
+    step = 4 * HOUR
+    reports = [report(AT - 2 * step), report(AT)]
+    read = (own(AT - 2 * step, hours=4), own(AT - step, hours=4))
+
+    assert hours(*reports, read=read) == [4, 4, 4]

@@ -79,13 +79,13 @@ def test_a_data_day_starts_and_ends_at_midnight() -> None:
 def test_two_business_days_may_pass_and_none_may_be_ahead(
     day: str, today: str, recent: bool
 ) -> None:
-    assert is_recent(day, date.fromisoformat(today), 2) is recent
+    assert is_recent(day, date.fromisoformat(today)) is recent
 
 
 @given(day=DAYS, later=st.integers(0, 400))
 def test_recency_only_ever_goes_away(day: date, later: int) -> None:
     today = day + timedelta(days=later)
 
-    if is_recent(day.isoformat(), today + timedelta(days=1), 2):
-        assert is_recent(day.isoformat(), today, 2)
-    assert later <= 7 or not is_recent(day.isoformat(), today, 2)
+    if is_recent(day.isoformat(), today + timedelta(days=1)):
+        assert is_recent(day.isoformat(), today)
+    assert later <= 7 or not is_recent(day.isoformat(), today)

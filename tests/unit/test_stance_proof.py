@@ -86,6 +86,14 @@ def test_a_stance_that_lacks_something_is_refused_by_name(
         recompute_digest(partial, 1, "0" * 64)
 
 
+def test_a_stance_that_is_nested_without_end_is_refused(bodies: list[dict[str, Any]]) -> None:
+    nested: list[Any] = []
+    for _ in range(10_000):
+        nested = [nested]
+    with pytest.raises(ProofFailed, match="nested too deeply"):
+        recompute_digest({**bodies[0], "leg": nested}, 1, "0" * 64)
+
+
 def test_a_stance_that_is_not_durable_or_not_listed_is_refused(
     bodies: list[dict[str, Any]], digests: list[str]
 ) -> None:

@@ -3,9 +3,10 @@
 import pytest
 
 from barograph.kit.timestamps import HOUR
+from barograph.stances import etf, funding, rates
 from barograph.stances.digest import GENESIS
 from barograph.stances.records import LABELS, Version
-from barograph.stances.revising import CannotRevise, revision_of, signed
+from barograph.stances.revising import CannotRevise, revision_of, signed, signer
 from support.clock import START
 from support.stances import FUNDING, proposal
 
@@ -49,12 +50,31 @@ def test_an_unknown_label_is_refused_with_the_list() -> None:
         revision_of([recorded()], FUNDING, label="bullish", why="x", by="desk", now=NOW)
 
 
-@pytest.mark.parametrize(("why", "by"), [("", "desk"), (" \n", "desk"), ("x", ""), ("x", " ")])
-def test_a_decision_needs_a_reason_and_somebody(why: str, by: str) -> None:
-    with pytest.raises(CannotRevise, match="reason"):
+@pytest.mark.parametrize(
+    ("why", "by", "said"),
+    [
+        ("", "desk", "'why' must be one line of 1 to 500"),
+        (" \n", "desk", "'why' must be one line of 1 to 500"),
+        ("two\nlines", "desk", "'why' must be one line of 1 to 500"),
+        ("x" * 501, "desk", "'why' must be one line of 1 to 500"),
+        ("x", "", "'by' must be one line of 1 to 100"),
+        ("x", " ", "'by' must be one line of 1 to 100"),
+        ("x", "y" * 101, "'by' must be one line of 1 to 100"),
+        ("x", "rule", "only rules sign as rule"),
+        ("x", " RuLe", "only rules sign as RuLe"),
+    ],
+)
+def test_a_decision_needs_a_reason_and_somebody(why: str, by: str, said: str) -> None:
+    with pytest.raises(CannotRevise, match=said):
         revision_of([recorded()], FUNDING, label="neutral", why=why, by=by, now=NOW)
-    with pytest.raises(CannotRevise, match="reason"):
+    with pytest.raises(CannotRevise, match=said):
         signed(why, by)
+
+
+@pytest.mark.parametrize("by", [etf.BY, funding.BY, rates.BY])
+def test_a_name_that_any_rule_signs_with_is_no_person_s(by: str) -> None:
+    with pytest.raises(CannotRevise, match="only rules sign as"):
+        signer(by.upper())
 
 
 def test_nothing_can_be_decided_before_anything_is_recorded() -> None:

@@ -1,13 +1,14 @@
 """Bearer tokens: which are taken, and every known way to forge one."""
 
 import asyncio
+import json
 from itertools import count
 from typing import Any
 
 import pytest
 
-from barograph.access.identity import IdentityRefused
-from barograph.access.key_set import KeySetCache
+from barograph.access.identity import IdentityRefused, IdentityUnavailable
+from barograph.access.key_set import ASK_AGAIN, KeySetCache
 from barograph.access.tokens import LEEWAY_SECONDS, Token, TokenVerifier
 from support.clock import START, HandClock
 from support.tokens import (
@@ -100,6 +101,28 @@ def test_the_algorithm_comes_from_the_key_and_the_signature_must_be_its(text: st
     refuse(text)
 
 
+@pytest.mark.parametrize("algorithm", ["HS256", "HS512", "RS256"])
+@pytest.mark.parametrize(
+    "secret",
+    [
+        key("RSA").as_pem(),
+        key("RSA").as_pem().rstrip(b"\n"),
+        key("RSA").as_der(),
+        key_set(key("RSA")),
+        json.dumps(key("RSA").as_dict()).encode(),
+        json.dumps(key("RSA").as_dict(), separators=(",", ":"), sort_keys=True).encode(),
+        str(key("RSA").as_dict()["n"]).encode(),
+        b"",
+    ],
+    ids=["PEM", "PEM without its end", "DER", "key set", "JWK", "canonical JWK", "modulus", "none"],
+)
+def test_a_published_rsa_key_is_no_secret_that_tokens_are_hashed_with(
+    secret: bytes, algorithm: str
+) -> None:
+    refuse(confused_token(secret, algorithm, "RSA"), key_set(key("RSA")))
+    refuse(confused_token(secret, algorithm, "RSA"), key_set(key("RSA"), alg=None, use=None))
+
+
 @pytest.mark.parametrize(
     "kid",
     [
@@ -110,6 +133,42 @@ def test_the_algorithm_comes_from_the_key_and_the_signature_must_be_its(text: st
 )
 def test_an_unknown_or_injected_key_id_is_refused(kid: Any) -> None:
     refuse(token(kid=kid), key_set(key(), key("EC", 1)))
+
+
+@pytest.mark.parametrize(
+    ("issued", "expected"),
+    [
+        (NOW + 20, IdentityUnavailable),
+        (NOW, IdentityUnavailable),  # it may have been made after the keys were read
+        (NOW - 1, IdentityRefused),
+        (None, IdentityRefused),
+        (str(NOW + 20), IdentityRefused),
+        (True, IdentityRefused),
+        (NOW + 20 + LEEWAY_SECONDS, IdentityUnavailable),
+        (NOW + 20 + LEEWAY_SECONDS + 1, IdentityRefused),
+    ],
+)
+def test_a_key_is_not_called_unknown_by_a_key_set_that_is_older_than_the_token(
+    issued: Any, expected: type[Exception]
+) -> None:
+    clock, published = HandClock(), key_set()
+
+    async def fetch() -> bytes:
+        return published
+
+    async def work(text: str) -> Token:
+        return await verifier.verify(text)
+
+    keys = KeySetCache(fetch, clock)
+    verifier = TokenVerifier(keys, issuer=ISSUER, audience=AUDIENCE, clock=clock)
+    assert asyncio.run(work(token())).subject == SUBJECT
+    published = key_set(key(), key("EC", 1))
+    clock.pass_seconds(20)
+    with pytest.raises(expected):
+        asyncio.run(work(token(claims(iat=issued), by=key("EC", 1))))
+    clock.now = START + ASK_AGAIN
+    good = claims(iat=NOW + ASK_AGAIN // 1000)
+    assert asyncio.run(work(token(good, by=key("EC", 1)))).subject == SUBJECT
 
 
 @pytest.mark.parametrize(

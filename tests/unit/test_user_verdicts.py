@@ -58,6 +58,19 @@ def test_a_verdict_does_not_outlive_the_token() -> None:
     assert len(asked.questions) == 2
 
 
+def test_a_verdict_does_not_live_on_after_the_clock_was_set_back() -> None:
+    asked = Asked(seconds=60)
+    asked.judge()
+    asked.clock.pass_seconds(-0.001)
+    asked.error = IdentityRefused("banned")
+    assert asked.judge() == "IdentityRefused"
+    assert len(asked.questions) == 2
+    asked.clock.pass_seconds(-3600)
+    asked.error = None
+    assert asked.judge() == "user t"
+    assert len(asked.questions) == 3
+
+
 def test_zero_seconds_remember_nothing() -> None:
     asked = Asked(seconds=0)
     for _ in range(3):

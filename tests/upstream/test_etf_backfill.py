@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 import httpx
 import pytest
 
-from barograph.business_days import business_days
+from barograph.business_days import trading_days
 from barograph.kit.timestamps import DAY
 from barograph.macro.ports import RemembersDays
 from barograph.upstream.etf import BACKFILL, IssuerHoldings
@@ -15,7 +15,7 @@ from barograph.upstream.files import FileClient
 from support.clock import START, HandClock
 
 TODAY = date(2026, 11, 6)
-EARLIER = list(business_days(TODAY - BACKFILL, TODAY - timedelta(days=1)))
+EARLIER = list(trading_days(TODAY - BACKFILL, TODAY - timedelta(days=1)))
 COLUMNS = "Ticker,Name,Asset Class,Market Value,Weight (%),Quantity,Price,Currency"
 BITCOIN = '"BTC","BITCOIN","Alternative","100.00","100.00","10.0","10.00","USD"'
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 from joserfc.jwk import ECKey
+from pydantic import SecretStr
 
 from barograph.demo.control import send_command
-from barograph.demo.identity import API_KEY, BY_ID, DEMO_USERS, sign_token
+from barograph.demo.identity import API_KEY, BY_ID, DEMO_USERS, DemoUser, sign_token
 from barograph.demo.identity_faults import KNOWN, IdentityFaults
 from barograph.demo.identity_server import (
     KEYS_PATH,
@@ -61,6 +62,7 @@ def with_world(work: Callable[[World], Coroutine[Any, Any, T]]) -> T:
     return asyncio.run(run())
 
 
+@pytest.mark.contract("auth.bearer.verified-and-entitled")
 def test_only_users_with_a_confirmed_address_are_identified() -> None:
     async def work(world: World) -> dict[str, str]:
         return {tier: await world.outcome(tier) for tier in DEMO_USERS}
@@ -170,19 +172,45 @@ def test_a_token_of_another_key_is_refused_before_anybody_is_asked() -> None:
 
 
 def test_the_demos_provider_wants_its_key_and_a_token_that_it_issued() -> None:
-    async def work(world: World) -> list[int]:
+    async def work(world: World) -> list[tuple[int, Any]]:
         bearer = {"Authorization": f"Bearer {world.token('feed')}"}
-        cases = [bearer, {"apikey": API_KEY}, {**bearer, "apikey": "x"}]
-        cases += [
+        nobody = sign_token(world.key, DemoUser("nobody"), START, world.address.url)
+        cases = [
+            bearer,
+            {**bearer, "apikey": "x"},
+            {"apikey": API_KEY},
             {"apikey": API_KEY, "Authorization": "Bearer x.y.z"},
+            {"apikey": API_KEY, "Authorization": f"Bearer {nobody}"},
             {**bearer, "apikey": API_KEY},
         ]
         async with httpx.AsyncClient(base_url=world.address.url, trust_env=False) as client:
             replies = [await client.get(USER_PATH, headers=each) for each in cases]
             replies.append(await client.get("/elsewhere"))
-        return [reply.status_code for reply in replies]
+        return [(reply.status_code, reply.json().get("error_code")) for reply in replies]
 
-    assert with_world(work) == [401, 403, 401, 403, 200, 404]
+    assert with_world(work) == [
+        (401, None),
+        (401, None),
+        (401, "no_authorization"),
+        (403, "bad_jwt"),
+        (403, "user_not_found"),
+        (200, None),
+        (404, None),
+    ]
+
+
+def test_a_withdrawn_api_key_makes_identity_unavailable_and_not_everybody_refused() -> None:
+    async def work(world: World) -> list[str]:
+        settings = identity_settings(world.address.url, identity_api_key=SecretStr("withdrawn"))
+        stale = identity_provider(settings, world.clock)
+        nobody = sign_token(world.key, DemoUser("nobody"), START, world.address.url)
+        try:
+            outcomes = [await outcome(stale, text) for text in (world.token("feed"), nobody)]
+        finally:
+            await stale.close()
+        return [*outcomes, await outcome(world.provider, nobody)]
+
+    assert with_world(work) == ["unavailable", "unavailable", "refused"]
 
 
 def test_faults_are_switched_by_command_and_unknown_ones_are_named() -> None:

@@ -14,7 +14,8 @@ from support.identities import identity_settings, outcome
 from support.tokens import SUBJECT, claims, key_set, token
 
 ISSUER = "https://issuer.example/realm"
-PLAIN_ISSUER = "http://issuer.example/realm"
+LOCAL_ISSUER = "http://127.0.0.1:4711/realm"
+LOCAL_KEYS = "http://localhost:4712/jwks"
 KEYS = "https://keys.example/jwks"
 USERINFO = "https://issuer.example/me"
 
@@ -34,12 +35,12 @@ class Replies:
 
     async def __call__(self, request: httpx.Request) -> httpx.Response:
         self.seen.append(request)
-        match str(request.url).replace("http:", "https:"):
+        match str(request.url):
             case address if address.endswith("/realm/.well-known/openid-configuration"):
                 return _reply(self.document)
-            case address if address == KEYS:
+            case address if address.endswith("/jwks"):
                 return httpx.Response(200, content=key_set())
-            case address if address == USERINFO:
+            case address if address.endswith("/me"):
                 return _reply(self.userinfo)
         return httpx.Response(404)
 
@@ -49,6 +50,10 @@ def _reply(said: Any) -> httpx.Response:
         return said
     body = said if isinstance(said, bytes) else json.dumps(said).encode()
     return httpx.Response(200, content=body)
+
+
+def _challenge(status: int, text: str) -> httpx.Response:
+    return httpx.Response(status, headers={"WWW-Authenticate": text})
 
 
 def judge(replies: Replies, said: dict[str, Any], **changes: Any) -> str:
@@ -98,9 +103,21 @@ def test_a_description_that_is_not_the_issuers_own_is_not_used(changes: dict[str
     assert judge(Replies(**changes), said()) == "unavailable"
 
 
-def test_an_issuer_without_tls_may_have_keys_without_tls() -> None:
-    replies = Replies(issuer=PLAIN_ISSUER, jwks_uri="http://keys.example/jwks")
-    assert judge(replies, said(iss=PLAIN_ISSUER), url=PLAIN_ISSUER) == SUBJECT
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (LOCAL_KEYS, SUBJECT),
+        (KEYS, SUBJECT),
+        ("http://keys.example/jwks", "unavailable"),
+        ("http://127.0.0.1.keys.example/jwks", "unavailable"),
+        ("http://127.0.0.1@keys.example/jwks", "unavailable"),
+        ("http://192.168.0.1/jwks", "unavailable"),
+    ],
+)
+def test_only_an_issuer_on_this_machine_may_do_without_tls(keys: str, expected: str) -> None:
+    replies = Replies(issuer=LOCAL_ISSUER, jwks_uri=keys)
+    assert judge(replies, said(iss=LOCAL_ISSUER), url=LOCAL_ISSUER) == expected
+    assert judge(Replies(jwks_uri=LOCAL_KEYS), said()) == "unavailable"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +157,13 @@ def test_userinfo_decides_where_the_settings_say_so() -> None:
         ({"sub": 7, "email_verified": True}, "unavailable"),
         (b"eyJhbGciOiJub25lIn0.e30.", "unavailable"),
         (httpx.Response(401), "refused"),
-        (httpx.Response(403), "refused"),
+        (_challenge(401, 'Bearer error="invalid_token"'), "refused"),
+        (_challenge(403, 'Bearer realm="x", error="insufficient_scope"'), "refused"),
+        (_challenge(403, "Bearer error=invalid_token"), "refused"),
+        (_challenge(403, 'Bearer realm="x"'), "unavailable"),
+        (_challenge(403, 'Bearer error="other"'), "unavailable"),
+        (httpx.Response(403), "unavailable"),
+        (httpx.Response(404), "unavailable"),
         (httpx.Response(429), "unavailable"),
         (httpx.Response(500), "unavailable"),
     ],

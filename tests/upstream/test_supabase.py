@@ -126,9 +126,70 @@ def test_a_record_that_cannot_be_understood_is_unavailable(said: Any) -> None:
     assert judge(Replies(said)) == "unavailable"
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_provider_that_does_not_know_the_user_refuses(status: int) -> None:
-    assert judge(Replies(httpx.Response(status, json=record()))) == "refused"
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (401, "no_authorization"),
+        (403, "bad_jwt"),
+        (403, "session_not_found"),
+        (403, "session_expired"),
+        (403, "user_not_found"),
+        (403, "user_banned"),
+    ],
+)
+def test_a_provider_that_does_not_accept_the_token_or_its_user_refuses(
+    status: int, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "barograph")
+    older = {"code": status, "error_code": code, "msg": "no"}
+    newer = {"code": code, "message": "no"}
+    for body in (older, newer):
+        caplog.clear()
+        assert judge(Replies(httpx.Response(status, json=body))) == "refused"
+        assert _logged(caplog) == [("token refused by the identity provider", status, code)]
+
+
+@pytest.mark.outcome(
+    "the identity provider does not accept `BAROGRAPH_IDENTITY_API_KEY`, or has another address",
+    "nobody is let in by a token, as unavailable; the refusal is logged with its status",
+)
+@pytest.mark.parametrize(
+    ("status", "body", "code"),
+    [
+        (401, {"message": "No API key found in request", "hint": "No `apikey` header"}, None),
+        (401, {"message": "Invalid API key", "hint": "Double check your API key."}, None),
+        (401, {"message": "Unauthorized"}, None),
+        (401, {"code": 401, "msg": "no"}, None),
+        (403, {"code": 403, "error_code": "not_admin", "msg": "no"}, "not_admin"),
+        (403, {"code": "unknown", "message": "no"}, "unknown"),
+        (403, {"code": 403, "error_code": ["bad_jwt"], "msg": "no"}, None),
+        (403, {"error_code": "bad_jwt\n"}, None),
+        (403, {"error_code": "name@example.com"}, None),
+        (403, [{"error_code": "bad_jwt"}], None),
+        (403, "<html>Forbidden</html>", None),
+        (404, {"code": 404, "msg": "404 page not found"}, None),
+        (404, {"error_code": "user_not_found"}, "user_not_found"),
+        (429, {"error_code": "over_request_rate_limit"}, "over_request_rate_limit"),
+        (500, {"error_code": "bad_jwt"}, "bad_jwt"),
+    ],
+    ids=count(),
+)
+def test_a_refusal_that_is_not_clearly_about_the_token_is_unavailable_and_logged(
+    status: int, body: Any, code: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert judge(Replies(httpx.Response(status, json=body))) == "unavailable"
+    assert _logged(caplog) == [("question refused by the identity provider", status, code)]
+
+
+def _logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int, str | None]]:
+    records: list[Any] = caplog.records
+    return [(each.message, each.status, each.code) for each in records if "status" in vars(each)]
+
+
+def test_a_trailing_slash_of_the_projects_address_changes_nothing() -> None:
+    replies = Replies(record())
+    assert judge(replies, url=f"{PROJECT}/") == SUBJECT
+    assert [str(request.url) for request in replies.seen] == [PROJECT + KEYS, PROJECT + USER]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ let nearly twice as many through around an edge.
 from typing import NamedTuple, Protocol
 
 from barograph.errors import BarographError
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 
 
 class Allowance(NamedTuple):
@@ -34,6 +34,10 @@ REGISTRATIONS = Allowance("register", 10, HOUR)
 
 MAILBOX = Allowance("mailbox", 3, DAY)
 """Mails to one mailbox, whoever asks for them."""
+
+
+PROOFS = Allowance("proof", 30, MINUTE)
+"""Payment proofs that a facilitator is asked about, by caller group."""
 
 
 class Standing(NamedTuple):

@@ -17,6 +17,7 @@ from msgspec.structs import force_setattr
 from barograph.errors import BarographError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction, Value
+from barograph.kit.lines import one_line
 
 Tier = Literal["feed", "reserve"]
 HolderKind = Literal["user", "wallet"]
@@ -297,11 +298,10 @@ def _signed(by: str, why: str) -> tuple[str, str]:
 
 
 def _text(name: str, given: str, longest: int) -> str:
-    """One line for the trail, which nobody can mend later."""
-    text = given.strip()
-    if not 1 <= len(text) <= longest or not text.isprintable():
-        raise CannotGrant(f"'{name}' must be one line of 1 to {longest} characters")
-    return text
+    try:
+        return one_line(name, given, longest)
+    except ValueError as error:
+        raise CannotGrant(str(error)) from error
 
 
 def _new_id() -> str:

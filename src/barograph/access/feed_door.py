@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 from barograph.access.bearer import bearer_token
 from barograph.access.entitlements import FEED, Entitlements, Holder, InvalidHolder
@@ -15,41 +14,33 @@ from barograph.access.feed_refusals import (
     FeedIdentityRequired,
 )
 from barograph.access.identity import IdentityProvider, IdentityRefused, IdentityUnavailable
-from barograph.errors import RequestError
+from barograph.access.wallets import Wallets
+from barograph.errors import PrivateError
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.documents import Headers
+from barograph.kit.http import Scope
 
 log = logging.getLogger(__name__)
 
 
-class ProofReader(Protocol):
-    """Tells who signed a payment proof. It has no way to settle one."""
-
-    async def payer(self, headers: Headers) -> str | None:
-        """The wallet whose proof is presented; None when there is no proof.
-
-        Raises:
-            IdentityRefused: it does not verify.
-            IdentityUnavailable: whether it does cannot be told.
-        """
-
-
 class FeedDoor:
-    """Lets in whoever has Feed, by a bearer token or by a payment proof."""
+    """Lets in whoever has Feed, by a bearer token or by a payment proof.
+
+    Without `wallets`, which tell whose proof it is and cannot settle one, Feed x402 is disabled.
+    """
 
     def __init__(
         self,
         provider: IdentityProvider,
         entitlements: Entitlements,
         entry: FeedEntry,
-        proofs: ProofReader | None = None,
+        wallets: Wallets | None = None,
     ) -> None:
         self._provider = provider
         self._entitlements = entitlements
         self._entry = entry
-        self._proofs = proofs
+        self._wallets = wallets
 
-    async def admit(self, headers: Headers) -> Holder:
+    async def admit(self, scope: Scope) -> Holder:
         """Identity first, then the entitlement; a bearer decides alone.
 
         Raises:
@@ -60,37 +51,51 @@ class FeedDoor:
             DatabaseUnavailable: the entitlement cannot be looked up now.
         """
         try:
-            holder = await self._holder(headers)
+            holder = await self.bearer(scope) or await self._wallet(scope)
         except (IdentityRefused, InvalidHolder) as error:
             raise FeedIdentityRequired from error
-        if not await self._entitlements.has_active(holder, FEED):
+        if holder is None or not await self.has_feed(holder):
             raise FeedEntitlementRequired(self._entry)
         return holder
 
-    async def _holder(self, headers: Headers) -> Holder:
-        token = bearer_token(headers)
-        if token is not None:
+    async def bearer(self, scope: Scope) -> Holder | None:
+        """The user whose token is presented; None without one.
+
+        Raises:
+            FeedIdentityRequired: it does not verify.
+            IdentityUnavailable: whether it does cannot be told now.
+        """
+        try:
+            token = bearer_token(scope["headers"])
+            if token is None:
+                return None
             identity = await self._provider.identify(token)
             return Holder("user", identity.user_id)
-        if self._proofs is None:
+        except (IdentityRefused, InvalidHolder) as error:
+            raise FeedIdentityRequired from error
+
+    async def has_feed(self, holder: Holder) -> bool:
+        """Whether a holder has an active Feed entitlement."""
+        return await self._entitlements.has_active(holder, FEED)
+
+    async def _wallet(self, scope: Scope) -> Holder | None:
+        if self._wallets is None or self._entry.requirements is None:
             raise FeedEntryClosed
-        wallet = await self._proofs.payer(headers)
-        if wallet is None:
-            raise FeedEntitlementRequired(self._entry)
-        return Holder("wallet", wallet)
+        payer = await self._wallets.payer(scope, [self._entry.requirements])
+        return None if payer is None else Holder("wallet", payer)
 
 
 @asynccontextmanager
-async def bounded(seconds: float, unavailable: Callable[[], RequestError]) -> AsyncIterator[None]:
+async def bounded(seconds: float, unavailable: Callable[[], PrivateError]) -> AsyncIterator[None]:
     """Do something entitled within a budget; whatever cannot be asked in it makes it unavailable.
 
     Raises:
-        RequestError: `unavailable`, or what the work itself raised.
+        PrivateError: `unavailable`, or what the work itself raised.
     """
     try:
         async with asyncio.timeout(seconds):
             yield
-    except RequestError:
+    except PrivateError:
         raise
     except (IdentityUnavailable, DatabaseUnavailable, TimeoutError) as error:
         log.warning("entitled read unavailable", extra={"reason": type(error).__name__})

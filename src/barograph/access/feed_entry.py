@@ -1,12 +1,10 @@
 """The Feed entry resource: what somebody without Feed is shown (pure)."""
 
-from base64 import b64encode
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from msgspec.json import encode
+from barograph.payments.offers import payment_required
+from barograph.payments.records import Requirements
 
-X402_VERSION = 2
 ENTITLEMENT_REQUIRED = "Active verified Feed entitlement required"
 FEED_PRICE_USD = 25
 RESERVE_PRICE_USD = 149
@@ -14,35 +12,30 @@ FEED_PATH = "/api/x402/feed"
 PRICING_PATH = "/pricing"
 
 _DESCRIPTION = (
-    f"Barograph Feed ({FEED_PRICE_USD} USD a period) is needed here. Do not pay again "
-    "automatically: if you have paid already, look first whether your entitlement is active."
+    "Barograph Feed is needed here. Do not pay again automatically: if you have paid already, "
+    "look first whether your entitlement is active."
 )
+_EXAMPLE = {"tier": "feed", "ends_at": "2026-12-15T10:00:00.000Z"}
 
 
 class FeedEntry(NamedTuple):
     """Where Feed is to be had."""
 
-    url: str
-    accepts: Sequence[dict[str, Any]] = ()
-    """How it may be paid for by x402; nothing where that is disabled."""
+    base_url: str
+    requirements: Requirements | None = None
+    """How it is paid for by x402; None where that is disabled."""
 
-    def payment_required(self) -> bytes:
+    def document(self, error: str = ENTITLEMENT_REQUIRED) -> bytes:
         """The x402 v2 payment-required object."""
-        return encode(
-            {
-                "x402Version": X402_VERSION,
-                "error": ENTITLEMENT_REQUIRED,
-                "resource": {
-                    "url": self.url,
-                    "description": _DESCRIPTION,
-                    "mimeType": "application/json" if self.accepts else "text/html",
-                },
-                "accepts": list(self.accepts),
-                "extensions": {},
-            }
+        if self.requirements is None:
+            url = f"{self.base_url}{PRICING_PATH}"
+            return payment_required(
+                None, url=url, description=_DESCRIPTION, mime_type="text/html", error=error
+            )
+        return payment_required(
+            self.requirements,
+            url=f"{self.base_url}{FEED_PATH}",
+            description=_DESCRIPTION,
+            error=error,
+            output_example=_EXAMPLE,
         )
-
-
-def payment_required_field(body: bytes) -> tuple[bytes, bytes]:
-    """The header field that repeats the object."""
-    return (b"payment-required", b64encode(body))

@@ -1,13 +1,21 @@
-"""How somebody without Feed is refused.
+"""How somebody is refused who neither has Feed nor pays.
 
 PrivateError
-├── FeedIdentityRequired      401
-├── FeedEntitlementRequired   402, with the Feed entry resource
-└── FeedEntryClosed           404, while Feed cannot be paid for by x402
+├── FeedIdentityRequired            401
+├── PaymentRequired                 402, with what is asked for
+│   └── FeedEntitlementRequired     with the Feed entry resource
+├── FeedEntryClosed                 404, while nothing can be paid for by x402
+├── TooManyProofs                   429
+├── PaymentPending                  503: never pay again, ask again
+└── PaymentUnavailable              503: nothing was charged
 """
+
+from collections.abc import Sequence
 
 from barograph.access.feed_entry import ENTITLEMENT_REQUIRED, FeedEntry
 from barograph.errors import PrivateError
+
+RETRY_SECONDS = 15
 
 
 class FeedIdentityRequired(PrivateError):
@@ -21,23 +29,84 @@ class FeedIdentityRequired(PrivateError):
             "the bearer token or payment proof does not verify, or its user has no confirmed e-mail"
         )
 
+    def fields(self) -> Sequence[tuple[bytes, bytes]]:
+        """How to present an identity."""
+        return [(b"www-authenticate", b'Bearer realm="Barograph Feed"')]
 
-class FeedEntitlementRequired(PrivateError):
-    """Whoever calls has no active Feed entitlement."""
+
+class PaymentRequired(PrivateError):
+    """Nothing was charged; `document` is the x402 v2 object that says what is asked for."""
 
     status = 402
+    code = "payment_required"
+
+    def __init__(self, document: bytes) -> None:
+        super().__init__("payment required")
+        self.document = document
+
+
+class FeedEntitlementRequired(PaymentRequired):
+    """Whoever calls has no active Feed entitlement."""
+
     code = ENTITLEMENT_REQUIRED
 
     def __init__(self, entry: FeedEntry) -> None:
-        super().__init__(ENTITLEMENT_REQUIRED)
-        self.entry = entry
+        super().__init__(entry.document())
 
 
 class FeedEntryClosed(PrivateError):
-    """Nothing was presented that counts, and Feed cannot be paid for by x402 here."""
+    """Nothing was presented that counts, and nothing can be paid for by x402 here."""
 
     status = 404
     code = "not_found"
 
     def __init__(self) -> None:
-        super().__init__("there is nothing here without an active Feed entitlement")
+        super().__init__(
+            "Feed cannot be bought by x402 here; with Feed, send a bearer token to what it opens"
+        )
+
+
+class TooManyProofs(PrivateError):
+    """One address showed so many proofs that no more are verified for now."""
+
+    status = 429
+    code = "too_many_requests"
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__("too many payment proofs from this address; nothing was charged")
+        self._seconds = seconds
+
+    def fields(self) -> Sequence[tuple[bytes, bytes]]:
+        """When to come again."""
+        return [(b"retry-after", str(self._seconds).encode())]
+
+
+class PaymentPending(PrivateError):
+    """This very proof is being served, or whether it was charged is being found out."""
+
+    status = 503
+    code = "payment_pending"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "what became of this payment is being found out: do not pay again, send the same "
+            "proof again later"
+        )
+
+    def fields(self) -> Sequence[tuple[bytes, bytes]]:
+        """When to come again."""
+        return [(b"retry-after", str(RETRY_SECONDS).encode())]
+
+
+class PaymentUnavailable(PrivateError):
+    """Payments cannot be verified now."""
+
+    status = 503
+    code = "payment_unavailable"
+
+    def __init__(self) -> None:
+        super().__init__("payments cannot be taken at the moment; nothing was charged")
+
+    def fields(self) -> Sequence[tuple[bytes, bytes]]:
+        """When to come again."""
+        return [(b"retry-after", str(RETRY_SECONDS).encode())]

@@ -1,16 +1,17 @@
 """The identity provider's key set, kept for a while."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
 from barograph.access.identity import IdentityRefused, IdentityUnavailable
 from barograph.access.public_keys import KeySet, PublicKey, read_key_set
 from barograph.kit.clock import Clock
-from barograph.kit.single_flight import SingleFlight
 from barograph.kit.timestamps import HOUR, SECOND
 
 FRESH = 600 * SECOND
-"""So long a key set counts without asking; a key that is withdrawn is gone after that."""
+"""So long a key set counts without asking; a key that is withdrawn is gone with the first renewal
+after that."""
 
 USABLE = HOUR
 """So long it counts while the provider cannot be asked."""
@@ -34,10 +35,10 @@ class KeySetCache:
         self._read_at = 0
         self._tried_at: int | None = None
         self._failed = False
-        self._flight: SingleFlight[None, bool] = SingleFlight()
+        self._renewal: asyncio.Task[bool] | None = None
 
-    async def find(self, kid: str | None) -> PublicKey:
-        """The key that a token names.
+    async def find(self, kid: str | None, made_by: int | None = None) -> PublicKey:
+        """The key that a token names; `made_by` tells when the token had been made, if it says so.
 
         Raises:
             IdentityRefused: the provider has no such key.
@@ -46,44 +47,54 @@ class KeySetCache:
         keys = await self._current()
         found = keys.find(kid)
         if found is None and kid is not None:
-            found = (await self._renewed()).find(kid)
+            found = (await self._renewed(made_by)).find(kid)
         if found is None:
             raise IdentityRefused("the token names no key of the identity provider")
         return found
 
     async def _current(self) -> KeySet:
-        keys = self._within(FRESH)
-        if keys is not None:
-            return keys
-        pause = TRY_AGAIN if self._within(USABLE) is None else ASK_AGAIN
-        if not self._tried_within(pause):
-            await self._flight.do(None, self._renew)
+        """The known set for as long as it can be used; it is renewed beside that."""
+        if self._within(USABLE) is None:
+            if not self._tried_within(TRY_AGAIN):
+                await asyncio.shield(self._start_renewal())
+        elif self._within(FRESH) is None and not self._tried_within(ASK_AGAIN):
+            self._start_renewal()
         keys = self._within(USABLE)
         if keys is None:
             raise IdentityUnavailable("the identity provider's keys cannot be read")
         return keys
 
-    async def _renewed(self) -> KeySet:
+    async def _renewed(self, made_by: int | None) -> KeySet:
         """A set that was read after the present question came, or not long before."""
         if self._tried_within(ASK_AGAIN):
-            succeeded = not self._failed
+            # A set that is older than the token cannot tell that its key does not exist.
+            is_newer = made_by is None or self._read_at >= made_by
+            succeeded = is_newer and not self._failed
         else:
-            succeeded = await self._flight.do(None, self._renew)
+            succeeded = await asyncio.shield(self._start_renewal())
         if not succeeded or self._keys is None:
             raise IdentityUnavailable("the identity provider's keys cannot be read")
         return self._keys
 
+    def _start_renewal(self) -> asyncio.Task[bool]:
+        """Ask for the set, unless that is under way; it goes on when whoever waits gives up."""
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.create_task(self._renew())
+        return self._renewal
+
     async def _renew(self) -> bool:
+        """Whether the set could be read; nothing is raised, because nobody may be waiting."""
+        asked, failed = self._clock(), True
         try:
-            keys = read_key_set(await self._fetch())
+            self._keys = read_key_set(await self._fetch())
         except (IdentityUnavailable, ValueError) as error:
-            self._tried_at, self._failed = self._clock(), True
             log.warning("key set not renewed", extra={"reason": str(error)})
-            return False
-        self._keys = keys
-        self._read_at = self._tried_at = self._clock()
-        self._failed = False
-        return True
+        except Exception:
+            log.exception("key set not renewed")
+        else:
+            self._read_at, failed = asked, False
+        self._tried_at, self._failed = self._clock(), failed
+        return not failed
 
     def _within(self, age: int) -> KeySet | None:
         return self._keys if 0 <= self._clock() - self._read_at < age else None

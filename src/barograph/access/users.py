@@ -20,11 +20,16 @@ Question = Callable[[], Coroutine[Any, Any, Identity]]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was said: who it is, or why not; it counts until a time in milliseconds."""
+    """What was said: who it is, or why not; times are in milliseconds."""
 
-    until: int
+    asked: int
+    lasts: int
     identity: Identity | None
     reason: str = ""
+
+    def counts(self, now: int) -> bool:
+        """Whether it was asked for lately; not so after the clock was set back."""
+        return 0 <= now - self.asked < self.lasts
 
 
 class UserVerdicts:
@@ -37,6 +42,11 @@ class UserVerdicts:
         self._verdicts: dict[bytes, Verdict] = {}
         self._flight: SingleFlight[bytes, Verdict] = SingleFlight()
 
+    def known(self, text: str) -> Identity | None:
+        """Who a token was found to be lately; it was verified then, and has not expired since."""
+        verdict = self._verdicts.get(sha256(text.encode()).digest())
+        return verdict.identity if verdict is not None and verdict.counts(self._clock()) else None
+
     async def judge(self, text: str, token: Token, ask: Question) -> Identity:
         """Say who a verified token is; `ask` is asked unless it was lately.
 
@@ -46,7 +56,7 @@ class UserVerdicts:
         """
         key = sha256(text.encode()).digest()
         verdict = self._verdicts.get(key)
-        if verdict is None or self._clock() >= verdict.until:
+        if verdict is None or not verdict.counts(self._clock()):
             verdict = await self._flight.do(key, lambda: self._ask(key, token, ask))
         if verdict.identity is None:
             raise IdentityRefused(verdict.reason)
@@ -57,17 +67,17 @@ class UserVerdicts:
         try:
             identity = await ask()
         except IdentityRefused as refusal:
-            kept = min(self._seconds, REFUSAL_SECONDS)
-            verdict = Verdict(asked + int(kept * SECOND), None, str(refusal))
+            lasts = int(min(self._seconds, REFUSAL_SECONDS) * SECOND)
+            verdict = Verdict(asked, lasts, None, str(refusal))
         else:
-            kept_until = asked + int(self._seconds * SECOND)
-            verdict = Verdict(min(kept_until, token.expires_at), identity)
+            lasts = min(int(self._seconds * SECOND), token.expires_at - asked)
+            verdict = Verdict(asked, lasts, identity)
         self._keep(key, verdict)
         return verdict
 
     def _keep(self, key: bytes, verdict: Verdict) -> None:
         self._verdicts.pop(key, None)
-        if verdict.until <= self._clock():
+        if not verdict.counts(self._clock()):
             return
         self._verdicts[key] = verdict
         while len(self._verdicts) > self._limit:

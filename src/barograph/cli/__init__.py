@@ -5,6 +5,7 @@ it, or the command failed); 2 the command line is wrong; 3 the configuration is 
 interrupted before it was done.
 """
 
+import errno
 import os
 import sys
 
@@ -19,6 +20,7 @@ from barograph.cli.doctor import doctor
 from barograph.cli.entitlements import entitlements
 from barograph.cli.guides import guides
 from barograph.cli.keys import keys
+from barograph.cli.payments import payments
 from barograph.cli.serve import serve
 from barograph.cli.stances import stances
 from barograph.errors import BarographError, ConfigurationError
@@ -26,6 +28,9 @@ from barograph.errors import BarographError, ConfigurationError
 EXIT_FAILED = 1
 EXIT_CONFIGURATION = 3
 EXIT_INTERRUPTED = 130
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What a full or failing disk says, also when the output goes there."""
 
 
 @click.group(
@@ -44,7 +49,10 @@ def cli() -> None:
     """
 
 
-for command in (demo, serve, collect, db, doctor, briefs, guides, keys, stances, entitlements):
+for command in (
+    *(demo, serve, collect, db, doctor),
+    *(briefs, guides, keys, stances, entitlements, payments),
+):
     cli.add_command(command)
 
 
@@ -67,3 +75,17 @@ def main() -> None:
     except BarographError as error:
         click.echo(f"barograph: {error}", err=True)
         sys.exit(EXIT_FAILED)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        _drop_output()
+        click.echo(f"barograph: nothing more can be written ({error.strerror})", err=True)
+        sys.exit(EXIT_FAILED)
+
+
+def _drop_output() -> None:
+    """Let go of what could not be written: at the end Python would try again, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,6 +9,10 @@ from barograph.cli.history import prepare_history
 from barograph.cli.options import child_option, data_option, read_settings, upgrade_database
 
 if TYPE_CHECKING:
+    from barograph.kit.clock import Clock
+    from barograph.kit.database import Database
+    from barograph.payments.ports import Chain
+    from barograph.payments.reconciling import Reconciler
     from barograph.settings import Settings
 
 FILE_SECONDS = 20.0
@@ -44,12 +48,13 @@ async def _collect(settings: "Settings") -> None:
     import signal
 
     from barograph.collector import Collector
-    from barograph.duties import Duty, MacroDuty, SettlementDuty, StanceDuty
+    from barograph.duties import Duty, MacroDuty, ReconcilingDuty, SettlementDuty, StanceDuty
     from barograph.kit.clock import system_clock
     from barograph.kit.database import SQLiteDatabase
     from barograph.stances.issuing import StanceDesk
     from barograph.stances.ledger import Ledger
     from barograph.upstream.bybit import BybitExchange
+    from barograph.upstream.chain import JsonRpcChain
     from barograph.upstream.files import FileClient
     from barograph.upstream.macro import macro_sources
     from barograph.upstream.mail import SmtpSender
@@ -68,6 +73,13 @@ async def _collect(settings: "Settings") -> None:
         SettlementDuty(exchange, database, clock=system_clock),
         StanceDuty(desk, ledger),
     ]
+    chain = JsonRpcChain(settings) if settings.x402_chain_url else None
+    if settings.takes_payments:
+        duties.append(
+            ReconcilingDuty(
+                database, lambda fenced: reconciler(settings, fenced, chain, system_clock)
+            )
+        )
     collector = Collector(
         settings, exchange, database, clock=system_clock, mail=mail, duties=duties
     )
@@ -81,5 +93,21 @@ async def _collect(settings: "Settings") -> None:
     finally:
         await exchange.close()
         await files.close()
+        if chain is not None:
+            await chain.close()
         await history.close()
         await database.close()
+
+
+def reconciler(
+    settings: "Settings", database: "Database", chain: "Chain | None", clock: "Clock"
+) -> "Reconciler":
+    """Who finds out what became of payments, and grants what was paid for."""
+    from barograph.access.entitlements import Entitlements
+    from barograph.access.feed_grants import FeedGrants
+    from barograph.payments.journal import Journal
+    from barograph.payments.reconciling import Reconciler
+
+    entitlements = Entitlements(database, clock)
+    grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)
+    return Reconciler(Journal(database, clock), chain, clock, grants.grant_for)

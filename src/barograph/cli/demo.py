@@ -24,8 +24,11 @@ _data_option = click.option(
 @_data_option
 @click.option("--seed", type=int, default=1, show_default=True, help="Which world to simulate.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
+@click.option("--x402/--no-x402", default=True, help="Take simulated payments, or none at all.")
 @click.pass_context
-def demo(context: click.Context, port: int, data: Path, seed: int, workers: int) -> None:
+def demo(
+    context: click.Context, port: int, data: Path, seed: int, workers: int, x402: bool
+) -> None:
     """Run a simulated exchange, the collector and the API; needs no network and no account.
 
     A folder that was used before continues its own world; its seed is the one it began with.
@@ -37,15 +40,18 @@ def demo(context: click.Context, port: int, data: Path, seed: int, workers: int)
       barograph demo fault exchange on
       barograph demo mail
       barograph demo token --tier feed
+      barograph demo proof --wallet none
     """
     if context.invoked_subcommand is None:
         from barograph.cli.demo_run import run_demo
 
-        run_demo(port, data, seed, workers)
+        run_demo(port, data, seed, workers, x402)
 
 
 @demo.command()
-@click.argument("part", type=click.Choice(["exchange", "macro", "identity", "history"]))
+@click.argument(
+    "part", type=click.Choice(["exchange", "macro", "identity", "facilitator", "history"])
+)
 @click.argument("state", type=click.Choice(["on", "off"]))
 @click.option("--kind", help="Which fault (default: outage); `--kind list` names them all.")
 @click.option("--symbol", help="The contract that a delisting takes away.")
@@ -68,6 +74,7 @@ def fault(
       barograph demo fault exchange off
       barograph demo fault macro on --kind late --days 5
       barograph demo fault identity on --kind hang
+      barograph demo fault facilitator on --kind settle-timeout
       barograph demo fault history on
     """
     if part == "history":
@@ -77,11 +84,16 @@ def fault(
         put_history_aside(data, state == "on")
         click.echo(f"history: {'away' if state == 'on' else 'no fault'}")
         return
-    from barograph.demo import faults, identity_faults, macro_faults
+    from barograph.demo import facilitator_faults, faults, identity_faults, macro_faults
 
     if kind == "list":
-        known = {"exchange": faults, "macro": macro_faults, "identity": identity_faults}
-        click.echo("\n".join(known[part].KNOWN))
+        known = {
+            "exchange": faults.KNOWN,
+            "macro": macro_faults.KNOWN,
+            "identity": identity_faults.KNOWN,
+            "facilitator": facilitator_faults.KNOWN,
+        }
+        click.echo("\n".join(known[part]))
         return
     from barograph.demo.control import send_command
 
@@ -89,7 +101,7 @@ def fault(
     if state == "off" and kind is None:
         command = {"off": "all"}
     command |= {name: value for name, value in limits.items() if value is not None}
-    reply: dict[str, Any] = send_command(_running(data)[part], command)
+    reply: dict[str, Any] = send_command(_place(data, part), command)
     if not reply["ok"]:
         raise click.UsageError(reply["error"])
     click.echo(f"{part}: {', '.join(reply['active']) or 'no fault'}")
@@ -130,7 +142,39 @@ def token(tier: str, data: Path) -> None:
     """
     from barograph.cli.demo_token import print_demo_token
 
-    print_demo_token(data, tier, _running(data)["identity"])
+    print_demo_token(data, tier, _place(data, "identity"))
+
+
+@demo.command()
+@click.option(
+    "--wallet",
+    type=click.Choice(["feed", "reserve", "none"]),
+    default="feed",
+    show_default=True,
+    help="Who pays: the wallet of a subscriber of that tier, or one without.",
+)
+@click.option(
+    "--for",
+    "what",
+    type=click.Choice(["feed", "stance"]),
+    default="feed",
+    show_default=True,
+    help="What it pays for: a period of Feed, or one read of a stance.",
+)
+@_data_option
+def proof(wallet: str, what: str, data: Path) -> None:
+    """Print a payment proof of a running demo, good for one minute; the money is simulated.
+
+    It is the value of the header PAYMENT-SIGNATURE.
+
+    \b
+    Examples:
+      barograph demo proof
+      barograph demo proof --wallet none --for stance
+    """
+    from barograph.cli.demo_proof import print_demo_proof
+
+    print_demo_proof(data, wallet, what, _place(data, "facilitator"))
 
 
 @demo.command(hidden=True)
@@ -138,6 +182,7 @@ def token(tier: str, data: Path) -> None:
 @click.option("--mail-port", type=int)
 @click.option("--macro-port", type=int)
 @click.option("--identity-port", type=int)
+@click.option("--facilitator-port", type=int)
 @_data_option
 @child_option
 def world(
@@ -145,15 +190,17 @@ def world(
     mail_port: int | None,
     macro_port: int | None,
     identity_port: int | None,
+    facilitator_port: int | None,
     data: Path,
     child: int | None,
 ) -> None:
-    """Run only the simulated exchange; mailbox, figures and identities if they have a port."""
+    """Run only the simulated exchange, and each other part that has a port."""
     import asyncio
     from contextlib import AsyncExitStack
 
     from barograph.cli.demo_run import HOST, load_world
     from barograph.demo.exchange import run_exchange
+    from barograph.demo.facilitator_server import load_ledger, running_facilitator
     from barograph.demo.identity import load_or_create_key
     from barograph.demo.identity_server import running_identity
     from barograph.demo.macro import MacroWorld
@@ -181,9 +228,23 @@ def world(
                 key = load_or_create_key(data)
                 provider = running_identity(key, port=identity_port, clock=system_clock)
                 await stack.enter_async_context(provider)
+            if facilitator_port is not None:
+                ledger = load_ledger(data)
+                facilitator = running_facilitator(ledger, port=facilitator_port, clock=system_clock)
+                await stack.enter_async_context(facilitator)
             await run_exchange(simulated, HOST, port, clock=system_clock)
 
     asyncio.run(run())
+
+
+def _place(data: Path, part: str) -> str:
+    """Where a part of the running demo listens."""
+    from barograph.errors import ConfigurationError
+
+    running = _running(data)
+    if part not in running:
+        raise ConfigurationError(f"this demo has no {part}; was it started with --no-x402?")
+    return running[part]
 
 
 def _running(data: Path) -> dict[str, str]:

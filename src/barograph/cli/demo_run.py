@@ -14,6 +14,7 @@ import httpx
 from pydantic import SecretStr
 
 from barograph.access.entitlements import FEED, RESERVE, Entitlements, Holder, Tier
+from barograph.cli.demo_proof import payment_settings
 from barograph.cli.demo_welcome import welcome
 from barograph.cli.history import upgrade_history
 from barograph.cli.options import make_folder, read_settings, upgrade_database
@@ -21,6 +22,7 @@ from barograph.cli.progress import progress_bar
 from barograph.demo.anchor import load_or_create_anchor
 from barograph.demo.identity import API_KEY, DEMO_USERS, demo_token
 from barograph.demo.macro_files import FUND_PATH, FUND_QUERY
+from barograph.demo.wallets import load_or_create_wallets
 from barograph.demo.world import World
 from barograph.errors import BarographError
 from barograph.kit.clock import system_clock
@@ -47,7 +49,7 @@ def put_history_aside(data: Path, away: bool) -> None:
             source.rename(target)
 
 
-def run_demo(port: int, data: Path, seed: int, workers: int) -> None:
+def run_demo(port: int, data: Path, seed: int, workers: int, x402: bool) -> None:
     """Run a demo until it is stopped."""
     started = system_clock()
     configure_logs("warning")
@@ -55,7 +57,8 @@ def run_demo(port: int, data: Path, seed: int, workers: int) -> None:
     require_free_port(HOST, port)
     make_folder(data)
     with lock_folder(data):
-        names = ("exchange_port", "mail_port", "macro_port", "identity_port")
+        names = ["exchange_port", "mail_port", "macro_port", "identity_port"]
+        names += ["facilitator_port"] if x402 else []
         settings = demo_settings(data, port, workers, **{name: free_port(HOST) for name in names})
         put_history_aside(data, away=False)  # a demo that was stopped with this fault on
         upgrade_database(settings)
@@ -74,8 +77,10 @@ def demo_settings(
     mail_port: int,
     macro_port: int,
     identity_port: int,
+    facilitator_port: int | None = None,
 ) -> Settings:
     """The live configuration, pointed at the simulated world and with shorter bounds."""
+    takes_payments = facilitator_port is not None
     return Settings(
         host=HOST,
         port=port,
@@ -92,6 +97,7 @@ def demo_settings(
         breaker_seconds=1,
         liquidations_max_age_seconds=30,
         briefs_max_age_seconds=20,
+        lease_seconds=4,  # so that one that was killed starts again at once
         smtp_url=SecretStr(f"smtp://{HOST}:{mail_port}"),
         mail_from="barograph@demo.example",
         treasury_url=f"http://{HOST}:{macro_port}",
@@ -103,6 +109,7 @@ def demo_settings(
         identity_url=f"http://{HOST}:{identity_port}",
         identity_api_key=SecretStr(API_KEY),
         identity_cache_seconds=0,  # so that a fault shows at once
+        **(payment_settings(f"{HOST}:{facilitator_port}") if takes_payments else {}),
     )
 
 
@@ -117,9 +124,12 @@ async def _grant_tiers(settings: Settings) -> None:
     database = SQLiteDatabase(settings.database_path)
     entitlements = Entitlements(database, system_clock)
     tiers: tuple[Tier, ...] = (FEED, RESERVE)
+    holders = [(tier, Holder("user", DEMO_USERS[tier])) for tier in tiers]
+    if settings.takes_payments:
+        wallets = load_or_create_wallets(settings.data)
+        holders += [(tier, Holder("wallet", wallets[tier].address)) for tier in tiers]
     try:
-        for tier in tiers:
-            holder = Holder("user", DEMO_USERS[tier])
+        for tier, holder in holders:
             if not await entitlements.has_active(holder, tier):
                 await entitlements.add_period(
                     holder,
@@ -164,6 +174,7 @@ async def _supervise(settings: Settings, started: int) -> None:
     mail_port = settings.smtp_url.get_secret_value().rpartition(":")[2]
     macro_port = settings.treasury_url.rpartition(":")[2]
     identity_port = settings.identity_url.rpartition(":")[2]
+    facilitator_port = settings.x402_facilitator_url.rpartition(":")[2]
     environment = settings.to_environment()
     supervisor = Supervisor()
     running = settings.data / "demo.json"
@@ -171,7 +182,8 @@ async def _supervise(settings: Settings, started: int) -> None:
     async def ready() -> None:
         await _answers(f"{settings.base_url}/api/agent/market-state")
         ports = {"exchange": exchange_port, "macro": macro_port, "identity": identity_port}
-        parts = {name: f"{HOST}:{port}" for name, port in ports.items()}
+        ports["facilitator"] = facilitator_port
+        parts = {name: f"{HOST}:{port}" for name, port in ports.items() if port}
         draft = running.with_suffix(".draft")
         draft.write_text(json.dumps({"base_url": settings.base_url, **parts}))
         draft.replace(running)
@@ -182,6 +194,7 @@ async def _supervise(settings: Settings, started: int) -> None:
 
     listening = ["--port", exchange_port, "--mail-port", mail_port, "--macro-port", macro_port]
     listening += ["--identity-port", identity_port]
+    listening += ["--facilitator-port", facilitator_port] if facilitator_port else []
     world_arguments = ["demo", "world", *listening, "--data", str(settings.data)]
     try:
         await supervisor.start(Child("exchange", world_arguments, environment))

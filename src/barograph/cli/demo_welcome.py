@@ -13,6 +13,11 @@ def welcome(settings: "Settings", seconds: float, token: str) -> str:
     base = settings.base_url
     called = Path(sys.argv[0])
     program = f"{sys.executable} -m barograph" if called.suffix == ".py" else called
+    paying = ""
+    if settings.takes_payments:
+        paying = f"""
+  buy feed      {base}/api/x402/feed (with a payment proof, in simulated money)
+  proof         {program} demo proof --wallet none --data {settings.data}"""
     return f"""\
 Barograph demo, ready in {seconds:.1f} s. All of its data is simulated.
 
@@ -32,7 +37,7 @@ Barograph demo, ready in {seconds:.1f} s. All of its data is simulated.
   by mail       fill in the form at {base}/developers, then
                 {program} demo mail --data {settings.data}
   feed          {base}/api/feed/now (with a bearer token)
-  token         {program} demo token --tier feed --data {settings.data}
+  token         {program} demo token --tier feed --data {settings.data}{paying}
   break it      {program} demo fault exchange on --data {settings.data}
   mend it       {program} demo fault exchange off --data {settings.data}
 

@@ -6,8 +6,9 @@ import socket
 import struct
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final, Protocol, cast
 from weakref import WeakSet
 
@@ -16,13 +17,34 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
+from barograph.demo.control import CONTROL_PATH
 from barograph.demo.replies import TEXT, reply
+
+HANG: Final = "hang"
 
 _FAREWELL_SECONDS: Final = 0.3
 
 # websockets tells of every request at INFO; a demo that is polled each second would drown in it.
 _quiet = logging.getLogger(f"{__name__}.connections")
 _quiet.setLevel(logging.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a simulated server is."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Base address of what it serves."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def control_url(self) -> str:
+        """Address for commands."""
+        return f"ws://{self.host}:{self.port}{CONTROL_PATH}"
 
 
 class Changing(Protocol):
@@ -117,6 +139,18 @@ async def until_changed(faults: Changing, connection: ServerConnection) -> None:
     finally:
         for task in waiting:
             task.cancel()
+
+
+async def after_hanging(
+    faults: Changing, replacing: Callable[[], str | None], connection: ServerConnection
+) -> str | None:
+    """Hang for as long as that is the fault that replaces answers; then tell which one does.
+
+    It is still hanging when whoever waits has gone: what is answered then reaches nobody.
+    """
+    while (fault := replacing()) == HANG and not connection.transport.is_closing():
+        await until_changed(faults, connection)
+    return fault
 
 
 async def reset(connection: ServerConnection) -> Response:

@@ -11,21 +11,22 @@ _SUNDAY: Final = 6
 
 
 class Days:
-    """Business days since a first one; the list grows as it is asked."""
+    """Business days since a first one, by some calendar; the list grows as it is asked."""
 
-    def __init__(self, first: date) -> None:
-        self._known = [next_business_day(first - timedelta(days=1))]
+    def __init__(self, first: date, following: Callable[[date], date] = next_business_day) -> None:
+        self._following = following
+        self._known = [following(first - timedelta(days=1))]
 
     def __getitem__(self, index: int) -> date:
         while len(self._known) <= index:
-            self._known.append(next_business_day(self._known[-1]))
+            self._known.append(self._following(self._known[-1]))
         return self._known[index]
 
     def published(self, at: int, published_at: Callable[[date], int]) -> int:
         """For how many days the figure is out at a time."""
         today = day_of(at)
         while self._known[-1] <= today:
-            self._known.append(next_business_day(self._known[-1]))
+            self._known.append(self._following(self._known[-1]))
         count = len(self._known)
         while count and published_at(self._known[count - 1]) > at:
             count -= 1

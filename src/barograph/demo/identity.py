@@ -1,9 +1,7 @@
 """The users of the demo, one for each way in which a bearer token can end, and their tokens."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, Final
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -11,6 +9,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
 
+from barograph.demo.files import write_once
 from barograph.demo.paths import HOUR
 from barograph.errors import ConfigurationError
 
@@ -126,28 +125,13 @@ def load_or_create_key(data: Path) -> ECKey:
     """
     file = data / KEY_FILE
     if not file.exists():
-        _make(file)
+        write_once(file, ECKey.generate_key("P-256").as_pem(private=True))
     try:
         return ECKey.import_key(file.read_bytes())
     except (JoseError, ValueError) as error:
         raise ConfigurationError(
             f"{file} is not a key: delete it, and the demo makes a new one"
         ) from error
-
-
-def _make(file: Path) -> None:
-    """Write a new key unless somebody else was first; readers see the whole file or none."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_suffix(f".{token_hex(4)}.draft")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as out:
-        out.write(ECKey.generate_key("P-256").as_pem(private=True))
-    try:
-        os.link(draft, file)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
 
 
 def _app_metadata(user: DemoUser) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,7 +15,7 @@ from websockets.http11 import Request, Response
 
 from barograph.demo import identity_faults as named
 from barograph.demo.control import CONTROL_PATH
-from barograph.demo.control_server import ControlServer, until_changed
+from barograph.demo.control_server import ControlServer, ServerAddress, after_hanging
 from barograph.demo.exchange import real_clock
 from barograph.demo.identity import ALGORITHM, API_KEY, BY_ID, DemoUser, issuer, user_record
 from barograph.demo.identity_faults import IdentityFaults
@@ -28,27 +27,13 @@ USER_PATH: Final = "/auth/v1/user"
 _PAGE: Final = b"<!DOCTYPE html>\n<html lang=en><title>Sign in</title><h1>Sign in</h1></html>\n"
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityAddress:
+class IdentityAddress(ServerAddress):
     """Where a running provider is."""
-
-    host: str
-    port: int
-
-    @property
-    def url(self) -> str:
-        """Base address of the provider."""
-        return f"http://{self.host}:{self.port}"
 
     @property
     def issuer(self) -> str:
         """What it calls itself in tokens."""
         return issuer(self.url)
-
-    @property
-    def control_url(self) -> str:
-        """Address for commands."""
-        return f"ws://{self.host}:{self.port}{CONTROL_PATH}"
 
 
 class Provider(ControlServer):
@@ -68,12 +53,8 @@ class Provider(ControlServer):
         if path == CONTROL_PATH:
             return None
         self.requests[path if path in {KEYS_PATH, USER_PATH} else "other"] += 1
-        while (fault := self._faults.replacing()) == named.HANG:
-            await until_changed(self._faults, connection)
-            if connection.transport.is_closing():
-                return reply(503, b"", TEXT)
-        match fault:
-            case named.OUTAGE:
+        match await after_hanging(self._faults, self._faults.replacing, connection):
+            case named.HANG | named.OUTAGE:
                 return reply(HTTPStatus.SERVICE_UNAVAILABLE, b"service unavailable\n", TEXT)
             case named.REDIRECT:
                 return reply(HTTPStatus.FOUND, b"", TEXT, Location=f"{path}/")
@@ -85,33 +66,58 @@ class Provider(ControlServer):
         if path == KEYS_PATH:
             return reply(HTTPStatus.OK, self._key_set)
         if path != USER_PATH:
-            return _problem(HTTPStatus.NOT_FOUND, "there is nothing here")
-        if request.headers.get("apikey") != API_KEY:
-            return _problem(HTTPStatus.UNAUTHORIZED, "No API key found in request")
-        user = self._user(request.headers.get("authorization", ""))
+            return _gateway_refusal(HTTPStatus.NOT_FOUND, message="no route matches that address")
+        api_key = request.headers.get("apikey")
+        if api_key is None:
+            return _gateway_refusal(
+                HTTPStatus.UNAUTHORIZED,
+                message="No API key found in request",
+                hint="an `apikey` header is needed",
+            )
+        if api_key != API_KEY:
+            return _gateway_refusal(
+                HTTPStatus.UNAUTHORIZED, message="Invalid API key", hint="check the project's keys"
+            )
+        return self._tell_user(request.headers.get("authorization", ""))
+
+    def _tell_user(self, authorization: str) -> Response:
+        scheme, _, text = authorization.partition(" ")
+        if scheme != "Bearer" or not text:
+            return _refusal(HTTPStatus.UNAUTHORIZED, "no_authorization", "a token is needed")
+        claims = self._claims(text)
+        if claims is None:
+            return _refusal(HTTPStatus.FORBIDDEN, "bad_jwt", "the token is not valid")
+        user = BY_ID.get(str(claims.get("sub")))
         if user is None:
-            return _problem(HTTPStatus.FORBIDDEN, "invalid JWT")
+            return _refusal(HTTPStatus.FORBIDDEN, "user_not_found", "there is no such user")
         if self._faults.is_on(named.LYING):
             user = DemoUser("somebody-else")
         return reply(HTTPStatus.OK, msgspec.json.encode(user_record(user)))
 
-    def _user(self, authorization: str) -> DemoUser | None:
+    def _claims(self, text: str) -> dict[str, Any] | None:
+        """What a token says, if it is the provider's own and has not expired."""
         try:
-            token = jwt.decode(authorization.removeprefix("Bearer "), self._key, [ALGORITHM])
+            claims = jwt.decode(text, self._key, [ALGORITHM]).claims
         except (JoseError, ValueError):
             return None
-        expires = token.claims.get("exp")
-        if not isinstance(expires, int) or expires * 1_000 <= self._clock():
-            return None
-        return BY_ID.get(str(token.claims.get("sub")))
+        expires = claims.get("exp")
+        is_valid = isinstance(expires, int) and expires * 1_000 > self._clock()
+        return claims if is_valid else None
 
     def obey(self, command: dict[str, object]) -> dict[str, object]:
         """Carry out a command and say how it went."""
         return self._faults.obey(command, self._clock())
 
 
-def _problem(status: HTTPStatus, message: str) -> Response:
-    return reply(status, msgspec.json.encode({"code": int(status), "msg": message}))
+def _refusal(status: HTTPStatus, code: str, message: str) -> Response:
+    """How the provider itself refuses."""
+    body = {"code": int(status), "error_code": code, "msg": message}
+    return reply(status, msgspec.json.encode(body))
+
+
+def _gateway_refusal(status: HTTPStatus, **members: str) -> Response:
+    """How the gateway before the provider refuses, whoever the user is."""
+    return reply(status, msgspec.json.encode(members))
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Final
 
-from barograph.business_days import next_business_day
+from barograph.business_days import next_business_day, next_trading_day
 from barograph.demo.days import Days, day_of, new_york
 from barograph.demo.fund import Fund, FundDay
 from barograph.demo.overnight import EFFR, SOFR, Overnight, OvernightRates
@@ -17,10 +17,14 @@ from barograph.demo.world import World
 from barograph.demo.yields import Curve, Yields
 
 EARLIER_DAYS: Final = 120
+LATE_EVERY: Final = 10
+"""Of so many days one is published too late: what rests on the day before has expired by then."""
 
 
 def yields_published_at(day: date) -> int:
-    """The Treasury publishes a day's yields in its evening."""
+    """The Treasury publishes a day's yields in its evening; now and then only the next morning."""
+    if day.toordinal() % LATE_EVERY == LATE_EVERY - 1:
+        return new_york(next_business_day(day), 8)
     return new_york(day, 18)
 
 
@@ -41,12 +45,11 @@ def effr_published_at(day: date) -> int:
 
 def fund_published_at(day: date) -> int:
     """The fund's issuer publishes before the next trading day begins."""
-    return new_york(next_business_day(day), 6, 30)
+    return new_york(next_trading_day(day), 6, 30)
 
 
 _RELEASES: Final[tuple[Callable[[date], int], ...]] = (
     yields_published_at,
-    fund_published_at,
     sofr_published_at,
     effr_published_at,
     sofr_revised_at,
@@ -58,12 +61,14 @@ class MacroWorld:
 
     def __init__(self, world: World) -> None:
         epoch = day_of(world.epoch)
-        self._days = Days(epoch - timedelta(days=EARLIER_DAYS))
+        first = epoch - timedelta(days=EARLIER_DAYS)
+        self._days = Days(first)
+        self._trading_days = Days(first, next_trading_day)
         self.policy = policy(world.seed, epoch)
         self._yields = Yields(world.seed, epoch, self._days, self.policy)
         self._sofr = OvernightRates(world.seed, SOFR, self._days, self.policy)
         self._effr = OvernightRates(world.seed, EFFR, self._days, self.policy)
-        self._fund = Fund(world, self._days)
+        self._fund = Fund(world, self._trading_days)
 
     def curves(self, at: int) -> list[Curve]:
         """The curves that were out, oldest first."""
@@ -79,13 +84,14 @@ class MacroWorld:
 
     def fund(self, at: int) -> list[FundDay]:
         """The fund's days that were out, oldest first."""
-        return self._fund.first(self._days.published(at, fund_published_at))
+        return self._fund.first(self._trading_days.published(at, fund_published_at))
 
     def releases(self, after: int, until: int) -> list[int]:
         """When something new came out in a span of time: between two of these nothing changes."""
         moments: set[int] = set()
-        index = max(0, self._days.published(after, sofr_revised_at) - 1)
-        while self._days[index] <= day_of(until):
-            moments.update(published_at(self._days[index]) for published_at in _RELEASES)
-            index += 1
+        for days, releases in ((self._days, _RELEASES), (self._trading_days, (fund_published_at,))):
+            index = max(0, days.published(after, releases[-1]) - 1)
+            while days[index] <= day_of(until):
+                moments.update(published_at(days[index]) for published_at in releases)
+                index += 1
         return sorted(moment for moment in moments if after < moment <= until)

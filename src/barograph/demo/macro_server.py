@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
@@ -12,7 +12,7 @@ from websockets.http11 import Request, Response
 
 from barograph.demo import macro_faults as named
 from barograph.demo.control import CONTROL_PATH
-from barograph.demo.control_server import ControlServer, reset, until_changed
+from barograph.demo.control_server import ControlServer, ServerAddress, after_hanging, reset
 from barograph.demo.exchange import real_clock
 from barograph.demo.macro import MacroWorld
 from barograph.demo.macro_faults import MacroFaults
@@ -28,27 +28,13 @@ _MAINTENANCE: Final = b"""<!DOCTYPE html>
 """
 
 
-@dataclass(frozen=True, slots=True)
-class MacroAddress:
+class MacroAddress(ServerAddress):
     """Where a running server of files is."""
-
-    host: str
-    port: int
-
-    @property
-    def url(self) -> str:
-        """Base address of the Treasury's and the New York Fed's files."""
-        return f"http://{self.host}:{self.port}"
 
     @property
     def fund_url(self) -> str:
         """Address of the fund's newest holdings."""
         return f"{self.url}{FUND_PATH}?{FUND_QUERY}"
-
-    @property
-    def control_url(self) -> str:
-        """Address for commands."""
-        return f"ws://{self.host}:{self.port}{CONTROL_PATH}"
 
 
 class Publisher(ControlServer):
@@ -67,14 +53,11 @@ class Publisher(ControlServer):
             return None
         file = file_of(parts.path)
         self.requests[file or _OTHER] += 1
-        while (fault := self._faults.replacing(file)) == named.HANG:
-            await until_changed(self._faults, connection)
-            if connection.transport.is_closing():
-                return reply(503, b"", TEXT)
-        match fault:
+        replacing = partial(self._faults.replacing, file)
+        match await after_hanging(self._faults, replacing, connection):
             case named.RESET:
                 return await reset(connection)
-            case named.OUTAGE:
+            case named.HANG | named.OUTAGE:
                 return reply(HTTPStatus.SERVICE_UNAVAILABLE, b"service unavailable\n", TEXT)
             case named.HTML:
                 return reply(HTTPStatus.OK, _MAINTENANCE, _HTML)

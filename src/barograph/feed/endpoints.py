@@ -9,8 +9,6 @@ from msgspec.json import encode
 from starlette.responses import Response
 
 from barograph.access.feed_door import FeedDoor, bounded
-from barograph.access.feed_entry import FEED_PATH
-from barograph.access.feed_refusals import FeedEntryClosed
 from barograph.board.board import Board
 from barograph.briefs.documents import brief_bodies
 from barograph.briefs.limits import DEFAULT
@@ -62,15 +60,11 @@ def feed_routes(door: FeedDoor, parts: FeedParts, seconds: float) -> APIRouter:
     )
     async def feed_now(request: Request) -> Response:
         async with bounded(seconds, FeedUnavailable):
-            await door.admit(request.scope["headers"])
+            await door.admit(request.scope)
             stances = [await parts.stances.now(kind) for kind in STANCE_PATHS]
             issued = [each for each in stances if each is not None]
             body = feed_body(parts, issued, parts.board.clock())
         return private_response(200, body)
-
-    @router.get(FEED_PATH, include_in_schema=False)
-    async def feed_entry() -> Response:
-        raise FeedEntryClosed
 
     return router
 
@@ -122,5 +116,6 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": CodedErrorBody, "description": "The identity cannot be verified."},
     402: {"description": "No active Feed entitlement; the Feed entry resource."},
     404: {"model": CodedErrorBody, "description": "Feed x402 is disabled."},
+    405: {"model": CodedErrorBody, "description": "Only GET is supported."},
     503: {"model": CodedErrorBody, "description": "It cannot be told at the moment."},
 }

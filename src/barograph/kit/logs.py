@@ -26,6 +26,6 @@ def configure_logs(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(EventFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # The client logs each request with its address at this level.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    logging.getLogger("websockets").setLevel(logging.WARNING)
+    # Clients log each request with its address, and at debug every header field.
+    for name in ("httpx", "httpcore", "websockets"):
+        logging.getLogger(name).setLevel(logging.WARNING)

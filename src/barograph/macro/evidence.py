@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from barograph.business_days import trading_days
 from barograph.kit.timestamps import SECOND
 from barograph.macro import judgement
 from barograph.macro.judgement import (
@@ -36,8 +37,9 @@ class MacroEvidence(NamedTuple):
     @property
     def sources(self) -> list[str]:
         """The publishers of what is not too old, each once."""
-        newest: list[EtfDay | Observation] = [*self.etf.days[-1:], *self.us10y[-1:]]
-        return list(dict.fromkeys(each.source for each in newest if is_recent(each.day, self.at)))
+        flows = [each.source for each in self.etf.days[-1:] if is_recent_trade(each.day, self.at)]
+        yields = [each.source for each in self.us10y[-1:] if is_recent(each.day, self.at)]
+        return list(dict.fromkeys([*flows, *yields]))
 
 
 NO_FIGURES = MacroEvidence(0, EtfSeries("", ()), (), ())
@@ -87,7 +89,7 @@ class CurveTurn(NamedTuple):
 def flow_week(evidence: MacroEvidence) -> FlowWeek | None:
     """The newest five days of flow."""
     days = evidence.etf.days
-    if len(days) < NEEDED_FLOW_DAYS or not is_recent(days[-1].day, evidence.at):
+    if len(days) < NEEDED_FLOW_DAYS or not is_recent_trade(days[-1].day, evidence.at):
         return None
     return _week(days[-FLOW_DAYS:], evidence.etf.coverage)
 
@@ -135,7 +137,16 @@ def curve_turn(evidence: MacroEvidence) -> CurveTurn | None:
 
 def is_recent(day: str, at: int) -> bool:
     """Whether a day is not to come, and not too old, for someone who looks at an instant."""
-    return judgement.is_recent(day, datetime.fromtimestamp(at // SECOND, UTC).date())
+    return judgement.is_recent(day, _day_of(at))
+
+
+def is_recent_trade(day: str, at: int) -> bool:
+    """The same for a day of a fund, which goes by the calendar of the exchanges."""
+    return judgement.is_recent(day, _day_of(at), trading_days)
+
+
+def _day_of(at: int) -> date:
+    return datetime.fromtimestamp(at // SECOND, UTC).date()
 
 
 def day_start(day: str, *, following: bool = False) -> int:

@@ -1,10 +1,10 @@
 """How daily figures are judged (pure): once, for signals, briefs and stances alike."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from typing import Literal
 
-from barograph.business_days import business_days
+from barograph.business_days import business_days, trading_days
 from barograph.macro.series import EtfDay
 
 FlowRegime = Literal["accumulation", "mixed", "distribution"]
@@ -23,18 +23,21 @@ STALE_BUSINESS_DAYS = 2
 """Figures are too old when more business days than this have begun after their day."""
 
 
-def is_recent(day: str, today: date, most: int = STALE_BUSINESS_DAYS) -> bool:
-    """Whether a data day is not to come, and at most `most` business days have begun since."""
+Calendar = Callable[[date, date], Iterator[date]]
+
+
+def is_recent(day: str, today: date, calendar: Calendar = business_days) -> bool:
+    """Whether a data day is not to come, and at most two days of its calendar began since."""
     start = date.fromisoformat(day)
-    since = business_days(start + timedelta(days=1), today)
-    return start <= today and sum(1 for _ in since) <= most
+    since = calendar(start + timedelta(days=1), today)
+    return start <= today and sum(1 for _ in since) <= STALE_BUSINESS_DAYS
 
 
 def whole_week_of_flows(week: Sequence[EtfDay]) -> list[float] | None:
-    """The flow of each day, when all are known and no business day is missing between them."""
+    """The flow of each day, when all are known and no trading day is missing between them."""
     flows = [each.net_flow_usd for each in week if each.net_flow_usd is not None]
     days = {date.fromisoformat(each.day) for each in week}
-    if len(flows) < FLOW_DAYS or not set(business_days(min(days), max(days))) <= days:
+    if len(flows) < FLOW_DAYS or not set(trading_days(min(days), max(days))) <= days:
         return None
     return flows
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from barograph.business_days import business_days
+from barograph.business_days import trading_days
 from barograph.macro.records import (
     OPERATOR_AUM,
     OPERATOR_BTC,
@@ -191,7 +191,7 @@ def _days_before(days: Mapping[str, _FundDay]) -> dict[str, _FundDay]:
 
 def _is_gap(before: date, day: date) -> bool:
     one = timedelta(days=1)
-    return any(True for _ in business_days(before + one, day - one))
+    return any(True for _ in trading_days(before + one, day - one))
 
 
 def _flow(before: _FundDay | None, now: _FundDay) -> float | None:

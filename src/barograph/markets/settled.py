@@ -67,7 +67,7 @@ def settled(
     """
     read = {each.at: each for each in own}
     reported = {each.at: each for each in reports if each.at <= now}
-    hours = _hours(sorted(reported), read)
+    hours = _hours(sorted(reported.keys() | read.keys()), read)
     found = [
         Settled(*each, is_reported=False)
         for each in own
@@ -99,10 +99,10 @@ def _is_contested(report: SettlementReport, now: int) -> bool:
 
 
 def _hours(times: Sequence[int], read: Mapping[int, Settlement]) -> dict[int, float]:
-    """The interval of each reported settlement, in hours.
+    """The interval of each settlement, in hours.
 
-    Where it was not read with the rate it is the time since the report before, or else until the
-    one after. A time longer than any interval has a report missing in it and tells nothing.
+    Where it was not read with the rate it is the time since the settlement before, or else until
+    the one after. A time longer than any interval has one missing in it and tells nothing.
     """
     after = {at: (later - at) / HOUR for at, later in pairwise(times)}
     before = {at: (at - earlier) / HOUR for earlier, at in pairwise(times)}

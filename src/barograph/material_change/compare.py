@@ -6,6 +6,7 @@ it is a plain number.
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal as Exact
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from barograph.material_change.retained import (
     Retained,
     RetainedEvidence,
     number,
+    read_retained,
 )
 from barograph.stances import etf, funding, rates
 from barograph.stances.conditions import is_met
@@ -130,6 +132,12 @@ class Assessment(Struct, frozen=True):
     def status(self) -> Status:
         """Whether the two could honestly be compared."""
         return "abstained" if self.reasons else "assessed"
+
+
+@lru_cache(maxsize=16)
+def assess(before: str, after: str) -> Assessment:
+    """Compare two recorded texts; everybody asks for the same few, and no text ever changes."""
+    return compare(read_retained(before), read_retained(after))
 
 
 def compare(before: Retained, after: Retained) -> Assessment:

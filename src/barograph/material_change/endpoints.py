@@ -14,12 +14,11 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database
 from barograph.kit.http import private_response
 from barograph.kit.wire import CodedErrorBody
-from barograph.material_change.compare import compare
+from barograph.material_change.compare import assess
 from barograph.material_change.documents import comparison_body
 from barograph.material_change.pair import require_latest
 from barograph.material_change.query import NAMES, parse
 from barograph.material_change.refusals import ComparisonUnavailable
-from barograph.material_change.retained import read_retained
 from barograph.material_change.wire import Comparison
 
 MATERIAL_CHANGE_PATH = "/api/agents/material-change"
@@ -41,10 +40,10 @@ def material_change_routes(
     )
     async def material_change(request: Request) -> Response:
         async with bounded(seconds, ComparisonUnavailable):
-            await door.admit(request.scope["headers"])
+            await door.admit(request.scope)
             pair = parse(request.scope["query_string"])
             before, after = await require_latest(history, pair, clock())
-            assessment = compare(read_retained(before.document), read_retained(after.document))
+            assessment = assess(before.document, after.document)
             # Reads are bounded and no snapshot: what moved meanwhile must not be given away.
             await require_latest(history, pair, clock())
             body = comparison_body(pair, before, after, assessment, compared_at=clock())

@@ -25,6 +25,14 @@ WHEN NEW.revision IS NOT (
     SELECT coalesce(max(revision), 0) + 1 FROM settlement_reports
     WHERE contract = NEW.contract AND at = NEW.at
 )
+    -- SQLite knows a row by a number of its own too, and would replace by that as well.
+    OR EXISTS (SELECT 1 FROM settlement_reports WHERE rowid = NEW.rowid)
 BEGIN
     SELECT RAISE(ABORT, 'a report is the next revision of its settlement');
+END;
+
+CREATE TRIGGER observations_take_no_place BEFORE INSERT ON observations
+WHEN EXISTS (SELECT 1 FROM observations WHERE rowid = NEW.rowid)
+BEGIN
+    SELECT RAISE(ABORT, 'an observation takes no other one''s place');
 END;

@@ -33,11 +33,24 @@ def stance_body(stance: StanceNow, now: int) -> dict[str, Any]:
         "state": state_of(stance, now),
         "history_durable": stance.history_durable,
         "history_digest": stance.history_digest,
-        "leg": leg,
+        "leg": _in_order(leg),
         "events": _events(stance, leg["evidence"]["digest"]),
         "salt": stance.salt,
         "notice": NOTICE,
     }
+
+
+def _in_order(leg: dict[str, Any]) -> dict[str, Any]:
+    """The leg with its members as they are documented; canonical JSON sorts them by name."""
+    ordered = {name: leg[name] for name in _LEG}
+    ordered["decision"] = {name: leg["decision"][name] for name in _DECISION}
+    ordered["evidence"] = {name: leg["evidence"][name] for name in _EVIDENCE}
+    return ordered
+
+
+_LEG = ("period", "levels", "decision", "conditions", "method", "evidence")
+_DECISION = ("label", "confidence", "rationale", "by")
+_EVIDENCE = ("digest", "source", "observed_at", "inputs")
 
 
 def _events(stance: StanceNow, evidence_digest: str) -> list[dict[str, str | None]]:

@@ -1,5 +1,6 @@
-"""The direct stance reads: whoever has Feed reads the stance that stands now."""
+"""The direct stance reads: free of charge with Feed, otherwise paid for one by one."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -7,12 +8,16 @@ from msgspec.json import encode
 from starlette.responses import Response
 
 from barograph.access.feed_door import FeedDoor, bounded
+from barograph.access.paid_door import PAYING_SECONDS, Offer, PaidDoor, Sold
 from barograph.errors import PrivateError
 from barograph.kit.clock import Clock
-from barograph.kit.http import private_response
+from barograph.kit.http import Scope, private_response
 from barograph.kit.wire import CodedErrorBody
-from barograph.stances.delivery import stance_body
+from barograph.payments.offers import payment_required
+from barograph.payments.records import Requirements
+from barograph.stances.delivery import stance_body, state_of
 from barograph.stances.reading import StanceReader
+from barograph.stances.records import SCHEMA
 
 STANCE_PATHS = {
     "btc-etf-stance": "/api/x402/btc-etf-stance",
@@ -41,37 +46,106 @@ class NoStance(PrivateError):
         super().__init__("no stance of this kind has been issued yet; /api/status says why")
 
 
-def stance_routes(door: FeedDoor, reader: StanceReader, clock: Clock, seconds: float) -> APIRouter:
-    """The three direct reads, each within a budget of `seconds`."""
+class StanceNotActive(PrivateError):
+    """The newest stance has run out or was withdrawn: nobody is charged for it."""
+
+    status = 404
+    code = "stance_not_active"
+
+    def __init__(self) -> None:
+        super().__init__("the newest stance has expired or was withdrawn; nothing was charged")
+
+
+def stance_offer(kind: str, requirements: Requirements, base_url: str) -> Offer:
+    """What one read of a kind costs, and how its door says so."""
+    path = STANCE_PATHS[kind]
+
+    def document(error: str) -> bytes:
+        return payment_required(
+            requirements,
+            url=f"{base_url}{path}",
+            description=f"The newest {kind} of Barograph, once. Free of charge with Feed.",
+            error=error,
+            output_example={"schema": SCHEMA, "kind": kind, "state": "active"},
+        )
+
+    return Offer(path, requirements, document)
+
+
+class StanceReads:
+    """Answers the three direct reads."""
+
+    def __init__(
+        self,
+        reader: StanceReader,
+        clock: Clock,
+        door: FeedDoor,
+        paid: PaidDoor | None = None,
+        offers: Mapping[str, Offer] | None = None,
+    ) -> None:
+        """Without a `paid` door only Feed opens them."""
+        self._reader = reader
+        self._clock = clock
+        self._door = door
+        self._paid = paid
+        self._offers = offers or {}
+
+    async def read(self, scope: Scope, kind: str) -> Sold:
+        """The newest stance, for whoever may have it."""
+
+        async def free() -> bytes:
+            return await self._body(kind)
+
+        async def paid() -> bytes:
+            return await self._body(kind, only_active=True)
+
+        if self._paid is None:
+            await self._door.admit(scope)
+            return Sold(await free())
+        return await self._paid.read(scope, self._offers[kind], free, paid)
+
+    async def _body(self, kind: str, *, only_active: bool = False) -> bytes:
+        stance, now = await self._reader.now(kind), self._clock()
+        if stance is None:
+            raise NoStance
+        if only_active and state_of(stance, now) != "active":
+            raise StanceNotActive
+        return encode(stance_body(stance, now))
+
+
+def stance_routes(reads: StanceReads, seconds: float) -> APIRouter:
+    """The three routes; whoever pays has longer than `seconds`."""
     router = APIRouter(tags=["entitled"])
     for kind, path in STANCE_PATHS.items():
-        _route(router, path, kind, door=door, reader=reader, clock=clock, seconds=seconds)
+        _route(router, path, kind, reads, seconds)
     return router
 
 
-def _route(
-    router: APIRouter,
-    path: str,
-    kind: str,
-    *,
-    door: FeedDoor,
-    reader: StanceReader,
-    clock: Clock,
-    seconds: float,
-) -> None:
-    @router.get(path, summary=f"The newest stance of {kind}", responses=_ERRORS)
+def _route(router: APIRouter, path: str, kind: str, reads: StanceReads, seconds: float) -> None:
+    name = path.rpartition("/")[2].title().replace("-", "")
+
+    @router.get(
+        path,
+        summary=f"The newest stance of {kind}",
+        operation_id=f"get{name}",
+        responses=_ERRORS,
+    )
     async def read_stance(request: Request) -> Response:
-        async with bounded(seconds, StanceUnavailable):
-            await door.admit(request.scope["headers"])
-            stance = await reader.now(kind)
-            if stance is None:
-                raise NoStance
-        return private_response(200, encode(stance_body(stance, clock())))
+        async with bounded(_budget(request.scope, seconds), StanceUnavailable):
+            sold = await reads.read(request.scope, kind)
+        return private_response(200, sold.body, *sold.fields)
+
+
+def _budget(scope: Scope, seconds: float) -> float:
+    shows_proof = any(name in {b"payment-signature", b"x-payment"} for name, _ in scope["headers"])
+    return PAYING_SECONDS if shows_proof else seconds
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": CodedErrorBody, "description": "The identity cannot be verified."},
-    402: {"description": "No active Feed entitlement; the Feed entry resource."},
-    404: {"model": CodedErrorBody, "description": "Feed x402 is disabled, or nothing was issued."},
+    402: {"description": "No active Feed entitlement, and nothing was paid: what is asked for."},
+    404: {"model": CodedErrorBody, "description": "x402 is disabled, or there is no such stance."},
+    405: {"model": CodedErrorBody, "description": "Only GET is supported."},
+    429: {"model": CodedErrorBody, "description": "Too many payment proofs."},
     503: {"model": CodedErrorBody, "description": "It cannot be told at the moment."},
 }

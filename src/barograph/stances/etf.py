@@ -7,6 +7,7 @@ a percent of them and four positive days, distribution the mirror of that.
 from collections.abc import Sequence
 from datetime import date
 
+from barograph.business_days import next_trading_day, trading_days
 from barograph.kit.canonical import Json
 from barograph.kit.timestamps import iso_timestamp
 from barograph.macro.judgement import (
@@ -39,8 +40,8 @@ def propose(
     if len(days) < NEEDED_FLOW_DAYS:
         return f"{len(days)} of {NEEDED_FLOW_DAYS} days are known"
     newest, week = days[-1], days[-FLOW_DAYS:]
-    expires_at = expires_after(newest.day, grace, lag=PUBLICATION_LAG)
-    if now >= expires_at or not is_recent(newest.day, today):
+    expires_at = expires_after(newest.day, grace, lag=PUBLICATION_LAG, following=next_trading_day)
+    if now >= expires_at or not is_recent(newest.day, today, trading_days):
         return f"the newest holdings are of {newest.day}"
     flows = whole_week_of_flows(week)
     if flows is None or newest.aum_usd <= 0:

@@ -4,6 +4,7 @@ It ends when the data of the next US business day should have been published; a 
 does not expire Friday's rates.
 """
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 
 from barograph.business_days import next_business_day
@@ -19,14 +20,17 @@ def day_start(day: str, *, following: bool = False) -> str:
     return iso_timestamp(_milliseconds(datetime.combine(start, time(), UTC)))
 
 
-def expires_after(day: str, grace: int, *, lag: int = 0) -> int:
-    """When a stance about `day` expires: once data of the next business day was due, plus grace.
+def expires_after(
+    day: str, grace: int, *, lag: int = 0, following: Callable[[date], date] = next_business_day
+) -> int:
+    """When a stance about `day` expires: once data of the day after it was due, plus grace.
 
-    `lag` is how many business days after its own day data is published.
+    Days are those of a calendar, which tells the one `following` another. `lag` is how many of
+    them after its own day data is published.
     """
-    due = next_business_day(date.fromisoformat(day))
+    due = following(date.fromisoformat(day))
     for _ in range(lag):
-        due = next_business_day(due)
+        due = following(due)
     return _milliseconds(datetime.combine(due, PUBLISHED_BY, UTC)) + grace
 
 

@@ -21,12 +21,13 @@ from barograph.kit.lease import Lease
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.settings import Settings
 from barograph.stances import etf, funding, rates
+from barograph.stances.continuity import RecordReplaced, require_mark
 from barograph.stances.digest import leg_document
 from barograph.stances.evidence import Gathered, gather
 from barograph.stances.feeds import STANCES
 from barograph.stances.ledger import Ledger, StaleLeg
 from barograph.stances.records import KINDS, Event, Proposal, Version
-from barograph.stances.standing import NOT_RECORDED, StanceNow, Stances, durable
+from barograph.stances.standing import NOT_RECORDED, Mark, StanceNow, Stances, durable
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class StanceDesk:
         # The newest recorded versions; until the record was read, what was published last.
         self._known: ByKind = {}
         self._events: dict[str, list[Event]] = {}
+        self._marks: dict[str, Mark] = {}
 
     async def issue(self, lease: Lease) -> Stances:
         """Propose, record and publish every kind once.
@@ -79,7 +81,7 @@ class StanceDesk:
                 stance = self._not_durable(proposed)
             if stance is not None:
                 found.append(stance)
-        stances = Stances(now, tuple(found), silent)
+        stances = Stances(now, tuple(found), silent, dict(self._marks))
         await self._publish(stances, lease)
         self._published = {each.kind: each for each in found}
         return stances
@@ -89,9 +91,11 @@ class StanceDesk:
         if lease.token == self._token:
             return
         published = await self._database.read(lambda tx: latest(tx, STANCES))
-        stances = () if published is None else published.stances
-        self._published = {each.kind: each for each in stances}
+        if published is None:
+            published = Stances(0, (), {})
+        self._published = {each.kind: each for each in published.stances}
         self._known = dict(self._published)
+        self._marks = dict(published.recorded)
         self._token = lease.token
 
     def _propose(self, kind: str, gathered: Gathered, now: int) -> Proposal | str:
@@ -138,6 +142,7 @@ class StanceDesk:
         if appended.is_new:
             log.info("stance recorded", extra={"kind": kind, "revision": appended.version.revision})
         self._known[kind] = self._standing(appended.version)
+        self._marks[kind] = _mark(appended.version, self._events.get(kind, []))
         return self._known[kind]
 
     def _standing(self, version: Version) -> StanceNow:
@@ -158,6 +163,9 @@ class StanceDesk:
             if last is not None and _has_evidence_of(last, proposed):
                 # Nothing is new: it was issued then, and what a person decided or withdrew stays.
                 return replace(last, **NOT_RECORDED)
+        if recorded is not None and recorded.withdrawn_at is not None:
+            # Only a version that is recorded opens a kind again.
+            return replace(recorded, **NOT_RECORDED)
         revision = 1
         if recorded is not None and recorded.leg_id == proposed.leg_id:
             revision = recorded.revision + 1
@@ -173,9 +181,15 @@ class StanceDesk:
 
     async def _look_up(self, kind: str) -> bool:
         """Know the newest recorded version, also an operator's; tell whether it could be read."""
+        mark = self._marks.get(kind)
         try:
+            if mark is not None:
+                await require_mark(self._ledger, kind, mark)
             newest = await self._ledger.newest(kind, 1)
             events = await self._ledger.events(kind)
+        except RecordReplaced as error:
+            log.critical("this is not the record that was led", extra={"reason": str(error)})
+            return False
         except DatabaseUnavailable as error:
             log.warning("the record cannot be read", extra={"kind": kind, "reason": str(error)})
             return False  # what was known before still is
@@ -183,6 +197,7 @@ class StanceDesk:
         self._events[kind] = events
         if newest:
             self._known[kind] = self._standing(newest[0])
+            self._marks[kind] = _mark(newest[0], events)
         return True
 
     async def _publish(self, stances: Stances, lease: Lease) -> None:
@@ -191,6 +206,13 @@ class StanceDesk:
             await publish(tx, [Publication.of(STANCES, stances)])
 
         await self._database.write(work)
+
+
+def _mark(newest: Version, events: list[Event]) -> Mark:
+    mark = Mark(newest.sequence, newest.history_digest)
+    return (
+        replace(mark, events=len(events), event_digest=events[-1].event_digest) if events else mark
+    )
 
 
 def _has_evidence_of(stance: StanceNow, proposed: Proposal) -> bool:

@@ -284,11 +284,18 @@ async def _last_event(tx: Transaction, kind: str) -> Event | None:
 
 
 def _version(row: Row) -> Version:
-    return read_version(_undamaged(row), row[1])
+    return _read(read_version, row)
 
 
 def _event(row: Row) -> Event:
-    return read_event(_undamaged(row), row[1])
+    return _read(read_event, row)
+
+
+def _read(read: Callable[[str, str], T], row: Row) -> T:
+    try:
+        return read(_undamaged(row), row[1])
+    except ValueError as error:  # what was recorded is not of a schema that is known here
+        raise RecordDamaged(DAMAGED) from error
 
 
 def _undamaged(row: Row) -> str:

@@ -58,6 +58,8 @@ def recompute_digest(body: Mapping[str, Any], sequence: int, previous_digest: st
         return digest(canonical(document))
     except CanonicalizationError as error:
         raise ProofFailed(f"the stance has no canonical form: {error}") from error
+    except RecursionError as error:
+        raise ProofFailed("the stance is nested too deeply") from error
 
 
 def prove(

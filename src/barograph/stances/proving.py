@@ -1,14 +1,23 @@
 """Proves a stance against this instance's own record and key."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
+from barograph.errors import ConfigurationError
 from barograph.settings import Settings
-from barograph.stances.checkpoint import log_origin, open_checkpoint, verifier_of
-from barograph.stances.ledger import Ledger
+from barograph.stances.checkpoint import (
+    Checkpoint,
+    CheckpointRefused,
+    log_origin,
+    open_checkpoint,
+    parse_checkpoint,
+    verifier_of,
+)
+from barograph.stances.ledger import DAMAGED, Ledger, RecordDamaged
+from barograph.stances.merkle import tree_root
 from barograph.stances.proof import Proof, ProofFailed, prove
-from barograph.stances.public_log import PublicLogs
 from barograph.stances.records import KINDS
-from barograph.stances.signing import load_history_key
+from barograph.stances.signing import FILE_NAME, load_history_key
 
 PAGE = 10_000
 
@@ -18,20 +27,50 @@ async def prove_in(ledger: Ledger, settings: Settings, body: object, kept: str |
 
     Raises:
         ProofFailed: something does not fit; the message says what.
-        CheckpointRefused: the older checkpoint was not signed with this instance's key.
-        DatabaseUnavailable: the record cannot be read.
+        CheckpointRefused: the older checkpoint is of another log, or was not signed with this
+            instance's key.
+        ConfigurationError: there is an older checkpoint, and no key to look at it with.
+        DatabaseUnavailable: the record cannot be read, or is damaged.
     """
     kind = body.get("kind") if isinstance(body, Mapping) else None
     if not isinstance(body, Mapping) or kind not in KINDS:
         raise ProofFailed(f"it is no stance: its kind must be one of {', '.join(KINDS)}")
-    key = load_history_key(settings)
-    logs = PublicLogs(ledger, key, settings.base_url)
-    signed = next(
-        each for each in await logs.checkpoints() if each.kind == kind and each.log == "versions"
-    )
-    verifier = verifier_of(key, log_origin(settings.base_url, kind, "versions"))
-    older = None if kept is None else open_checkpoint(kept, verifier)
-    return prove(body, await _digests(ledger, kind), signed.checkpoint, older)
+    name = log_origin(settings.base_url, kind, "versions")
+    older = None if kept is None else _open_kept(kept, name, settings)
+    digests = await _digests(ledger, kind)
+    return prove(body, digests, Checkpoint(name, len(digests), _root(digests)), older)
+
+
+def _open_kept(note: str, name: str, settings: Settings) -> Checkpoint:
+    _require_same_log(note, name)
+    key_file: Path = settings.data / FILE_NAME
+    if not settings.history_key.get_secret_value() and not key_file.exists():
+        # One that is made now has signed nothing yet.
+        raise ConfigurationError(
+            f"{key_file} is missing, the key that checkpoints are signed with: put it back, or "
+            "set BAROGRAPH_HISTORY_KEY"
+        )
+    return open_checkpoint(note, verifier_of(load_history_key(settings), name))
+
+
+def _require_same_log(note: str, name: str) -> None:
+    """Tell a checkpoint of another log from one that is forged: a log's key goes by its name."""
+    try:
+        origin = parse_checkpoint(note.rpartition("\n\n")[0]).origin
+    except CheckpointRefused:
+        return  # what it is instead is said where its signature is looked at
+    if origin != name and origin.isprintable():
+        raise CheckpointRefused(
+            f"the kept checkpoint is of another log: {origin}, and this is {name}; "
+            "BAROGRAPH_BASE_URL names this instance"
+        )
+
+
+def _root(digests: list[str]) -> bytes:
+    try:
+        return tree_root(digests)
+    except ValueError as error:
+        raise RecordDamaged(DAMAGED) from error
 
 
 async def _digests(ledger: Ledger, kind: str) -> list[str]:

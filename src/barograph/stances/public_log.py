@@ -5,7 +5,7 @@ checkpoint costs the digests that are new, and a proof those of two blocks.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -20,6 +20,7 @@ from barograph.stances.checkpoint import (
     sign_checkpoint,
     verifier_of,
 )
+from barograph.stances.continuity import require_mark
 from barograph.stances.ledger import Ledger
 from barograph.stances.merkle import (
     Frontier,
@@ -29,6 +30,7 @@ from barograph.stances.merkle import (
     peaks_root,
 )
 from barograph.stances.records import KINDS, DigestRow, EventDigestRow
+from barograph.stances.standing import Mark
 
 BLOCK_LEVEL = 10
 BLOCK = 1 << BLOCK_LEVEL
@@ -126,8 +128,17 @@ class PublicLog:
 class PublicLogs:
     """The logs of all kinds, with the key that signs for them."""
 
-    def __init__(self, ledger: Ledger, key: Ed25519PrivateKey, base_url: str) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        key: Ed25519PrivateKey,
+        base_url: str,
+        recorded: Callable[[], Mapping[str, Mark]] = dict,
+    ) -> None:
+        """`recorded` gives the ends of the record that a collector saw last."""
         self._key = key
+        self._ledger = ledger
+        self._recorded = recorded
         self._base_url = base_url
         self._published: dict[tuple[str, LogName], Published] = {}
         self._logs: dict[tuple[str, LogName], PublicLog] = {}
@@ -148,9 +159,12 @@ class PublicLogs:
         """The newest checkpoint of every log.
 
         Raises:
-            DatabaseUnavailable: the record cannot be read.
+            DatabaseUnavailable: the record cannot be read, or is not the one that was led.
             HistoryRewritten: its beginning is not what it was.
         """
+        # What this worker signed is not all that was signed: others did, also before it began.
+        for kind, mark in self._recorded().items():
+            await require_mark(self._ledger, kind, mark)
         return [await self._checkpoint(kind, log) for kind in KINDS for log in LOGS]
 
     async def _checkpoint(self, kind: str, log: LogName) -> Published:

@@ -1,13 +1,18 @@
 """Reads the stance that stands now: the newest recorded one, or what could not be recorded."""
 
+import logging
+
 from msgspec.structs import replace
 
 from barograph.board.board import Board
 from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.stances.continuity import RecordReplaced
 from barograph.stances.digest import read_version
 from barograph.stances.feeds import STANCES
-from barograph.stances.latest import latest_versions
-from barograph.stances.standing import NOT_RECORDED, StanceNow, durable
+from barograph.stances.latest import Latest, latest_versions
+from barograph.stances.standing import NOT_RECORDED, Mark, StanceNow, durable
+
+log = logging.getLogger(__name__)
 
 
 class StanceReader:
@@ -20,6 +25,7 @@ class StanceReader:
     def __init__(self, board: Board, history: Database) -> None:
         self._board = board
         self._history = history
+        self._seen: dict[str, StanceNow] = {}
 
     async def now(self, kind: str) -> StanceNow | None:
         """The newest stance of a kind; None when none was ever issued.
@@ -31,16 +37,42 @@ class StanceReader:
         published = None if snapshot is None else snapshot.of(kind)
         try:
             latest = await latest_versions(self._history, kind, 1)
-        except DatabaseUnavailable:
+            _require_no_older(latest, None if snapshot is None else snapshot.recorded.get(kind))
+        except DatabaseUnavailable as error:
+            log.warning("the record cannot be read", extra={"kind": kind, "reason": str(error)})
             if snapshot is None:
                 raise
-            return None if published is None else replace(published, **NOT_RECORDED)
+            return self._without_record(kind, published)
         if not latest.versions:
             return published
         newest = latest.versions[0]
         version = read_version(newest.document, newest.history_digest)
-        recorded = durable(version, latest.withdrawal)
+        recorded = self._seen[kind] = durable(version, latest.withdrawal)
         return published if _is_later(published, recorded) else recorded
+
+    def _without_record(self, kind: str, published: StanceNow | None) -> StanceNow | None:
+        """What stands by all that is known: what was seen on record may not be published yet."""
+        seen = self._seen.get(kind)
+        if published is None or (seen is not None and not _is_after(published, seen)):
+            return None if seen is None else replace(seen, **NOT_RECORDED)
+        return replace(published, **NOT_RECORDED)
+
+
+def _require_no_older(latest: Latest, mark: Mark | None) -> None:
+    """A record that ends before what was read of it once is another one."""
+    if mark is None:
+        return
+    newest = latest.versions[0] if latest.versions else None
+    if newest is None or newest.sequence < mark.sequence:
+        raise RecordReplaced("the record ends before what was recorded")
+    if newest.sequence == mark.sequence and newest.history_digest != mark.history_digest:
+        raise RecordReplaced("the newest version is not the one that was recorded")
+
+
+def _is_after(published: StanceNow, seen: StanceNow) -> bool:
+    """Whether something else was issued since."""
+    issue = published.leg_id, published.revision
+    return issue != (seen.leg_id, seen.revision) and published.issued_at >= seen.issued_at
 
 
 def _is_later(published: StanceNow | None, recorded: StanceNow) -> bool:

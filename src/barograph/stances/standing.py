@@ -42,6 +42,15 @@ class StanceNow(Struct, frozen=True):
     withdrawal_digest: str | None = None
 
 
+class Mark(Struct, frozen=True):
+    """Where a kind's chains ended when somebody looked: a record that lacks it is another one."""
+
+    sequence: int
+    history_digest: str
+    events: int = 0
+    event_digest: str = ""
+
+
 class Stances(Struct, frozen=True):
     """What stands, and why a kind has nothing new."""
 
@@ -49,6 +58,9 @@ class Stances(Struct, frozen=True):
     stances: tuple[StanceNow, ...]
     silent: dict[str, str]
     """By kind, why no stance is issued now; empty when all are."""
+
+    recorded: dict[str, Mark] = {}
+    """By kind, the end of the record as it was read last."""
 
     def of(self, kind: str) -> StanceNow | None:
         """The stance of a kind, if one stands."""

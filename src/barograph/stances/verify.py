@@ -2,14 +2,16 @@
 
 It goes through the tables in the order of recording, a page at a time, so a million versions
 need no more memory than a thousand; then through the indexes by which versions are found. What
-it cannot notice alone is a chain whose end was cut off: a kept checkpoint shows that.
+it cannot notice alone is a chain whose end was cut off, or another record in its place: that
+shows against what was published, and against a kept checkpoint.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from barograph.kit.canonical import Json, canonical
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value
+from barograph.stances.continuity import RecordReplaced, require_mark
 from barograph.stances.digest import (
     GENESIS,
     event_document,
@@ -22,16 +24,19 @@ from barograph.stances.guards import missing_guards
 from barograph.stances.ledger import (
     EVENT_COLUMNS,
     VERSION_COLUMNS,
+    Ledger,
     event_columns,
     version_columns,
 )
 from barograph.stances.records import KINDS, WITHDRAWN, Event, Version
+from barograph.stances.standing import Mark, Stances
 
 PAGE = 500
 
 Progress = Callable[[int, int], None]
 """Told how many records of how many have been read."""
 
+RecordName = Literal["version", "event"]
 
 _Check = Callable[[Any, Any], Awaitable[None]]
 
@@ -55,17 +60,15 @@ class Broken(NamedTuple):
     kind: str | None
     sequence: int | None
     what: str
-
-
-class _Damage(Exception):
-    def __init__(self, kind: str | None, sequence: int | None, what: str) -> None:
-        self.broken = Broken(kind, sequence, what)
+    record: RecordName | None = None
+    """Which of the kind's two chains the sequence is about."""
 
 
 class _Table(NamedTuple):
     """How one of the two tables is read and what its rows must say."""
 
     name: str
+    record: RecordName
     columns: tuple[str, ...]
     read: Callable[[str], Any]
     document: Callable[[Any], dict[str, Json]]
@@ -74,8 +77,14 @@ class _Table(NamedTuple):
     """An expression that counts the row in the table's other indexes; 1 is right."""
 
 
+class _Damage(Exception):
+    def __init__(self, table: _Table, kind: str | None, sequence: int | None, what: str) -> None:
+        self.broken = Broken(kind, sequence, what, None if kind is None else table.record)
+
+
 _VERSIONS = _Table(
     "stance_versions",
+    "version",
     VERSION_COLUMNS,
     read_version,
     version_document,
@@ -83,7 +92,9 @@ _VERSIONS = _Table(
     "(SELECT count(*) FROM stance_versions other WHERE other.kind = here.kind "
     "AND other.leg_id = here.leg_id AND other.revision = here.revision)",
 )
-_EVENTS = _Table("stance_events", EVENT_COLUMNS, read_event, event_document, event_columns, "1")
+_EVENTS = _Table(
+    "stance_events", "event", EVENT_COLUMNS, read_event, event_document, event_columns, "1"
+)
 
 
 async def verify(
@@ -111,6 +122,26 @@ async def verify(
         return Broken(None, None, f"guards are missing: {', '.join(missing)}")
     counts = {kind: Counts(versions.count(kind), events.count(kind)) for kind in versions.heads}
     return Verified(counts)
+
+
+async def verify_published(ledger: Ledger, published: Stances) -> Broken | None:
+    """The first end of a chain, as the service saw it last, that the record does not hold.
+
+    An older copy of the record, or a new one, is whole in itself; it shows only here.
+
+    Raises:
+        DatabaseUnavailable: the record cannot be read.
+    """
+    for kind, mark in sorted(published.recorded.items()):
+        record: RecordName = "version"
+        try:
+            await require_mark(ledger, kind, Mark(mark.sequence, mark.history_digest))
+            record = "event"
+            await require_mark(ledger, kind, mark)
+        except RecordReplaced:
+            number = mark.sequence if record == "version" else mark.events
+            return Broken(kind, number, f"it is not the {record} that was published", record)
+    return None
 
 
 class _Walk:
@@ -144,7 +175,9 @@ class _Walk:
                 limit = 1  # go on row by row, up to the one that cannot be read
                 continue
             if not rows:
-                raise _Damage(None, None, f"{self._table.name}: the newest records are missing")
+                raise _Damage(
+                    self._table, None, None, f"{self._table.name}: the newest records are missing"
+                )
             for row in rows[: self.end - position]:
                 position += 1
                 record = _record(self._table, row, position)
@@ -161,7 +194,9 @@ class _Walk:
             while place < self.count(kind):
                 for sequence, previous, own, found in await self._index_page(kind, place):
                     if (sequence, previous, found) != (place + 1, last_digest, 1):
-                        raise _Damage(kind, place + 1, "it is not found by its place or its leg")
+                        raise _Damage(
+                            self._table, kind, place + 1, "it is not found by its place or its leg"
+                        )
                     place, last_digest = sequence, own
 
     async def _page(self, position: int, limit: int) -> list[Row]:
@@ -185,9 +220,11 @@ class _Walk:
                 self._page_size,
             )
         except (DatabaseUnavailable, UnicodeDecodeError) as error:
-            raise _Damage(kind, place + 1, f"its index cannot be read ({error})") from error
+            raise _Damage(
+                self._table, kind, place + 1, f"its index cannot be read ({error})"
+            ) from error
         if not rows:
-            raise _Damage(kind, place + 1, "it is not found by its place")
+            raise _Damage(self._table, kind, place + 1, "it is not found by its place")
         return rows
 
     async def _unreadable(self, position: int, error: Exception) -> _Damage:
@@ -196,8 +233,9 @@ class _Walk:
         for kind in KINDS:
             following = self.count(kind) + 1
             if await self._fetch(sql, kind, following) == [(position,)]:
-                return _Damage(kind, following, f"it cannot be read ({error})")
-        return _Damage(None, None, f"record {position} cannot be read ({error})")
+                return _Damage(self._table, kind, following, f"it cannot be read ({error})")
+        place = f"{self._table.record} {position} of all kinds"
+        return _Damage(self._table, None, None, f"{place} cannot be read ({error})")
 
     async def _fetch(self, sql: str, *values: Value) -> list[Row]:
         async def work(tx: Transaction) -> list[Row]:
@@ -212,36 +250,42 @@ def _record(table: _Table, row: Row, position: int) -> Any:  # noqa: ANN401 - ei
         record = table.read(text)
         rewritten = canonical(table.document(record))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise _Damage(kind, sequence, "its text is not a record") from error
+        raise _Damage(table, kind, sequence, "its text is not a record") from error
     own = table.said_by(record)
     differing = [
         name for name, said, its in zip(table.columns, row[1:], own, strict=False) if said != its
     ]
     if differing and differing[-1] == table.columns[-1]:
-        raise _Damage(kind, sequence, "its text does not have its digest")
+        raise _Damage(table, kind, sequence, "its text does not have its digest")
     if differing:
-        raise _Damage(record.kind, record.sequence, f"columns differ: {', '.join(differing)}")
+        raise _Damage(
+            table, record.kind, record.sequence, f"columns differ: {', '.join(differing)}"
+        )
     if rewritten != text:
-        raise _Damage(kind, sequence, "its text is not canonical, or its evidence has changed")
+        raise _Damage(
+            table, kind, sequence, "its text is not canonical, or its evidence has changed"
+        )
     if found != position:
-        raise _Damage(kind, sequence, "a record before it is missing")
+        raise _Damage(table, kind, sequence, "a record before it is missing")
     return record
 
 
 def _check_link(table: _Table, record: Any, head: Any | None) -> None:  # noqa: ANN401
     expected = 1 if head is None else head.sequence + 1
     if record.sequence != expected:
-        raise _Damage(record.kind, expected, "it is missing")
+        raise _Damage(table, record.kind, expected, "it is missing")
     before = GENESIS if head is None else table.said_by(head)[-1]
     if record.previous_digest != before:
-        raise _Damage(record.kind, record.sequence, "it does not follow the one before it")
+        raise _Damage(table, record.kind, record.sequence, "it does not follow the one before it")
 
 
 async def _check_revision(version: Version, head: Version | None) -> None:
     same_leg = head is not None and head.leg_id == version.leg_id
     expected = head.revision + 1 if head is not None and same_leg else 1
     if version.revision != expected:
-        raise _Damage(version.kind, version.sequence, f"its revision should be {expected}")
+        raise _Damage(
+            _VERSIONS, version.kind, version.sequence, f"its revision should be {expected}"
+        )
 
 
 async def _check_event(database: Database, event: Event) -> None:
@@ -253,7 +297,9 @@ async def _check_event(database: Database, event: Event) -> None:
         withdrawal_digest(row[0], why=event.why, by=event.by, salt=event.salt) for row in rows
     ]
     if event.type != WITHDRAWN or evidence != [event.evidence_digest]:
-        raise _Damage(event.kind, event.sequence, "the event is not about a recorded version")
+        raise _Damage(
+            _EVENTS, event.kind, event.sequence, "the event is not about a recorded version"
+        )
 
 
 _DIGEST_OF = "SELECT history_digest FROM stance_versions WHERE kind = $1 AND sequence = $2"

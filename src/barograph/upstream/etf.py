@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from barograph.business_days import business_days
+from barograph.business_days import trading_days
 from barograph.errors import InvalidReply, UnknownToUpstream, Unreachable, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.macro.records import (
@@ -98,7 +98,7 @@ class IssuerHoldings:
     async def _earlier(self, present: date, newest: date) -> list[Reading]:
         """Read the earlier days that are still to be had, as far as the issuer answers."""
         readings: list[Reading] = []
-        for day in business_days(present - BACKFILL, present - timedelta(days=1)):
+        for day in trading_days(present - BACKFILL, present - timedelta(days=1)):
             if day in self._settled or day == newest:
                 continue
             try:

@@ -1,17 +1,44 @@
 """How identity providers are asked: briefly, without redirects, and never with a memory."""
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
 from barograph.access.identity import IdentityRefused, IdentityUnavailable
+from barograph.kit.letting_go import within
 
 MAX_REPLY_BYTES = 64 * 1024
+MAX_QUESTIONS = 32
+"""At once. Whoever comes later waits here, where waiting costs nothing."""
 
 _OK = 200
-_NO = (401, 403, 404)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a provider answered."""
+
+    status: int
+    body: bytes
+    challenge: str
+    """What its `WWW-Authenticate` says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a reply other than 200 means."""
+
+    code: str | None
+    """The provider's own word for it, a fixed one of the protocol: it may be logged."""
+
+    is_of_token: bool
+    """Whether the token or its user is refused; otherwise it may be us who are."""
 
 
 class IdentityHttp:
@@ -19,6 +46,7 @@ class IdentityHttp:
 
     def __init__(self, seconds: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.seconds = seconds
+        self._places = asyncio.Semaphore(MAX_QUESTIONS)
         self._http = httpx.AsyncClient(
             transport=transport,
             timeout=seconds,
@@ -36,37 +64,42 @@ class IdentityHttp:
         Raises:
             IdentityUnavailable: it does not come, in time and as it should.
         """
-        status, body = await self._get(address, {})
-        if status != _OK:
-            raise IdentityUnavailable(f"the identity provider answers with HTTP {status}")
-        return body
+        reply = await self._get(address, {})
+        if reply.status != _OK:
+            raise IdentityUnavailable(f"the identity provider answers with HTTP {reply.status}")
+        return reply.body
 
-    async def ask(self, address: str, headers: Mapping[str, str]) -> bytes:
+    async def ask(
+        self, address: str, headers: Mapping[str, str], read_refusal: Callable[[Reply], Refusal]
+    ) -> bytes:
         """Ask about the user of a token.
 
         Raises:
-            IdentityRefused: the provider does not know the token or its user.
+            IdentityRefused: the provider does not accept the token or its user.
             IdentityUnavailable: no answer comes, in time and as it should.
         """
-        status, body = await self._get(address, headers)
-        if status in _NO:
-            raise IdentityRefused(f"the identity provider refuses the token (HTTP {status})")
-        if status != _OK:
-            raise IdentityUnavailable(f"the identity provider answers with HTTP {status}")
-        return body
+        reply = await self._get(address, headers)
+        if reply.status == _OK:
+            return reply.body
+        refusal = read_refusal(reply)
+        said = {"status": reply.status, "code": refusal.code}
+        if refusal.is_of_token:
+            log.info("token refused by the identity provider", extra=said)
+            raise IdentityRefused(f"the identity provider refuses the token (HTTP {reply.status})")
+        log.warning("question refused by the identity provider", extra=said)
+        raise IdentityUnavailable(f"the identity provider answers with HTTP {reply.status}")
 
     async def close(self) -> None:
         """Release every connection."""
         await self._http.aclose()
 
-    async def _get(self, address: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    async def _get(self, address: str, headers: Mapping[str, str]) -> Reply:
+        deadline = asyncio.get_running_loop().time() + self.seconds
         try:
-            # httpx bounds each read; a reply that comes by the byte is bounded only from here.
-            async with (
-                asyncio.timeout(self.seconds),
-                self._http.stream("GET", address, headers=headers) as response,
-            ):
-                return response.status_code, await _body(response)
+            async with asyncio.timeout_at(deadline):
+                await self._places.acquire()
+            left = deadline - asyncio.get_running_loop().time()
+            return await within(left, self._fetch(address, headers, deadline))
         except TimeoutError as error:
             raise IdentityUnavailable("the identity provider does not answer in time") from error
         except (httpx.RequestError, httpx.InvalidURL, OSError) as error:
@@ -74,8 +107,16 @@ class IdentityHttp:
             name = type(error).__name__
             raise IdentityUnavailable(f"the identity provider is unreachable ({name})") from error
 
+    async def _fetch(self, address: str, headers: Mapping[str, str], deadline: float) -> Reply:
+        try:
+            async with self._http.stream("GET", address, headers=headers) as response:
+                challenge = response.headers.get("www-authenticate", "")
+                return Reply(response.status_code, await _body(response, deadline), challenge)
+        finally:
+            self._places.release()
 
-async def _body(response: httpx.Response) -> bytes:
+
+async def _body(response: httpx.Response, deadline: float) -> bytes:
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise IdentityUnavailable("the identity provider packs its replies")
     body = bytearray()
@@ -83,4 +124,7 @@ async def _body(response: httpx.Response) -> bytes:
         body += chunk
         if len(body) > MAX_REPLY_BYTES:
             raise IdentityUnavailable("the identity provider's reply is too large")
+        # httpx bounds each read; a reply that comes by the byte ends only here.
+        if asyncio.get_running_loop().time() > deadline:
+            raise IdentityUnavailable("the identity provider does not answer in time")
     return bytes(body)

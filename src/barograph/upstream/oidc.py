@@ -1,58 +1,33 @@
 """An OpenID Connect issuer as identity provider."""
 
-import asyncio
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
-from barograph.access.key_set import KeySetCache
-from barograph.access.tokens import Token, TokenVerifier
-from barograph.access.users import UserVerdicts
+from barograph.access.tokens import Token
 from barograph.kit.clock import Clock
 from barograph.kit.strict_json import strict_object
-from barograph.settings import Settings
-from barograph.upstream.identity_http import IdentityHttp
+from barograph.settings import Settings, is_safe_address
+from barograph.upstream.identity_http import IdentityHttp, Refusal, Reply
+from barograph.upstream.token_identity import TokenIdentity
 
 DISCOVERY = "/.well-known/openid-configuration"
 
+_UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
+_ERROR: Final = re.compile(r'\berror="?([a-z_]{1,40})\b', re.ASCII)
 
-class OidcIdentity:
+
+class OidcIdentity(TokenIdentity):
     """Verifies the token here; the confirmed e-mail is a claim in it, or one at userinfo."""
 
     def __init__(self, settings: Settings, http: IdentityHttp, clock: Clock) -> None:
-        self._issuer = settings.identity_url
+        super().__init__(settings.identity_url, settings, http, clock)
         self._claim = settings.identity_email_claim
         self._asks_userinfo = settings.identity_claims == "userinfo"
         self._userinfo: str | None = None
-        self._http = http
-        self._verifier = TokenVerifier(
-            KeySetCache(self._read_keys, clock),
-            issuer=self._issuer,
-            audience=settings.identity_audience,
-            clock=clock,
-        )
-        self._users = UserVerdicts(clock, settings.identity_cache_seconds)
-
-    async def identify(self, token: str) -> Identity:
-        """Tell whose token it is.
-
-        Raises:
-            IdentityRefused: nobody's who is accepted.
-            IdentityUnavailable: that cannot be told now.
-        """
-        try:
-            async with asyncio.timeout(self._http.seconds):
-                verified = await self._verifier.verify(token)
-                if not self._asks_userinfo:
-                    return _confirmed(verified.claims, self._claim, verified.subject)
-                return await self._users.judge(token, verified, lambda: self._ask(token, verified))
-        except TimeoutError as error:
-            raise IdentityUnavailable("the identity provider does not answer in time") from error
-
-    async def close(self) -> None:
-        """Release every connection."""
-        await self._http.close()
 
     async def _read_keys(self) -> bytes:
         """Read the key set, and where userinfo is, from wherever the issuer says they are now."""
@@ -75,10 +50,15 @@ class OidcIdentity:
             raise IdentityUnavailable(f"the issuer's {name} is not an address that can be asked")
         return address
 
+    async def _judge(self, token: str, verified: Token) -> Identity:
+        if not self._asks_userinfo:
+            return _confirmed(verified.claims, self._claim, verified.subject)
+        return await self._users.judge(token, verified, lambda: self._ask(token, verified))
+
     async def _ask(self, token: str, verified: Token) -> Identity:
         assert self._userinfo is not None  # read together with the keys that verified the token
         headers = {"Authorization": f"Bearer {token}"}
-        body = await self._http.ask(self._userinfo, headers)
+        body = await self._http.ask(self._userinfo, headers, read_refusal)
         try:
             claims = strict_object(body)
         except ValueError as error:
@@ -88,6 +68,20 @@ class OidcIdentity:
         if claims["sub"] != verified.subject:
             raise IdentityRefused("the userinfo that came is another user's")
         return _confirmed(claims, self._claim, verified.subject)
+
+
+def read_refusal(reply: Reply) -> Refusal:
+    """Read an error of userinfo: https://www.rfc-editor.org/rfc/rfc6750#section-3 .
+
+    Nothing but the token is presented there, so 401 is about it; others than the issuer answer 403
+    too, and those do not name an error of the token.
+    """
+    found = _ERROR.search(reply.challenge)
+    code = None if found is None else found[1]
+    is_of_token = reply.status == _UNAUTHORIZED or (
+        reply.status == _FORBIDDEN and code in {"invalid_token", "insufficient_scope"}
+    )
+    return Refusal(code, is_of_token)
 
 
 def _confirmed(claims: Mapping[str, Any], name: str, subject: str) -> Identity:
@@ -102,4 +96,5 @@ def _is_address(text: str, schemes: set[str]) -> bool:
         parts = urlsplit(text)
     except ValueError:
         return False
-    return parts.scheme in schemes and bool(parts.hostname) and text.isascii()
+    is_whole = parts.scheme in schemes and bool(parts.hostname) and text.isascii()
+    return is_whole and is_safe_address(text)

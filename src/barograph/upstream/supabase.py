@@ -1,22 +1,30 @@
 """Supabase Auth as identity provider: https://supabase.com/docs/guides/auth/jwts ."""
 
-import asyncio
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
-from barograph.access.key_set import KeySetCache
-from barograph.access.tokens import TokenVerifier
-from barograph.access.users import UserVerdicts
+from barograph.access.tokens import Token
 from barograph.kit.clock import Clock
 from barograph.kit.strict_json import strict_object
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
-from barograph.upstream.identity_http import IdentityHttp
+from barograph.upstream.identity_http import IdentityHttp, Refusal, Reply
+from barograph.upstream.token_identity import TokenIdentity
+
+_REFUSALS: Final = (401, 403)
+_CODE: Final = re.compile(r"[a-z_]{1,40}", re.ASCII)
+_ABOUT_TOKENS: Final = frozenset(
+    {
+        *("bad_jwt", "no_authorization", "session_expired", "session_not_found"),
+        *("user_banned", "user_not_found"),
+    }
+)
 
 
-class SupabaseIdentity:
+class SupabaseIdentity(TokenIdentity):
     """Verifies the token here, then asks for the user's record.
 
     The record is needed because nothing in the token tells whether the e-mail address is
@@ -24,46 +32,39 @@ class SupabaseIdentity:
     """
 
     def __init__(self, settings: Settings, http: IdentityHttp, clock: Clock) -> None:
-        self._issuer = f"{settings.identity_url}/auth/v1"
+        project = settings.identity_url.removesuffix("/")
+        super().__init__(f"{project}/auth/v1", settings, http, clock)
         self._api_key = settings.identity_api_key.get_secret_value()
-        self._http = http
         self._clock = clock
-        self._verifier = TokenVerifier(
-            KeySetCache(self._read_keys, clock),
-            issuer=self._issuer,
-            audience=settings.identity_audience,
-            clock=clock,
-        )
-        self._users = UserVerdicts(clock, settings.identity_cache_seconds)
-
-    async def identify(self, token: str) -> Identity:
-        """Tell whose token it is.
-
-        Raises:
-            IdentityRefused: nobody's who is accepted.
-            IdentityUnavailable: that cannot be told now.
-        """
-        try:
-            async with asyncio.timeout(self._http.seconds):
-                verified = await self._verifier.verify(token)
-                _refuse_anonymous(verified.claims)
-                return await self._users.judge(
-                    token, verified, lambda: self._ask(token, verified.subject)
-                )
-        except TimeoutError as error:
-            raise IdentityUnavailable("the identity provider does not answer in time") from error
-
-    async def close(self) -> None:
-        """Release every connection."""
-        await self._http.close()
 
     async def _read_keys(self) -> bytes:
         return await self._http.read(f"{self._issuer}/.well-known/jwks.json")
 
+    async def _judge(self, token: str, verified: Token) -> Identity:
+        _refuse_anonymous(verified.claims)
+        return await self._users.judge(token, verified, lambda: self._ask(token, verified.subject))
+
     async def _ask(self, token: str, subject: str) -> Identity:
         headers = {"Authorization": f"Bearer {token}", "apikey": self._api_key}
-        body = await self._http.ask(f"{self._issuer}/user", headers)
+        body = await self._http.ask(f"{self._issuer}/user", headers, read_refusal)
         return read_user(body, subject, self._clock())
+
+
+def read_refusal(reply: Reply) -> Refusal:
+    """Read an error: https://supabase.com/docs/guides/auth/debugging/error-codes .
+
+    The gateway before the provider refuses too, with other members: a missing or withdrawn API
+    key is no fault of the user.
+    """
+    try:
+        said = strict_object(reply.body)
+    except ValueError:
+        said = {}
+    # Newer versions of the interface call the same thing `code`, which was the status before.
+    code = said.get("error_code", said.get("code"))
+    if not isinstance(code, str) or _CODE.fullmatch(code) is None:
+        return Refusal(None, is_of_token=False)
+    return Refusal(code, is_of_token=reply.status in _REFUSALS and code in _ABOUT_TOKENS)
 
 
 def read_user(body: bytes, subject: str, now: int) -> Identity:

@@ -1,0 +1,270 @@
+"""The entitled comparison: how long it takes over a short and a long record, and what it costs.
+
+Beside the service runs the simulated identity provider, and one subscriber asks. The peer is a
+plain FastAPI route that reads the same versions twice, with nothing but the driver, and makes the
+product's pydantic model of an answer that it was given. It looks at no token, entitlement or
+parameter, checks no digest and compares nothing.
+
+Run as `python -m benchmarks.comparison identity PORT FOLDER` or `… peer PORT FILE HISTORY`.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from fastapi import FastAPI, Response
+from pydantic import SecretStr
+
+from barograph.access.entitlements import FEED, Entitlements, Holder
+from barograph.demo.identity import API_KEY, DEMO_USERS, demo_token, load_or_create_key
+from barograph.demo.identity_server import KEYS_PATH, IdentityAddress, running_identity
+from barograph.kit.clock import system_clock
+from barograph.kit.database import SQLiteDatabase
+from barograph.kit.http import ASGIApp
+from barograph.kit.process import die_with_parent
+from barograph.kit.timestamps import DAY
+from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y, Observation
+from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
+from barograph.material_change.wire import Comparison
+from barograph.settings import Settings
+from barograph.stances import rates
+from barograph.stances.ledger import Ledger
+from barograph.stances.records import Proposal, Version
+from benchmarks.hot_reads import ROUND_SECONDS, Contender, alternate, answer_of, ratios
+from benchmarks.ledger import SHORT, driver_reader, load_record, long_record
+from benchmarks.load import Latency, latency_in
+from benchmarks.market import benchmark_settings, publish_market
+from benchmarks.peers import FILE_VARIABLE, OF_THE_FRAMEWORK, serve_peer, store, stored_answer
+from benchmarks.plan import Plan
+from benchmarks.processes import (
+    HOST,
+    Answer,
+    BenchmarkFailed,
+    answers,
+    running,
+    until,
+    unused_port,
+    web_service,
+)
+from benchmarks.table import Figure, Section, at_least, at_most
+
+TITLE = "The entitled comparison, for one subscriber: median of the rounds (middle half)"
+LENGTH_BOUND = 1.3
+PEER_SHARE = 0.5
+SOURCE = "benchmark"
+DAYS = 30
+HISTORY_VARIABLE = "BENCHMARK_HISTORY"
+PERIOD = 30 * DAY
+COMMAND = (sys.executable, "-m", "benchmarks.comparison")
+LEVELS: Mapping[str, float] = {
+    US3M: 4.31,
+    US2Y: 4.02,
+    US10Y: 4.28,
+    SOFR: 4.33,
+    EFFR: 4.29,
+    EFFR_LOW: 4.25,
+    EFFR_HIGH: 4.5,
+}
+
+
+def measure(plan: Plan, folder: Path) -> Section:
+    """Ask two services that differ in the length of their record, then one of them and its peer."""
+    long = long_record(plan)
+    with ExitStack() as stack:
+        provider = stack.enter_context(_identity(folder))
+        services, targets = {}, {}
+        for count in (SHORT, long):
+            print(f"the comparison: loading {count:,} versions", file=sys.stderr)
+            settings = _settings(folder / str(count), provider)
+            targets[count] = _target(*_fill(settings, count))
+            token = demo_token(folder, "feed", system_clock(), provider.url)
+            child = stack.enter_context(web_service(settings))
+            services[count] = Contender(child, settings.port, (f"Authorization: Bearer {token}",))
+        print("the comparison", file=sys.stderr)
+        figures = _latencies(services, targets, plan.rounds)
+        history = folder / str(long) / "history.sqlite3"
+        figures += _costs(services[long], targets[long], history, plan.rounds)
+    return Section(TITLE, figures)
+
+
+def _settings(data: Path, provider: IdentityAddress) -> Settings:
+    data.mkdir()
+    who = {
+        "identity": "supabase",
+        "identity_url": provider.url,
+        "identity_api_key": SecretStr(API_KEY),
+    }
+    return benchmark_settings(data, unused_port()).model_copy(update=who)
+
+
+def _fill(settings: Settings, count: int) -> tuple[Version, Version]:
+    """A market, a subscriber, and a record whose newest two versions the product itself made."""
+    publish_market(settings)
+    load_record(settings.history_path, count - 2, rates.KIND)
+
+    async def work() -> tuple[Version, Version]:
+        database = SQLiteDatabase(settings.database_path)
+        history = SQLiteDatabase(settings.history_path)
+        subscriber = Holder("user", DEMO_USERS["feed"])
+        await Entitlements(database, system_clock).add_period(
+            subscriber, FEED, period_ms=PERIOD, source=SOURCE, by=SOURCE, why=SOURCE
+        )
+        ledger = Ledger(history, system_clock)
+        today = datetime.now(UTC).date()
+        days = (today - timedelta(days=1), today)
+        before, after = [(await ledger.append(_proposal(day))).version for day in days]
+        await database.close()
+        await history.close()
+        return before, after
+
+    return asyncio.run(work())
+
+
+def _proposal(day: date) -> Proposal:
+    """What the rules say about rates that rise a little every day, up to this one."""
+    now = system_clock()
+    today = datetime.now(UTC).date()
+    days = [day - timedelta(days=back) for back in range(DAYS, -1, -1)]
+    series = {
+        name: [
+            Observation(name, each.isoformat(), 1, _risen(level, (today - each).days), SOURCE, now)
+            for each in days
+        ]
+        for name, level in LEVELS.items()
+    }
+    found = rates.propose(series, now, day, PERIOD, was_inverted=False)
+    if isinstance(found, str):
+        raise BenchmarkFailed(f"there is no stance to compare: {found}")
+    return found
+
+
+def _risen(level: float, days_ago: int) -> float:
+    return round(level - 0.01 * days_ago, 2)
+
+
+def _target(before: Version, after: Version) -> str:
+    given = {"kind": after.kind}
+    for side, version in (("before", before), ("after", after)):
+        given |= {
+            f"{side}_leg": version.leg_id,
+            f"{side}_revision": str(version.revision),
+            f"{side}_digest": version.history_digest,
+        }
+    return f"{MATERIAL_CHANGE_PATH}?{urlencode(given)}"
+
+
+def _latencies(
+    services: Mapping[int, Contender], targets: Mapping[int, str], rounds: int
+) -> list[Figure]:
+    """One reader after the other, forwards and backwards, after a round that does not count."""
+    found: dict[int, list[Latency]] = {count: [] for count in services}
+    for number in range(-1, rounds):
+        for count in list(services)[:: 1 if number % 2 == 0 else -1]:
+            port, fields = services[count].port, services[count].fields
+            latency = latency_in(port, targets[count], ROUND_SECONDS, fields)
+            if number >= 0:
+                found[count].append(latency)
+    short, long = found
+    pairs = list(zip(found[long], found[short], strict=True))
+    p50 = [one.p50 / other.p50 for one, other in pairs]
+    p99 = [one.p99 / other.p99 for one, other in pairs]
+    return [
+        *(_latency_figure(count, found[count]) for count in (short, long)),
+        at_most(f"  p50: {long:,} versions / {short:,}", p50, LENGTH_BOUND),
+        at_most(f"  p99: {long:,} versions / {short:,}", p99, LENGTH_BOUND),
+    ]
+
+
+def _latency_figure(count: int, found: list[Latency]) -> Figure:
+    p50, p99 = (median(column) for column in zip(*found, strict=True))
+    return Figure(f"latency at {count:,} versions", f"p50 {p50:.2f} ms, p99 {p99:.2f} ms")
+
+
+def _costs(service: Contender, target: str, history: Path, rounds: int) -> list[Figure]:
+    """Requests per CPU-second of the service between two peers."""
+    file = history.with_name("answer")
+    answer = answer_of(service, target)
+    store(file, target, answer)
+    with _peer(target, file, history) as first, _peer(target, file, history) as twin:
+        contenders = {"peer": first, "service": service, "twin": twin}
+        for name, contender in contenders.items():
+            if _lasting(answer_of(contender, target)) != _lasting(answer):
+                raise BenchmarkFailed(f"{name} gives another answer to the comparison")
+        rates_of = alternate(contenders, target, rounds)
+    return [
+        at_least(
+            "requests / FastAPI route", ratios(rates_of, "service", "peer", "twin"), PEER_SHARE
+        ),
+        at_least("  A/A control: FastAPI route / FastAPI route", ratios(rates_of, "twin", "peer")),
+    ]
+
+
+def _lasting(answer: Answer) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """What an answer says, but for when it was given."""
+    body: dict[str, Any] = msgspec.json.decode(answer.body)
+    headers = [(name.lower(), value) for name, value in answer.headers]
+    return sorted(each for each in headers if each[0] != "date"), {**body, "compared_at": ""}
+
+
+@contextmanager
+def _identity(folder: Path) -> Iterator[IdentityAddress]:
+    address = IdentityAddress(HOST, unused_port())
+    command = (*COMMAND, "identity", str(address.port), str(folder))
+    with running(command, log=folder / "identity.log") as child:
+        until(lambda: answers(address.port, KEYS_PATH), child)
+        yield address
+
+
+@contextmanager
+def _peer(target: str, file: Path, history: Path) -> Iterator[Contender]:
+    port = unused_port()
+    command = (*COMMAND, "peer", str(port), str(file), str(history))
+    with running(command, log=file.with_suffix(".log")) as child:
+        until(lambda: answers(port, target), child)
+        yield Contender(child, port)
+
+
+def peer() -> ASGIApp:
+    """The route that the service is compared with; it sends the same headers."""
+    stored = stored_answer()
+    facts: dict[str, Any] = msgspec.json.decode(stored.body)
+    del facts["schema"]  # a constant of the model
+    facts["assessment"].setdefault("evidence_field_presence", None)
+    fields = {name: value for name, value in stored.headers if name not in OF_THE_FRAMEWORK}
+    read_latest = driver_reader(Path(os.environ[HISTORY_VARIABLE]))
+    app = FastAPI()
+
+    @app.get(MATERIAL_CHANGE_PATH, response_model=Comparison)
+    async def read(response: Response) -> Comparison:
+        response.headers.update(fields)
+        read_latest(rates.KIND)
+        read_latest(rates.KIND)
+        return Comparison(**facts)
+
+    return app
+
+
+async def _provide(port: int, folder: Path) -> None:
+    async with running_identity(load_or_create_key(folder), port=port, clock=system_clock):
+        await asyncio.Event().wait()
+
+
+def _run(part: str, port: int, *rest: str) -> None:
+    die_with_parent()
+    if part == "identity":
+        asyncio.run(_provide(port, Path(rest[0])))
+    else:
+        os.environ[FILE_VARIABLE], os.environ[HISTORY_VARIABLE] = rest
+        serve_peer("benchmarks.comparison:peer", port)
+
+
+if __name__ == "__main__":
+    _run(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

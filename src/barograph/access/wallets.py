@@ -1,0 +1,73 @@
+"""Who shows a payment proof: a wallet, known by what it signed. Nothing here can settle."""
+
+from collections.abc import Sequence
+
+from barograph.access.allowances import PROOFS
+from barograph.access.feed_refusals import TooManyProofs
+from barograph.access.fields import retry_seconds
+from barograph.access.gate import Gate
+from barograph.access.identity import IdentityRefused, IdentityUnavailable
+from barograph.access.refusals import TooManyRequests
+from barograph.kit.clock import Clock
+from barograph.kit.http import Scope
+from barograph.payments.journal import Journal
+from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, ProofVerifier
+from barograph.payments.proof import parse_proof, presented, require_timely
+from barograph.payments.records import Proof, Requirements
+
+
+class Wallets:
+    """Verifies proofs without any charge."""
+
+    def __init__(self, verifier: ProofVerifier, journal: Journal, gate: Gate, clock: Clock) -> None:
+        self._verifier = verifier
+        self._journal = journal
+        self._gate = gate
+        self._clock = clock
+
+    async def payer(self, scope: Scope, offers: Sequence[Requirements]) -> str | None:
+        """The wallet whose proof of one of these offers is presented; None without a proof.
+
+        Raises:
+            IdentityRefused: it does not verify, or was settled already.
+            IdentityUnavailable: whether it does cannot be told now.
+        """
+        try:
+            header = presented(scope["headers"])
+            if header is None:
+                return None
+            proof = parse_proof(header, offers, self._clock())
+            await self.verify(proof, scope)
+        except InvalidProof as error:
+            raise IdentityRefused("the payment proof does not verify") from error
+        except (FacilitatorUnavailable, TooManyProofs) as error:
+            raise IdentityUnavailable("the payment proof cannot be verified now") from error
+        return proof.payer
+
+    async def verify(self, proof: Proof, scope: Scope) -> None:
+        """Return when a proof is good and was not settled.
+
+        Raises:
+            InvalidProof: it is of no use any more, or the facilitator says no.
+            FacilitatorUnavailable: it cannot be told.
+            TooManyProofs: its address has shown too many.
+        """
+        require_timely(proof, self._clock())
+        standing = await self._journal.find(proof.key)
+        if standing is not None and standing.state in {"settled", "failed"}:
+            raise InvalidProof("already_used")
+        if standing is not None and standing.state == "unknown":
+            raise FacilitatorUnavailable("whether it was settled is being found out")
+        await self.limit(scope)
+        await self._verifier.verify(proof)
+
+    async def limit(self, scope: Scope) -> None:
+        """Count a question to the facilitator.
+
+        Raises:
+            TooManyProofs: this address has caused too many.
+        """
+        try:
+            await self._gate.charge(PROOFS, self._gate.caller(scope))
+        except TooManyRequests as error:
+            raise TooManyProofs(retry_seconds(error.standing)) from error

@@ -1,0 +1,173 @@
+"""`barograph payments`: what became of every payment proof, for the operator."""
+
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from barograph.cli.options import data_option, read_settings, run_on_database
+
+if TYPE_CHECKING:
+    from barograph.kit.database import Database
+    from barograph.payments.journal import Journal
+    from barograph.payments.reconciling import Reconciled
+    from barograph.payments.records import Payment, State, TrailStep
+    from barograph.settings import Settings
+
+T = TypeVar("T")
+
+STATES = ("claimed", "settling", "settled", "released", "failed", "unknown")
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def payments() -> None:
+    """Look at the journal of payments, and find out what became of open ones.
+
+    \b
+    Examples:
+      barograph payments list --state unknown
+      barograph payments show pay_…
+      barograph payments reconcile
+    """
+
+
+@payments.command(name="list")
+@click.option("--state", type=click.Choice(STATES), help="Only those that stand so.")
+@click.option("--wallet", metavar="0x…", help="Only those of one payer.")
+@click.option("--last", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@_json
+@data_option
+def list_payments(
+    state: "State | None", wallet: str | None, last: int, as_json: bool, data: Path | None
+) -> None:
+    """List payments, the newest first.
+
+    \b
+    Examples:
+      barograph payments list
+      barograph payments list --state unknown --json
+    """
+
+    async def work(journal: "Journal") -> "list[Payment]":
+        return await journal.list(state=state, payer=wallet, limit=last)
+
+    found = _on_journal(read_settings(data=data), work)
+    if as_json:
+        click.echo(json.dumps([_described(each) for each in found]))
+        return
+    for each in found:
+        click.echo(_line(each))
+    if not found:
+        click.echo("no payment fits" if state or wallet else "no payment yet")
+
+
+@payments.command()
+@click.argument("payment_id", metavar="ID")
+@_json
+@data_option
+def show(payment_id: str, as_json: bool, data: Path | None) -> None:
+    """Show one payment and every step that it took.
+
+    \b
+    Example:
+      barograph payments show pay_…
+    """
+
+    async def work(journal: "Journal") -> "tuple[Payment, list[TrailStep]]":
+        return await journal.get(payment_id), await journal.trail(payment_id)
+
+    payment, trail = _on_journal(read_settings(data=data), work)
+    if as_json:
+        steps = [{**each._asdict(), "at": _instant(each.at)} for each in trail]
+        click.echo(json.dumps({**_described(payment), "trail": steps}))
+        return
+    for name, value in _described(payment).items():
+        click.echo(f"{name:16} {'-' if value is None else value}")
+    for each in trail:
+        click.echo(f"{_instant(each.at)}  {each.step:10} {each.detail or ''}".rstrip())
+
+
+@payments.command()
+@_json
+@data_option
+def reconcile(as_json: bool, data: Path | None) -> None:
+    """Find out what became of payments that nobody finished, by the chain's own evidence.
+
+    A running collector does the same once a minute.
+
+    \b
+    Example:
+      barograph payments reconcile
+    """
+    settings = _paid_settings(data)
+
+    async def action(database: "Database") -> "Reconciled":
+        from barograph.cli.collect import reconciler
+        from barograph.kit.clock import system_clock
+        from barograph.upstream.chain import JsonRpcChain
+
+        chain = JsonRpcChain(settings) if settings.x402_chain_url else None
+        try:
+            return await reconciler(settings, database, chain, system_clock).once()
+        finally:
+            if chain is not None:
+                await chain.close()
+
+    done = run_on_database(settings, action)
+    if as_json:
+        click.echo(json.dumps(done._asdict()))
+        return
+    click.echo("  ".join(f"{name} {count}" for name, count in done._asdict().items()))
+    if done.waiting and not settings.x402_chain_url:
+        click.echo("set BAROGRAPH_X402_CHAIN_URL, and the chain can tell about those that wait")
+
+
+def _paid_settings(data: Path | None) -> "Settings":
+    """The settings, or those of the demo that runs in the folder: its chain has another port."""
+    from barograph.cli.demo_proof import payment_settings
+
+    settings = read_settings(data=data)
+    try:
+        running = json.loads((settings.data / "demo.json").read_text())
+    except FileNotFoundError:
+        return settings
+    place = running.get("facilitator")
+    return settings if place is None else settings.model_copy(update=payment_settings(place))
+
+
+def _on_journal(settings: "Settings", use: "Callable[[Journal], Coroutine[Any, Any, T]]") -> T:
+    from barograph.kit.clock import system_clock
+    from barograph.payments.journal import Journal
+
+    async def action(database: "Database") -> T:
+        return await use(Journal(database, system_clock))
+
+    return run_on_database(settings, action)
+
+
+def _described(payment: "Payment") -> dict[str, Any]:
+    """What an operator may see; whoever has the signature's digest learns nothing from it."""
+    described = payment._asdict()
+    del described["signature_digest"]
+    for name in ("valid_before", "claimed_at", "updated_at", "released_at"):
+        at = described[name]
+        described[name] = None if at is None else _instant(at)
+    return described
+
+
+def _instant(at: int) -> str:
+    from barograph.kit.timestamps import iso_timestamp
+
+    return iso_timestamp(at)
+
+
+def _line(payment: "Payment") -> str:
+    end = payment.transaction or payment.reason or ""
+    return (
+        f"{payment.id}  {payment.state:8}  {_instant(payment.claimed_at)}  {payment.door:26}  "
+        f"{payment.amount:>10}  {payment.payer}  {end}"
+    ).rstrip()

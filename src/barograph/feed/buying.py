@@ -1,0 +1,71 @@
+"""`GET /api/x402/feed`: the Feed entry resource, where a wallet buys one period of Feed."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from msgspec.json import encode
+from starlette.responses import Response
+
+from barograph.access.entitlements import Entitlement, Entitlements
+from barograph.access.feed_door import bounded
+from barograph.access.feed_entry import ENTITLEMENT_REQUIRED, FEED_PATH, FeedEntry
+from barograph.access.feed_grants import FeedGrants
+from barograph.access.feed_refusals import FeedEntryClosed, PaymentPending
+from barograph.access.paid_door import PAYING_SECONDS, Offer, PaidDoor
+from barograph.kit.http import private_response
+from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.wire import CodedErrorBody
+from barograph.notice import NOTICE
+from barograph.payments.offers import payment_response_field
+from barograph.payments.records import Payment
+
+
+def buying_routes(
+    door: PaidDoor | None, entry: FeedEntry, entitlements: Entitlements, grants: FeedGrants
+) -> APIRouter:
+    """The route of the entry; without a door it is closed."""
+    router = APIRouter(tags=["paid"])
+
+    @router.get(
+        FEED_PATH,
+        summary="Buy one period of Feed for the paying wallet, by x402 v2",
+        operation_id="buyFeed",
+        responses=_ERRORS,
+    )
+    async def buy_feed(request: Request) -> Response:
+        if door is None or entry.requirements is None:
+            raise FeedEntryClosed
+        # Past this budget nobody knows whether it was charged: the answer must not invite to pay.
+        async with bounded(PAYING_SECONDS, PaymentPending):
+            offer = Offer(FEED_PATH, entry.requirements, entry.document, ENTITLEMENT_REQUIRED)
+            payment = await door.sell(request.scope, offer, grants.grant)
+            assert payment.entitlement_id is not None
+            granted = await entitlements.get(payment.entitlement_id)
+        return private_response(200, _body(payment, granted), payment_response_field(payment))
+
+    return router
+
+
+def _body(payment: Payment, granted: Entitlement) -> bytes:
+    return encode(
+        {
+            "tier": granted.tier,
+            "wallet": payment.payer,
+            "starts_at": iso_timestamp(granted.starts_at),
+            "ends_at": iso_timestamp(granted.ends_at),
+            "transaction": payment.transaction,
+            "notice": NOTICE,
+        }
+    )
+
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    402: {"description": "Nothing was charged: what is asked for."},
+    404: {"model": CodedErrorBody, "description": "Feed x402 is disabled."},
+    405: {"model": CodedErrorBody, "description": "Only GET is supported."},
+    429: {"model": CodedErrorBody, "description": "Too many payment proofs."},
+    503: {
+        "model": CodedErrorBody,
+        "description": "Send the same proof again later.",
+    },
+}

@@ -1,0 +1,301 @@
+"""A node of the chain, asked over JSON-RPC what became of an authorization.
+
+https://ethereum.org/developers/docs/apis/json-rpc and https://eips.ethereum.org/EIPS/eip-3009 .
+
+That a nonce is taken is not enough to say that somebody paid: its owner can cancel it, or sign a
+transfer to himself with the same nonce and be quicker. So a payment counts as made only by the
+token's own events: the use of the nonce and, in the same transaction, the transfer to us.
+
+What speaks for the payer counts from the newest block on, as it does for facilitators. What speaks
+against him is final here, and so counts only once a block that will stay says it: the node's `safe`
+block, or the newest where a node has no such notion.
+"""
+
+import asyncio
+import re
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+import httpx
+
+from barograph.kit.timestamps import SECOND
+from barograph.payments.ports import ChainFinding, ChainUnavailable
+from barograph.payments.records import Payment
+from barograph.settings import Settings
+from barograph.upstream.json_http import JsonHttp, NoAnswer, NotSent
+
+MAX_REPLY_BYTES = 1024 * 1024
+"""A block with the hashes of its transactions is about 100 kB on a busy chain."""
+
+CHAIN_SECONDS = 20.0
+"""The budget of one question: three calls, or some twenty for a nonce that is used. One call may
+take a quarter of it."""
+
+CLOCK_SECONDS = 300
+"""The chain's clock and ours may differ by so much."""
+
+MAX_BLOCKS = 500
+"""Events are asked for in so many blocks at once; many nodes refuse more than a few thousand."""
+
+MAX_SPANS = 12
+NARROW = 200
+
+AUTHORIZATION_STATE: Final = "0xe94a0102"
+TRANSFER: Final = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+USED: Final = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5"
+CANCELED: Final = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81"
+
+_OK = 200
+# Invalid parameters, and an unknown block: how nodes say that they have no `safe` block.
+_NO_SUCH_BLOCK = (-32602, -39001)
+_QUANTITY = re.compile(r"0x(0|[1-9a-fA-F][0-9a-fA-F]{0,15})")
+_WORD = re.compile(r"0x[0-9a-fA-F]{64}")
+_FALSE, _TRUE = ("0x" + format(value, "064x") for value in (0, 1))
+
+
+class Block(NamedTuple):
+    """What is needed of a block; the time is in seconds."""
+
+    number: int
+    timestamp: int
+
+
+class Event(NamedTuple):
+    """What is needed of an event of the token; every text in lower case."""
+
+    block: int
+    transaction: str
+    topics: tuple[str, ...]
+    data: str
+
+
+class RpcError(ChainUnavailable):
+    """The node answered with an error."""
+
+    def __init__(self, method: str, code: object) -> None:
+        number = code if type(code) is int else "unnamed"
+        super().__init__(f"the node refuses {method} ({number})")
+        self.code = code
+
+
+class JsonRpcChain:
+    """Asks the node of the settings."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        seconds: float = CHAIN_SECONDS,
+    ) -> None:
+        self._url = settings.x402_chain_url
+        self._network = settings.x402_network
+        self._seconds = seconds
+        self._pay_to = settings.x402_pay_to.lower()
+        self._http = JsonHttp(longest=MAX_REPLY_BYTES, transport=transport)
+        self._ids = count(1)
+        self._is_ours = False
+
+    async def authorization(self, payment: Payment) -> ChainFinding:
+        """What became of the authorization of a payment, by the chain's own clock.
+
+        Raises:
+            ChainUnavailable: nobody can tell now.
+        """
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._look(payment)
+        except TimeoutError as error:
+            raise ChainUnavailable("the node does not answer in time") from error
+
+    async def close(self) -> None:
+        """Release every connection."""
+        await self._http.close()
+
+    async def _look(self, payment: Payment) -> ChainFinding:
+        await self._require_chain(payment.network)
+        # The block first, then the state of that very block: two answers about two different
+        # moments could make a payment look as if it never came.
+        head = await self._block("latest")
+        if await self._is_taken(payment, head):
+            return await self._taken(payment, head)
+        # What the newest block does not have in time, no earlier one had either.
+        if head.timestamp * SECOND <= payment.valid_before:
+            return ChainFinding("unused")
+        safe = await self._safe(head)
+        is_over = safe.timestamp * SECOND > payment.valid_before
+        return ChainFinding("expired" if is_over else "unused")
+
+    async def _taken(self, payment: Payment, head: Block) -> ChainFinding:
+        event = await self._event_of(payment, head)
+        if event.topics[0] == USED and await self._is_paid(payment, event):
+            return ChainFinding("used", event.transaction)
+        safe = await self._safe(head)
+        is_final = event.block <= safe.number
+        return ChainFinding("spent", event.transaction) if is_final else ChainFinding("unused")
+
+    async def _require_chain(self, network: str) -> None:
+        """Let only a node of the very chain speak that was paid on."""
+        if network != self._network:
+            raise ChainUnavailable("the payment is on another chain than this node's")
+        if not self._is_ours:
+            chain = _quantity(await self._call("eth_chainId"))
+            if network != f"eip155:{chain}":
+                raise ChainUnavailable("the node is one of another chain")
+            self._is_ours = True
+
+    async def _block(self, which: str) -> Block:
+        found = await self._call("eth_getBlockByNumber", which, False)
+        if not isinstance(found, dict):
+            raise RpcError("eth_getBlockByNumber", _NO_SUCH_BLOCK[1])
+        return Block(_quantity(found.get("number")), _quantity(found.get("timestamp")))
+
+    async def _numbered(self, number: int) -> Block:
+        block = await self._block(hex(number))
+        if block.number != number:
+            raise ChainUnavailable("the node tells of another block")
+        return block
+
+    async def _safe(self, head: Block) -> Block:
+        """The newest block that will stay, among those up to `head`."""
+        try:
+            safe = await self._block("safe")
+        except RpcError as error:
+            if error.code in _NO_SUCH_BLOCK:
+                return head
+            raise
+        # Another node answered, which is further on: nobody looked at what it has between.
+        if safe.number > head.number:
+            raise ChainUnavailable("the node goes back in time")
+        return safe
+
+    async def _is_taken(self, payment: Payment, block: Block) -> bool:
+        data = AUTHORIZATION_STATE + _word(payment.payer)[2:] + payment.nonce[2:]
+        call = {"to": payment.asset, "data": data}
+        state = await self._call("eth_call", call, hex(block.number))
+        if state not in (_FALSE, _TRUE):
+            raise ChainUnavailable("the token tells no state of an authorization")
+        return bool(state == _TRUE)
+
+    async def _event_of(self, payment: Payment, head: Block) -> Event:
+        """The event of using or cancelling the nonce."""
+        since = payment.claimed_at // SECOND - CLOCK_SECONDS
+        first = await self._before(since, head)
+        for span in range(MAX_SPANS):
+            start = first + span * MAX_BLOCKS
+            end = min(start + MAX_BLOCKS - 1, head.number)
+            found = await self._events(
+                payment, start, end, [[USED, CANCELED], [_word(payment.payer)], [payment.nonce]]
+            )
+            if len(found) > 1:
+                raise ChainUnavailable("a nonce is used twice")
+            if found:
+                return found[0]
+            if end == head.number:
+                break
+        raise ChainUnavailable("the node has no event of a nonce that is used")
+
+    async def _before(self, seconds: int, head: Block) -> int:
+        """The number of a block that is older than that, and not by much."""
+        low, high, step = head.number, head.number, NARROW
+        while low > 0:
+            low = max(0, head.number - step)
+            if (await self._numbered(low)).timestamp < seconds:
+                break
+            high, step = low, step * 2
+        while high - low > NARROW:
+            middle = (low + high) // 2
+            is_older = (await self._numbered(middle)).timestamp < seconds
+            low, high = (middle, high) if is_older else (low, middle)
+        return low
+
+    async def _is_paid(self, payment: Payment, used: Event) -> bool:
+        """Whether the transaction that used the nonce moved the amount to us."""
+        topics = [[USED, TRANSFER], [_word(payment.payer)]]
+        around = await self._events(payment, used.block, used.block, topics)
+        together = [each for each in around if each.transaction == used.transaction]
+        uses = [each for each in together if each.topics[0] == USED]
+        wanted = (TRANSFER, _word(payment.payer), _word(self._pay_to))
+        amount = "0x" + format(int(payment.amount), "064x")
+        moved = [each for each in together if (each.topics, each.data) == (wanted, amount)]
+        # One transfer must not stand for several nonces that were used beside it.
+        if used not in uses or 0 < len(moved) < len(uses):
+            raise ChainUnavailable("the events of a payment do not tell which nonce paid")
+        return bool(moved)
+
+    async def _events(
+        self, payment: Payment, start: int, end: int, topics: list[list[str]]
+    ) -> list[Event]:
+        """Events of the payment's token; each place of `topics` lists what may be there."""
+        asked = {
+            "address": payment.asset,
+            "fromBlock": hex(start),
+            "toBlock": hex(end),
+            "topics": topics,
+        }
+        found = await self._call("eth_getLogs", asked)
+        if not isinstance(found, list):
+            raise ChainUnavailable("the node tells no list of events")
+        events = [_event(each, payment.asset) for each in found]
+        if not all(start <= each.block <= end and _fits(each, topics) for each in events):
+            raise ChainUnavailable("the node tells of events that were not asked for")
+        return events
+
+    async def _call(self, method: str, *params: object) -> Any:  # noqa: ANN401 - anything may come
+        number = next(self._ids)
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        try:
+            status, said = await self._http.post(self._url, message, self._seconds / 4)
+        except (NotSent, NoAnswer) as error:
+            raise ChainUnavailable(f"the node cannot be asked: {error}") from error
+        if said.get("jsonrpc") != "2.0" or type(said.get("id")) is not int or said["id"] != number:
+            raise ChainUnavailable(f"the node does not answer what was asked (HTTP {status})")
+        if isinstance(said.get("error"), dict):
+            raise RpcError(method, said["error"].get("code"))
+        if status != _OK or "result" not in said or said.get("error") is not None:
+            raise ChainUnavailable(f"the node gives no result (HTTP {status})")
+        return said["result"]
+
+
+def _quantity(given: object) -> int:
+    if not isinstance(given, str) or _QUANTITY.fullmatch(given) is None:
+        raise ChainUnavailable("the node tells no number")
+    return int(given, 16)
+
+
+def _word(address: str) -> str:
+    """An address as calls and events have it: 32 bytes."""
+    return "0x" + address[2:].rjust(64, "0")
+
+
+def _event(given: object, asset: str) -> Event:
+    """Read an event of the token.
+
+    Raises:
+        ChainUnavailable: it is another's, one that was taken back, or none.
+    """
+    if not isinstance(given, dict) or given.get("removed", False) is not False:
+        raise ChainUnavailable("the node tells no event")
+    topics, data, address = given.get("topics"), given.get("data"), given.get("address")
+    if not isinstance(topics, list) or not isinstance(data, str) or not isinstance(address, str):
+        raise ChainUnavailable("the node tells no event")
+    if address.lower() != asset:
+        raise ChainUnavailable("the node tells of another token")
+    return Event(
+        block=_quantity(given.get("blockNumber")),
+        transaction=_hash(given.get("transactionHash")),
+        topics=tuple(_hash(each) for each in topics),
+        data=data.lower(),
+    )
+
+
+def _fits(event: Event, topics: list[list[str]]) -> bool:
+    return len(event.topics) >= len(topics) and all(
+        topic in wanted for topic, wanted in zip(event.topics, topics, strict=False)
+    )
+
+
+def _hash(given: object) -> str:
+    if not isinstance(given, str) or _WORD.fullmatch(given) is None:
+        raise ChainUnavailable("the node tells no hash")
+    return given.lower()

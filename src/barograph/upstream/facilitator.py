@@ -1,0 +1,242 @@
+"""An x402 v2 facilitator over HTTP: https://github.com/coinbase/x402/blob/main/specs .
+
+It is asked about money, so its replies count only when they are plain. A yes needs HTTP 200, a real
+`true` and the payer of the proof; a reply that lies in any of these is no reply.
+
+A no is only a no when it is about the payment. Two kinds of reasons are not: those by which a
+facilitator says that it could not find out, and those that blame terms which are ours and not the
+payer's. To be told to pay again by either would be wrong.
+"""
+
+import re
+from typing import Any, Final
+
+import httpx
+
+from barograph.errors import ConfigurationError
+from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
+from barograph.payments.proof import wire_payload, wire_requirements
+from barograph.payments.records import X402_VERSION, NotSettled, Proof, Settled
+from barograph.settings import Settings
+from barograph.upstream.json_http import JsonHttp, NoAnswer, NotSent, Reply
+
+MAX_REPLY_BYTES = 64 * 1024
+VERIFY_SECONDS = 4.0
+SETTLE_SECONDS = 30.0
+
+UNNAMED: Final = "refused_by_facilitator"
+"""The reason where a facilitator gives none that can be shown."""
+
+CANNOT_TELL: Final = frozenset(
+    {
+        "unexpected_verify_error",
+        "unexpected_settle_error",
+        "invalid_transaction_state",
+        "invalid_exact_evm_failed_to_verify_signature",
+        "invalid_exact_evm_failed_to_get_asset_info",
+        "settlement_pending",
+    }
+)
+"""Reasons of a facilitator that could not find out."""
+
+CANNOT_TELL_PARTS: Final = (
+    "rpc",
+    "timeout",
+    "timed_out",
+    "unavailable",
+    "unreachable",
+    "connection",
+    "internal",
+    "unexpected",
+    "network_error",
+    "rate_limit",
+    "too_many_requests",
+    "try_again",
+    "failed_to_",
+)
+"""Parts of names that no list has, by which facilitators say the same."""
+
+OUR_TERMS: Final = frozenset(
+    {
+        "asset_not_deployed_contract",
+        "invalid_exact_evm_eip3009_not_supported",
+        "invalid_exact_evm_failed_to_get_network_config",
+        "invalid_exact_evm_token_name_mismatch",
+        "invalid_exact_evm_token_version_mismatch",
+        "invalid_network",
+        "invalid_payment_requirements",
+        "invalid_scheme",
+        "invalid_x402_version",
+        "missing_eip712_domain",
+        "network_mismatch",
+        "unsupported_network",
+        "unsupported_scheme",
+    }
+)
+"""Reasons about what we ask for or how we are set up; the payer can do nothing about them."""
+
+NOTHING_MOVED: Final = frozenset(
+    {
+        "insufficient_funds",
+        "invalid_exact_evm_insufficient_balance",
+        "invalid_exact_evm_payload_authorization_from_address_kyt",
+        "invalid_exact_evm_payload_authorization_to_address_kyt",
+        "invalid_exact_evm_payload_authorization_typed_data_message",
+        "invalid_exact_evm_payload_authorization_valid_after",
+        "invalid_exact_evm_payload_authorization_valid_before",
+        "invalid_exact_evm_payload_authorization_value",
+        "invalid_exact_evm_payload_authorization_value_mismatch",
+        "invalid_exact_evm_payload_authorization_value_too_low",
+        "invalid_exact_evm_payload_recipient_mismatch",
+        "invalid_exact_evm_payload_signature",
+        "invalid_exact_evm_payload_signature_address",
+        "invalid_exact_evm_payload_undeployed_smart_wallet",
+        "invalid_payload",
+        *OUR_TERMS,
+    }
+)
+"""Reasons for which a facilitator sends no transaction, so that nothing can have moved.
+
+A nonce that is used already is not among them, nor a duplicate, a failed transaction or a failed
+simulation: an earlier attempt, perhaps one whose answer was lost, may be why. The chain decides."""
+
+_OK = 200
+# These are about us, or about how much is asked; whatever their body says is not about a payment.
+_NO_VERDICT = frozenset({401, 403, 407, 408, 425, 429})
+_SIMULATION = "simulation_failed"
+_REVERT = "revert"
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,79}")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
+_TOKEN = re.compile(r"[!-~]+")
+
+
+class HttpFacilitator:
+    """Asks the facilitator of the settings."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        verify_seconds: float = VERIFY_SECONDS,
+        settle_seconds: float = SETTLE_SECONDS,
+    ) -> None:
+        """Take the address and the token of the settings.
+
+        Raises:
+            ConfigurationError: the token cannot be sent.
+        """
+        self._url = settings.x402_facilitator_url
+        self._verify_seconds = verify_seconds
+        self._settle_seconds = settle_seconds
+        token = settings.x402_facilitator_token.get_secret_value()
+        self._http = JsonHttp(longest=MAX_REPLY_BYTES, headers=_bearer(token), transport=transport)
+
+    async def verify(self, proof: Proof) -> None:
+        """Return when the facilitator says that the proof is valid and names the same payer.
+
+        Raises:
+            InvalidProof: the facilitator says no.
+            FacilitatorUnavailable: it cannot be asked, or cannot tell.
+        """
+        try:
+            reply = await self._post("verify", proof, self._verify_seconds)
+        except (NotSent, NoAnswer) as error:
+            raise FacilitatorUnavailable(f"the facilitator cannot be asked: {error}") from error
+        valid = reply.members.get("isValid")
+        if valid is True and reply.status == _OK and _is_payer(reply, proof):
+            return
+        if valid is not False or not _may_refuse(reply.status):
+            raise FacilitatorUnavailable(f"the facilitator gives no verdict (HTTP {reply.status})")
+        reason = _reason(reply.members.get("invalidReason"))
+        if not _is_about_the_payment(reply.members):
+            raise FacilitatorUnavailable(f"the facilitator cannot tell ({reason})")
+        raise InvalidProof(reason)
+
+    async def settle(self, proof: Proof) -> Settled | NotSettled:
+        """Move the money.
+
+        Raises:
+            FacilitatorUnavailable: the request never left, so nothing can have moved.
+            SettlementUnknown: anything else that is neither a clear yes nor a clear no.
+        """
+        try:
+            reply = await self._post("settle", proof, self._settle_seconds)
+        except NotSent as error:
+            raise FacilitatorUnavailable(f"the facilitator cannot be asked: {error}") from error
+        except NoAnswer as error:
+            raise SettlementUnknown(f"the facilitator was asked: {error}") from error
+        return _outcome(reply, proof)
+
+    async def close(self) -> None:
+        """Release every connection."""
+        await self._http.close()
+
+    async def _post(self, path: str, proof: Proof, seconds: float) -> Reply:
+        message = {
+            "x402Version": X402_VERSION,
+            "paymentPayload": wire_payload(proof),
+            "paymentRequirements": wire_requirements(proof.requirements),
+        }
+        return await self._http.post(f"{self._url}/{path}", message, seconds)
+
+
+def _outcome(reply: Reply, proof: Proof) -> Settled | NotSettled:
+    said = reply.members
+    transaction = said.get("transaction")
+    if said.get("success") is True and reply.status == _OK:
+        ours = said.get("network") == proof.requirements.network and _is_payer(reply, proof)
+        if ours and isinstance(transaction, str) and _HASH.fullmatch(transaction):
+            return Settled(transaction.lower())
+        raise SettlementUnknown("the facilitator tells of another settlement")
+    reason = _reason(said.get("errorReason"))
+    refused = said.get("success") is False and _may_refuse(reply.status)
+    if refused and transaction in (None, "") and reason in NOTHING_MOVED:
+        return NotSettled(reason)
+    raise SettlementUnknown(
+        f"the facilitator gives no clear answer (HTTP {reply.status}, {reason})"
+    )
+
+
+def _may_refuse(status: int) -> bool:
+    """Whether a no with this status counts: many facilitators send 400 or 402 with theirs."""
+    return status == _OK or (400 <= status < 500 and status not in _NO_VERDICT)  # noqa: PLR2004
+
+
+def _is_payer(reply: Reply, proof: Proof) -> bool:
+    payer = reply.members.get("payer")
+    return (
+        isinstance(payer, str)
+        and _ADDRESS.fullmatch(payer) is not None
+        and payer.lower() == proof.payer
+    )
+
+
+def _is_about_the_payment(said: dict[str, Any]) -> bool:
+    """Whether the reason of a no is one that the payer has to do with."""
+    name = _name(said.get("invalidReason"))
+    if name in CANNOT_TELL or name in OUR_TERMS:
+        return False
+    if _SIMULATION in name:
+        # The contract's own no is a revert; anything else is a chain that could not be asked.
+        return _REVERT in name or _REVERT in _name(said.get("invalidMessage"))
+    return not any(part in name for part in CANNOT_TELL_PARTS)
+
+
+def _name(given: object) -> str:
+    """A reason as names are compared; some facilitators write sentences."""
+    return "_".join(given.lower().split()) if isinstance(given, str) else ""
+
+
+def _reason(given: object) -> str:
+    """A reason that can be shown and kept: one short word, or none."""
+    return given if isinstance(given, str) and _WORD.fullmatch(given) else UNNAMED
+
+
+def _bearer(token: str) -> dict[str, str]:
+    if not token:
+        return {}
+    if _TOKEN.fullmatch(token) is None:
+        raise ConfigurationError("BAROGRAPH_X402_FACILITATOR_TOKEN has characters of no token")
+    return {"Authorization": f"Bearer {token}"}

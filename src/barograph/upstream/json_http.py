@@ -1,0 +1,155 @@
+"""How those who decide about money are asked: once, in bounded time, and read strictly."""
+
+import asyncio
+from collections.abc import Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, NamedTuple
+
+import httpx
+import msgspec
+
+from barograph.errors import BarographError
+from barograph.kit.letting_go import within
+from barograph.kit.strict_json import strict_object
+
+CONNECT_SECONDS = 2.0
+KEEPALIVE_SECONDS = 2.0
+"""Less than any server keeps an idle connection: what goes out on one that is just being closed
+has an outcome that nobody knows."""
+
+MAX_QUESTIONS = 32
+"""At once. Whoever comes later waits before anything of it is sent."""
+
+_LIMITS = httpx.Limits(
+    max_connections=2 * MAX_QUESTIONS,
+    max_keepalive_connections=8,
+    keepalive_expiry=KEEPALIVE_SECONDS,
+)
+_NOT_SENT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.UnsupportedProtocol,
+    httpx.InvalidURL,
+)
+
+
+class NotSent(BarographError):
+    """The question never left, so nothing can have come of it."""
+
+
+class NoAnswer(BarographError):
+    """The question may have arrived, and no answer came that can be read."""
+
+
+class Reply(NamedTuple):
+    """An answer: one JSON object, whatever the status."""
+
+    status: int
+    members: dict[str, Any]
+
+
+class JsonHttp:
+    """Posts one JSON object and reads one back.
+
+    Nothing is asked twice, no redirect is followed, and no message of an error names an address,
+    a header or anything that was sent.
+    """
+
+    def __init__(
+        self,
+        *,
+        longest: int,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._longest = longest
+        self._places = asyncio.Semaphore(MAX_QUESTIONS)
+        self._http = httpx.AsyncClient(
+            transport=transport,
+            limits=_LIMITS,
+            # Packed replies could grow without bound, and nothing here is large.
+            headers={
+                "User-Agent": "barograph",
+                "Accept": "application/json",
+                "Accept-Encoding": "identity",
+                "Content-Type": "application/json",
+                **(headers or {}),
+            },
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def post(self, address: str, message: Mapping[str, Any], seconds: float) -> Reply:
+        """Ask, and have the whole answer within so many seconds.
+
+        Raises:
+            NotSent: no connection came about.
+            NoAnswer: anything else but one JSON object of reasonable size, in time.
+        """
+        deadline = _now() + seconds
+        # Waiting for a connection ends before the whole does, so that it is known for what it was.
+        before = min(CONNECT_SECONDS, seconds / 3)
+        question = _Question(address, msgspec.json.encode(message), before, deadline)
+        try:
+            async with asyncio.timeout(before):
+                await self._places.acquire()
+        except TimeoutError as error:
+            raise NotSent("too much is being asked at once") from error
+        try:
+            return await within(deadline - _now(), self._ask(question))
+        except _NOT_SENT as error:
+            raise NotSent(f"no connection ({type(error).__name__})") from error
+        except TimeoutError as error:
+            raise NoAnswer("no answer in time") from error
+        except (httpx.RequestError, OSError) as error:
+            # Only the name: the text of some of these holds the address.
+            raise NoAnswer(f"the connection broke ({type(error).__name__})") from error
+
+    async def close(self) -> None:
+        """Release every connection."""
+        await self._http.aclose()
+
+    async def _ask(self, question: "_Question") -> Reply:
+        timeout = httpx.Timeout(question.deadline - _now(), connect=question.connect_seconds)
+        try:
+            async with self._http.stream(
+                "POST", question.address, content=question.content, timeout=timeout
+            ) as response:
+                body = await self._body(response, question.deadline)
+        finally:
+            self._places.release()
+        return Reply(response.status_code, _members(response.status_code, body))
+
+    async def _body(self, response: httpx.Response, deadline: float) -> bytes:
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise NoAnswer("the reply is packed")
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > self._longest:
+                raise NoAnswer(f"the reply is larger than {self._longest} bytes")
+            # httpx bounds each read; a reply that comes by the byte ends only here.
+            if _now() > deadline:
+                raise NoAnswer("no answer in time")
+        return bytes(body)
+
+
+class _Question(NamedTuple):
+    address: str
+    content: bytes
+    connect_seconds: float
+    deadline: float
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _members(status: int, body: bytes) -> dict[str, Any]:
+    try:
+        return strict_object(body)
+    except ValueError:
+        # Without its cause, which may repeat what was sent.
+        raise NoAnswer(f"the reply is no JSON object (HTTP {status})") from None

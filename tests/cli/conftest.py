@@ -1,0 +1,19 @@
+"""Operators, with a record and without."""
+
+from pathlib import Path
+
+import pytest
+
+from support.operator import Operator
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Operator:
+    """Who has no record yet."""
+    return Operator(tmp_path)
+
+
+@pytest.fixture
+def operator(newcomer: Operator) -> Operator:
+    newcomer.make_record()
+    return newcomer

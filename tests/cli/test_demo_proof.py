@@ -1,0 +1,97 @@
+"""The demo's payment proofs and the faults of its facilitator, on the terminal."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from barograph.cli.demo import demo
+from barograph.cli.demo_proof import payment_settings
+from barograph.cli.demo_run import demo_settings
+from barograph.cli.demo_welcome import welcome
+from barograph.demo.wallets import WALLETS, load_or_create_wallets
+from barograph.errors import ConfigurationError
+from barograph.kit.clock import system_clock
+from barograph.payments.offers import feed_requirements, stance_requirements
+from barograph.payments.proof import parse_proof
+from barograph.settings import Settings
+
+PLACE = "127.0.0.1:4711"
+SETTINGS = Settings.model_validate(payment_settings(PLACE))
+
+
+def printed(folder: Path, *arguments: str) -> str:
+    command = ["proof", *arguments, "--data", str(folder)]
+    return CliRunner().invoke(demo, command, catch_exceptions=False).stdout
+
+
+def test_a_proof_of_the_running_demo_is_printed_and_nothing_else(tmp_path: Path) -> None:
+    wallets = load_or_create_wallets(tmp_path)
+    (tmp_path / "demo.json").write_text(json.dumps({"facilitator": PLACE}))
+    offers = {"feed": feed_requirements(SETTINGS), "stance": stance_requirements(SETTINGS)}
+    for wallet in WALLETS:
+        for what, offer in offers.items():
+            text = printed(tmp_path, "--wallet", wallet, "--for", what)
+            assert text.count("\n") == 1
+            proof = parse_proof(text.strip(), [*offers.values()], system_clock())
+            assert (proof.payer, proof.requirements) == (wallets[wallet].address, offer)
+
+
+def test_a_proof_is_of_the_feed_wallet_and_for_feed_unless_told(tmp_path: Path) -> None:
+    wallets = load_or_create_wallets(tmp_path)
+    (tmp_path / "demo.json").write_text(json.dumps({"facilitator": PLACE}))
+
+    proof = parse_proof(printed(tmp_path).strip(), [feed_requirements(SETTINGS)], system_clock())
+
+    assert proof.payer == wallets["feed"].address
+
+
+@pytest.mark.parametrize("arguments", [["--wallet", "gold"], ["--for", "guides"], []])
+def test_no_proof_without_a_known_wallet_and_a_running_demo(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    result = CliRunner().invoke(demo, ["proof", *arguments, "--data", str(tmp_path)])
+    assert result.exit_code != 0
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("command", [["proof"], ["fault", "facilitator", "on"]])
+def test_a_demo_without_payments_says_so(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "demo.json").write_text(json.dumps({"exchange": PLACE}))
+
+    result = CliRunner().invoke(demo, [*command, "--data", str(tmp_path)])
+
+    assert isinstance(result.exception, ConfigurationError)
+    assert "--no-x402" in str(result.exception)
+
+
+def test_the_faults_of_the_facilitator_are_listed() -> None:
+    command = ["fault", "facilitator", "on", "--kind", "list"]
+    text = CliRunner().invoke(demo, command, catch_exceptions=False).stdout
+    assert set(text.split()) == {
+        *("outage", "hang", "refuse", "html", "redirect"),
+        *("wrong-payer", "settle-timeout", "chain-down"),
+    }
+
+
+@pytest.mark.parametrize("facilitator_port", [None, 4711])
+def test_a_demo_takes_payments_and_says_how_unless_told_not_to(
+    tmp_path: Path, facilitator_port: int | None
+) -> None:
+    settings = demo_settings(
+        tmp_path,
+        8080,
+        1,
+        exchange_port=9,
+        mail_port=9,
+        macro_port=9,
+        identity_port=9,
+        facilitator_port=facilitator_port,
+    )
+
+    assert settings.takes_payments is (facilitator_port is not None)
+    assert ("demo proof" in welcome(settings, 1.0, "token")) is settings.takes_payments
+    if settings.takes_payments:
+        assert feed_requirements(settings) == feed_requirements(SETTINGS)
+        assert settings.x402_chain_url == f"http://{PLACE}/rpc"

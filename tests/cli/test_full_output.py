@@ -1,0 +1,38 @@
+"""Output that cannot be written is one line and exit code 1, whatever the command."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FULL = Path("/dev/full")
+
+pytestmark = pytest.mark.skipif(not FULL.exists(), reason="this system has no full device")
+
+
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize(
+    "command",
+    [("--help",), ("stances", "verify", "--help"), ("db", "upgrade", "--data", "here")],
+    ids=["help", "stances", "db"],
+)
+@pytest.mark.outcome(
+    "the output of a command goes to a disk that is full",
+    "the command says so in one line and ends with 1",
+)
+def test_a_full_disk_is_one_line(tmp_path: Path, command: tuple[str, ...], buffered: str) -> None:
+    with FULL.open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "barograph", *command],
+            cwd=tmp_path,
+            env={"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": buffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+    assert ended.returncode == 1
+    assert ended.stderr == "barograph: nothing more can be written (No space left on device)\n"

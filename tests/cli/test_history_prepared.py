@@ -1,0 +1,49 @@
+"""The record at the start of a service: made once, and never again in the place of one."""
+
+from pathlib import Path
+
+import pytest
+
+from barograph.cli.history import is_record, prepare_history
+from barograph.cli.options import upgrade_database
+from barograph.settings import Settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data=tmp_path / "data")
+
+
+def test_the_record_is_made_at_the_first_start(settings: Settings) -> None:
+    prepare_history(settings)
+
+    assert is_record(settings.history_path)
+
+
+def test_the_record_is_made_where_its_address_says(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "disk" / "record" / "stances.sqlite3"
+    settings = Settings(data=tmp_path / "data", history_url=f"sqlite:///{elsewhere}")
+    prepare_history(settings)
+
+    assert is_record(elsewhere)
+    assert not (settings.data / "history.sqlite3").exists()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"what I did in May\n" * 300])
+@pytest.mark.outcome(
+    "a service starts and its record of stances is missing, empty or something else",
+    "it serves without one, says so, and makes no other: that would begin another chain",
+)
+def test_no_other_record_is_made_beside_a_service(
+    settings: Settings, content: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    upgrade_database(settings)
+    if content is not None:
+        settings.history_path.write_bytes(content)
+    prepare_history(settings)
+
+    assert [each.levelname for each in caplog.records] == ["CRITICAL"]
+    assert "put it back" in caplog.text
+    assert settings.history_path.exists() == (content is not None)
+    if content is not None:
+        assert settings.history_path.read_bytes() == content

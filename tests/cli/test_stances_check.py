@@ -1,0 +1,375 @@
+"""`barograph stances verify` and `prove`: what they notice, and with what they end."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+import pytest
+
+from barograph.errors import BarographError, ConfigurationError
+from barograph.settings import Settings
+from barograph.stances.checkpoint import CheckpointRefused
+from barograph.stances.ledger import Ledger
+from barograph.stances.public_log import PublicLogs
+from barograph.stances.signing import FILE_NAME, load_history_key
+from support.operator import REVISE, WITHDRAW, Operator
+from support.stances import FUNDING, RATES
+
+READING = [("list", FUNDING), ("show", FUNDING), ("verify",)]
+ALL = [*READING, REVISE, WITHDRAW]
+
+
+def test_a_whole_record_is_verified_with_its_counts(operator: Operator) -> None:
+    operator.record(0)
+    operator.record(1)
+    operator.record(0, kind=RATES)
+    operator.run(*WITHDRAW)
+    text = operator.run("verify")
+
+    assert operator.told("verify") == {
+        "ok": True,
+        "kinds": {FUNDING: {"versions": 2, "events": 1}, RATES: {"versions": 1, "events": 0}},
+        "published": None,
+    }
+    assert text.stdout.splitlines() == [
+        "funding-regime-stance: 2 versions, 1 events, all as recorded",
+        "rates-desk: 1 versions, 0 events, all as recorded",
+    ]
+    assert "nothing is published here with which to compare the record" in text.stderr
+
+
+def test_an_empty_record_is_whole(operator: Operator) -> None:
+    assert operator.told("verify") == {"ok": True, "kinds": {}, "published": None}
+    assert operator.run("verify").stdout == "nothing is recorded yet\n"
+
+
+def test_a_changed_version_is_named_and_ends_with_one(operator: Operator) -> None:
+    for number in range(3):
+        operator.record(number)
+    operator.tamper(
+        "UPDATE stance_versions SET document = replace(document, 'neutral', 'cautious') "
+        "WHERE sequence = 2"
+    )
+    plain, told = operator.run("verify"), operator.run("verify", "--json")
+
+    assert (plain.exit_code, told.exit_code) == (1, 1)
+    assert plain.stdout.startswith("broken: funding-regime-stance version number 2: ")
+    found = json.loads(told.stdout)
+    assert (found["ok"], found["kind"], found["sequence"]) == (False, FUNDING, 2)
+    assert found["record"] == "version"
+
+
+def test_a_changed_event_is_named_as_an_event(operator: Operator) -> None:
+    operator.record(0)
+    operator.record(1)
+    operator.run(*WITHDRAW)
+    operator.tamper("UPDATE stance_events SET document = replace(document, 'wrong', 'right')")
+    plain, told = operator.run("verify"), operator.run("verify", "--json")
+
+    assert (plain.exit_code, told.exit_code) == (1, 1)
+    assert plain.stdout.startswith("broken: funding-regime-stance event number 1: ")
+    found = json.loads(told.stdout)
+    assert (found["kind"], found["record"], found["sequence"]) == (FUNDING, "event", 1)
+
+
+def empty(file: Path, _operator: Operator) -> None:
+    file.touch()
+
+
+def some_text(file: Path, _operator: Operator) -> None:
+    file.write_text("what I did in May\n" * 300)
+
+
+def another_database(file: Path, operator: Operator) -> None:
+    other = Operator(operator.data / "other")
+    other.make_record()
+    copyfile(other.database, file)
+
+
+@pytest.mark.parametrize("arguments", ALL, ids=lambda each: each[0])
+@pytest.mark.parametrize("content", [empty, some_text, another_database])
+@pytest.mark.outcome(
+    "the file of the record is empty, or something else",
+    "every `stances` command says that there is no record, ends with 3, and leaves it as it is",
+)
+def test_a_file_that_is_no_record_is_refused_and_stays_as_it_is(
+    newcomer: Operator,
+    arguments: tuple[str, ...],
+    content: Callable[[Path, Operator], None],
+) -> None:
+    newcomer.data.mkdir()
+    content(newcomer.history, newcomer)
+    before = newcomer.history.read_bytes()
+    refusal = newcomer.refused(*arguments)
+
+    assert isinstance(refusal, ConfigurationError)
+    assert f"no record of stances in {newcomer.history}" in str(refusal)
+    assert "empty or something else" in str(refusal)
+    assert newcomer.history.read_bytes() == before
+
+
+@pytest.mark.parametrize("arguments", ALL, ids=lambda each: each[0])
+def test_a_record_of_an_older_version_is_not_brought_up_to_date_by_looking(
+    operator: Operator, arguments: tuple[str, ...]
+) -> None:
+    operator.record()
+    operator.tamper("DELETE FROM schema_migrations WHERE number = 2")
+    for _ in range(2):
+        refusal = operator.refused(*arguments)
+
+        assert isinstance(refusal, ConfigurationError)
+        assert "barograph db upgrade" in str(refusal)
+
+
+def test_a_record_that_is_missing_beside_a_service_is_to_be_put_back(operator: Operator) -> None:
+    operator.history.rename(operator.data / "aside")
+    refusal = operator.refused("verify")
+
+    assert isinstance(refusal, ConfigurationError)
+    assert "put the record back" in str(refusal)
+    assert "db upgrade" not in str(refusal)
+    assert not operator.history.exists()
+
+
+def test_a_record_elsewhere_is_found_by_its_address(operator: Operator, tmp_path: Path) -> None:
+    operator.record()
+    elsewhere = tmp_path / "elsewhere" / "stances.sqlite3"
+    elsewhere.parent.mkdir()
+    address = {"BAROGRAPH_HISTORY_URL": f"sqlite:///{elsewhere}"}
+
+    assert f"no record of stances in {elsewhere}" in str(operator.refused("verify", **address))
+    operator.history.rename(elsewhere)
+    assert len(operator.told("list", FUNDING, **address)) == 1
+
+
+def copied(operator: Operator) -> bytes:
+    """The record as it is now; nobody has it open."""
+    return operator.history.read_bytes()
+
+
+def put_back(operator: Operator, copy: bytes) -> None:
+    operator.history.write_bytes(copy)
+
+
+def test_a_record_is_compared_with_what_was_published(operator: Operator) -> None:
+    operator.record(0)
+    operator.record(1)
+    operator.publish()
+    operator.record(2)
+    operator.record(0, kind=RATES)
+
+    assert operator.told("verify")["published"] == {FUNDING: 2}
+    assert operator.run("verify").stdout.splitlines() == [
+        "funding-regime-stance: 3 versions, 0 events, all as recorded, up to number 2 as published",
+        "rates-desk: 1 versions, 0 events, all as recorded",
+    ]
+
+
+@pytest.mark.outcome(
+    "the record of stances is swapped for an older copy, or for a new one",
+    "`stances verify` names the published version or event that it lacks",
+)
+def test_an_older_copy_in_the_record_s_place_is_noticed(operator: Operator) -> None:
+    operator.record(0)
+    older = copied(operator)
+    operator.record(1)
+    operator.publish()
+    put_back(operator, older)
+    plain, told = operator.run("verify"), operator.run("verify", "--json")
+
+    assert (plain.exit_code, told.exit_code) == (1, 1)
+    assert plain.stdout == (
+        "broken: funding-regime-stance version number 2: it is not the version that was published\n"
+    )
+    found = json.loads(told.stdout)
+    assert (found["ok"], found["kind"], found["record"]) == (False, FUNDING, "version")
+    assert found["sequence"] == 2
+
+
+def test_a_new_record_in_the_record_s_place_is_noticed(operator: Operator) -> None:
+    empty_one = copied(operator)
+    operator.record(0)
+    operator.publish()
+    put_back(operator, empty_one)
+    assert operator.run("verify").exit_code == 1
+
+    operator.record(0)
+    operator.record(1)
+    assert operator.run("verify").stdout.startswith(
+        "broken: funding-regime-stance version number 1"
+    )
+
+
+def test_a_copy_without_a_published_withdrawal_is_noticed(operator: Operator) -> None:
+    operator.record(0)
+    older = copied(operator)
+    operator.run(*WITHDRAW)
+    operator.publish()
+    put_back(operator, older)
+    result = operator.run("verify")
+
+    assert result.exit_code == 1
+    assert result.stdout == (
+        "broken: funding-regime-stance event number 1: it is not the event that was published\n"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"what I did in May\n" * 300])
+def test_a_service_s_database_that_is_none_leaves_the_record_to_itself(
+    operator: Operator, content: bytes
+) -> None:
+    operator.record()
+    operator.database.write_bytes(content)
+
+    assert operator.told("verify")["published"] is None
+    assert operator.database.read_bytes() == content
+
+
+BASE_URL = "http://127.0.0.1:8123"
+
+
+class Holder:
+    """Who got a stance, and kept a checkpoint."""
+
+    def __init__(self, operator: Operator, folder: Path) -> None:
+        self.operator = operator
+        self.stance = folder / "stance.json"
+        self.kept = folder / "kept.txt"
+
+    def take(self) -> None:
+        body = self.operator.told("show", FUNDING)
+        self.stance.write_text(json.dumps(body))
+
+    def keep(self, base_url: str = BASE_URL) -> None:
+        settings = Settings(data=self.operator.data)
+
+        async def work(ledger: Ledger) -> str:
+            logs = PublicLogs(ledger, load_history_key(settings), base_url)
+            published = await logs.checkpoints()
+            wanted = (FUNDING, "versions")
+            return next(each.note for each in published if (each.kind, each.log) == wanted)
+
+        self.kept.write_text(self.operator.on_ledger(work), "utf-8")
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return ("prove", str(self.stance), "--kept", str(self.kept))
+
+
+@pytest.fixture
+def holder(operator: Operator, tmp_path: Path) -> Holder:
+    """Who holds the second of three versions, and a checkpoint of two."""
+    holder = Holder(operator, tmp_path)
+    operator.record(0)
+    operator.record(1)
+    holder.take()
+    holder.keep()
+    operator.record(2)
+    return holder
+
+
+def proved(operator: Operator, *arguments: str, **environment: str) -> Any:
+    told = operator.told(*arguments, **environment)
+    return told["sequence"], told["size"], told["older_size"]
+
+
+def test_a_stance_is_proved_against_a_kept_checkpoint(operator: Operator, holder: Holder) -> None:
+    arguments, address = holder.arguments, {"BAROGRAPH_BASE_URL": BASE_URL}
+
+    assert proved(operator, *arguments[:2]) == (2, 3, None)
+    assert proved(operator, *arguments, **address) == (2, 3, 2)
+    assert "nothing up to number 2 was rewritten" in operator.run(*arguments, **address).stdout
+
+
+def test_the_checkpoint_of_a_running_demo_is_known_by_its_folder(
+    operator: Operator, holder: Holder
+) -> None:
+    (operator.data / "demo.json").write_text(json.dumps({"base_url": BASE_URL}))
+
+    assert proved(operator, *holder.arguments) == (2, 3, 2)
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"base_url": 7}', '{"exchange": "x"}'])
+def test_a_demo_s_file_without_an_address_is_passed_over(
+    operator: Operator, holder: Holder, content: str
+) -> None:
+    (operator.data / "demo.json").write_text(content)
+
+    assert proved(operator, *holder.arguments, BAROGRAPH_BASE_URL=BASE_URL) == (2, 3, 2)
+
+
+def test_a_checkpoint_of_another_log_is_told_from_a_forged_one(
+    operator: Operator, holder: Holder
+) -> None:
+    refusal = operator.refused(*holder.arguments, BAROGRAPH_BASE_URL="https://barograph.example")
+    said = str(refusal)
+
+    assert isinstance(refusal, CheckpointRefused)
+    assert f"127.0.0.1:8123/history/{FUNDING}" in said
+    assert f"barograph.example/history/{FUNDING}" in said
+    assert "BAROGRAPH_BASE_URL names this instance" in said
+    assert "key" not in said
+
+
+def test_a_checkpoint_of_another_key_is_refused_for_its_signature(
+    operator: Operator, holder: Holder
+) -> None:
+    (operator.data / FILE_NAME).write_bytes(bytes(32))
+    refusal = operator.refused(*holder.arguments, BAROGRAPH_BASE_URL=BASE_URL)
+
+    assert isinstance(refusal, CheckpointRefused)
+    assert "no signature is of the expected key" in str(refusal)
+
+
+def test_proving_makes_no_key(operator: Operator, holder: Holder) -> None:
+    (operator.data / FILE_NAME).unlink()
+
+    assert proved(operator, *holder.arguments[:2]) == (2, 3, None)
+    refusal = operator.refused(*holder.arguments, BAROGRAPH_BASE_URL=BASE_URL)
+    assert isinstance(refusal, ConfigurationError)
+    assert "BAROGRAPH_HISTORY_KEY" in str(refusal)
+    assert not (operator.data / FILE_NAME).exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[" * 100_000, b"\xff\xfe\xff", b"7", b"[]", b'{"kind": []}', b'{"kind": NaN}'],
+    ids=["empty", "deep", "bytes", "number", "list", "kind of lists", "not a number"],
+)
+def test_a_file_that_is_no_stance_is_one_line(
+    operator: Operator, holder: Holder, content: bytes
+) -> None:
+    holder.stance.write_bytes(content)
+
+    assert isinstance(operator.refused(*holder.arguments[:2]), BarographError)
+
+
+@pytest.mark.parametrize("leg", ["[" * 800 + "]" * 800, "NaN", r'"\ud800"', "1e400", "9" * 400])
+def test_a_stance_with_something_strange_inside_is_one_line(
+    operator: Operator, holder: Holder, leg: str
+) -> None:
+    body = json.loads(holder.stance.read_bytes())
+    text = json.dumps({**body, "leg": "HERE"}).replace('"HERE"', leg)
+    holder.stance.write_text(text)
+
+    assert isinstance(operator.refused(*holder.arguments[:2]), BarographError)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe", b"hello\n", b"a\n1\nb\n\nc\n"], ids=["empty", "bytes", "a", "b"]
+)
+def test_a_kept_file_that_is_no_checkpoint_is_one_line(
+    operator: Operator, holder: Holder, content: bytes
+) -> None:
+    holder.kept.write_bytes(content)
+
+    assert isinstance(operator.refused(*holder.arguments), BarographError)
+
+
+def test_a_digest_that_is_none_is_named_as_damage(operator: Operator, holder: Holder) -> None:
+    wrong = "z" * 64
+    operator.tamper(f"UPDATE stance_versions SET history_digest = '{wrong}' WHERE sequence = 1")
+
+    assert "barograph stances verify" in str(operator.refused(*holder.arguments[:2]))

@@ -1,0 +1,452 @@
+"""The paid doors: what is asked for, who is charged, and who never is."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.payments.ports import FacilitatorUnavailable
+from barograph.payments.records import NotSettled, Requirements
+from barograph.stances.records import Version
+from support.payments import FEED, PAYER, SIGNATURE, STANCE, HandFacilitator, header, payload, proof
+from support.service import BASE_URL, Answer, ask
+from support.stances import FUNDING, PERIOD, proposal
+from support.subscribers import (
+    ENTITLED_PATHS,
+    FEED_ENTRY,
+    FEED_NOW,
+    FEED_TOKEN,
+    MATERIAL_CHANGE,
+    PLAIN_TOKEN,
+    STANCE_READS,
+    SubscriberService,
+    comparison_of,
+)
+
+READ = STANCE_READS[FUNDING]
+OTHER_SIGNATURE = SIGNATURE.replace("1f", "1e")
+X402 = {
+    "x402_facilitator_url": "http://127.0.0.1:1",
+    "x402_network": STANCE.network,
+    "x402_asset": STANCE.asset,
+    "x402_pay_to": STANCE.pay_to,
+    "x402_asset_name": STANCE.name,
+    "x402_asset_version": STANCE.version,
+}
+
+
+class Shop(SubscriberService):
+    """A service that takes payments, and what its facilitator saw."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.facilitator = HandFacilitator()
+        super().__init__(folder, facilitator=self.facilitator, **X402, **settings)
+
+    def pay(
+        self,
+        path: str,
+        number: int = 1,
+        *,
+        offer: Requirements = STANCE,
+        token: str | None = None,
+        field: str = "payment-signature",
+        signature: str = SIGNATURE,
+        peer: str = "203.0.113.7",
+    ) -> Answer:
+        now = self.clock() // 1000
+        shown = payload(proof(number, offer=offer, signature=signature, now_seconds=now))
+        fields = [(field, header(shown))]
+        if token is not None:
+            fields.append(("authorization", f"Bearer {token}"))
+        return ask(self.app, path, fields=fields, peer=peer)
+
+    def entitlements_of_payer(self) -> list[tuple[int, int]]:
+        sql = "SELECT starts_at, ends_at FROM entitlements WHERE holder = $1 ORDER BY starts_at"
+        return [(row[0], row[1]) for row in self.rows(sql, PAYER)]
+
+    def states(self) -> list[str]:
+        return [row[0] for row in self.rows("SELECT state FROM payments ORDER BY claimed_at, id")]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(tmp_path)
+    yield shop
+    shop.close()
+
+
+@pytest.fixture
+def pair(shop: Shop) -> tuple[Version, Version]:
+    return shop.two_versions()
+
+
+def asked_for(answer: Answer, offer: Requirements) -> Any:
+    """What a 402 asks for, which its header repeats."""
+    body = answer.json()
+    assert answer.status == 402
+    assert answer.headers["cache-control"] == "private, no-store"
+    assert json.loads(base64.b64decode(answer.headers["payment-required"])) == body
+    assert body["x402Version"] == 2
+    (accepts,) = body["accepts"]
+    assert accepts["scheme"] == "exact"
+    assert accepts["network"] == offer.network
+    assert accepts["amount"] == str(offer.amount)
+    assert accepts["asset"].lower() == offer.asset
+    assert accepts["payTo"].lower() == offer.pay_to
+    assert accepts["maxTimeoutSeconds"] == offer.max_timeout_seconds
+    assert accepts["extra"] == {"name": "USDC", "version": "2"}
+    assert body["extensions"]["bazaar"]["info"]["input"] == {"type": "http", "method": "GET"}
+    return body
+
+
+def receipt_of(answer: Answer) -> Any:
+    assert answer.status == 200
+    return json.loads(base64.b64decode(answer.headers["payment-response"]))
+
+
+def code_of(answer: Answer) -> tuple[int, str]:
+    assert answer.headers["cache-control"] == "private, no-store"
+    return answer.status, answer.json()["error"]
+
+
+@pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW, FEED_ENTRY])
+@pytest.mark.contract("errors.feed-entitlement-required")
+def test_without_credentials_the_feed_entry_is_offered(shop: Shop, path: str) -> None:
+    body = asked_for(shop.ask(path), FEED)
+    assert body["error"] == "Active verified Feed entitlement required"
+    assert body["resource"]["url"] == f"{BASE_URL}/api/x402/feed"
+    assert "not pay again" in body["resource"]["description"]
+
+
+@pytest.mark.parametrize("kind", STANCE_READS)
+def test_a_stance_is_offered_for_its_own_price(shop: Shop, kind: str) -> None:
+    body = asked_for(shop.ask(STANCE_READS[kind]), STANCE)
+    assert body["resource"]["url"] == f"{BASE_URL}{STANCE_READS[kind]}"
+
+
+def test_one_read_is_paid_for_once(shop: Shop, pair: tuple[Version, Version]) -> None:
+    answer = shop.pay(READ)
+    assert answer.json()["history_digest"] == pair[1].history_digest
+    receipt = receipt_of(answer)
+    assert (receipt["success"], receipt["payer"].lower()) == (True, PAYER)
+    assert receipt["network"] == STANCE.network
+    assert len(shop.facilitator.charged) == 1
+    assert shop.states() == ["settled"]
+    assert shop.entitlements_of_payer() == []
+
+
+def test_a_proof_that_was_used_is_refused_and_not_charged_again(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    assert shop.pay(READ).status == 200
+    for path in (READ, STANCE_READS["rates-desk"]):
+        assert "used already" in asked_for(shop.pay(path), STANCE)["error"]
+    assert len(shop.facilitator.charged) == 1
+
+
+def test_a_subscriber_is_never_charged(shop: Shop, pair: tuple[Version, Version]) -> None:
+    answer = shop.pay(READ, token=FEED_TOKEN)
+    assert answer.status == 200
+    assert "payment-response" not in answer.headers
+    shop.grant(PAYER, "feed", kind="wallet")
+    for offer in (STANCE, FEED):
+        answer = shop.pay(READ, 2, offer=offer)
+        assert answer.status == 200
+        assert "payment-response" not in answer.headers
+    assert (shop.facilitator.asked, shop.states()) == ([], [])
+
+
+def test_a_verified_user_without_feed_pays_per_read(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    asked_for(shop.read(READ, PLAIN_TOKEN), STANCE)
+    assert receipt_of(shop.pay(READ, token=PLAIN_TOKEN))["success"] is True
+    assert len(shop.facilitator.charged) == 1
+
+
+def test_a_token_that_does_not_verify_is_not_paid_for(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    answer = shop.pay(READ, token="nobody-knows-it")
+    assert code_of(answer) == (401, "verified_feed_identity_required")
+    shop.identities.is_down = True
+    assert code_of(shop.pay(READ, token=FEED_TOKEN)) == (503, "stance_unavailable")
+    assert shop.facilitator.verified == []
+
+
+def test_a_feed_priced_proof_is_never_settled_at_a_stance(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    asked_for(shop.pay(READ, offer=FEED), STANCE)
+    assert (shop.facilitator.asked, shop.states()) == ([], [])
+
+
+def test_a_stance_priced_proof_buys_no_feed(shop: Shop) -> None:
+    asked_for(shop.pay(FEED_ENTRY, offer=STANCE), FEED)
+    assert (shop.facilitator.verified, shop.entitlements_of_payer()) == ([], [])
+
+
+@pytest.mark.parametrize("event", ["expired", "withdrawn", "none"])
+def test_nobody_is_charged_for_a_stance_that_does_not_stand(shop: Shop, event: str) -> None:
+    if event != "none":
+        _, after = shop.two_versions()
+    if event == "withdrawn":
+        withdrawal = shop.ledger.withdraw(
+            FUNDING, why="wrong", by="operator", expected_head=after.history_digest
+        )
+        asyncio.run(withdrawal)
+    if event == "expired":
+        shop.clock.now += PERIOD
+    expected = "no_stance" if event == "none" else "stance_not_active"
+    assert code_of(shop.pay(READ)) == (404, expected)
+    assert (shop.facilitator.asked, shop.states()) == ([], ["released"])
+
+
+def test_buying_feed_settles_once_and_grants_one_period(shop: Shop) -> None:
+    answer = shop.pay(FEED_ENTRY, offer=FEED)
+    now = shop.clock()
+    assert answer.json() == {
+        "tier": "feed",
+        "wallet": PAYER,
+        "starts_at": iso_timestamp(now),
+        "ends_at": iso_timestamp(now + 30 * DAY),
+        "transaction": receipt_of(answer)["transaction"],
+        "notice": "Information only, not financial advice.",
+    }
+    assert shop.entitlements_of_payer() == [(now, now + 30 * DAY)]
+    assert len(shop.facilitator.charged) == 1
+
+
+def test_buying_again_extends_what_runs_and_a_replay_grants_nothing(shop: Shop) -> None:
+    first = shop.pay(FEED_ENTRY, 1, offer=FEED)
+    now = shop.clock()
+    assert shop.pay(FEED_ENTRY, 1, offer=FEED).body == first.body
+    assert shop.entitlements_of_payer() == [(now, now + 30 * DAY)]
+    assert shop.pay(FEED_ENTRY, 2, offer=FEED).status == 200
+    assert shop.entitlements_of_payer() == [(now, now + 60 * DAY)]
+    assert len(shop.facilitator.charged) == 2
+
+
+def test_somebody_elses_signature_learns_nothing_of_a_purchase(shop: Shop) -> None:
+    assert shop.pay(FEED_ENTRY, offer=FEED).status == 200
+    answer = shop.pay(FEED_ENTRY, offer=FEED, signature=OTHER_SIGNATURE)
+    assert "used already" in asked_for(answer, FEED)["error"]
+
+
+@pytest.mark.parametrize("path", [READ, FEED_ENTRY])
+@pytest.mark.parametrize("charged", [False, True])
+@pytest.mark.outcome(
+    "a facilitator does not say whether it settled a payment",
+    "503 with Retry-After, also for the same proof again, until the chain has told; never 402",
+)
+def test_an_ambiguous_settlement_is_503_and_never_402(
+    shop: Shop, pair: tuple[Version, Version], path: str, charged: bool
+) -> None:
+    offer = FEED if path == FEED_ENTRY else STANCE
+    shop.facilitator.fall_silent(after_charging=charged)
+    for _ in range(2):
+        answer = shop.pay(path, offer=offer)
+        assert code_of(answer) == (503, "payment_pending")
+        assert int(answer.headers["retry-after"]) > 0
+    assert (len(shop.facilitator.asked), shop.states()) == (1, ["unknown"])
+    assert shop.entitlements_of_payer() == []
+
+
+@pytest.mark.parametrize("path", [READ, FEED_ENTRY])
+def test_a_facilitator_that_is_away_is_503_and_nothing_is_charged(
+    shop: Shop, pair: tuple[Version, Version], path: str
+) -> None:
+    shop.facilitator.go_away()
+    answer = shop.pay(path, offer=FEED if path == FEED_ENTRY else STANCE)
+    assert code_of(answer) == (503, "payment_unavailable")
+    assert int(answer.headers["retry-after"]) > 0
+    assert shop.facilitator.charged == []
+
+
+def test_a_facilitator_that_goes_away_before_settling_lets_the_proof_come_again(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    shop.facilitator.on_settle = FacilitatorUnavailable("unreachable")
+    assert code_of(shop.pay(READ)) == (503, "payment_unavailable")
+    shop.facilitator.on_settle = None
+    assert shop.pay(READ).status == 200
+    assert len(shop.facilitator.charged) == 1
+
+
+@pytest.mark.parametrize("path", [READ, FEED_ENTRY])
+def test_a_proof_that_the_facilitator_refuses_is_402(
+    shop: Shop, pair: tuple[Version, Version], path: str
+) -> None:
+    offer = FEED if path == FEED_ENTRY else STANCE
+    shop.facilitator.refuse()
+    asked_for(shop.pay(path, offer=offer), offer)
+    shop.facilitator.on_verify = None
+    shop.facilitator.on_settle = NotSettled("insufficient_funds")
+    assert "not charged" in asked_for(shop.pay(path, 2, offer=offer), offer)["error"]
+    assert shop.facilitator.charged == []
+
+
+@pytest.mark.parametrize("path", [READ, FEED_ENTRY])
+@pytest.mark.parametrize("value", ["", "junk", "eyJ4NDAyVmVyc2lvbiI6Mn0=", "x" * 5000])
+def test_what_is_no_proof_is_402_without_a_question(shop: Shop, path: str, value: str) -> None:
+    offer = FEED if path == FEED_ENTRY else STANCE
+    for name in ("payment-signature", "x-payment"):
+        answer = ask(shop.app, path, fields=[(name, value)])
+        assert asked_for(answer, offer)["error"].startswith("Invalid payment proof")
+    assert shop.facilitator.verified == []
+
+
+@pytest.mark.contract("auth.proof.header")
+@pytest.mark.contract("auth.proof.verified")
+@pytest.mark.parametrize("field", ["payment-signature", "x-payment"])
+def test_a_feed_wallet_compares_by_a_proof(
+    shop: Shop, pair: tuple[Version, Version], field: str
+) -> None:
+    shop.grant(PAYER, "feed", kind="wallet")
+    answer = shop.pay(comparison_of(*pair), offer=FEED, field=field)
+    assert answer.status == 200
+    assert "payment-response" not in answer.headers
+    assert len(shop.facilitator.verified) == 1
+
+
+@pytest.mark.contract("auth.proof.never-settled")
+@pytest.mark.contract("material-change.no-charge")
+def test_a_proof_on_material_change_settles_and_grants_nothing(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    shop.grant(PAYER, "feed", kind="wallet")
+    before = shop.counts()
+    for path in (comparison_of(*pair), FEED_NOW):
+        for _ in range(2):  # an unsettled proof may be used again in its window
+            assert shop.pay(path, offer=FEED).status == 200
+    assert shop.facilitator.asked == []
+    assert shop.counts() == before
+
+
+@pytest.mark.contract("auth.proof.reuse")
+@pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW])
+def test_a_proof_that_was_settled_is_no_identity(shop: Shop, path: str) -> None:
+    assert shop.pay(FEED_ENTRY, offer=FEED).status == 200
+    asked = len(shop.facilitator.verified)
+    answer = shop.pay(path, offer=FEED)
+    assert code_of(answer) == (401, "verified_feed_identity_required")
+    assert len(shop.facilitator.verified) == asked
+
+
+@pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW])
+@pytest.mark.contract("errors.feed-entitlement-required")
+def test_a_good_proof_of_a_wallet_without_feed_is_402(shop: Shop, path: str) -> None:
+    asked_for(shop.pay(path, offer=FEED), FEED)
+    shop.grant(PAYER, "reserve", kind="wallet")
+    asked_for(shop.pay(path, offer=FEED), FEED)
+
+
+@pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW])
+def test_a_proof_that_is_not_good_is_401(shop: Shop, path: str) -> None:
+    refused = (401, "verified_feed_identity_required")
+    assert code_of(shop.pay(path, offer=STANCE)) == refused
+    for value in ("", "junk"):
+        answer = ask(shop.app, path, fields=[("payment-signature", value)])
+        assert code_of(answer) == refused
+    shop.facilitator.refuse()
+    assert code_of(shop.pay(path, offer=FEED)) == refused
+
+
+@pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW])
+def test_a_facilitator_that_cannot_tell_is_503(shop: Shop, path: str) -> None:
+    shop.facilitator.go_away()
+    assert code_of(shop.pay(path, offer=FEED))[0] == 503
+
+
+def test_a_payment_of_which_nobody_knows_is_no_identity_yet(shop: Shop) -> None:
+    shop.facilitator.fall_silent(after_charging=True)
+    assert shop.pay(FEED_ENTRY, offer=FEED).status == 503
+    answer = shop.pay(MATERIAL_CHANGE, offer=FEED)
+    assert code_of(answer) == (503, "comparison_unavailable")
+
+
+def test_payment_signature_wins_over_x_payment(shop: Shop, pair: tuple[Version, Version]) -> None:
+    shop.grant(PAYER, "feed", kind="wallet")
+    good = header(payload(proof(offer=FEED)))
+    target = comparison_of(*pair)
+    fields = [("x-payment", "junk"), ("payment-signature", good)]
+    assert ask(shop.app, target, fields=fields).status == 200
+    fields = [("x-payment", good), ("payment-signature", "junk")]
+    assert ask(shop.app, target, fields=fields).status == 401
+
+
+@pytest.mark.outcome(
+    "somebody floods the service with payment proofs",
+    "after 30 in a minute from one address the facilitator is asked no more; nobody is charged",
+)
+def test_floods_of_proofs_cost_a_bounded_number_of_questions(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    shop.facilitator.refuse()
+    answers = [shop.pay(READ, number) for number in range(1, 60)]
+    answers += [shop.pay(FEED_NOW, 60, offer=FEED), shop.pay(FEED_ENTRY, 61, offer=FEED)]
+    assert len(shop.facilitator.verified) == 30
+    limited = answers[30:]
+    assert {answer.status for answer in limited} == {429, 503}
+    assert code_of(answers[40]) == (429, "too_many_requests")
+    assert int(answers[40].headers["retry-after"]) > 0
+    shop.facilitator.on_verify = None
+    assert shop.pay(READ, 99, peer="198.51.100.9").status == 200
+
+
+@pytest.mark.parametrize("path", ENTITLED_PATHS)
+def test_payment_headers_do_not_matter_to_a_subscriber(
+    shop: Shop, pair: tuple[Version, Version], path: str
+) -> None:
+    target = comparison_of(*pair) if path == MATERIAL_CHANGE else path
+    fields = [("authorization", f"Bearer {FEED_TOKEN}"), ("payment-signature", "junk")]
+    assert ask(shop.app, target, fields=fields).status in {200, 404}
+    assert shop.facilitator.verified == []
+
+
+def test_twelve_at_once_with_one_proof_get_one_body(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    shown = [(b"payment-signature", header(payload(proof())).encode())]
+    statuses: list[int] = []
+
+    async def one() -> None:
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": READ,
+            "raw_path": READ.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "headers": shown,
+            "client": ("203.0.113.7", 1),
+        }
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+
+        await shop.app(scope, receive, send)
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*(one() for _ in range(12)))
+
+    asyncio.run(all_at_once())
+    assert statuses.count(200) == 1
+    assert set(statuses) <= {200, 402, 503}
+    assert len(shop.facilitator.charged) == 1
+
+
+def test_a_record_that_cannot_be_read_charges_nobody(shop: Shop) -> None:
+    shop.record(proposal())
+    shop.settings.history_path.rename(shop.settings.data / "aside")
+    assert code_of(shop.pay(READ)) == (503, "stance_unavailable")
+    assert shop.facilitator.charged == []

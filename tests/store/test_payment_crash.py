@@ -1,0 +1,158 @@
+"""A process that is killed while it takes a payment: no charge is lost, none is made twice."""
+
+import asyncio
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import support
+from barograph.access.entitlements import Entitlements
+from barograph.kit.database import Database
+from barograph.payments.journal import Journal
+from barograph.payments.ports import AlreadyUsed, InProgress, InvalidProof, PaymentRefused
+from barograph.payments.reconciling import Reconciler
+from barograph.payments.taking import Till
+from support.clock import HandClock
+from support.payment_victim import DOOR, PERIOD, POINTS, Ledger, feed_grant, proof_of
+
+VICTIM = f"""
+import sys
+sys.path.insert(0, {str(Path(support.__file__).parents[1])!r})
+from support.payment_victim import take_and_die
+take_and_die(database, Path(CHARGES), POINT)
+"""
+
+Start = Callable[[str], "subprocess.Popen[str]"]
+
+
+class Left(NamedTuple):
+    """What there is of a payment."""
+
+    state: str | None
+    charges: int
+    periods: int
+
+
+NOTHING = Left(None, 0, 0)
+CLAIMED = Left("claimed", 0, 0)
+RELEASED = Left("released", 0, 0)
+WHOLE = Left("settled", 1, 1)
+
+# At the crash; after the payer came again at once; after it was reconciled.
+EXPECTED: dict[str, tuple[Left, Left, Left]] = {
+    "before": (NOTHING, WHOLE, WHOLE),
+    "looked up": (NOTHING, WHOLE, WHOLE),
+    "limited": (NOTHING, WHOLE, WHOLE),
+    "verified": (NOTHING, WHOLE, WHOLE),
+    "claimed": (CLAIMED, CLAIMED, RELEASED),
+    "produced": (CLAIMED, CLAIMED, RELEASED),
+    "settling": (Left("settling", 0, 0), Left("settling", 0, 0), Left("failed", 0, 0)),
+    "asked": (Left("settling", 0, 0), Left("settling", 0, 0), Left("failed", 0, 0)),
+    "charged": (Left("settling", 1, 0), Left("settling", 1, 0), WHOLE),
+    "answered": (Left("settling", 1, 0), Left("settling", 1, 0), WHOLE),
+    "granted": (Left("settling", 1, 0), Left("settling", 1, 0), WHOLE),
+    "settled": (WHOLE, WHOLE, WHOLE),
+    "delivered": (WHOLE, WHOLE, WHOLE),
+}
+
+
+class Aftermath:
+    """What the victims left behind, seen and used by who comes after them."""
+
+    def __init__(self, database: Database, charges: Path, runner: asyncio.Runner) -> None:
+        self.runner = runner
+        self.clock = HandClock()
+        self.ledger = Ledger(charges, self.clock)
+        self.journal = Journal(database, self.clock)
+        self.entitlements = Entitlements(database, self.clock)
+        self.grant = feed_grant(self.entitlements, self.clock)
+        self.till = Till(self.journal, self.ledger, self.clock)
+        self.bodies: Counter[str] = Counter()
+
+    def left(self) -> dict[str, Left]:
+        charges = Counter(self.ledger.charges())
+        periods: Counter[str] = Counter()
+        for each in self.runner.run(self.entitlements.find()):
+            periods[each.holder] += (each.ends_at - each.starts_at) // PERIOD
+        found = {}
+        for point in POINTS:
+            proof = proof_of(point)
+            payment = self.runner.run(self.journal.find(proof.key))
+            state = None if payment is None else payment.state
+            found[point] = Left(state, charges[proof.nonce], periods[proof.payer])
+        return found
+
+    def come_again(self) -> dict[str, str]:
+        """Every payer with the same proof; what each is told."""
+        told = {}
+        for point in POINTS:
+            try:
+                self.runner.run(self.till.take(proof_of(point), DOOR, self.produce, self.grant))
+            except (AlreadyUsed, InProgress, InvalidProof, PaymentRefused) as error:
+                told[point] = type(error).__name__
+            else:
+                told[point] = "body"
+                self.bodies[point] += 1
+        return told
+
+    async def produce(self) -> bytes:
+        return b"{}"
+
+    def reconcile(self) -> None:
+        self.clock.pass_seconds(180)
+        reconciler = Reconciler(self.journal, self.ledger, self.clock, lambda _: self.grant)
+        for _ in range(2):
+            self.runner.run(reconciler.once())
+
+
+@pytest.fixture
+def aftermath(
+    database: Database, tmp_path: Path, runner: asyncio.Runner, start_python: Start
+) -> Aftermath:
+    charges = tmp_path / "charges"
+    victims = [
+        start_python(VICTIM.replace("CHARGES", repr(str(charges))).replace("POINT", repr(point)))
+        for point in POINTS
+    ]
+    for victim in victims:
+        assert victim.wait(60) == -signal.SIGKILL
+    return Aftermath(database, charges, runner)
+
+
+@pytest.mark.outcome(
+    "the process that takes a payment is killed at any instant",
+    "no charge is lost, none is made twice, and nothing is granted without one",
+)
+def test_whoever_dies_between_two_steps_a_payment_is_charged_and_granted_once_or_not_at_all(
+    aftermath: Aftermath, assert_sound: Callable[[], None]
+) -> None:
+    assert aftermath.left() == {point: each[0] for point, each in EXPECTED.items()}
+
+    told = aftermath.come_again()
+    assert aftermath.left() == {point: each[1] for point, each in EXPECTED.items()}
+    assert {point for point in POINTS if told[point] == "body"} == {
+        *("before", "looked up", "limited", "verified"),
+        "settled",
+    }
+    assert told["delivered"] == "AlreadyUsed"
+    assert {told[point] for point in POINTS[4:11]} == {"InProgress"}
+
+    aftermath.reconcile()
+    assert aftermath.left() == {point: each[2] for point, each in EXPECTED.items()}
+
+    told = aftermath.come_again()
+    assert {point for point in POINTS if told[point] == "body"} == {
+        "charged",
+        "answered",
+        "granted",
+    }
+    assert told["settling"] == told["asked"] == "PaymentRefused"
+    assert told["claimed"] == told["produced"] == "InvalidProof"
+    assert aftermath.left() == {point: each[2] for point, each in EXPECTED.items()}
+    assert max(aftermath.bodies.values()) == 1
+    assert_sound()

@@ -1,0 +1,336 @@
+"""The journal of payments: every step once, in order, with a trail that cannot be changed."""
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from barograph.access.entitlements import FEED as FEED_TIER
+from barograph.access.entitlements import Entitlements, Holder
+from barograph.kit.database import ConstraintViolated, Database, Transaction
+from barograph.kit.timestamps import DAY
+from barograph.payments.journal import (
+    AlreadyClaimed,
+    Journal,
+    UnknownPayment,
+    WrongTransition,
+    signature_digest,
+)
+from barograph.payments.records import Payment, Proof, State, TrailStep
+from support.clock import START, HandClock
+from support.payments import FEED, PAYER, SIGNATURE, STANCE, proof
+
+DOOR = "/api/x402/rates-desk"
+TRANSACTION = "0x" + "ab" * 32
+
+
+class Desk:
+    """The verbs of the journal, each run to its end."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        self.database = database
+        self.runner = runner
+        self.clock = HandClock()
+        self.journal = Journal(database, self.clock)
+
+    def run(self, work: Coroutine[Any, Any, Payment]) -> Payment:
+        return self.runner.run(work)
+
+    def claim(self, of: Proof | None = None, door: str = DOOR) -> Payment:
+        return self.run(self.journal.claim(of or proof(), door))
+
+    def trail(self, payment: Payment) -> list[TrailStep]:
+        return self.runner.run(self.journal.trail(payment.id))
+
+    def bring(self, payment: Payment, state: State) -> Payment:
+        """Through the steps that lead from a claim to a state."""
+        journal, own = self.journal, payment.id
+        if state == "claimed":
+            return payment
+        if state == "released":
+            return self.run(journal.release(own, "why"))
+        payment = self.run(journal.settling(own))
+        if state == "settling":
+            return payment
+        if state == "settled":
+            return self.run(journal.settled(own, TRANSACTION))
+        if state == "failed":
+            return self.run(journal.failed(own, "why"))
+        return self.run(journal.unknown(own, "why"))
+
+    def sql(self, text: str) -> None:
+        async def work(tx: Transaction) -> None:
+            await tx.execute(text)
+
+        self.runner.run(self.database.write(work))
+
+
+@pytest.fixture
+def desk(database: Database, runner: asyncio.Runner) -> Desk:
+    return Desk(database, runner)
+
+
+def test_a_claim_is_kept_with_everything_but_the_signature(desk: Desk) -> None:
+    assert desk.runner.run(desk.journal.find(proof().key)) is None
+    claimed = desk.claim()
+
+    assert re.fullmatch(r"pay_[a-z2-7]{16}", claimed.id)
+    assert claimed == Payment(
+        claimed.id,
+        STANCE.network,
+        STANCE.asset,
+        PAYER,
+        proof().nonce,
+        door=DOOR,
+        amount="250000",
+        valid_before=START + 60_000,
+        state="claimed",
+        claimed_at=START,
+        updated_at=START,
+        transaction=None,
+        entitlement_id=None,
+        reason=None,
+        released_at=None,
+        signature_digest=signature_digest(proof()),
+    )
+    assert desk.runner.run(desk.journal.find(proof().key)) == claimed
+    assert desk.runner.run(desk.journal.get(claimed.id)) == claimed
+    assert SIGNATURE[2:] not in str(claimed)
+
+
+STATES: list[State] = ["claimed", "settling", "settled", "released", "failed", "unknown"]
+ALLOWED: dict[str, set[State]] = {
+    "settling": {"claimed"},
+    "settled": {"settling", "unknown"},
+    "failed": {"settling", "unknown"},
+    "unknown": {"settling"},
+    "release": {"claimed", "settling"},
+    "mark_released": {"settled"},
+}
+STEPS: dict[str, Callable[[Journal, str], Coroutine[Any, Any, Payment]]] = {
+    "settling": lambda journal, own: journal.settling(own),
+    "settled": lambda journal, own: journal.settled(own, None, reason="found on chain"),
+    "failed": lambda journal, own: journal.failed(own, "refused"),
+    "unknown": lambda journal, own: journal.unknown(own, "silence"),
+    "release": lambda journal, own: journal.release(own, "not_produced"),
+    "mark_released": lambda journal, own: journal.mark_released(own),
+}
+
+
+@pytest.mark.parametrize("name", sorted(STEPS))
+@pytest.mark.parametrize("state", STATES)
+def test_each_step_is_made_only_from_its_own_states(desk: Desk, state: State, name: str) -> None:
+    before = desk.bring(desk.claim(), state)
+    trail = desk.trail(before)
+    desk.clock.pass_seconds(1)
+    if state in ALLOWED[name]:
+        after = desk.run(STEPS[name](desk.journal, before.id))
+        assert len(desk.trail(after)) == len(trail) + 1
+        assert desk.trail(after)[-1].at == START + 1000
+        assert after == desk.runner.run(desk.journal.get(before.id)) != before
+    else:
+        with pytest.raises(WrongTransition):
+            desk.run(STEPS[name](desk.journal, before.id))
+        assert desk.trail(before) == trail
+        assert desk.runner.run(desk.journal.get(before.id)) == before
+
+
+@pytest.mark.parametrize("name", sorted(set(STEPS) - {"mark_released"}))
+def test_no_step_of_an_unknown_payment_is_made(desk: Desk, name: str) -> None:
+    with pytest.raises(UnknownPayment):
+        desk.run(STEPS[name](desk.journal, "pay_none"))
+    with pytest.raises(UnknownPayment):
+        desk.run(desk.journal.get("pay_none"))
+
+
+@pytest.mark.parametrize("state", [state for state in STATES if state != "released"])
+def test_an_authorization_is_one_payment_at_whichever_door(desk: Desk, state: State) -> None:
+    first = desk.bring(desk.claim(), state)
+    other = proof(signature=SIGNATURE[:-1] + "c")
+    for again, door in ((proof(), DOOR), (proof(), "/elsewhere"), (other, DOOR)):
+        with pytest.raises(AlreadyClaimed) as caught:
+            desk.claim(again, door)
+        assert caught.value.payment == first
+
+
+@pytest.mark.parametrize(
+    "other",
+    [proof(2), proof(payer="0x" + "d5" * 20)],
+    ids=["nonce", "payer"],
+)
+def test_another_authorization_is_another_payment(desk: Desk, other: Proof) -> None:
+    assert desk.claim().id != desk.claim(other).id
+
+
+def test_what_was_let_go_may_be_claimed_again_at_another_door(desk: Desk) -> None:
+    first = desk.bring(desk.claim(), "released")
+    desk.clock.pass_seconds(5)
+    again = desk.claim(proof(offer=FEED, signature=SIGNATURE[:-1] + "c"), "/api/x402/feed")
+
+    assert (again.id, again.state, again.reason) == (first.id, "claimed", None)
+    assert (again.door, again.amount) == ("/api/x402/feed", "25000000")
+    assert again.claimed_at == START + 5000
+    assert again.signature_digest != first.signature_digest
+    assert desk.trail(again) == [
+        TrailStep("claimed", START, DOOR),
+        TrailStep("released", START, "why"),
+        TrailStep("claimed", START + 5000, "/api/x402/feed"),
+    ]
+
+
+def test_a_claim_that_slept_cannot_go_on_with_somebody_elses(desk: Desk) -> None:
+    first = desk.claim()
+    desk.run(desk.journal.release(first.id, "abandoned"))
+    desk.clock.pass_seconds(130)
+    second = desk.claim(door="/elsewhere")
+
+    with pytest.raises(WrongTransition):
+        desk.run(desk.journal.settling(first.id, claimed_at=first.claimed_at))
+    with pytest.raises(WrongTransition):
+        desk.run(desk.journal.release(first.id, "why", claimed_at=first.claimed_at))
+    settling = desk.run(desk.journal.settling(second.id, claimed_at=second.claimed_at))
+    assert (settling.state, settling.door) == ("settling", "/elsewhere")
+
+
+def test_a_body_goes_out_once(desk: Desk) -> None:
+    settled = desk.bring(desk.claim(), "settled")
+    desk.clock.pass_seconds(1)
+    assert desk.run(desk.journal.mark_released(settled.id)).released_at == START + 1000
+    with pytest.raises(WrongTransition):
+        desk.run(desk.journal.mark_released(settled.id))
+    assert [each.step for each in desk.trail(settled)] == [
+        "claimed",
+        "settling",
+        "settled",
+        "delivered",
+    ]
+
+
+def grant_feed(entitlements: Entitlements) -> Callable[..., Coroutine[Any, Any, str | None]]:
+    async def grant(tx: Transaction, payment: Payment) -> str | None:
+        granted = await entitlements.grant_period(
+            tx,
+            Holder("wallet", payment.payer),
+            FEED_TIER,
+            period_ms=30 * DAY,
+            source="x402",
+            by=payment.id,
+            now=START,
+        )
+        return granted.id
+
+    return grant
+
+
+def test_a_settlement_and_its_grant_are_one(desk: Desk) -> None:
+    entitlements = Entitlements(desk.database, desk.clock)
+    settling = desk.bring(desk.claim(proof(offer=FEED)), "settling")
+    given: list[Payment] = []
+
+    async def broken(tx: Transaction, payment: Payment) -> str | None:
+        given.append(payment)
+        await grant_feed(entitlements)(tx, payment)
+        raise RuntimeError("nobody foresaw this")
+
+    with pytest.raises(RuntimeError):
+        desk.run(desk.journal.settled(settling.id, TRANSACTION, broken))
+    assert given[0].transaction == TRANSACTION
+    assert desk.runner.run(desk.journal.get(settling.id)) == settling
+    assert desk.runner.run(entitlements.find()) == []
+
+    settled = desk.run(desk.journal.settled(settling.id, TRANSACTION, grant_feed(entitlements)))
+    (granted,) = desk.runner.run(entitlements.find())
+    assert (settled.state, settled.transaction) == ("settled", TRANSACTION)
+    assert settled.entitlement_id == granted.id
+    assert desk.runner.run(desk.journal.get(settled.id)) == settled
+    assert desk.trail(settled)[-1] == TrailStep("settled", START, TRANSACTION)
+
+    with pytest.raises(WrongTransition):
+        desk.run(desk.journal.settled(settling.id, TRANSACTION, grant_feed(entitlements)))
+    assert desk.runner.run(entitlements.find()) == [granted]
+
+
+def test_what_the_chain_told_is_settled_without_a_transaction(desk: Desk) -> None:
+    unknown = desk.bring(desk.claim(), "unknown")
+    settled = desk.run(desk.journal.settled(unknown.id, None, reason="found on chain"))
+    assert (settled.state, settled.transaction, settled.reason) == (
+        "settled",
+        None,
+        "found on chain",
+    )
+    assert desk.trail(settled)[-1] == TrailStep("settled", START, "found on chain")
+
+
+def test_of_many_that_claim_at_once_one_does(
+    open_database: Callable[[], Database], desk: Desk
+) -> None:
+    journals = [Journal(open_database(), desk.clock) for _ in range(4)]
+
+    async def all_at_once() -> list[Payment | BaseException]:
+        claims = [each.claim(proof(), f"/{n}") for n, each in enumerate(journals * 3)]
+        return await asyncio.gather(*claims, return_exceptions=True)
+
+    found = desk.runner.run(all_at_once())
+    (winner,) = (each for each in found if isinstance(each, Payment))
+    assert sum(isinstance(each, AlreadyClaimed) for each in found) == len(found) - 1
+    assert desk.trail(winner) == [TrailStep("claimed", START, winner.door)]
+
+
+def test_open_payments_are_those_of_a_crash_first_and_then_those_nobody_knows(desk: Desk) -> None:
+    for number, state in enumerate(["unknown", *STATES, "claimed"], 1):
+        desk.clock.pass_seconds(1)
+        desk.bring(desk.claim(proof(number)), state)
+
+    def nonces(before: int, limit: int = 100) -> list[int]:
+        found = desk.runner.run(desk.journal.open_payments(before, limit))
+        return [int(each.nonce, 16) for each in found]
+
+    assert nonces(START + 9000) == [2, 8, 3, 1, 7]
+    assert nonces(START + 8000) == [2, 3, 1, 7]
+    assert nonces(START + 9000, limit=2) == [2, 8]
+    assert nonces(START + 1000) == []
+
+
+def test_payments_are_listed_by_state_and_payer(desk: Desk) -> None:
+    other = "0x" + "d5" * 20
+    desk.bring(desk.claim(proof(1)), "settled")
+    desk.clock.pass_seconds(1)
+    desk.bring(desk.claim(proof(2, payer=other)), "settled")
+    desk.clock.pass_seconds(1)
+    desk.claim(proof(3))
+
+    def nonces(**wanted: Any) -> list[int]:
+        found = desk.runner.run(desk.journal.list(**wanted))
+        return [int(each.nonce, 16) for each in found]
+
+    assert nonces() == [3, 2, 1]
+    assert nonces(limit=2) == [3, 2]
+    assert nonces(state="settled") == [2, 1]
+    assert nonces(payer="0x" + other[2:].upper()) == [2]
+    assert nonces(state="claimed", payer=other) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE payment_trail SET detail = 'x'",
+        "DELETE FROM payment_trail",
+        "INSERT OR REPLACE INTO payment_trail SELECT * FROM payment_trail",
+        "INSERT INTO payment_trail SELECT 9, payment_id, step, at, detail FROM payment_trail",
+        "DELETE FROM payments",
+        "UPDATE payments SET state = 'released'",
+        "UPDATE payments SET state = 'failed'",
+        "UPDATE payments SET nonce = 'x'",
+        "UPDATE payments SET payer = 'x'",
+        "UPDATE payments SET state = 'refunded'",
+    ],
+)
+def test_the_database_refuses_to_rewrite_what_happened(desk: Desk, statement: str) -> None:
+    settled = desk.bring(desk.claim(), "settled")
+    trail = desk.trail(settled)
+    with pytest.raises(ConstraintViolated):
+        desk.sql(statement)
+    assert desk.trail(settled) == trail
+    assert desk.runner.run(desk.journal.get(settled.id)) == settled

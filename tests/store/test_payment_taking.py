@@ -1,0 +1,510 @@
+"""Taking payments: one body, one charge, and no charge for what failed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from barograph.access.entitlements import FEED as FEED_TIER
+from barograph.access.entitlements import Entitlements, Holder
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.timestamps import DAY
+from barograph.payments.journal import Journal
+from barograph.payments.ports import (
+    AlreadyUsed,
+    FacilitatorUnavailable,
+    InProgress,
+    InvalidProof,
+    PaymentRefused,
+    SettlementPending,
+)
+from barograph.payments.records import NotSettled, Payment, Proof
+from barograph.payments.taking import Taken, Till
+from support.clock import START, HandClock
+from support.payments import FEED, PAYER, SIGNATURE, HandFacilitator, proof
+
+T = TypeVar("T")
+
+DOOR = "/api/x402/rates-desk"
+BODY = b'{"kind":"rates-desk"}'
+
+
+class Counter:
+    """A paid door, seen from behind: what it made, what it gave away, what it granted."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        self.database = database
+        self.runner = runner
+        self.clock = HandClock()
+        self.journal = Journal(database, self.clock)
+        self.entitlements = Entitlements(database, self.clock)
+        self.facilitator = HandFacilitator()
+        self.till = Till(self.journal, self.facilitator, self.clock)
+        self.made = 0
+        self.cannot_make: BaseException | None = None
+        self.while_making: Callable[[], Awaitable[None]] | None = None
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    async def make(self) -> bytes:
+        self.made += 1
+        if self.while_making is not None:
+            await self.while_making()
+        if self.cannot_make is not None:
+            raise self.cannot_make
+        return BODY
+
+    async def grant(self, tx: Transaction, payment: Payment) -> str | None:
+        granted = await self.entitlements.grant_period(
+            tx,
+            Holder("wallet", payment.payer),
+            FEED_TIER,
+            period_ms=30 * DAY,
+            source="x402",
+            by=payment.id,
+            now=self.clock(),
+        )
+        return granted.id
+
+    def take(self, of: Proof | None = None, door: str = DOOR, **how: Any) -> Taken[bytes]:
+        return self.run(self.till.take(of or proof(), door, self.make, **how))
+
+    def payment(self, of: Proof | None = None) -> Payment | None:
+        return self.run(self.journal.find((of or proof()).key))
+
+    def state(self) -> str | None:
+        found = self.payment()
+        return None if found is None else found.state
+
+    def steps(self) -> list[str]:
+        (found,) = self.run(self.journal.list())
+        return [each.step for each in self.run(self.journal.trail(found.id))]
+
+
+@pytest.fixture
+def counter(database: Database, runner: asyncio.Runner) -> Counter:
+    return Counter(database, runner)
+
+
+def test_a_good_proof_is_charged_once_and_the_body_goes_out(counter: Counter) -> None:
+    body, payment = counter.take()
+
+    assert body == BODY
+    assert counter.facilitator.charged == [proof().nonce]
+    assert (payment.state, payment.released_at) == ("settled", START)
+    assert payment.transaction == "0x" + "01" * 32
+    assert counter.payment() == payment
+    assert counter.steps() == ["claimed", "settling", "settled", "delivered"]
+
+
+def test_the_order_of_a_payment_is_fixed(counter: Counter) -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    async def limit() -> None:
+        seen.append(("limit", await state()))
+
+    async def state() -> str | None:
+        found = await counter.journal.find(proof().key)
+        return None if found is None else found.state
+
+    async def making() -> None:
+        seen.append(("produce", await state()))
+
+    async def settling() -> None:
+        seen.append(("settle", await state()))
+
+    counter.while_making, counter.facilitator.before_settling = making, settling
+    counter.take(before_verify=limit)
+    assert seen == [("limit", None), ("produce", "claimed"), ("settle", "settling")]
+
+
+def test_a_purchase_grants_one_period_with_the_settlement(counter: Counter) -> None:
+    payment = counter.take(proof(offer=FEED), "/api/x402/feed", grant=counter.grant).payment
+    (granted,) = counter.run(counter.entitlements.find())
+    assert (granted.holder, granted.tier) == (PAYER, "feed")
+    assert payment.entitlement_id == granted.id
+
+    with pytest.raises(AlreadyUsed) as caught:
+        counter.take(proof(offer=FEED), "/api/x402/feed", grant=counter.grant)
+    assert caught.value.payment == payment
+    assert counter.run(counter.entitlements.find()) == [granted]
+    assert counter.facilitator.asked == [proof().nonce]
+
+
+@pytest.mark.outcome(
+    "twelve requests come at once with one payment proof",
+    "one of them gets the body, and the payer is charged once",
+)
+def test_twelve_requests_with_one_proof_are_one_body_and_one_charge(
+    counter: Counter, open_database: Callable[[], Database]
+) -> None:
+    tills = [
+        Till(Journal(open_database(), counter.clock), counter.facilitator, counter.clock)
+        for _ in range(3)
+    ]
+
+    async def all_at_once() -> list[Taken[bytes] | BaseException]:
+        takes = [
+            tills[number % 3].take(proof(offer=FEED), DOOR, counter.make, counter.grant)
+            for number in range(12)
+        ]
+        return await asyncio.gather(*takes, return_exceptions=True)
+
+    found = counter.run(all_at_once())
+    assert sum(isinstance(each, Taken) for each in found) == 1
+    others = [each for each in found if not isinstance(each, Taken)]
+    assert all(isinstance(each, InProgress | AlreadyUsed) for each in others)
+    assert counter.facilitator.asked == counter.facilitator.charged == [proof().nonce]
+    assert len(counter.run(counter.entitlements.find())) == 1
+    assert counter.run(counter.entitlements.find())[0].ends_at == START + 30 * DAY
+
+
+def test_a_proof_that_is_charged_while_it_is_verified_again_is_not_called_invalid(
+    counter: Counter,
+) -> None:
+    other = Till(counter.journal, counter.facilitator, counter.clock)
+
+    async def meanwhile() -> None:
+        await other.take(proof(), DOOR, counter.make)
+
+    with pytest.raises(AlreadyUsed):
+        counter.take(before_verify=meanwhile)
+    assert counter.facilitator.asked == [proof().nonce]
+
+
+def test_a_proof_that_was_used_at_one_door_opens_no_other(counter: Counter) -> None:
+    counter.take()
+    for door in (DOOR, "/api/x402/funding-regime"):
+        with pytest.raises(AlreadyUsed):
+            counter.take(door=door)
+    assert counter.made == 1
+
+
+def test_a_proof_that_the_facilitator_refuses_leaves_nothing(counter: Counter) -> None:
+    counter.facilitator.refuse()
+    with pytest.raises(InvalidProof):
+        counter.take()
+    assert (counter.state(), counter.made, counter.facilitator.asked) == (None, 0, [])
+
+
+def test_a_facilitator_out_of_reach_leaves_nothing(counter: Counter) -> None:
+    counter.facilitator.go_away()
+    with pytest.raises(FacilitatorUnavailable):
+        counter.take()
+    assert (counter.state(), counter.made, counter.facilitator.asked) == (None, 0, [])
+
+
+def test_who_is_over_the_limit_costs_the_facilitator_nothing(counter: Counter) -> None:
+    async def limit() -> None:
+        raise PermissionError
+
+    with pytest.raises(PermissionError):
+        counter.take(before_verify=limit)
+    assert counter.facilitator.verified == []
+
+
+def test_a_proof_that_is_over_is_not_even_verified(counter: Counter) -> None:
+    counter.clock.pass_seconds(55)
+    with pytest.raises(InvalidProof, match="expires_too_soon"):
+        counter.take()
+    assert counter.facilitator.verified == []
+
+
+@pytest.mark.outcome(
+    "what was paid for cannot be produced", "nothing is charged, and the proof may come again"
+)
+def test_nothing_is_charged_for_what_cannot_be_produced(counter: Counter) -> None:
+    counter.cannot_make = LookupError("expired stance")
+    with pytest.raises(LookupError):
+        counter.take()
+    assert (counter.state(), counter.facilitator.asked) == ("released", [])
+
+    counter.cannot_make = None
+    assert counter.take(door="/elsewhere").body == BODY
+    assert counter.facilitator.charged == [proof().nonce]
+    assert counter.steps() == [
+        "claimed",
+        "released",
+        "claimed",
+        "settling",
+        "settled",
+        "delivered",
+    ]
+
+
+def test_a_settlement_that_is_refused_gives_nothing_away(counter: Counter) -> None:
+    counter.facilitator.on_settle = NotSettled("insufficient_funds")
+    for _ in range(2):
+        with pytest.raises(PaymentRefused) as caught:
+            counter.take(grant=counter.grant)
+        assert caught.value.payment.reason == "insufficient_funds"
+    assert counter.state() == "failed"
+    assert counter.facilitator.asked == [proof().nonce]
+    assert counter.run(counter.entitlements.find()) == []
+
+
+def test_a_settlement_that_was_never_sent_lets_the_proof_go(counter: Counter) -> None:
+    counter.facilitator.on_settle = FacilitatorUnavailable("connection refused")
+    with pytest.raises(FacilitatorUnavailable):
+        counter.take()
+    assert (counter.state(), counter.facilitator.charged) == ("released", [])
+    counter.facilitator.on_settle = None
+    assert counter.take().payment.state == "settled"
+
+
+@pytest.mark.outcome(
+    "the facilitator does not answer a settlement",
+    "the payment is unknown until the chain tells; nobody is asked to pay again",
+)
+@pytest.mark.parametrize("after_charging", [True, False])
+def test_a_settlement_without_an_answer_is_unknown_and_not_tried_again(
+    counter: Counter, after_charging: bool
+) -> None:
+    counter.facilitator.fall_silent(after_charging=after_charging)
+    for _ in range(3):
+        with pytest.raises(SettlementPending):
+            counter.take(grant=counter.grant)
+    assert counter.state() == "unknown"
+    assert counter.facilitator.asked == [proof().nonce]
+    assert counter.run(counter.entitlements.find()) == []
+
+
+def test_a_failure_that_nobody_foresaw_is_unknown_too(counter: Counter) -> None:
+    counter.facilitator.on_settle = KeyError("transaction")
+    with pytest.raises(SettlementPending):
+        counter.take()
+    found = counter.payment()
+    assert found is not None
+    assert (found.state, found.reason) == ("unknown", "KeyError")
+
+
+def test_who_paid_and_was_cut_off_gets_the_body_without_a_charge(counter: Counter) -> None:
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def settling() -> None:
+        reached.set()
+        await go_on.wait()
+
+    async def leave_while_it_settles() -> None:
+        counter.facilitator.before_settling = settling
+        taking = asyncio.ensure_future(counter.till.take(proof(), DOOR, counter.make))
+        await reached.wait()
+        taking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+        with pytest.raises(InProgress):
+            await counter.till.take(proof(), DOOR, counter.make)
+        go_on.set()
+        await counter.till.close()
+
+    counter.run(leave_while_it_settles())
+    found = counter.payment()
+    assert found is not None
+    assert (found.state, found.released_at) == ("settled", None)
+
+    counter.clock.pass_seconds(3600)
+    forged = proof(signature=SIGNATURE[:-1] + "c")
+    for other, door in ((proof(), "/elsewhere"), (forged, DOOR)):
+        with pytest.raises(AlreadyUsed):
+            counter.take(other, door)
+    taken = counter.take()
+    assert taken.body == BODY
+    assert taken.payment.released_at == counter.clock()
+    with pytest.raises(AlreadyUsed):
+        counter.take()
+    assert counter.facilitator.asked == [proof().nonce]
+
+
+def test_a_body_that_is_owed_goes_out_once_however_many_ask(counter: Counter) -> None:
+    async def owe() -> None:
+        claimed = await counter.journal.claim(proof(), DOOR)
+        await counter.journal.settling(claimed.id)
+        await counter.journal.settled(claimed.id, "0x" + "01" * 32)
+
+    async def all_at_once() -> list[Taken[bytes] | BaseException]:
+        takes = [counter.till.take(proof(), DOOR, counter.make) for _ in range(12)]
+        return await asyncio.gather(*takes, return_exceptions=True)
+
+    counter.run(owe())
+    counter.cannot_make = LookupError()
+    with pytest.raises(LookupError):
+        counter.take()
+    counter.cannot_make = None
+
+    found = counter.run(all_at_once())
+    assert sum(isinstance(each, Taken) for each in found) == 1
+    assert sum(isinstance(each, AlreadyUsed) for each in found) == 11
+    assert counter.facilitator.asked == []
+
+
+def test_a_settlement_that_is_cut_off_with_the_server_is_unknown(counter: Counter) -> None:
+    reached = asyncio.Event()
+
+    async def settling() -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    async def stop_everything() -> None:
+        counter.facilitator.before_settling = settling
+        taking = asyncio.ensure_future(counter.till.take(proof(), DOOR, counter.make))
+        await reached.wait()
+        everything = asyncio.all_tasks() - {asyncio.current_task()}
+        for each in everything:
+            each.cancel()
+        await asyncio.gather(*everything, return_exceptions=True)
+        assert taking.cancelled()
+
+    counter.run(stop_everything())
+    assert counter.state() == "unknown"
+
+
+def test_who_leaves_while_the_body_is_made_is_not_charged(counter: Counter) -> None:
+    reached = asyncio.Event()
+
+    async def making() -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    async def leave() -> None:
+        counter.while_making = making
+        taking = asyncio.ensure_future(counter.till.take(proof(), DOOR, counter.make))
+        await reached.wait()
+        taking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+
+    counter.run(leave())
+    assert (counter.state(), counter.facilitator.asked) == ("released", [])
+
+
+class Hindered:
+    """A database whose writes can be held up or made to fail, counted from now."""
+
+    def __init__(self, inner: Database) -> None:
+        self.inner = inner
+        self.before_write: Callable[[], Awaitable[None]] | None = None
+        self.failing: set[int] = set()
+        self.writes = 0
+
+    async def read(self, work: Any) -> Any:
+        return await self.inner.read(work)
+
+    async def write(self, work: Any) -> Any:
+        self.writes += 1
+        if self.before_write is not None:
+            await self.before_write()
+        if self.writes in self.failing:
+            raise DatabaseUnavailable("full")
+        return await self.inner.write(work)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+@pytest.fixture
+def hindered(counter: Counter) -> Hindered:
+    hindered = Hindered(counter.database)
+    counter.till = Till(Journal(hindered, counter.clock), counter.facilitator, counter.clock)
+    return hindered
+
+
+def test_who_leaves_while_the_claim_is_written_does_not_keep_it(
+    counter: Counter, hindered: Hindered
+) -> None:
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def writing() -> None:
+        hindered.before_write = None
+        reached.set()
+        await go_on.wait()
+
+    async def leave() -> None:
+        hindered.before_write = writing
+        taking = asyncio.ensure_future(counter.till.take(proof(), DOOR, counter.make))
+        await reached.wait()
+        taking.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+
+    counter.run(leave())
+    assert (counter.state(), counter.made) == ("released", 0)
+
+
+CLAIM, SETTLING, END, DELIVERED = 1, 2, 3, 4
+
+
+@pytest.mark.parametrize(
+    ("failing", "raised", "left"),
+    [
+        ({CLAIM}, DatabaseUnavailable, (None, 0)),
+        ({SETTLING}, DatabaseUnavailable, ("released", 0)),
+        ({SETTLING, SETTLING + 1}, DatabaseUnavailable, ("claimed", 0)),
+        ({END}, SettlementPending, ("settling", 1)),
+        ({DELIVERED}, DatabaseUnavailable, ("settled", 1)),
+    ],
+)
+def test_nothing_moves_that_the_journal_could_not_note_before(
+    counter: Counter,
+    hindered: Hindered,
+    failing: set[int],
+    raised: type[Exception],
+    left: tuple[str | None, int],
+) -> None:
+    hindered.failing = failing
+    with pytest.raises(raised):
+        counter.take()
+    assert (counter.state(), len(counter.facilitator.charged)) == left
+
+
+def test_a_grant_that_fails_leaves_the_settlement_to_be_looked_into(counter: Counter) -> None:
+    async def broken(tx: Transaction, payment: Payment) -> str | None:
+        await counter.grant(tx, payment)
+        raise RuntimeError("nobody foresaw this")
+
+    with pytest.raises(SettlementPending):
+        counter.take(grant=broken)
+    assert counter.state() == "settling"
+    assert counter.run(counter.entitlements.find()) == []
+
+
+def test_what_was_reconciled_meanwhile_is_not_granted_a_second_time(counter: Counter) -> None:
+    async def reconcile() -> None:
+        found = await counter.journal.find(proof().key)
+        assert found is not None
+        await counter.journal.unknown(found.id, "old")
+        await counter.journal.settled(found.id, None, counter.grant, reason="found on chain")
+
+    counter.facilitator.before_settling = reconcile
+    taken = counter.take(grant=counter.grant)
+    assert (taken.body, taken.payment.reason) == (BODY, "found on chain")
+    assert counter.run(counter.entitlements.find())[0].ends_at == START + 30 * DAY
+
+
+def test_a_claim_that_was_let_go_meanwhile_is_not_settled(counter: Counter) -> None:
+    async def let_go() -> None:
+        found = await counter.journal.find(proof().key)
+        assert found is not None
+        await counter.journal.release(found.id, "abandoned")
+
+    counter.while_making = let_go
+    with pytest.raises(InProgress):
+        counter.take()
+    assert (counter.state(), counter.facilitator.asked) == ("released", [])
+
+
+def test_a_claim_that_slept_does_not_settle_the_claim_of_another_request(counter: Counter) -> None:
+    async def claimed_anew() -> None:
+        found = await counter.journal.find(proof().key)
+        assert found is not None
+        await counter.journal.release(found.id, "abandoned")
+        counter.clock.pass_seconds(10)
+        await counter.journal.claim(proof(), "/elsewhere")
+
+    counter.while_making = claimed_anew
+    with pytest.raises(InProgress):
+        counter.take()
+    assert (counter.state(), counter.facilitator.asked) == ("claimed", [])

@@ -1,0 +1,472 @@
+"""Payments that nobody finished: each is let go, settled, failed, or left for somebody to see."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+
+from barograph.access.entitlements import FEED as FEED_TIER
+from barograph.access.entitlements import Entitlement, Entitlements, Holder
+from barograph.access.feed_entry import FEED_PATH
+from barograph.access.feed_grants import FeedGrants
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
+from barograph.kit.timestamps import DAY, SECOND
+from barograph.payments.journal import Grant, Journal, WrongTransition
+from barograph.payments.ports import ChainFinding, ChainUnavailable, SettlementPending
+from barograph.payments.reconciling import (
+    ABANDONED,
+    CUT_OFF,
+    EXPIRED,
+    FOUND,
+    MAX_FAILURES,
+    SPENT,
+    STALE_MS,
+    Reconciled,
+    Reconciler,
+)
+from barograph.payments.records import Payment, Proof, State, TrailStep
+from barograph.payments.taking import Till
+from support.clock import START, HandClock
+from support.payments import FEED, PAYER, STANCE, HandFacilitator, proof
+
+T = TypeVar("T")
+STANCE_DOOR = "/api/x402/rates-desk"
+TRANSACTION = "0x" + "ab" * 32
+
+
+class HandChain:
+    """Tells of each nonce what it was told to, and what it was told to of all others."""
+
+    def __init__(self, otherwise: ChainFinding | Exception | None = None) -> None:
+        self.otherwise = otherwise or ChainFinding("unused")
+        self.findings: dict[str, ChainFinding | Exception] = {}
+        self.asked: list[str] = []
+        self.meanwhile: Callable[[], Coroutine[Any, Any, Any]] | None = None
+
+    async def authorization(self, payment: Payment) -> ChainFinding:
+        self.asked.append(payment.nonce)
+        if self.meanwhile is not None:
+            await self.meanwhile()
+        await asyncio.sleep(0)
+        found = self.findings.get(payment.nonce, self.otherwise)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+class Desk:
+    """A journal, a chain and who reconciles them."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        self.run = runner.run
+        self.database = database
+        self.clock = HandClock()
+        self.journal = Journal(database, self.clock)
+        self.chain = HandChain()
+
+    def grants(self, database: Database | None = None) -> FeedGrants:
+        entitlements = Entitlements(database or self.database, self.clock)
+        return FeedGrants(entitlements, self.clock, period_days=30)
+
+    def reconciler(self, database: Database | None = None, **changes: Any) -> Reconciler:
+        parts: dict[str, Any] = {"chain": self.chain, "grant_for": self.grants().grant_for}
+        parts |= changes
+        journal = Journal(database or self.database, self.clock)
+        return Reconciler(journal, parts["chain"], self.clock, parts["grant_for"], random=Random(1))
+
+    def reconcile(self, **changes: Any) -> Reconciled:
+        return self.run(self.reconciler(**changes).once())
+
+    def pay(self, number: int = 1, state: State = "unknown", door: str = FEED_PATH) -> Payment:
+        """Bring a payment to a state."""
+        offer = FEED if door == FEED_PATH else STANCE
+        return self.run(self._pay(proof(number, offer=offer), door, state))
+
+    async def _pay(self, of: Proof, door: str, state: State) -> Payment:
+        payment = await self.journal.claim(of, door)
+        if state == "released":
+            return await self.journal.release(payment.id, "why")
+        if state != "claimed":
+            payment = await self.journal.settling(payment.id)
+        match state:
+            case "settled":
+                payment = await self.journal.settled(payment.id, TRANSACTION)
+            case "failed":
+                payment = await self.journal.failed(payment.id, "why")
+            case "unknown":
+                payment = await self.journal.unknown(payment.id, "why")
+        return payment
+
+    def now(self, payment: Payment) -> Payment:
+        return self.run(self.journal.get(payment.id))
+
+    def last_step(self, payment: Payment) -> TrailStep:
+        return self.run(self.journal.trail(payment.id))[-1]
+
+    def wait(self, milliseconds: int = STALE_MS + SECOND) -> None:
+        self.clock.now += milliseconds
+
+    def feed(self) -> list[Entitlement]:
+        """What the payer was granted."""
+        entitlements = Entitlements(self.database, self.clock)
+        return self.run(entitlements.find(holder=Holder("wallet", PAYER)))
+
+
+@pytest.fixture
+def desk(database: Database, runner: asyncio.Runner) -> Desk:
+    return Desk(database, runner)
+
+
+@pytest.mark.parametrize("state", ["claimed", "settling"])
+def test_what_may_still_be_under_way_is_left_alone(desk: Desk, state: State) -> None:
+    payment = desk.pay(state=state)
+    desk.wait(STALE_MS)
+
+    assert desk.reconcile() == Reconciled()
+    assert desk.now(payment) == payment
+    assert desk.chain.asked == []
+
+
+@pytest.mark.parametrize("state", ["settled", "failed", "released"])
+def test_what_has_ended_stays_as_it_is(desk: Desk, state: State) -> None:
+    payment = desk.pay(state=state)
+    desk.chain.otherwise = ChainFinding("used", TRANSACTION)
+    desk.wait(DAY)
+
+    assert desk.reconcile() == Reconciled()
+    assert desk.now(payment) == payment
+    assert desk.chain.asked == []
+    assert desk.feed() == []
+
+
+@pytest.mark.outcome(
+    "when the service dies between taking a proof and asking for the money",
+    "then nothing is charged, and after two minutes the same proof can be shown again",
+)
+def test_a_claim_that_nobody_went_on_with_is_let_go(desk: Desk) -> None:
+    payment = desk.pay(state="claimed")
+    desk.wait()
+
+    assert desk.reconcile() == Reconciled(released=1)
+    assert desk.now(payment).state == "released"
+    assert desk.last_step(payment) == TrailStep("released", desk.clock(), ABANDONED)
+    assert desk.chain.asked == []
+    assert desk.run(desk.journal.claim(proof(offer=FEED), STANCE_DOOR)).state == "claimed"
+
+
+def test_a_claim_that_somebody_goes_on_with_meanwhile_is_not_let_go(desk: Desk) -> None:
+    payment = desk.pay(state="claimed")
+    desk.run(desk.journal.settling(payment.id))
+
+    with pytest.raises(WrongTransition):
+        desk.run(desk.journal.abandon(payment, ABANDONED))
+
+    assert desk.now(payment).state == "settling"
+
+
+def test_a_claim_that_was_made_again_meanwhile_is_not_let_go(desk: Desk) -> None:
+    first = desk.pay(state="claimed")
+    desk.run(desk.journal.release(first.id, "why"))
+    desk.wait()
+    second = desk.pay(state="claimed")
+
+    with pytest.raises(WrongTransition):
+        desk.run(desk.journal.abandon(first, ABANDONED))
+
+    assert desk.now(second).state == "claimed"
+
+
+class Late:
+    """A journal's database on which somebody else always comes first."""
+
+    def __init__(self, database: Database, first: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self._database = database
+        self._first = first
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._database.read(work)
+
+    async def write(self, work: Work[T]) -> T:
+        await self._first()
+        return await self._database.write(work)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+def test_whoever_goes_on_at_the_last_moment_is_let_go_on(desk: Desk) -> None:
+    claimed, settling = desk.pay(1, "claimed"), desk.pay(2, "settling")
+    desk.wait()
+
+    async def go_on() -> None:
+        if (await desk.journal.get(claimed.id)).state == "claimed":
+            await desk.journal.settling(claimed.id)
+            await desk.journal.settled(settling.id, TRANSACTION)
+
+    found = desk.run(desk.reconciler(Late(desk.database, go_on)).once())
+
+    assert found == Reconciled()
+    assert (desk.now(claimed).state, desk.now(settling).state) == ("settling", "settled")
+
+
+@pytest.mark.outcome(
+    "when the service dies while the facilitator settles a payment",
+    "then the chain tells what became of it: it is granted, or was not charged",
+)
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [("used", "settled"), ("expired", "failed"), ("spent", "failed"), ("unused", "unknown")],
+)
+def test_a_settlement_that_was_cut_off_is_what_the_chain_tells(
+    desk: Desk, word: Any, state: State
+) -> None:
+    payment = desk.pay(state="settling")
+    desk.chain.otherwise = ChainFinding(word)
+    desk.wait()
+
+    found = desk.reconcile()
+
+    assert found.lost == 1
+    assert desk.now(payment).state == state
+    steps = [step.step for step in desk.run(desk.journal.trail(payment.id))]
+    ends = [] if state == "unknown" else [state]
+    assert steps == ["claimed", "settling", "unknown", *ends]
+    assert len(desk.feed()) == (1 if state == "settled" else 0)
+
+
+def test_a_settlement_that_was_cut_off_says_so(desk: Desk) -> None:
+    payment = desk.pay(state="settling")
+    desk.wait()
+
+    assert desk.reconcile() == Reconciled(lost=1, waiting=1)
+    assert desk.now(payment).reason == CUT_OFF
+
+
+@pytest.mark.outcome(
+    "when the facilitator never says whether it settled a payment for Feed, and it did",
+    "then the chain is asked, and Feed is granted once, without another payment",
+)
+def test_feed_that_was_paid_for_is_granted_with_the_settlement(desk: Desk) -> None:
+    payment = desk.pay()
+    desk.chain.otherwise = ChainFinding("used", TRANSACTION)
+
+    assert desk.reconcile() == Reconciled(settled=1)
+
+    (granted,) = desk.feed()
+    assert (granted.tier, granted.holder, granted.ends_at) == (FEED_TIER, PAYER, START + 30 * DAY)
+    settled = desk.now(payment)
+    assert settled.state == "settled"
+    assert (settled.transaction, settled.entitlement_id) == (TRANSACTION, granted.id)
+    assert (settled.reason, settled.released_at) == (FOUND, None)
+
+    desk.wait(DAY)
+    assert desk.reconcile() == Reconciled()
+    assert desk.feed() == [granted]
+
+
+def test_a_settlement_without_a_known_transaction_is_found_too(desk: Desk) -> None:
+    payment = desk.pay()
+    desk.chain.otherwise = ChainFinding("used")
+
+    assert desk.reconcile() == Reconciled(settled=1)
+    assert (desk.now(payment).transaction, desk.now(payment).reason) == (None, FOUND)
+    assert len(desk.feed()) == 1
+
+
+def test_a_read_that_was_paid_for_is_settled_and_grants_nothing(desk: Desk) -> None:
+    payment = desk.pay(door=STANCE_DOOR)
+    desk.chain.otherwise = ChainFinding("used", TRANSACTION)
+
+    assert desk.reconcile() == Reconciled(settled=1)
+    assert desk.now(payment).state == "settled"
+    assert desk.now(payment).entitlement_id is None
+    assert desk.feed() == []
+
+
+@pytest.mark.parametrize(("word", "reason"), [("expired", EXPIRED), ("spent", SPENT)])
+def test_money_that_can_never_come_by_this_proof_is_not_waited_for(
+    desk: Desk, word: Any, reason: str
+) -> None:
+    payment = desk.pay()
+    desk.chain.otherwise = ChainFinding(word, TRANSACTION)
+
+    assert desk.reconcile() == Reconciled(failed=1)
+    assert desk.now(payment).state == "failed"
+    assert desk.now(payment).reason == reason
+    assert desk.feed() == []
+
+
+def test_what_is_not_settled_yet_is_asked_for_again(desk: Desk) -> None:
+    payment = desk.pay()
+    assert desk.reconcile() == Reconciled(waiting=1)
+    assert desk.now(payment) == payment
+
+    desk.chain.otherwise = ChainFinding("used", TRANSACTION)
+    assert desk.reconcile() == Reconciled(settled=1)
+
+
+@pytest.mark.outcome(
+    "when nobody can say whether a payment was settled and there is no chain to ask",
+    "then it stays unknown for the operator to see, and is neither granted nor charged again",
+)
+def test_without_a_chain_what_is_unknown_stays_so(desk: Desk) -> None:
+    unknown, settling = desk.pay(1), desk.pay(2, "settling")
+    claimed = desk.pay(3, "claimed")
+    desk.wait(DAY)
+
+    assert desk.reconcile(chain=None) == Reconciled(released=1, lost=1, waiting=2)
+    assert desk.reconcile(chain=None) == Reconciled(waiting=2)
+    assert [desk.now(each).state for each in (unknown, settling, claimed)] == [
+        "unknown",
+        "unknown",
+        "released",
+    ]
+    assert desk.feed() == []
+
+
+def test_a_chain_that_cannot_be_asked_changes_nothing(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    payment = desk.pay()
+    desk.chain.otherwise = ChainUnavailable("the node does not answer in time")
+    desk.wait(DAY)
+
+    assert desk.reconcile() == Reconciled(waiting=1)
+    assert desk.now(payment) == payment
+    (said,) = caplog.records
+    assert (said.message, said.__dict__["payment"]) == ("payment waits for the chain", payment.id)
+    assert PAYER not in str(said.__dict__)
+    assert payment.nonce not in str(said.__dict__)
+
+
+def test_one_of_which_the_chain_cannot_tell_does_not_keep_the_others_waiting(desk: Desk) -> None:
+    payments = [desk.pay(number) for number in range(1, 8)]
+    desk.chain.otherwise = ChainFinding("expired")
+    desk.chain.findings[payments[3].nonce] = ChainUnavailable("two nonces, one transfer")
+
+    assert desk.reconcile() == Reconciled(failed=6, waiting=1)
+    assert desk.now(payments[3]).state == "unknown"
+
+
+def test_a_chain_that_is_down_is_not_asked_for_every_payment(desk: Desk) -> None:
+    for number in range(1, MAX_FAILURES + 5):
+        desk.pay(number)
+    desk.chain.otherwise = ChainUnavailable("down")
+
+    reconciler = desk.reconciler()
+    assert desk.run(reconciler.once()) == Reconciled(waiting=MAX_FAILURES + 4)
+    assert len(desk.chain.asked) == MAX_FAILURES
+    # Others come first another time.
+    for _ in range(8):
+        desk.run(reconciler.once())
+    assert len(set(desk.chain.asked)) == MAX_FAILURES + 4
+
+
+def test_what_cannot_be_granted_is_not_settled_and_keeps_nobody_waiting(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    payments = [desk.pay(number) for number in (1, 2, 3)]
+    desk.chain.otherwise = ChainFinding("used", TRANSACTION)
+    grants = desk.grants()
+
+    async def grant(tx: Transaction, payment: Payment) -> str:
+        granted = await grants.grant(tx, payment)
+        if payment.id == payments[1].id:
+            raise RuntimeError("a defect")
+        return granted
+
+    def grant_for(payment: Payment) -> Grant:
+        return grant
+
+    assert desk.reconcile(grant_for=grant_for) == Reconciled(settled=2, waiting=1)
+    assert desk.now(payments[1]) == payments[1]
+    (granted,) = desk.feed()
+    assert granted.ends_at == START + 60 * DAY
+    assert "payment not concluded" in caplog.messages
+
+    assert desk.reconcile() == Reconciled(settled=1)
+    assert desk.feed()[0].ends_at == START + 90 * DAY
+
+
+def test_a_journal_that_cannot_be_written_ends_the_round_and_grants_nothing(desk: Desk) -> None:
+    payment = desk.pay()
+    desk.chain.otherwise = ChainFinding("used", TRANSACTION)
+
+    async def fail() -> None:
+        raise DatabaseUnavailable("full")
+
+    with pytest.raises(DatabaseUnavailable):
+        desk.run(desk.reconciler(Late(desk.database, fail)).once())
+
+    assert desk.now(payment) == payment
+    assert desk.feed() == []
+
+
+def test_of_two_who_reconcile_at_once_one_settles_and_grants(
+    desk: Desk, open_database: Callable[[], Database]
+) -> None:
+    payments = [desk.pay(number) for number in (1, 2, 3)]
+    desk.pay(4, "claimed")
+    desk.wait()
+    desk.chain.otherwise = ChainFinding("used", TRANSACTION)
+
+    async def both() -> list[Reconciled]:
+        pair = [desk.reconciler(open_database()) for _ in range(2)]
+        return list(await asyncio.gather(*(each.once() for each in pair)))
+
+    first, second = desk.run(both())
+
+    assert first.settled + second.settled == len(payments)
+    assert first.released + second.released == 1
+    assert len(desk.chain.asked) == 2 * len(payments)
+    (granted,) = desk.feed()
+    assert granted.ends_at == desk.clock() + len(payments) * 30 * DAY
+
+
+def test_who_settles_late_and_who_reconciles_grant_once_between_them(desk: Desk) -> None:
+    """The facilitator's answer comes just after the chain was asked."""
+    payment = desk.pay()
+    desk.chain.otherwise = ChainFinding("used", TRANSACTION)
+
+    async def settle_late() -> None:
+        await desk.journal.settled(payment.id, TRANSACTION, desk.grants().grant)
+
+    desk.chain.meanwhile = settle_late
+    assert desk.reconcile().settled == 0
+
+    (granted,) = desk.feed()
+    assert granted.ends_at == START + 30 * DAY
+    assert desk.now(payment).reason is None
+
+
+def test_who_paid_and_was_never_told_gets_it_with_the_same_proof(desk: Desk) -> None:
+    """From the first request to the body, by way of a settlement that nobody told of."""
+    facilitator = HandFacilitator()
+    facilitator.fall_silent(after_charging=True)
+    till = Till(desk.journal, facilitator, desk.clock)
+    own = proof(offer=FEED)
+
+    async def produce() -> str:
+        return "the body"
+
+    async def take() -> str:
+        taken = await till.take(own, FEED_PATH, produce, desk.grants().grant)
+        return taken.body
+
+    for _ in range(2):
+        with pytest.raises(SettlementPending):
+            desk.run(take())
+    desk.chain.otherwise = ChainFinding("used", TRANSACTION)
+    assert desk.reconcile() == Reconciled(settled=1)
+    desk.wait(DAY)
+
+    assert desk.run(take()) == "the body"
+    assert facilitator.charged == [own.nonce]
+    assert len(facilitator.asked) == 1
+    (granted,) = desk.feed()
+    assert granted.ends_at == START + 30 * DAY

@@ -1,0 +1,147 @@
+"""The demo's facilitator on loopback, and the service's adapters before it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from barograph.cli.demo_proof import payment_settings
+from barograph.demo.facilitator_faults import FacilitatorFaults
+from barograph.demo.facilitator_server import FacilitatorAddress, load_ledger, running_facilitator
+from barograph.demo.ledger import ASSET
+from barograph.demo.wallets import demo_proof, load_or_create_wallets
+from barograph.payments.offers import feed_requirements
+from barograph.payments.ports import (
+    ChainUnavailable,
+    FacilitatorUnavailable,
+    InvalidProof,
+    SettlementUnknown,
+)
+from barograph.payments.proof import read_proof, wire_payload, wire_requirements
+from barograph.payments.records import Payment, Proof, Settled
+from barograph.settings import Settings
+from barograph.upstream.chain import JsonRpcChain
+from barograph.upstream.facilitator import HttpFacilitator
+from support.clock import HandClock
+
+T = TypeVar("T")
+
+
+class World:
+    """The demo's facilitator on loopback, and the service's adapters before it."""
+
+    def __init__(
+        self, folder: Path, address: FacilitatorAddress, faults: FacilitatorFaults, clock: HandClock
+    ) -> None:
+        self.folder = folder
+        self.address = address
+        self.faults = faults
+        self.clock = clock
+        place = f"{address.host}:{address.port}"
+        settings = Settings.model_validate(payment_settings(place))
+        self.terms = feed_requirements(settings)
+        self.facilitator = HttpFacilitator(settings)
+        self.chain = JsonRpcChain(settings)
+
+    def proof(self, wallet: str = "none", **changes: Any) -> Proof:
+        """A good proof; changed after it was signed, if told."""
+        terms = wire_requirements(self.terms)
+        made = read_proof(demo_proof(self.folder, wallet, terms, self.clock()), [self.terms])
+        return Proof(**{name: getattr(made, name) for name in Proof.__struct_fields__} | changes)
+
+    async def verified(self, proof: Proof) -> str:
+        """How a look at a proof ends."""
+        try:
+            await self.facilitator.verify(proof)
+        except InvalidProof as error:
+            return str(error)
+        except FacilitatorUnavailable:
+            return "unavailable"
+        return "valid"
+
+    async def settled(self, proof: Proof) -> str:
+        """How settling a proof ends."""
+        try:
+            outcome = await self.facilitator.settle(proof)
+        except SettlementUnknown:
+            return "unknown"
+        except FacilitatorUnavailable:
+            return "unavailable"
+        return "settled" if isinstance(outcome, Settled) else outcome.reason
+
+    async def on_chain(self, proof: Proof) -> str:
+        """What the chain tells of a proof."""
+        try:
+            return (await self.chain.authorization(payment(proof, self.clock()))).word
+        except ChainUnavailable:
+            return "unavailable"
+
+    async def post(self, path: str, body: Any) -> Any:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with httpx.AsyncClient(base_url=self.address.url, trust_env=False) as client:
+            return (await client.post(path, content=content)).json()
+
+    async def rpc(self, method: str, *params: Any) -> Any:
+        message = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+        reply = await self.post("/rpc", message)
+        assert (reply["jsonrpc"], reply["id"]) == ("2.0", 7)
+        return reply.get("result", reply.get("error"))
+
+    async def balance(self, wallet: str, block: str = "latest") -> int:
+        wallets = load_or_create_wallets(self.folder)
+        account = wallets[wallet].address if wallet in wallets else wallet
+        call = {"to": ASSET, "data": f"0x70a08231{account[2:]:0>64}"}
+        return int(await self.rpc("eth_call", call, block), 16)
+
+
+def payment(proof: Proof, now: int) -> Payment:
+    return Payment(
+        id="pay_1",
+        network=proof.requirements.network,
+        asset=proof.requirements.asset,
+        payer=proof.payer,
+        nonce=proof.nonce,
+        door="/api/x402/feed",
+        amount=str(proof.requirements.amount),
+        valid_before=proof.valid_before * 1_000,
+        state="unknown",
+        claimed_at=now,
+        updated_at=now,
+        transaction=None,
+        entitlement_id=None,
+        reason=None,
+        released_at=None,
+        signature_digest="",
+    )
+
+
+@asynccontextmanager
+async def running_world(folder: Path) -> AsyncIterator[World]:
+    faults, clock = FacilitatorFaults(), HandClock()
+    async with running_facilitator(load_ledger(folder), faults, clock=clock) as address:
+        world = World(folder, address, faults, clock)
+        try:
+            yield world
+        finally:
+            await world.facilitator.close()
+            await world.chain.close()
+
+
+def with_world(folder: Path, work: Callable[[World], Coroutine[Any, Any, T]]) -> T:
+    async def run() -> T:
+        async with running_world(folder) as world:
+            return await work(world)
+
+    return asyncio.run(run())
+
+
+def question(proof: Proof) -> dict[str, Any]:
+    return {
+        "x402Version": 2,
+        "paymentPayload": wire_payload(proof),
+        "paymentRequirements": wire_requirements(proof.requirements),
+    }

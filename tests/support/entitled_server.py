@@ -1,0 +1,155 @@
+"""`barograph serve` and the demo's identity provider as processes, with a pair to compare."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any
+
+import apsw
+from joserfc.jwk import ECKey
+from msgspec.structs import replace
+
+from barograph.access.entitlements import Entitlements, Holder, Tier
+from barograph.demo.anchor import load_or_create_anchor
+from barograph.demo.control import send_command
+from barograph.demo.identity import API_KEY, DEMO_USERS, load_or_create_key
+from barograph.kit.clock import system_clock
+from barograph.kit.database import SQLiteDatabase
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.timestamps import DAY
+from barograph.stances.ledger import Ledger
+from barograph.stances.records import KINDS, Version
+from support.processes import HOST, Process, answer_200, eventually, get, running, unused_port
+from support.service import Answer
+from support.stances import FUNDING, make_history, proposal
+from support.subscribers import MATERIAL_CHANGE, parameters_of
+
+Tables = dict[str, list[Any]]
+
+
+class EntitledServer:
+    """A server with subscribers, the provider that vouches for them, and what both wrote."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port, self.identity_port = unused_port(), unused_port()
+        (folder / "data").mkdir()
+        self.given = parameters_of(*asyncio.run(_recorded(folder / "data")))
+        """The seven parameters of the pair."""
+
+    @property
+    def base_url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def identity_url(self) -> str:
+        return f"http://{HOST}:{self.identity_port}"
+
+    @property
+    def key(self) -> ECKey:
+        """The provider's own."""
+        return load_or_create_key(self.folder / "world")
+
+    def knock(self, target: str | bytes, *fields: bytes) -> Answer:
+        """Send a GET byte for byte: a client library would refuse to, or tidy it up."""
+        raw = target if isinstance(target, bytes) else target.encode()
+        head = (b"GET " + raw + b" HTTP/1.1", b"Host: x", b"Connection: close", *fields)
+        with socket.create_connection((HOST, self.port), 20) as connection:
+            with suppress(ConnectionError):  # the server need not hear everything out
+                connection.sendall(b"\r\n".join((*head, b"", b"")))
+            response = HTTPResponse(connection)
+            response.begin()
+            body = response.read()
+        named = [(name.encode(), value.encode()) for name, value in response.getheaders()]
+        return Answer(response.status, named, body)
+
+    def ask(self, path: str, token: str) -> Answer:
+        """Read an entitled address; the comparison is that of the pair."""
+        pair = "&".join(f"{name}={value}" for name, value in self.given.items())
+        query = f"?{pair}" if path == MATERIAL_CHANGE else ""
+        return self.knock(path + query, bearer(token))
+
+    def tell_provider(self, **command: object) -> dict[str, Any]:
+        return send_command(self.identity_url, command)
+
+    def questions(self) -> dict[str, int]:
+        """How often the provider was asked, by path."""
+        return dict(self.tell_provider(count=True)["requests"])
+
+    def tables(self) -> Tables:
+        """Every row of both databases."""
+        files = [self.folder / f"data/{name}.sqlite3" for name in ("barograph", "history")]
+        return {name: rows for file in files for name, rows in _tables(file)}
+
+    def log(self) -> str:
+        """What every process wrote."""
+        return "".join(each.read_text() for each in sorted(self.folder.glob("*.log")))
+
+    @contextmanager
+    def provider(self) -> Iterator[Process]:
+        world = self.folder / "world"
+        load_or_create_anchor(world, 1, system_clock())
+        ports = ("--port", str(unused_port()), "--identity-port", str(self.identity_port))
+        arguments = ("demo", "world", *ports, "--data", str(world))
+        with running(*arguments, log=self.folder / "provider.log") as process:
+            yield process
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Serve until told to stop, and log everything; the provider must be there already."""
+        environment = {
+            "BAROGRAPH_DATA": str(self.folder / "data"),
+            "BAROGRAPH_PORT": str(self.port),
+            "BAROGRAPH_LOG_LEVEL": "debug",
+            "BAROGRAPH_IDENTITY": "supabase",
+            "BAROGRAPH_IDENTITY_URL": self.identity_url,
+            "BAROGRAPH_IDENTITY_API_KEY": API_KEY,
+            "BAROGRAPH_IDENTITY_CACHE_SECONDS": "0",
+            "BAROGRAPH_IDENTITY_SECONDS": "1",
+        }
+        with running("serve", log=self.folder / "web.log", **environment) as process:
+            eventually(lambda: answer_200(f"{self.base_url}/api/agent"), "the server")
+            eventually(lambda: get(self.identity_url), "the provider")
+            yield
+            process.stop(signal.SIGTERM)
+
+
+def bearer(token: str) -> bytes:
+    return f"Authorization: Bearer {token}".encode()
+
+
+async def _recorded(data: Path) -> tuple[Version, Version]:
+    """Make both databases, with a pair of each kind and with those who may compare it."""
+    database = SQLiteDatabase(data / "barograph.sqlite3")
+    history = SQLiteDatabase(data / "history.sqlite3")
+    await upgrade(database, packaged_migrations(), system_clock)
+    await make_history(history)
+    tiers: tuple[Tier, ...] = ("feed", "reserve")
+    for tier in tiers:
+        whose = Holder("user", DEMO_USERS[tier])
+        said = {"source": "test", "by": "test", "why": "a test needs it"}
+        await Entitlements(database, system_clock).add_period(whose, tier, period_ms=DAY, **said)
+    pairs = {kind: await _append_pair(Ledger(history, system_clock), kind) for kind in KINDS}
+    await database.close()
+    await history.close()
+    return pairs[FUNDING]
+
+
+async def _append_pair(ledger: Ledger, kind: str) -> tuple[Version, Version]:
+    now = system_clock()
+    made = (proposal(kind=kind), proposal(kind=kind, label="cautious", by="operator"))
+    first, second = (replace(each, issued_at=now, expires_at=now + DAY) for each in made)
+    return (await ledger.append(first)).version, (await ledger.append(second)).version
+
+
+def _tables(file: Path) -> Iterator[tuple[str, list[Any]]]:
+    with closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as database:
+        for name in [name for (name,) in database.execute(_TABLES)]:
+            yield f"{file.stem}.{name}", list(database.execute(f'SELECT * FROM "{name}"'))
+
+
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"

@@ -1,0 +1,131 @@
+"""Somebody who runs `barograph stances`."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from click.testing import CliRunner, Result
+from msgspec.structs import replace
+
+from barograph.board.snapshots import Publication, publish
+from barograph.cli import cli
+from barograph.errors import BarographError
+from barograph.kit.canonical import Json
+from barograph.kit.clock import system_clock
+from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.timestamps import DAY
+from barograph.stances.feeds import STANCES
+from barograph.stances.ledger import Ledger
+from barograph.stances.records import KINDS, Event, Version
+from barograph.stances.standing import Mark, Stances
+from support.stances import FUNDING, proposal
+
+T = TypeVar("T")
+
+REVISE = ("revise", FUNDING, "--decision", "cautious", "--why", "auction tomorrow")
+WITHDRAW = ("withdraw", FUNDING, "--why", "a wrong file", "--yes")
+
+
+class Operator:
+    """Who runs the command in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "data"
+
+    @property
+    def history(self) -> Path:
+        return self.data / "history.sqlite3"
+
+    @property
+    def database(self) -> Path:
+        return self.data / "barograph.sqlite3"
+
+    def make_record(self) -> None:
+        assert CliRunner().invoke(cli, ["db", "upgrade", "--data", str(self.data)]).exit_code == 0
+
+    def run(self, *arguments: str, answers: Any = None, **environment: str) -> Result:
+        everything = ["stances", *arguments, "--data", str(self.data)]
+        return CliRunner().invoke(cli, everything, input=answers, env=environment)
+
+    def told(self, *arguments: str, **environment: str) -> Any:
+        result = self.run(*arguments, "--json", **environment)
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    def refused(self, *arguments: str, **environment: str) -> BaseException:
+        result = self.run(*arguments, **environment)
+        assert isinstance(result.exception, BarographError), result.output
+        return result.exception
+
+    def record(
+        self,
+        number: int = 0,
+        *,
+        kind: str = FUNDING,
+        lasts: int = DAY,
+        by: str = "rules",
+        conditions: Sequence[Json] = (),
+    ) -> Version:
+        """Record as the collector does."""
+        now = system_clock()
+        given = replace(proposal(number, kind=kind, by=by), issued_at=now, expires_at=now + lasts)
+        if conditions:
+            given = replace(given, leg=replace(given.leg, conditions=list(conditions)))
+
+        async def work(ledger: Ledger) -> Version:
+            return (await ledger.append(given)).version
+
+        return self.on_ledger(work)
+
+    def events(self, kind: str = FUNDING) -> list[Event]:
+        return self.on_ledger(lambda ledger: ledger.events(kind))
+
+    def publish(self) -> None:
+        """Publish as the collector does: the end of every chain as it is now."""
+
+        async def ends(ledger: Ledger) -> dict[str, Mark]:
+            return {kind: await _end(ledger, kind) for kind in KINDS if await ledger.count(kind)}
+
+        stances = Stances(0, (), {}, self.on_ledger(ends))
+
+        async def work(tx: Transaction) -> None:
+            await publish(tx, [Publication.of(STANCES, stances)])
+
+        on_database(self.database, lambda database: database.write(work))
+
+    def on_ledger(self, use: Callable[[Ledger], Coroutine[Any, Any, T]]) -> T:
+        return on_database(self.history, lambda database: use(Ledger(database, system_clock)))
+
+    def tamper(self, *statements: str) -> None:
+        """Do to the record what its guards refuse, and put the guards back."""
+
+        async def work(tx: Transaction) -> None:
+            sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
+            guards = await tx.fetch(sql)
+            for name, _ in guards:
+                await tx.script(f"DROP TRIGGER {name}")
+            for statement in statements:
+                await tx.script(statement)
+            for _, guard in guards:
+                await tx.script(guard)
+
+        on_database(self.history, lambda database: database.write(work))
+
+
+async def _end(ledger: Ledger, kind: str) -> Mark:
+    (newest,), events = await ledger.newest(kind, 1), await ledger.events(kind)
+    last = events[-1].event_digest if events else ""
+    return Mark(newest.sequence, newest.history_digest, len(events), last)
+
+
+def on_database(path: Path, use: Callable[[SQLiteDatabase], Coroutine[Any, Any, T]]) -> T:
+    async def work() -> T:
+        database = SQLiteDatabase(path)
+        try:
+            return await use(database)
+        finally:
+            await database.close()
+
+    return asyncio.run(work())

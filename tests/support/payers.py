@@ -1,0 +1,144 @@
+"""Money that really moves: the programs of `tests/payer`, in an environment of their own."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / ".venv-payer/bin/python"
+
+BALANCE_OF = "70a08231"
+AUTHORIZATION_STATE = "e94a0102"
+"""The first four bytes of the calls' hashes, as every token of the kind knows them."""
+
+
+class Wallet(NamedTuple):
+    """Who pays."""
+
+    address: str
+    key: str
+
+
+class Outcome(NamedTuple):
+    """What a stock client brought home."""
+
+    proofs: list[str]
+    """Every one that it made, newest last."""
+
+    status: int | None = None
+    body: Any = None
+    receipt: dict[str, Any] | None = None
+    refused: str = ""
+    """Why the client itself would not pay; then there is no status."""
+
+
+class Program:
+    """One of the programs, spoken with line by line."""
+
+    def __init__(self, module: str, arguments: Sequence[str], log: Path) -> None:
+        assert PYTHON.exists(), "the payer's environment is missing: make setup"
+        # No proxy stands between two programs of this machine.
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "NO_PROXY": "*"}
+        with log.open("ab") as output:
+            self._popen = subprocess.Popen(
+                [str(PYTHON), "-m", module, *arguments],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                text=True,
+            )
+        self._log = log
+
+    def say(self, command: dict[str, Any]) -> None:
+        assert self._popen.stdin is not None
+        self._popen.stdin.write(json.dumps(command) + "\n")
+        self._popen.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        assert self._popen.stdout is not None
+        line = self._popen.stdout.readline()
+        assert line, f"it ended: {self._log.read_text()}"
+        heard: dict[str, Any] = json.loads(line)
+        return heard
+
+    def end(self) -> None:
+        self._popen.kill()
+        self._popen.communicate()
+
+
+class Chain:
+    """A chain with a token, wallets, and the x402 package's facilitator."""
+
+    def __init__(self, program: Program) -> None:
+        told = program.hear()
+        self.url: str = told["url"]
+        self.network: str = told["network"]
+        self.asset: str = told["asset"]
+        self.name: str = told["name"]
+        self.version: str = told["version"]
+        self.pay_to: str = told["pay_to"]
+        self.wallets = {name: Wallet(**wallet) for name, wallet in told["wallets"].items()}
+
+    @property
+    def rpc_url(self) -> str:
+        return f"{self.url}/rpc"
+
+    def balance(self, address: str) -> int:
+        """How much a wallet has, in the token's smallest unit."""
+        return self._number(BALANCE_OF, address)
+
+    def is_used(self, payer: str, nonce: str) -> bool:
+        """Whether an authorization moved its money."""
+        return bool(self._number(AUTHORIZATION_STATE, payer, nonce))
+
+    def transaction(self, digest: str) -> dict[str, Any] | None:
+        """The receipt of a transaction."""
+        found: dict[str, Any] | None = self._ask("eth_getTransactionReceipt", digest)
+        return found
+
+    def _number(self, function: str, *arguments: str) -> int:
+        words = [each.removeprefix("0x").lower().rjust(64, "0") for each in arguments]
+        call = {"to": self.asset, "data": f"0x{function}{''.join(words)}"}
+        return int(self._ask("eth_call", call, "latest"), 16)
+
+    def _ask(self, method: str, *parameters: object) -> Any:
+        question = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+        answer = httpx.post(self.rpc_url, json=question, timeout=20, trust_env=False).json()
+        return answer["result"]
+
+
+class Payer:
+    """The x402 package's own client, with any wallet."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def get(self, wallet: Wallet, url: str, cap: str | None = None) -> Outcome:
+        """Get it, and pay when asked to; without a cap the client's own counts."""
+        self._program.say({"url": url, "key": wallet.key, "cap": cap})
+        return Outcome(**self._program.hear())
+
+    def sign(self, wallet: Wallet, offer: str, cap: str | None = None) -> str:
+        """A proof for what is offered at an address, which nobody has seen yet."""
+        self._program.say({"offer": offer, "key": wallet.key, "cap": cap})
+        (proof,) = self._program.hear()["proofs"]
+        return str(proof)
+
+
+@contextmanager
+def chain_and_payer(folder: Path, wallets: Sequence[str]) -> Iterator[tuple[Chain, Payer]]:
+    """Start both; they take a few seconds, side by side."""
+    chain = Program("payer.chain", wallets, folder / "chain.log")
+    payer = Program("payer.pay", (), folder / "payer.log")
+    try:
+        yield Chain(chain), Payer(payer)
+    finally:
+        payer.end()
+        chain.end()

@@ -1,0 +1,181 @@
+"""A process that takes one payment and kills itself at a named point of the way."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from barograph.access.entitlements import FEED as FEED_TIER
+from barograph.access.entitlements import Entitlements, Holder
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, Transaction
+from barograph.kit.timestamps import DAY
+from barograph.payments.journal import Grant, Journal
+from barograph.payments.ports import ChainFinding, InvalidProof
+from barograph.payments.records import NotSettled, Payment, PaymentKey, Proof, Settled
+from barograph.payments.taking import Till
+from support.clock import HandClock
+from support.payments import FEED, proof
+
+DOOR = "/api/x402/feed"
+PERIOD = 30 * DAY
+
+POINTS = [
+    "before",
+    "looked up",
+    "limited",
+    "verified",
+    "claimed",
+    "produced",
+    "settling",
+    "asked",
+    "charged",
+    "answered",
+    "granted",
+    "settled",
+    "delivered",
+]
+"""In the order in which they are reached; `granted` is inside the transaction."""
+
+
+def proof_of(point: str) -> Proof:
+    """A proof of its own for each point, and a payer of its own."""
+    number = POINTS.index(point) + 1
+    return proof(number, offer=FEED, payer=f"0x{number:040x}")
+
+
+class Ledger:
+    """A facilitator and its chain, as a file: what was charged stays charged whoever dies."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self.clock = clock
+
+    def charges(self) -> list[str]:
+        """The nonces that moved money, as often as they did."""
+        return self.path.read_text().split() if self.path.exists() else []
+
+    async def verify(self, proof: Proof) -> None:
+        if proof.nonce in self.charges():
+            raise InvalidProof("nonce_used")
+
+    async def settle(self, proof: Proof) -> Settled | NotSettled:
+        with self.path.open("a") as file:
+            file.write(proof.nonce + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        return Settled("0x" + "ab" * 32)
+
+    async def authorization(self, payment: Payment) -> ChainFinding:
+        if payment.nonce in self.charges():
+            return ChainFinding("used", "0x" + "ab" * 32)
+        return ChainFinding("expired" if self.clock() >= payment.valid_before else "unused")
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+def feed_grant(entitlements: Entitlements, clock: Clock) -> Grant:
+    """Grants the payer a period of Feed."""
+
+    async def grant(tx: Transaction, payment: Payment) -> str | None:
+        granted = await entitlements.grant_period(
+            tx,
+            Holder("wallet", payment.payer),
+            FEED_TIER,
+            period_ms=PERIOD,
+            source="x402",
+            by=payment.id,
+            now=clock(),
+        )
+        return granted.id
+
+    return grant
+
+
+class Death:
+    """Comes by SIGKILL at one point."""
+
+    def __init__(self, point: str) -> None:
+        self.point = point
+
+    def at(self, point: str) -> None:
+        if point == self.point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class MortalJournal(Journal):
+    """Dies right after a step is committed."""
+
+    def __init__(self, database: Database, clock: Clock, death: Death) -> None:
+        super().__init__(database, clock)
+        self._death = death
+
+    async def find(self, key: PaymentKey) -> Payment | None:
+        found = await super().find(key)
+        self._death.at("looked up")
+        return found
+
+    async def claim(self, proof: Proof, door: str) -> Payment:
+        claimed = await super().claim(proof, door)
+        self._death.at("claimed")
+        return claimed
+
+    async def settling(self, payment_id: str, **how: Any) -> Payment:
+        payment = await super().settling(payment_id, **how)
+        self._death.at("settling")
+        return payment
+
+    async def settled(self, *given: Any, **how: Any) -> Payment:
+        payment = await super().settled(*given, **how)
+        self._death.at("settled")
+        return payment
+
+    async def mark_released(self, payment_id: str) -> Payment:
+        payment = await super().mark_released(payment_id)
+        self._death.at("delivered")
+        return payment
+
+
+class MortalLedger(Ledger):
+    """Dies around its answers."""
+
+    def __init__(self, path: Path, clock: Clock, death: Death) -> None:
+        super().__init__(path, clock)
+        self._death = death
+
+    async def verify(self, proof: Proof) -> None:
+        await super().verify(proof)
+        self._death.at("verified")
+
+    async def settle(self, proof: Proof) -> Settled | NotSettled:
+        self._death.at("asked")
+        outcome = await super().settle(proof)
+        self._death.at("charged")
+        await asyncio.sleep(0)
+        self._death.at("answered")
+        return outcome
+
+
+def take_and_die(database: Database, charges: Path, point: str) -> None:
+    """Take the payment of a point, and come no further than that."""
+    clock, death = HandClock(), Death(point)
+    till = Till(MortalJournal(database, clock, death), MortalLedger(charges, clock, death), clock)
+    grant = feed_grant(Entitlements(database, clock), clock)
+
+    async def limit() -> None:
+        death.at("limited")
+
+    async def produce() -> bytes:
+        await asyncio.sleep(0)
+        death.at("produced")
+        return b"{}"
+
+    async def mortal_grant(tx: Transaction, payment: Payment) -> str | None:
+        granted = await grant(tx, payment)
+        death.at("granted")
+        return granted
+
+    death.at("before")
+    asyncio.run(till.take(proof_of(point), DOOR, produce, mortal_grant, before_verify=limit))

@@ -1,0 +1,115 @@
+"""Payment proofs that are well-formed, and a facilitator that does what it is told."""
+
+import asyncio
+import json
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
+from barograph.payments.proof import wire_payload
+from barograph.payments.records import NotSettled, Proof, Requirements, Settled
+from support.clock import START
+
+STANCE = Requirements(
+    network="eip155:84532",
+    asset="0x" + "a5" * 20,
+    pay_to="0x" + "be" * 20,
+    amount=250_000,
+    max_timeout_seconds=60,
+    name="USDC",
+    version="2",
+)
+FEED = Requirements(
+    network=STANCE.network,
+    asset=STANCE.asset,
+    pay_to=STANCE.pay_to,
+    amount=25_000_000,
+    max_timeout_seconds=60,
+    name=STANCE.name,
+    version=STANCE.version,
+)
+PAYER = "0x" + "c4" * 20
+SIGNATURE = "0x" + "1f" * 32 + "2e" * 32 + "1b"
+NOW_SECONDS = START // 1000
+
+
+def proof(
+    number: int = 1,
+    *,
+    offer: Requirements = STANCE,
+    payer: str = PAYER,
+    signature: str = SIGNATURE,
+    now_seconds: int = NOW_SECONDS,
+) -> Proof:
+    """One of as many proofs as there are numbers."""
+    return Proof(
+        requirements=offer,
+        payer=payer,
+        valid_after=0,
+        valid_before=now_seconds + offer.max_timeout_seconds,
+        nonce=f"0x{number:064x}",
+        signature=signature,
+    )
+
+
+def payload(of: Proof | None = None) -> dict[str, Any]:
+    """What a payer encodes, free to be changed."""
+    return wire_payload(of or proof())
+
+
+def header(content: object) -> str:
+    """The value of `PAYMENT-SIGNATURE`."""
+    text = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return b64encode(text).decode()
+
+
+class HandFacilitator:
+    """Says and does what it was told to; without a word it settles everything, each nonce once."""
+
+    def __init__(self) -> None:
+        self.verified: list[str] = []
+        self.asked: list[str] = []
+        """The nonces that it was asked to settle."""
+
+        self.charged: list[str] = []
+        """The nonces that moved money."""
+
+        self.on_verify: Exception | None = None
+        self.on_settle: Exception | NotSettled | None = None
+        self.settles_before_failing = False
+        self.before_settling: Callable[[], Awaitable[None]] | None = None
+
+    def refuse(self) -> None:
+        """Find every proof invalid."""
+        self.on_verify = InvalidProof("insufficient_funds")
+
+    def go_away(self) -> None:
+        """Be out of reach for verifying and settling, before anything is sent."""
+        self.on_verify = self.on_settle = FacilitatorUnavailable("unreachable")
+
+    def fall_silent(self, *, after_charging: bool) -> None:
+        """Never answer a settlement that was sent."""
+        self.on_settle = SettlementUnknown("no answer")
+        self.settles_before_failing = after_charging
+
+    async def verify(self, proof: Proof) -> None:
+        self.verified.append(proof.nonce)
+        if self.on_verify is not None:
+            raise self.on_verify
+        if proof.nonce in self.charged:
+            raise InvalidProof("nonce_used")
+
+    async def settle(self, proof: Proof) -> Settled | NotSettled:
+        self.asked.append(proof.nonce)
+        if self.before_settling is not None:
+            await self.before_settling()
+        await asyncio.sleep(0)
+        if self.settles_before_failing or self.on_settle is None:
+            self.charged.append(proof.nonce)
+        if isinstance(self.on_settle, Exception):
+            raise self.on_settle
+        return self.on_settle or Settled("0x" + proof.nonce[-2:] * 32)
+
+    async def close(self) -> None:
+        """Nothing to release."""

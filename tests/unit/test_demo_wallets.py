@@ -1,0 +1,86 @@
+"""The demo's wallets: made once, and their proofs are ones that the service reads."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from barograph.cli.demo_proof import payment_settings
+from barograph.demo.ledger import ASSET, PAY_TO
+from barograph.demo.wallets import SECRET_FILE, WALLETS, demo_proof, load_or_create_wallets
+from barograph.errors import ConfigurationError
+from barograph.keccak import keccak256
+from barograph.payments.offers import feed_requirements, stance_requirements
+from barograph.payments.ports import InvalidProof
+from barograph.payments.proof import parse_proof, wire_requirements
+from barograph.settings import Settings
+from support.clock import START
+
+SETTINGS = Settings.model_validate(payment_settings("127.0.0.1:4711"))
+FEED, STANCE = feed_requirements(SETTINGS), stance_requirements(SETTINGS)
+
+
+def test_wallets_are_made_once_and_only_their_owner_can_read_the_secret(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+
+    first = load_or_create_wallets(folder)
+
+    assert load_or_create_wallets(folder) == first
+    assert stat.S_IMODE((folder / SECRET_FILE).stat().st_mode) == 0o600
+    assert [file.name for file in folder.iterdir()] == [SECRET_FILE]
+    assert list(first) == list(WALLETS)
+    assert len({wallet.address for wallet in first.values()}) == len(WALLETS)
+
+
+def test_wallets_of_two_folders_have_nothing_in_common(tmp_path: Path) -> None:
+    here, there = (load_or_create_wallets(tmp_path / name).values() for name in "ab")
+
+    assert {wallet.key for wallet in here}.isdisjoint(wallet.key for wallet in there)
+
+
+@pytest.mark.parametrize("content", ["", "not a secret", "ab" * 31, "ab" * 33])
+def test_a_damaged_secret_is_named_with_the_remedy(tmp_path: Path, content: str) -> None:
+    (tmp_path / SECRET_FILE).write_text(content)
+
+    with pytest.raises(ConfigurationError, match="delete it"):
+        load_or_create_wallets(tmp_path)
+
+
+def test_a_proof_is_read_by_the_service_for_the_terms_it_was_made_for(tmp_path: Path) -> None:
+    wallets = load_or_create_wallets(tmp_path)
+    for name in WALLETS:
+        made = demo_proof(tmp_path, name, wire_requirements(STANCE), START)
+
+        proof = parse_proof(made, [STANCE], START)
+
+        assert (proof.payer, proof.requirements) == (wallets[name].address, STANCE)
+        with pytest.raises(InvalidProof, match="wrong_terms"):
+            parse_proof(made, [FEED], START)
+
+
+def test_a_proof_is_good_for_as_long_as_the_terms_allow_and_never_the_same(tmp_path: Path) -> None:
+    load_or_create_wallets(tmp_path)
+    texts = [demo_proof(tmp_path, "feed", wire_requirements(FEED), START) for _ in range(2)]
+
+    proofs = [parse_proof(text, [FEED], START) for text in texts]
+
+    assert {proof.valid_before for proof in proofs} == {START // 1_000 + 60}
+    assert len({proof.nonce for proof in proofs}) == 2
+    with pytest.raises(InvalidProof, match="expired"):
+        parse_proof(texts[0], [FEED], START + 60_000)
+
+
+def test_a_proof_needs_a_known_wallet_and_the_secret_of_a_demo(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="start a demo"):
+        demo_proof(tmp_path, "feed", wire_requirements(FEED), START)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ConfigurationError, match="there is no wallet"):
+        demo_proof(tmp_path, "gold", wire_requirements(FEED), START)
+
+
+def test_nobody_has_keys_to_the_token_and_to_what_is_paid() -> None:
+    for address, words in [
+        (ASSET, b"simulated USDC of the Barograph demo"),
+        (PAY_TO, b"treasury of the Barograph demo"),
+    ]:
+        assert address == f"0x{keccak256(words)[-20:].hex()}"

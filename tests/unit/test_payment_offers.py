@@ -1,0 +1,156 @@
+"""What a payer is shown: exact prices, the payment-required object, the receipt."""
+
+import json
+from base64 import b64decode
+from decimal import Decimal, Inexact
+from typing import Any
+
+import pytest
+
+from barograph.payments.offers import (
+    MAX_OFFER,
+    feed_requirements,
+    payment_required,
+    payment_required_field,
+    payment_response_field,
+    stance_requirements,
+)
+from barograph.payments.proof import MAX_PROOF, parse_proof
+from barograph.payments.records import Payment
+from barograph.settings import Settings
+from support.clock import START
+from support.payments import PAYER, STANCE, header, payload, proof
+
+SETTINGS = Settings(
+    x402_facilitator_url="http://127.0.0.1:1",
+    x402_network="eip155:84532",
+    x402_asset="0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+    x402_asset_name="USDC",
+    x402_pay_to="0x" + "BE" * 20,
+)
+
+
+def required(**said: Any) -> dict[str, Any]:
+    said = {"url": "https://example.org/x", "description": "A door.", "error": "Pay."} | said
+    found: dict[str, Any] = json.loads(payment_required(said.pop("offer", STANCE), **said))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("price", "decimals", "amount"),
+    [
+        ("25", 6, 25_000_000),
+        ("25.00", 6, 25_000_000),
+        ("0.1", 6, 100_000),
+        ("0.000001", 6, 1),
+        ("99999.999999", 6, 99_999_999_999),
+        ("0.3", 18, 300_000_000_000_000_000),
+        ("99999.000000000000000001", 18, 99_999_000_000_000_000_000_001),
+        ("2.5E+1", 2, 2_500),
+        ("7", 0, 7),
+    ],
+)
+def test_a_price_becomes_exactly_that_many_of_the_smallest_unit(
+    price: str, decimals: int, amount: int
+) -> None:
+    other = {"x402_asset_decimals": decimals, "stance_price_usd": Decimal(1)}
+    terms = SETTINGS.model_copy(update={"feed_price_usd": Decimal(price)} | other)
+    assert feed_requirements(terms).amount == amount
+    terms = SETTINGS.model_copy(update=other | {"stance_price_usd": Decimal(price)})
+    assert stance_requirements(terms).amount == amount
+
+
+def test_a_price_that_cannot_be_paid_exactly_is_not_rounded() -> None:
+    terms = SETTINGS.model_copy(update={"feed_price_usd": Decimal("0.0000001")})
+    with pytest.raises(Inexact):
+        feed_requirements(terms)
+
+
+def test_requirements_hold_the_settings_with_addresses_in_lower_case() -> None:
+    feed, stance = feed_requirements(SETTINGS), stance_requirements(SETTINGS)
+    assert (feed.amount, stance.amount) == (25_000_000, 250_000)
+    for found in (feed, stance):
+        assert found.network == "eip155:84532"
+        assert found.asset == "0x036cbd53842c5426634e7929541ec2318f3dcf7e"
+        assert found.pay_to == "0x" + "be" * 20
+        assert (found.name, found.version, found.max_timeout_seconds) == ("USDC", "2", 60)
+
+
+def test_the_payment_required_object_is_the_one_of_version_2() -> None:
+    body = payment_required(
+        feed_requirements(SETTINGS),
+        url="https://example.org/api/x402/feed",
+        description="Feed.",
+        error="Payment required",
+        output_example={"tier": "feed"},
+    )
+    assert body == (
+        b'{"x402Version":2,"error":"Payment required",'
+        b'"resource":{"url":"https://example.org/api/x402/feed","description":"Feed.",'
+        b'"mimeType":"application/json"},'
+        b'"accepts":[{"scheme":"exact","network":"eip155:84532","amount":"25000000",'
+        b'"asset":"0x036CbD53842c5426634e7929541eC2318f3dCF7e",'
+        b'"payTo":"0xBEbeBeBEbeBebeBeBEBEbebEBeBeBebeBeBebebe","maxTimeoutSeconds":60,'
+        b'"extra":{"name":"USDC","version":"2"}}],'
+        b'"extensions":{"bazaar":{"info":{"input":{"type":"http","method":"GET"},'
+        b'"output":{"type":"json","example":{"tier":"feed"}}},'
+        b'"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",'
+        b'"properties":{"input":{"type":"object","properties":{"type":{"type":"string",'
+        b'"const":"http"},"method":{"type":"string","enum":["GET"]}},'
+        b'"required":["type","method"],"additionalProperties":false},'
+        b'"output":{"type":"object","properties":{"type":{"type":"string"},'
+        b'"example":{"type":"object"}},"required":["type"]}},"required":["input"]}}}}'
+    )
+    assert payment_required_field(body)[0] == b"payment-required"
+    assert b64decode(payment_required_field(body)[1]) == body
+
+
+def test_where_nothing_can_be_paid_for_nothing_is_accepted() -> None:
+    found = required(offer=None, mime_type="text/html")
+    assert (found["accepts"], found["extensions"]) == ([], {})
+    assert found["resource"]["mimeType"] == "text/html"
+
+
+def test_a_proof_that_repeats_the_longest_offer_is_read() -> None:
+    example = {"stance": "x"}
+    short = len(
+        payment_required(STANCE, url="u", description="d", error="", output_example=example)
+    )
+    example["stance"] += "x" * (MAX_OFFER - short)
+    offer = required(url="u", description="d", error="", output_example=example)
+    content = payload() | {"resource": offer["resource"], "extensions": offer["extensions"]}
+    content["accepted"] = offer["accepts"][0]
+
+    assert len(header(content)) <= MAX_PROOF
+    assert parse_proof(header(content), [STANCE], START) == proof()
+    with pytest.raises(ValueError, match="2048 bytes"):
+        required(url="u", description="d", error="x", output_example=example)
+
+
+@pytest.mark.parametrize("transaction", ["0x" + "ab" * 32, None])
+def test_the_receipt_names_the_transaction_where_it_is_known(transaction: str | None) -> None:
+    payment = Payment(
+        "pay_x",
+        *proof().key,
+        door="/door",
+        amount="250000",
+        valid_before=START,
+        state="settled",
+        claimed_at=START,
+        updated_at=START,
+        transaction=transaction,
+        entitlement_id=None,
+        reason=None,
+        released_at=None,
+        signature_digest="",
+    )
+    name, value = payment_response_field(payment)
+    assert name == b"payment-response"
+    receipt = json.loads(b64decode(value))
+    assert receipt["payer"].lower() == PAYER
+    assert receipt | {"payer": ""} == {
+        "success": True,
+        "transaction": transaction or "",
+        "network": "eip155:84532",
+        "payer": "",
+    }

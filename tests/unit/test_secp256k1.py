@@ -1,0 +1,111 @@
+"""Signatures of Ethereum accounts: published values, and what nobody can have signed."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barograph.demo.secp256k1 import ORDER, InvalidSignature, address_of, recover, sign
+from barograph.keccak import keccak256
+
+DIGEST = keccak256(b"a message")
+KEY = 0xAC0974BEC39A17E36BA4A6B4D238FF944BACB478CBED5EFCAE784D7BF4F2FF80
+"""The first account of every development chain."""
+
+COW = int.from_bytes(keccak256(b"cow"))
+"""The account of the example in EIP-712."""
+
+keys = st.integers(1, ORDER - 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "address"),
+    [
+        (1, "0x7e5f4552091a69125d5dfcb7b8c2659029395bdf"),
+        (2, "0x2b5ad5c4795c026514f8317c7a215e218dccd6cf"),
+        (ORDER - 1, "0x80c0dbf239224071c59dd8970ab9d542e3414ab2"),
+        (KEY, "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"),
+        (COW, "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"),
+    ],
+)
+def test_a_key_has_the_published_address(key: int, address: str) -> None:
+    assert address_of(key) == address
+
+
+def test_a_signature_is_the_published_one() -> None:
+    digest = bytes.fromhex("be609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2")
+
+    assert sign(digest, COW).hex() == (
+        "4355c47d63924e8a72e509b65029052eb6c299d53a04e167c5775fd466751c9d"
+        "07299936d304c153f6443dfa05f40ff007d72911b6f72307f996231605b91562"
+        "1c"
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(keys, st.binary(min_size=32, max_size=32))
+def test_whoever_signed_is_recovered(key: int, digest: bytes) -> None:
+    signature = sign(digest, key)
+
+    assert recover(digest, signature) == address_of(key)
+    assert 0 < int.from_bytes(signature[32:64]) <= ORDER // 2
+    assert signature[64] in {27, 28}
+
+
+@pytest.mark.parametrize("place", [0, 31, 40, 63])
+def test_a_signature_of_which_a_byte_was_changed_is_not_the_owners(place: int) -> None:
+    forged = bytearray(sign(DIGEST, KEY))
+    forged[place] ^= 1
+
+    try:
+        signer = recover(DIGEST, bytes(forged))
+    except InvalidSignature:
+        return
+    assert signer != address_of(KEY)
+
+
+def test_a_signature_of_another_message_is_not_the_owners() -> None:
+    assert recover(keccak256(b"another"), sign(DIGEST, KEY)) != address_of(KEY)
+
+
+def _changed(r: int | None = None, s: int | None = None, v: int | None = None) -> bytes:
+    good = sign(DIGEST, KEY)
+    parts = (
+        good[:32] if r is None else r.to_bytes(32),
+        good[32:64] if s is None else s.to_bytes(32),
+        good[64:] if v is None else bytes([v]),
+    )
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        b"",
+        bytes(65),
+        sign(DIGEST, KEY)[:64],
+        sign(DIGEST, KEY) + b"\0",
+        _changed(r=0),
+        _changed(r=ORDER),
+        _changed(r=5),  # no point of the curve has this x
+        _changed(s=0),
+        _changed(s=ORDER),
+        # The other signature of the same message, which anybody can make of the first.
+        _changed(s=ORDER - int.from_bytes(sign(DIGEST, KEY)[32:64])),
+        _changed(v=0),
+        _changed(v=26),
+        _changed(v=29),
+    ],
+)
+def test_what_nobody_can_have_signed_is_refused(signature: bytes) -> None:
+    with pytest.raises(InvalidSignature):
+        recover(DIGEST, signature)
+
+
+def test_a_signature_that_leads_to_no_key_is_refused() -> None:
+    """With r of the generator and s of the message both multiples cancel each other."""
+    message = 7
+    r = 0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798
+    crafted = r.to_bytes(32) + message.to_bytes(32) + bytes([27])
+
+    with pytest.raises(InvalidSignature, match="no key"):
+        recover(message.to_bytes(32), crafted)

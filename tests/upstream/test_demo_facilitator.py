@@ -1,0 +1,234 @@
+"""The demo's facilitator and chain over real connections: what becomes of payments."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from barograph.demo.control import send_command
+from barograph.demo.eip712 import Authorization
+from barograph.demo.facilitator_server import load_ledger
+from barograph.demo.ledger import FILE_NAME, PAY_TO
+from barograph.demo.wallets import FUNDS, load_or_create_wallets
+from barograph.errors import ConfigurationError
+from barograph.payments.records import Proof, Settled
+from support.clock import START
+from support.demo_facilitator import World, payment, question, with_world
+
+PRICE = 25_000_000
+USED = "invalid_exact_evm_nonce_already_used"
+
+
+def test_a_payment_is_verified_and_moves_money_once(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        proof = world.proof()
+        assert await world.verified(proof) == "valid"
+        assert await world.verified(proof) == "valid"  # looking moves nothing
+        assert await world.on_chain(proof) == "unused"
+        assert await world.balance("none") == FUNDS
+
+        # Nobody can say of a nonce that is used already why it is; the chain does.
+        assert [await world.settled(proof) for _ in range(2)] == ["settled", "unknown"]
+
+        assert await world.balance("none") == FUNDS - PRICE
+        assert await world.balance(PAY_TO) == PRICE
+        assert await world.on_chain(proof) == "used"
+        assert await world.verified(proof) == USED
+        assert await world.verified(world.proof()) == "valid"
+
+    with_world(tmp_path, work)
+
+
+def test_many_settlements_of_one_proof_at_once_move_money_once(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        proof = world.proof()
+
+        outcomes = await asyncio.gather(*(world.settled(proof) for _ in range(12)))
+
+        assert sorted(outcomes) == ["settled", *["unknown"] * 11]
+        assert await world.balance("none") == FUNDS - PRICE
+
+    with_world(tmp_path, work)
+
+
+def test_the_transaction_of_a_settlement_is_the_one_on_the_chain(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        proof = world.proof()
+        outcome = await world.facilitator.settle(proof)
+        world.clock.pass_seconds(30)
+        finding = await world.chain.authorization(payment(proof, START))
+
+        assert isinstance(outcome, Settled)
+        assert finding == ("used", outcome.transaction)
+
+    with_world(tmp_path, work)
+
+
+def test_what_is_wrong_with_a_payment_is_told_and_nothing_moves(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        good = world.proof()
+        prefix = "invalid_exact_evm_payload_"
+        expected = {
+            f"{prefix}signature": [
+                world.proof(payer=PAY_TO),
+                world.proof(nonce="0x" + "00" * 32),
+                world.proof(valid_before=good.valid_before + 1),
+                world.proof(signature=world.proof().signature),
+            ],
+            f"{prefix}authorization_valid_before": [world.proof(valid_before=START // 1_000)],
+            f"{prefix}authorization_valid_after": [world.proof(valid_after=START // 1_000)],
+        }
+        for reason, proofs in expected.items():
+            for proof in proofs:
+                assert await world.verified(proof) == reason
+                assert await world.settled(proof) == reason
+        assert await world.balance("none") == FUNDS
+
+    with_world(tmp_path, work)
+
+
+def test_a_proof_that_expired_meanwhile_is_not_settled(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        proof = world.proof()
+        world.clock.pass_seconds(60)
+
+        assert await world.settled(proof) == "invalid_exact_evm_payload_authorization_valid_before"
+        assert await world.on_chain(proof) == "unused"  # in the last second nobody can be sure
+        world.clock.pass_seconds(2)
+        assert await world.on_chain(proof) == "expired"
+
+    with_world(tmp_path, work)
+
+
+def test_a_wallet_pays_until_its_funds_are_spent(tmp_path: Path) -> None:
+    payer = load_or_create_wallets(tmp_path)["none"].address
+    spent = Authorization(payer, PAY_TO, FUNDS - PRICE, 0, START, "0x" + "ab" * 32)
+    load_ledger(tmp_path).move(spent, 1)
+
+    async def work(world: World) -> list[str]:
+        assert await world.settled(world.proof("none")) == "settled"
+        assert (await world.balance("none"), await world.balance(PAY_TO)) == (0, FUNDS)
+        proof = world.proof("none")
+        assert await world.settled(world.proof("feed")) == "settled"
+        return [await world.verified(proof), await world.settled(proof)]
+
+    assert with_world(tmp_path, work) == ["invalid_exact_evm_insufficient_balance"] * 2
+
+
+_UNAVAILABLE = ["outage", "redirect", "html", "chain-down", "wrong-payer"]
+
+
+@pytest.mark.parametrize("fault", _UNAVAILABLE)
+def test_a_facilitator_that_does_not_tell_is_unavailable_until_the_fault_ends(
+    tmp_path: Path, fault: str
+) -> None:
+    async def work(world: World) -> list[str]:
+        proof = world.proof()
+        world.faults.turn_on(fault)
+        broken = [await world.verified(proof), await world.settled(proof)]
+        world.faults.turn_off(fault)
+        return [*broken, await world.on_chain(proof)]
+
+    moved = "used" if fault == "wrong-payer" else "unused"
+    assert with_world(tmp_path, work) == ["unavailable", "unknown", moved]
+
+
+def test_a_facilitator_that_refuses_moves_nothing(tmp_path: Path) -> None:
+    async def work(world: World) -> list[str]:
+        proof = world.proof()
+        world.faults.turn_on("refuse")
+        refused = [await world.verified(proof), await world.settled(proof)]
+        world.faults.turn_off("refuse")
+        return [*refused, await world.settled(proof)]
+
+    reason = "invalid_exact_evm_insufficient_balance"
+    assert with_world(tmp_path, work) == [reason, reason, "settled"]
+
+
+def test_a_facilitator_that_hangs_goes_on_when_the_fault_ends(tmp_path: Path) -> None:
+    async def work(world: World) -> str:
+        world.faults.turn_on("hang")
+        looking = asyncio.create_task(world.verified(world.proof()))
+        await _until_asked(world, "/verify")
+        assert await world.balance("none") == FUNDS  # the chain answers meanwhile
+        assert not looking.done()
+        world.faults.turn_off("hang")
+        return await looking
+
+    assert with_world(tmp_path, work) == "valid"
+
+
+def test_whoever_leaves_a_facilitator_that_hangs_is_not_charged(tmp_path: Path) -> None:
+    async def work(world: World) -> str:
+        proof = world.proof()
+        world.faults.turn_on("hang")
+        async with httpx.AsyncClient(base_url=world.address.url, trust_env=False) as client:
+            with pytest.raises(httpx.ReadTimeout):
+                await client.post("/settle", json=question(proof), timeout=0.2)
+        world.faults.turn_off("hang")
+        return await world.on_chain(proof)
+
+    assert with_world(tmp_path, work) == "unused"
+
+
+def test_a_settlement_that_is_never_told_is_seen_on_the_chain(tmp_path: Path) -> None:
+    async def work(world: World) -> list[str]:
+        proof = world.proof()
+        world.faults.turn_on("settle-timeout")
+        assert await world.verified(proof) == "valid"
+        settling = asyncio.create_task(world.settled(proof))
+        await _until_asked(world, "/settle")
+        before = await world.on_chain(proof)
+        assert not settling.done()
+        world.faults.turn_off("settle-timeout")
+        return [before, await settling, await world.verified(proof)]
+
+    assert with_world(tmp_path, work) == ["used", "unknown", USED]
+
+
+def test_a_chain_that_is_down_can_be_asked_again_afterwards(tmp_path: Path) -> None:
+    async def work(world: World) -> list[str]:
+        proof = world.proof()
+        world.faults.turn_on("chain-down")
+        outcomes = [await world.on_chain(proof)]
+        world.faults.turn_off("chain-down")
+        return [*outcomes, await world.on_chain(proof)]
+
+    assert with_world(tmp_path, work) == ["unavailable", "unused"]
+
+
+def test_used_proofs_stay_used_and_money_stays_moved_after_a_restart(tmp_path: Path) -> None:
+    async def first(world: World) -> Proof:
+        proof = world.proof()
+        assert await world.settled(proof) == "settled"
+        return proof
+
+    used = with_world(tmp_path, first)
+
+    async def second(world: World) -> None:
+        assert await world.verified(used) == USED
+        assert await world.settled(used) == "unknown"
+        assert await world.on_chain(used) == "used"
+        assert await world.balance("none") == FUNDS - PRICE
+        assert await world.settled(world.proof()) == "settled"
+
+    with_world(tmp_path, second)
+    names = {file.name for file in tmp_path.iterdir()}
+    assert names == {"wallets.secret", FILE_NAME}
+
+
+def test_a_damaged_ledger_is_named_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text('[{"payer": "somebody"}]')
+
+    with pytest.raises(ConfigurationError, match="delete it"):
+        load_ledger(tmp_path)
+
+
+async def _until_asked(world: World, path: str) -> None:
+    """Wait until the facilitator was asked; each look is a question of its own."""
+    while True:
+        counted: Any = await asyncio.to_thread(send_command, world.address.url, {"count": True})
+        if path in counted["requests"]:
+            return

@@ -1,0 +1,470 @@
+"""A facilitator that may answer anything, over real connections: what counts as which verdict."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+
+from barograph.errors import ConfigurationError
+from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
+from barograph.payments.proof import wire_payload, wire_requirements
+from barograph.payments.records import Settled
+from barograph.settings import Settings
+from barograph.upstream.facilitator import (
+    CANNOT_TELL,
+    MAX_REPLY_BYTES,
+    NOTHING_MOVED,
+    OUR_TERMS,
+    UNNAMED,
+    HttpFacilitator,
+)
+from barograph.upstream.json_http import MAX_QUESTIONS
+from support.payments import PAYER, STANCE, proof
+
+T = TypeVar("T")
+TRANSACTION = "0x" + "Ab" * 32
+TOKEN = "token-of-the-operator"
+VALID = {"isValid": True, "payer": PAYER}
+DONE = {
+    "success": True,
+    "payer": PAYER,
+    "transaction": TRANSACTION,
+    "network": STANCE.network,
+}
+
+
+class Asked(NamedTuple):
+    """A request as it came."""
+
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+Script = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+class Server:
+    """Lets a script answer every request, and remembers what it was asked."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.asked: list[Asked] = []
+        self.url = ""
+        self._busy: set[asyncio.Task[None]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._busy.add(task)
+        try:
+            while await self._answer(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._busy.discard(task)
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in lines if line)
+        body = await reader.readexactly(int(headers["content-length"]))
+        self.asked.append(Asked(first.split()[1], headers, json.loads(body)))
+        await self.script(writer)
+        await writer.drain()
+        return not writer.is_closing()
+
+    def end(self) -> None:
+        for task in self._busy:
+            task.cancel()
+
+
+@asynccontextmanager
+async def serving(script: Script) -> AsyncIterator[Server]:
+    own = Server(script)
+    async with await asyncio.start_server(own.serve, "127.0.0.1", 0) as listening:
+        own.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        yield own
+        own.end()
+
+
+def says(
+    content: Any, status: int = 200, *, length: int | None = None, headers: str = ""
+) -> Script:
+    """Answer with this; `length` may lie."""
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    announced = len(body) if length is None else length
+
+    async def script(writer: asyncio.StreamWriter) -> None:
+        head = f"HTTP/1.1 {status} X\r\nContent-Length: {announced}\r\n{headers}\r\n"
+        writer.write(head.encode() + body)
+
+    return script
+
+
+async def hangs(writer: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
+
+
+async def hangs_up(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def stops_half_way(writer: asyncio.StreamWriter) -> None:
+    await says(json.dumps(DONE | VALID).encode(), length=10_000)(writer)
+    writer.close()
+
+
+async def never_ends(writer: asyncio.StreamWriter) -> None:
+    await says(json.dumps(DONE | VALID).encode(), length=10_000)(writer)
+    await writer.drain()
+    await asyncio.Event().wait()
+
+
+async def speaks_no_http(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"220 smtp.example\r\n\r\n")
+    writer.close()
+
+
+def facilitator(url: str, seconds: float = 10.0, **settings: Any) -> HttpFacilitator:
+    terms = {"x402_asset": STANCE.asset, "x402_pay_to": STANCE.pay_to}
+    all_settings = Settings.model_validate({"x402_facilitator_url": url, **terms, **settings})
+    return HttpFacilitator(all_settings, verify_seconds=seconds, settle_seconds=seconds)
+
+
+async def verify(client: HttpFacilitator) -> str:
+    try:
+        await client.verify(proof())
+    except InvalidProof as error:
+        return f"invalid {error}"
+    except FacilitatorUnavailable:
+        return "unavailable"
+    return "valid"
+
+
+async def settle(client: HttpFacilitator) -> str:
+    try:
+        outcome = await client.settle(proof())
+    except FacilitatorUnavailable:
+        return "unavailable"
+    except SettlementUnknown:
+        return "unknown"
+    if isinstance(outcome, Settled):
+        return f"settled {outcome.transaction}"
+    return f"refused {outcome.reason}"
+
+
+def ask(
+    script: Script,
+    work: Callable[[HttpFacilitator], Coroutine[Any, Any, T]],
+    seconds: float = 10.0,
+) -> T:
+    """Have one question answered by the script, which must be asked only once."""
+
+    async def run() -> T:
+        async with serving(script) as server:
+            client = facilitator(server.url, seconds)
+            try:
+                return await work(client)
+            finally:
+                await client.close()
+                assert len(server.asked) == 1
+
+    return asyncio.run(run())
+
+
+NO_ANSWERS: dict[str, Script] = {
+    "hangs up": hangs_up,
+    "half a body": stops_half_way,
+    "no http": speaks_no_http,
+    "a page": says(b"<!DOCTYPE html><title>Sorry</title>"),
+    "a page with 502": says(b"<!DOCTYPE html><title>Bad gateway</title>", 502),
+    "nothing": says(b""),
+    "a list": says([DONE | VALID]),
+    "a text": says(b'"ok"'),
+    "huge": says({**DONE, **VALID, "x": "x" * MAX_REPLY_BYTES}),
+    "deep": says(b'{"isValid":true,"x":' + b"[" * 5_000 + b"]" * 5_000 + b"}"),
+    "a member twice": says(json.dumps(DONE | VALID).encode()[:-1] + b',"success":true}'),
+    "not a number": says(json.dumps(DONE | VALID).encode()[:-1] + b',"x":NaN}'),
+    "not utf-8": says(json.dumps(DONE | VALID).encode()[:-1] + b',"x":"\xff"}'),
+    "packed": says(DONE | VALID, headers="Content-Encoding: gzip\r\n"),
+    "redirect": says(b"", 307, headers="Location: /elsewhere\r\n"),
+    "redirect that says yes": says(DONE | VALID, 302, headers="Location: /elsewhere\r\n"),
+    "redirect that says no": says({"success": False, "isValid": False}, 302),
+    "throttled": says({"error": "slow down"}, 429, headers="Retry-After: 1\r\n"),
+    "throttled that says no": says({"success": False, "isValid": False}, 429),
+    "our token is refused": says({"success": False, "isValid": False}, 401),
+    "we are not allowed": says({"success": False, "isValid": False}, 403),
+    "broken": says({"error": "oops"}, 500),
+    "yes inside a 500": says(DONE | VALID, 500),
+    "no inside a 500": says(
+        {"isValid": False, "invalidReason": "insufficient_funds", "success": False}, 500
+    ),
+    "yes inside a 201": says(DONE | VALID, 201),
+    "yes inside a 402": says(DONE | VALID, 402),
+    "wrong payer": says({**DONE, **VALID, "payer": STANCE.pay_to}),
+    "no payer": says({"isValid": True, "success": True, "transaction": TRANSACTION}),
+    "payer is no text": says({**DONE, **VALID, "payer": [PAYER]}),
+    "payer and more": says({**DONE, **VALID, "payer": PAYER + "\n"}),
+    "the text true": says({**DONE, "isValid": "true", "success": "true"}),
+    "the number 1": says({**DONE, "isValid": 1, "success": 1}),
+    "the number 0": says({"isValid": 0, "success": 0, "errorReason": "insufficient_funds"}),
+    "the text false": says({"isValid": "false", "success": "false"}),
+    "null": says({**DONE, "isValid": None, "success": None}),
+    "no verdict": says({"payer": PAYER}),
+}
+
+
+@pytest.mark.parametrize("name", NO_ANSWERS)
+def test_a_reply_that_is_not_plain_is_no_verdict_about_a_proof(name: str) -> None:
+    assert ask(NO_ANSWERS[name], verify) == "unavailable"
+
+
+@pytest.mark.parametrize("name", NO_ANSWERS)
+def test_after_a_reply_that_is_not_plain_nobody_knows_whether_it_was_settled(name: str) -> None:
+    assert ask(NO_ANSWERS[name], settle) == "unknown"
+
+
+@pytest.mark.parametrize("script", [hangs, never_ends])
+def test_a_facilitator_that_takes_too_long_is_not_waited_for(script: Script) -> None:
+    assert ask(script, verify, seconds=0.2) == "unavailable"
+    assert ask(script, settle, seconds=0.2) == "unknown"
+
+
+@pytest.mark.outcome(
+    "when the facilitator cannot be reached",
+    "then nothing is charged, and the same proof can be shown again later",
+)
+def test_a_facilitator_that_cannot_be_reached_was_not_asked() -> None:
+    async def work() -> list[str]:
+        async with serving(hangs) as server:
+            gone = server.url
+            # It does not speak TLS: the connection never comes about.
+            secure = facilitator(gone.replace("http:", "https:"), seconds=0.6)
+            outcomes = [await verify(secure), await settle(secure)]
+            await secure.close()
+            assert server.asked == []
+        client = facilitator(gone)
+        outcomes += [await verify(client), await settle(client)]
+        await client.close()
+        return outcomes
+
+    assert asyncio.run(work()) == ["unavailable"] * 4
+
+
+def test_a_connection_that_the_facilitator_closes_meanwhile_leaves_it_unknown() -> None:
+    async def work() -> list[str]:
+        async with serving(says(VALID)) as server:
+            client = facilitator(server.url)
+            outcomes = [await verify(client)]
+            server.script = hangs_up
+            outcomes.append(await settle(client))
+            await client.close()
+        return outcomes
+
+    assert asyncio.run(work()) == ["valid", "unknown"]
+
+
+def test_whoever_finds_too_many_before_him_was_not_asked_for() -> None:
+    async def work() -> list[str]:
+        async with serving(hangs) as server:
+            client = facilitator(server.url, seconds=1.0)
+            asked = [asyncio.create_task(settle(client)) for _ in range(MAX_QUESTIONS + 1)]
+            outcomes = await asyncio.gather(*asked)
+            assert len(server.asked) == MAX_QUESTIONS
+            await client.close()
+        return outcomes
+
+    assert asyncio.run(work()) == ["unknown"] * MAX_QUESTIONS + ["unavailable"]
+
+
+@pytest.mark.parametrize("payer", [PAYER, PAYER.upper().replace("X", "x")])
+def test_a_plain_yes_about_the_payer_is_valid_and_settled(payer: str) -> None:
+    assert ask(says({**VALID, "payer": payer}), verify) == "valid"
+    assert ask(says({**DONE, "payer": payer}), settle) == f"settled {TRANSACTION.lower()}"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"transaction": ""},
+        {"transaction": None},
+        {"transaction": "0x" + "ab" * 31},
+        {"transaction": "0x" + "ab" * 32 + "\n"},
+        {"transaction": "0x" + "zz" * 32},
+        {"transaction": int("ab" * 32, 16)},
+        {"transaction": {"hash": TRANSACTION}},
+        {"network": "eip155:1"},
+        {"network": "base"},
+        {"network": None},
+    ],
+    ids=count(),
+)
+def test_a_yes_about_something_else_leaves_it_unknown(changes: dict[str, Any]) -> None:
+    assert ask(says({**DONE, **changes}), settle) == "unknown"
+
+
+@pytest.mark.parametrize("status", [200, 400, 402, 404, 409, 412, 422])
+def test_a_plain_no_counts_with_any_status_that_is_about_the_payment(status: int) -> None:
+    reason = "insufficient_funds"
+    no = {"isValid": False, "invalidReason": reason, "payer": None}
+    assert ask(says(no, status), verify) == f"invalid {reason}"
+    no = {"success": False, "errorReason": reason, "transaction": "", "network": "", "payer": ""}
+    assert ask(says(no, status), settle) == f"refused {reason}"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("invalid_exact_evm_nonce_already_used", "invalid_exact_evm_nonce_already_used"),
+        ("a_reason_of_its_own", "a_reason_of_its_own"),
+        ("Insufficient funds: " + PAYER, UNNAMED),
+        ("x" * 81, UNNAMED),
+        ("word\n", UNNAMED),
+        ("wörd", UNNAMED),
+        ("", UNNAMED),
+        (None, UNNAMED),
+        (["insufficient_funds"], UNNAMED),
+        (7, UNNAMED),
+    ],
+    ids=count(),
+)
+def test_only_a_short_word_is_shown_as_the_reason(given: Any, shown: str) -> None:
+    assert ask(says({"isValid": False, "invalidReason": given}), verify) == f"invalid {shown}"
+
+
+_SIMULATION = "invalid_exact_evm_transaction_simulation_failed"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *({"invalidReason": reason} for reason in sorted(CANNOT_TELL | OUR_TERMS)),
+        {"invalidReason": "rpc_down"},
+        {"invalidReason": "upstream_timeout"},
+        {"invalidReason": "chain_unavailable"},
+        {"invalidReason": "internal_server_error"},
+        {"invalidReason": "Failed to reach the node"},
+        {"invalidReason": "Connection refused"},
+        {"invalidReason": _SIMULATION},
+        {"invalidReason": _SIMULATION, "invalidMessage": "connection refused"},
+        {"invalidReason": _SIMULATION, "invalidMessage": ["execution reverted"]},
+    ],
+    ids=lambda said: said["invalidReason"],
+)
+@pytest.mark.outcome(
+    "when the facilitator cannot find out whether a proof is good, because its chain is down",
+    "then the answer is that it is unavailable, and nobody is told to pay again",
+)
+def test_a_facilitator_that_could_not_find_out_is_unavailable(said: dict[str, Any]) -> None:
+    assert ask(says({"isValid": False, **said}, 400), verify) == "unavailable"
+
+
+@pytest.mark.parametrize("message", ["execution reverted", "Execution Reverted: 0x1234"])
+def test_a_simulation_that_the_contract_refused_is_a_no(message: str) -> None:
+    said = {"isValid": False, "invalidReason": _SIMULATION, "invalidMessage": message}
+    assert ask(says(said), verify) == f"invalid {_SIMULATION}"
+
+
+@pytest.mark.parametrize("reason", sorted(NOTHING_MOVED))
+def test_a_reason_for_which_nothing_is_sent_is_a_refusal(reason: str) -> None:
+    said = {"success": False, "errorReason": reason, "transaction": None}
+    assert ask(says(said), settle) == f"refused {reason}"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *({"errorReason": reason} for reason in sorted(CANNOT_TELL)),
+        {"errorReason": "invalid_exact_evm_nonce_already_used"},
+        {"errorReason": "duplicate_settlement"},
+        {"errorReason": "transaction_failed"},
+        {"errorReason": _SIMULATION},
+        {"errorReason": "a_reason_of_its_own"},
+        {"errorReason": "Insufficient Funds"},
+        {"errorReason": None},
+        {"errorReason": ["insufficient_funds"]},
+        {"errorReason": "insufficient_funds", "transaction": TRANSACTION},
+        {"errorReason": "insufficient_funds", "transaction": "pending"},
+        {"errorReason": "insufficient_funds", "transaction": []},
+        {"errorReason": "insufficient_funds", "transaction": False},
+    ],
+    ids=count(),
+)
+@pytest.mark.outcome(
+    "when the facilitator does not plainly say that nothing moved",
+    "then the payment is unknown until the chain tells, and nobody is told to pay again",
+)
+def test_a_no_that_does_not_rule_out_a_charge_leaves_it_unknown(said: dict[str, Any]) -> None:
+    assert ask(says({"success": False, **said}), settle) == "unknown"
+
+
+@pytest.mark.parametrize(("work", "path"), [(verify, "/x402/verify"), (settle, "/x402/settle")])
+def test_the_facilitator_gets_what_was_read_of_the_proof_and_the_token(
+    work: Callable[[HttpFacilitator], Coroutine[Any, Any, str]], path: str
+) -> None:
+    async def run() -> Server:
+        async with serving(says(b"", headers="Set-Cookie: a=b\r\n")) as server:
+            client = facilitator(f"{server.url}/x402", x402_facilitator_token=TOKEN)
+            await work(client)
+            await work(client)
+            await client.close()
+        return server
+
+    for asked in asyncio.run(run()).asked:
+        assert asked.path == path
+        assert asked.body == {
+            "x402Version": 2,
+            "paymentPayload": wire_payload(proof()),
+            "paymentRequirements": wire_requirements(STANCE),
+        }
+        assert asked.headers["authorization"] == f"bearer {TOKEN}"
+        assert asked.headers["content-type"] == "application/json"
+        assert asked.headers["accept-encoding"] == "identity"
+        assert "cookie" not in asked.headers
+
+
+def test_without_a_token_none_is_sent() -> None:
+    async def run() -> Server:
+        async with serving(says(VALID)) as server:
+            client = facilitator(server.url)
+            await verify(client)
+            await client.close()
+        return server
+
+    (asked,) = asyncio.run(run()).asked
+    assert "authorization" not in asked.headers
+
+
+@pytest.mark.parametrize("token", ["two words", "line\n", "schlüssel"])
+def test_a_token_that_cannot_be_sent_is_refused_at_the_start(token: str) -> None:
+    with pytest.raises(ConfigurationError, match="BAROGRAPH_X402_FACILITATOR_TOKEN") as caught:
+        facilitator("http://127.0.0.1:1", x402_facilitator_token=token)
+    assert token not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "script", [hangs_up, says(b"<html>"), says(VALID, 500), says({"isValid": False})]
+)
+def test_no_error_tells_of_the_proof_the_token_or_the_place(script: Script) -> None:
+    async def run() -> list[str]:
+        said = []
+        async with serving(script) as server:
+            client = facilitator(server.url, x402_facilitator_token=TOKEN)
+            for work in (client.verify, client.settle):
+                with pytest.raises(
+                    (InvalidProof, FacilitatorUnavailable, SettlementUnknown)
+                ) as caught:
+                    await work(proof())
+                said.append(str(caught.value))
+            secrets = [TOKEN, PAYER, proof().nonce, proof().signature, server.url[7:]]
+            assert not any(secret in text for secret in secrets for text in said)
+            await client.close()
+        return said
+
+    assert len(asyncio.run(run())) == 2

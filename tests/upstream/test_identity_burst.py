@@ -1,0 +1,60 @@
+"""Many questions at once to a provider that is slow, and one when it is well again."""
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+
+from barograph.access.identity import IdentityUnavailable
+from barograph.upstream.identity_http import MAX_QUESTIONS, IdentityHttp
+
+QUESTIONS = 5 * MAX_QUESTIONS
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+
+
+@pytest.mark.outcome(
+    "hundreds of subscribers come at once while the identity provider is slow",
+    "who is not answered in time gets 503; once it is well again, so is everybody",
+)
+def test_a_burst_that_runs_out_of_time_costs_nobody_later() -> None:
+    async def ask(http: IdentityHttp, address: str) -> str:
+        try:
+            await http.read(address)
+        except IdentityUnavailable:
+            return "late"
+        return "answered"
+
+    async def main() -> None:
+        is_slow = asyncio.Event()
+        one_by_one = asyncio.Lock()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with suppress(OSError, asyncio.IncompleteReadError):
+                await reader.readuntil(b"\r\n\r\n")
+                if is_slow.is_set():
+                    async with one_by_one:
+                        await asyncio.sleep(0.02)
+                writer.write(ANSWER)
+                await writer.drain()
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=QUESTIONS)
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        http = IdentityHttp(0.2)
+        for _ in range(2):
+            is_slow.set()
+            said = await asyncio.gather(*(ask(http, address) for _ in range(QUESTIONS)))
+            assert Counter(said)["late"] > QUESTIONS / 2
+            is_slow.clear()
+            await asyncio.sleep(0.4)  # what was let go ends by its own timeouts
+            assert await ask(http, address) == "answered"
+        await http.close()
+        server.close()
+        async with one_by_one:
+            await asyncio.sleep(0)
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()}, timeout=5)
+
+    asyncio.run(main())
