@@ -168,7 +168,12 @@ def create_app(
     index = index_document(settings.base_url)
     guides = guides_document(catalog, settings.base_url)
     pages = Pages(settings.base_url, settings.exchange_source)
-    standing = standing_pages(pages, catalog, can_register=registrations is not None)
+    standing = standing_pages(
+        pages,
+        catalog,
+        can_register=registrations is not None,
+        takes_payments=facilitator is not None,
+    )
 
     def render(board: Board, now: int) -> Mapping[HotKey, Document]:
         documents: dict[HotKey, Document] = {(path, b""): page for path, page in standing.items()}

@@ -33,7 +33,9 @@ _KEEP_STYLE = b"public, max-age=3600"
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,199}", re.ASCII)
 
 
-def standing_pages(pages: Pages, catalog: Catalog, *, can_register: bool) -> dict[str, Page]:
+def standing_pages(
+    pages: Pages, catalog: Catalog, *, can_register: bool, takes_payments: bool = False
+) -> dict[str, Page]:
     """The pages that stay the same for the life of a worker, by their path."""
     guides = {
         f"{PAGES_PATH}/{guide.slug}": Page(pages.guide(guide, catalog.source))
@@ -44,7 +46,7 @@ def standing_pages(pages: Pages, catalog: Catalog, *, can_register: bool) -> dic
         PAGES_PATH: Page(pages.guides(catalog)),
         **guides,
         DEVELOPERS_PATH: Page(pages.developers(can_register=can_register)),
-        PRICING_PATH: Page(pages.pricing()),
+        PRICING_PATH: Page(pages.pricing(takes_payments=takes_payments)),
         STYLESHEET_PATH: Page(STYLESHEET, content_type=CSS, cache_control=_KEEP_STYLE),
     }
 

@@ -9,7 +9,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from barograph.access.allowances import PERSONAL
-from barograph.access.feed_entry import FEED_PRICE_USD, PRICING_PATH, RESERVE_PRICE_USD
+from barograph.access.feed_entry import (
+    FEED_PATH,
+    FEED_PRICE_USD,
+    PRICING_PATH,
+    RESERVE_PRICE_USD,
+)
 from barograph.access.mailboxes import MAX_LENGTH
 from barograph.access.refusals import KEYS_PATH
 from barograph.access.registration import LINK_HOURS
@@ -110,10 +115,12 @@ class Pages:
             **_origin(judged),
         )
 
-    def pricing(self) -> bytes:
-        """What is free, and what is not."""
+    def pricing(self, *, takes_payments: bool) -> bytes:
+        """What is free, what is not, and how to get it."""
         return self._fill(
             "pricing.html",
+            takes_payments=takes_payments,
+            feed_path=FEED_PATH,
             feed_price=FEED_PRICE_USD,
             reserve_price=RESERVE_PRICE_USD,
             developers_path=DEVELOPERS_PATH,
