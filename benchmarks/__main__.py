@@ -19,6 +19,8 @@ from benchmarks import (
     footprint,
     hot_reads,
     ledger,
+    mcp,
+    payments,
     snapshot,
     tokens,
     upstream_calls,
@@ -31,6 +33,7 @@ from benchmarks.table import Section, render
 SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     hot_reads.measure,
     doors.measure,
+    mcp.measure,
     badges.measure,
     allowances.measure,
     upstream_calls.measure,
@@ -38,6 +41,7 @@ SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     ledger.measure,
     comparison.measure,
     tokens.measure,
+    payments.measure,
     footprint.measure,
 )
 
@@ -62,7 +66,7 @@ def main() -> None:
 def _plan() -> Plan:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rounds", type=_positive, help=f"rounds of a comparison ({ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help="coarse, in less than a minute")
+    parser.add_argument("--quick", action="store_true", help="coarse, in a few minutes")
     options = parser.parse_args()
     return quick(options.rounds) if options.quick else full(options.rounds)
 

@@ -83,7 +83,7 @@ def _seconds(badges: list[Badge]) -> float:
 
 @contextmanager
 def _peer() -> Iterator[Peer]:
-    command = (sys.executable, str(TESTS / "support" / "node.py"))
+    command = (sys.executable, "-P", str(TESTS / "support" / "node.py"))
     try:
         told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     except subprocess.CalledProcessError as error:

@@ -79,12 +79,12 @@ def measure(plan: Plan, folder: Path) -> Section:
     """Ask two services that differ in the length of their record, then one of them and its peer."""
     long = long_record(plan)
     with ExitStack() as stack:
-        provider = stack.enter_context(_identity(folder))
+        provider = stack.enter_context(identity_provider(folder))
         services, targets = {}, {}
         for count in (SHORT, long):
             print(f"the comparison: loading {count:,} versions", file=sys.stderr)
-            settings = _settings(folder / str(count), provider)
-            targets[count] = _target(*_fill(settings, count))
+            settings = entitled_settings(folder / str(count), provider)
+            targets[count] = _target(*fill_service(settings, count))
             token = demo_token(folder, "feed", system_clock(), provider.url)
             child = stack.enter_context(web_service(settings))
             services[count] = Contender(child, settings.port, (f"Authorization: Bearer {token}",))
@@ -95,7 +95,8 @@ def measure(plan: Plan, folder: Path) -> Section:
     return Section(TITLE, figures)
 
 
-def _settings(data: Path, provider: IdentityAddress) -> Settings:
+def entitled_settings(data: Path, provider: IdentityAddress) -> Settings:
+    """A service in a new folder that asks this provider who somebody is."""
     data.mkdir()
     who = {
         "identity": "supabase",
@@ -105,7 +106,7 @@ def _settings(data: Path, provider: IdentityAddress) -> Settings:
     return benchmark_settings(data, unused_port()).model_copy(update=who)
 
 
-def _fill(settings: Settings, count: int) -> tuple[Version, Version]:
+def fill_service(settings: Settings, count: int) -> tuple[Version, Version]:
     """A market, a subscriber, and a record whose newest two versions the product itself made."""
     publish_market(settings)
     load_record(settings.history_path, count - 2, rates.KIND)
@@ -215,7 +216,8 @@ def _lasting(answer: Answer) -> tuple[list[tuple[str, str]], dict[str, Any]]:
 
 
 @contextmanager
-def _identity(folder: Path) -> Iterator[IdentityAddress]:
+def identity_provider(folder: Path) -> Iterator[IdentityAddress]:
+    """The demo's, as a process."""
     address = IdentityAddress(HOST, unused_port())
     command = (*COMMAND, "identity", str(address.port), str(folder))
     with running(command, log=folder / "identity.log") as child:

@@ -44,10 +44,13 @@ class Contender(NamedTuple):
     fields: tuple[str, ...] = ()
     """Header fields that its requests have beside the usual ones."""
 
+    script: Path | None = None
+    """What wrk sends instead of a GET."""
+
     def rate(self, target: str) -> float:
         """Requests per second of CPU time of its workers, user and system."""
         before = self._cpu_seconds()
-        requests = requests_in(self.port, target, ROUND_SECONDS, self.fields)
+        requests = requests_in(self.port, target, ROUND_SECONDS, self.fields, self.script)
         return requests / (self._cpu_seconds() - before)
 
     def _cpu_seconds(self) -> float:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.processes import HOST, BenchmarkFailed
@@ -41,15 +42,19 @@ class Latency(NamedTuple):
     p99: float
 
 
-def requests_in(port: int, target: str, seconds: int, fields: Sequence[str] = ()) -> int:
+def requests_in(
+    port: int, target: str, seconds: int, fields: Sequence[str] = (), script: Path | None = None
+) -> int:
     """Read as fast as possible for some seconds; return how many requests were answered.
 
-    `fields` are header fields beside the usual ones.
+    `fields` are header fields beside the usual ones. A `script` of wrk may ask otherwise than by
+    GET.
 
     Raises:
         BenchmarkFailed: one of them was not answered well.
     """
-    report = _report(_command(port, target, seconds, fields))
+    scripted = [] if script is None else ["-s", str(script)]
+    report = _report([*_command(port, target, seconds, fields), *scripted])
     return int(_find(r"(\d+) requests in", report)[1])
 
 

@@ -36,8 +36,10 @@ from barograph.board.front_door import front_door
 from barograph.briefs.endpoints import brief_routes
 from barograph.briefs.feeds import BRIEFS
 from barograph.briefs.reader import BriefsReader
-from barograph.discovery.endpoints import OPENAPI_PATH, discovery_routes
-from barograph.discovery.index import INDEX_PATH, index_document
+from barograph.discovery.deprecation import Deprecations, announcing
+from barograph.discovery.endpoints import discovery_routes
+from barograph.discovery.index import index_document
+from barograph.discovery.paths import DISCOVERY_PATHS, INDEX_PATH
 from barograph.errors import (
     PrivateError,
     RecordUnavailable,
@@ -60,6 +62,11 @@ from barograph.markets.endpoints import market_routes
 from barograph.markets.feeds import FEEDS
 from barograph.markets.reader import MarketReader, market_bounds
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH, material_change_routes
+from barograph.material_change.pair import LatestPair
+from barograph.mcp.calls import ToolCalls
+from barograph.mcp.endpoints import PUBLIC_PATHS as MCP_DOCUMENTS
+from barograph.mcp.endpoints import mcp_door, mcp_routes, open_door
+from barograph.mcp.readers import free_readers
 from barograph.payments.journal import Journal
 from barograph.payments.offers import (
     feed_requirements,
@@ -83,6 +90,7 @@ from barograph.site.endpoints import (
 )
 from barograph.site.key_endpoints import KeyPages
 from barograph.site.pages import Pages
+from barograph.stances.continuity import Continuity
 from barograph.stances.endpoints import STANCE_PATHS, StanceReads, stance_offer, stance_routes
 from barograph.stances.feeds import STANCES
 from barograph.stances.history_documents import HISTORY_FOLDER
@@ -91,7 +99,6 @@ from barograph.stances.ledger import Ledger
 from barograph.stances.public_log import PublicLogs
 from barograph.stances.reading import StanceReader
 from barograph.stances.signing import load_history_key
-from barograph.stances.standing import Mark
 from barograph.status.endpoints import STATUS_PATH, status_routes
 from barograph.status.reader import LimitsFailing, StatusReader
 from barograph.upstream.facilitator import HttpFacilitator
@@ -100,10 +107,13 @@ from barograph.upstream.mail import SmtpSender
 
 log = logging.getLogger(__name__)
 
-FREE_PATHS = frozenset({*PAGE_PATHS, INDEX_PATH, SIGNALS_PATH, STATUS_PATH, OPENAPI_PATH})
+FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, *MCP_DOCUMENTS, SIGNALS_PATH, STATUS_PATH})
 FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS)
 PRIVATE_PATHS = frozenset({MATERIAL_CHANGE_PATH, FEED_NOW_PATH, FEED_PATH, *STANCE_PATHS.values()})
 """What only its caller may see, errors included."""
+
+DEPRECATIONS: Deprecations = {}
+"""What will go away, by path; docs/versioning.md has the policy."""
 
 
 class WebSide(NamedTuple):
@@ -173,6 +183,7 @@ def create_app(
         catalog,
         can_register=registrations is not None,
         takes_payments=facilitator is not None,
+        feed_price=settings.feed_price_usd,
     )
 
     def render(board: Board, now: int) -> Mapping[HotKey, Document]:
@@ -190,13 +201,9 @@ def create_app(
         database, (*FEEDS, SIGNALS, BRIEFS, STANCES, MACRO_HEALTH), clock=clock, render=render
     )
     ledger = Ledger(history, clock)
-
-    def recorded() -> Mapping[str, Mark]:
-        stances = board.latest(STANCES)
-        return {} if stances is None else stances.recorded
-
-    logs = PublicLogs(ledger, load_history_key(settings), settings.base_url, recorded)
-    stances = StanceReader(board, history)
+    continuity = Continuity(ledger, lambda: board.latest(STANCES))
+    logs = PublicLogs(ledger, load_history_key(settings), settings.base_url, continuity)
+    stances = StanceReader(board, history, continuity)
     entitlements = Entitlements(database, clock)
     paying = _paying(settings, database, gate, facilitator, clock)
     door = FeedDoor(provider, entitlements, paying.entry, paying.wallets)
@@ -206,20 +213,39 @@ def create_app(
     budget = settings.comparison_seconds
     answer = signals_answer(board, signals, gate)
     key_pages = KeyPages(pages, registrations, gate, clock)
-    closings = [*paying.closings, database.close, history.close, allowances.close, provider.close]
+    readers = free_readers(
+        board, markets=markets, briefs=briefs, signals=signals, guides=guides, status=status
+    )
+    mcp = open_door(ToolCalls(readers, gate), settings.base_url)
+    closings = [
+        mcp.close,
+        *paying.closings,
+        database.close,
+        history.close,
+        allowances.close,
+        provider.close,
+    ]
     routes = _routed_app(board, closings, pages)
     for router in (
-        discovery_routes(settings.base_url, index, clock),
+        # Routes are tried in order; what is hot is answered before them, and this is not.
+        material_change_routes(door, LatestPair(history, continuity), clock, budget),
+        discovery_routes(
+            settings.base_url,
+            index,
+            clock,
+            security_contact=settings.security_contact,
+            deprecations=DEPRECATIONS,
+        ),
+        mcp_routes(mcp, settings.base_url, clock),
         market_routes(board, markets),
         brief_routes(board, briefs),
         guide_routes(guides, clock),
         signals_routes(answer),
         key_routes(registrations, gate, clock),
-        history_routes(ledger, logs, clock),
+        history_routes(ledger, logs, continuity, clock),
         stance_routes(reads, budget),
         buying_routes(paid, paying.entry, entitlements, grants),
         feed_routes(door, FeedParts(board, stances, markets, briefs, settings.base_url), budget),
-        material_change_routes(door, history, clock, budget),
         status_routes(board, status),
         badge_routes(board, badges),
         page_routes(
@@ -234,7 +260,8 @@ def create_app(
     ):
         routes.include_router(router)
     free = FreeReads(routes, allowed_methods)
-    return WebSide(front_door(signals_door(free, answer), board), free, board)
+    whole = front_door(signals_door(mcp_door(free, mcp), answer), board)
+    return WebSide(announcing(whole, DEPRECATIONS), announcing(free, DEPRECATIONS), board)
 
 
 def is_free(path: str) -> bool:

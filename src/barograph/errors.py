@@ -10,6 +10,7 @@ BarographError
 │   ├── RecordUnavailable     500
 │   ├── UpstreamUnavailable   502
 │   └── PrivateError          of an entitled or paid endpoint, with its wire code
+│       └── Unavailable       503
 ├── LeaseLost                 another collector leads; nothing may be recorded any more
 └── UpstreamError             what an upstream did, named by kind
     ├── UnknownToUpstream     it answered that it does not know what was asked for
@@ -74,6 +75,16 @@ class PrivateError(RequestError):
     def fields(self) -> Sequence[tuple[bytes, bytes]]:
         """The header fields that its answer carries beside the usual ones."""
         return []
+
+
+class Unavailable(PrivateError):
+    """Something cannot be asked, or cannot tell, in time; nothing was changed by asking."""
+
+    status = 503
+
+    def fields(self) -> Sequence[tuple[bytes, bytes]]:
+        """When to try again."""
+        return [(b"retry-after", b"5")]
 
 
 class LeaseLost(BarographError):

@@ -46,7 +46,7 @@ def serve(settings: Settings) -> None:
         respawn_failed_workers=True,
         respawn_interval=0.5,
         # A worker that does not stop, because it just started or holds open streams, is ended.
-        workers_kill_timeout=3,
+        workers_kill_timeout=settings.stop_seconds,
         # Counts connections, not requests: the default lets idle ones block everybody.
         backpressure=20_000,
         backlog=4_096,

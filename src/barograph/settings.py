@@ -34,6 +34,7 @@ SQLITE_FILE = "sqlite:///"
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _WALLET = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 _SQLITE_ADDRESS = re.compile(r"sqlite:///(?!:memory:$)[^?#\0]*[^?#/\0]")
+_CONTACT = re.compile(r"(mailto:[!-~]+@[!-~]+|https://[!-~]+)")
 _HTTP_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*", re.ASCII)
 
 
@@ -178,6 +179,11 @@ class Settings(BaseModel):
         "`2025-01-31`. Empty: the badge says that it has not started.",
     )
 
+    security_contact: str = Field(
+        "",
+        description="Where weaknesses are reported, such as `mailto:security@example.com` or an "
+        "https address; `/.well-known/security.txt` names it. Empty: there is no such file.",
+    )
     trusted_proxies: str = Field(
         "",
         description="Proxies whose `X-Forwarded-For` is believed: addresses and networks with "
@@ -324,8 +330,7 @@ class Settings(BaseModel):
     x402_asset_decimals: int = Field(6, ge=0, le=18, description="How many decimals the token has.")
     x402_pay_to: str = Field(
         "",
-        description="The address that is paid. Change it only while `barograph payments list "
-        "--state unknown` is empty: what was paid to another one is not found any more.",
+        description="The address that is paid. What was paid to another one before stays known.",
     )
     x402_timeout_seconds: int = Field(
         60,
@@ -457,6 +462,16 @@ class Settings(BaseModel):
             raise ValueError("BAROGRAPH_HISTORY_URL must be a file of its own")
         return self
 
+    @field_validator("security_contact")
+    @classmethod
+    def _contact(cls, value: str) -> str:
+        if value and _CONTACT.fullmatch(value) is None:
+            raise ValueError(
+                "it must begin with mailto: or https:// and have no space, such as "
+                "mailto:security@example.com"
+            )
+        return value
+
     @field_validator("trusted_proxies")
     @classmethod
     def _networks(cls, value: str) -> str:
@@ -488,13 +503,24 @@ class Settings(BaseModel):
         "exchange_rest_url",
         "treasury_url",
         "nyfed_url",
-        "x402_facilitator_url",
-        "x402_chain_url",
     )
     @classmethod
     def _http_address(cls, value: str) -> str:
         if value and _HTTP_ADDRESS.fullmatch(value) is None:
             raise ValueError("an http:// or https:// address without a trailing slash is needed")
+        return value
+
+    @field_validator("x402_facilitator_url", "x402_chain_url")
+    @classmethod
+    def _money_address(cls, value: str) -> str:
+        """Whoever can change what is said there decides who has paid."""
+        if value and _HTTP_ADDRESS.fullmatch(value) is None:
+            raise ValueError("an https:// address without a trailing slash is needed")
+        if value and not is_safe_address(value):
+            raise ValueError(
+                "an https:// address is needed, because it decides about money; http:// does only "
+                "on this machine (127.0.0.1, [::1] or localhost)"
+            )
         return value
 
     @field_validator("identity_url")
@@ -538,6 +564,15 @@ class Settings(BaseModel):
     def limits_are_shared(self) -> bool:
         """Whether allowances are counted in that file rather than in memory."""
         return self.limits == "sqlite" or (self.limits == "auto" and self.workers > 1)
+
+    @property
+    def stop_seconds(self) -> int:
+        """How long a web worker may take to stop.
+
+        Where payments are taken it may first see a settlement to its end: to break one off would
+        leave its payer in doubt.
+        """
+        return 40 if self.takes_payments else 3
 
     @property
     def takes_payments(self) -> bool:

@@ -15,7 +15,7 @@ from barograph.settings import is_setting
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
-"""How long a child may take to stop before it is ended; the web server itself takes up to 3."""
+"""How long a child may take to stop before it is ended, unless it says otherwise."""
 
 RESTART_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 STEADY_SECONDS = 30.0
@@ -32,6 +32,7 @@ class Child(NamedTuple):
     name: str
     arguments: Sequence[str]
     environment: Mapping[str, str]
+    stop_seconds: float = STOP_SECONDS
 
 
 class Supervisor:
@@ -39,12 +40,14 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._patience: dict[str, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         self._misconfigured: str | None = None
 
     async def start(self, child: Child) -> None:
         """Start a child and keep it running."""
+        self._patience[child.name] = child.stop_seconds
         await self._spawn(child)
         self._tasks.append(asyncio.create_task(self._keep(child)))
 
@@ -73,7 +76,11 @@ class Supervisor:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(_end(process) for process in reversed(self._processes.values())))
+        ending = (
+            _end(process, self._patience[name])
+            for name, process in reversed(self._processes.items())
+        )
+        await asyncio.gather(*ending)
 
     async def _keep(self, child: Child) -> None:
         failures = 0
@@ -108,12 +115,12 @@ class Supervisor:
         )
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: asyncio.subprocess.Process, seconds: float) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
     try:
-        await asyncio.wait_for(process.wait(), STOP_SECONDS)
+        await asyncio.wait_for(process.wait(), seconds)
     except TimeoutError:
         log.warning("child did not stop and is ended", extra={"child": process.pid})
     # Also what the child left behind in its session.

@@ -42,6 +42,7 @@ LOOKED_AT = [
     "clock",
     "guides",
     "mail",
+    "payments",
 ]
 
 
@@ -64,6 +65,8 @@ def findings(result: "subprocess.CompletedProcess[str]") -> dict[str, dict[str, 
         ["keys", "list"],
         ["keys", "revoke"],
         ["demo", "mail"],
+        ["payments", "settle"],
+        ["payments", "fail"],
     ],
 )
 def test_help_has_an_example(command: list[str]) -> None:
@@ -148,6 +151,23 @@ def test_doctor_is_plain_when_piped(tmp_path: Path) -> None:
     assert result.stderr == ""
     assert "\x1b" not in result.stdout
     assert len(result.stdout.splitlines()) == len(LOOKED_AT)
+
+
+def test_doctor_advises_who_takes_payments_to_name_a_chain(tmp_path: Path) -> None:
+    wallet = "0x" + "a5" * 20
+    settings = {
+        **NO_EXCHANGE,
+        "BAROGRAPH_X402_FACILITATOR_URL": "https://pay.example",
+        "BAROGRAPH_X402_ASSET": wallet,
+        "BAROGRAPH_X402_PAY_TO": wallet,
+    }
+    looked = barograph("doctor", "--data", str(tmp_path), **settings).stdout.splitlines()
+    (said,) = (line for line in looked if "payments: " in line)
+    assert said.startswith("note ")
+    assert "set BAROGRAPH_X402_CHAIN_URL" in said
+    settings["BAROGRAPH_X402_CHAIN_URL"] = "https://node.example"
+    found = findings(barograph("doctor", "--json", "--data", str(tmp_path), **settings))
+    assert (found["payments"]["ok"], found["payments"]["remedy"]) == (True, "")
 
 
 def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 from click.testing import CliRunner, Result
@@ -11,8 +13,69 @@ from barograph.cli import cli
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.migrations import packaged_migrations, upgrade
-from barograph.payments.journal import Journal
-from support.payments import PAYER, proof
+from barograph.kit.timestamps import HOUR
+from barograph.payments.by_hand import TooEarly
+from barograph.payments.journal import Journal, WrongTransition
+from barograph.payments.records import Payment, TrailStep
+from support.clock import HandClock
+from support.payments import FEED, PAYER, proof
+
+T = TypeVar("T")
+
+
+TRANSACTION = "0x" + "Ab" * 32
+WHY = ("--why", "seen on the chain")
+
+
+class Folder:
+    """A data folder whose journal is written some time before an operator looks at it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.clock = HandClock(system_clock() - HOUR)
+
+    def use(self, work: Callable[[Journal], Coroutine[Any, Any, T]]) -> T:
+        async def run() -> T:
+            database = SQLiteDatabase(self.path / "barograph.sqlite3")
+            await upgrade(database, packaged_migrations(), system_clock)
+            try:
+                return await work(Journal(database, self.clock))
+            finally:
+                await database.close()
+
+        return asyncio.run(run())
+
+    def pay(self, state: str, door: str = "/api/x402/rates-desk") -> str:
+        """A payment of Feed that came as far as a state; its id."""
+        now = self.clock() // 1000
+
+        async def work(journal: Journal) -> str:
+            claimed = await journal.claim(proof(offer=FEED, now_seconds=now), door)
+            if state != "claimed":
+                await journal.settling(claimed.id)
+            if state == "unknown":
+                await journal.unknown(claimed.id, "no answer")
+            if state == "failed":
+                await journal.failed(claimed.id, "insufficient_funds")
+            return claimed.id
+
+        return self.use(work)
+
+    def get(self, payment_id: str) -> Payment:
+        return self.use(lambda journal: journal.get(payment_id))
+
+    def last_step(self, payment_id: str) -> TrailStep:
+        return self.use(lambda journal: journal.trail(payment_id))[-1]
+
+    def feed(self) -> list[dict[str, Any]]:
+        arguments = ["entitlements", "list", "--wallet", PAYER, "--json", "--data", str(self.path)]
+        found: list[dict[str, Any]] = json.loads(CliRunner().invoke(cli, arguments).stdout)
+        return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
 
 
 @pytest.fixture
@@ -73,3 +136,94 @@ def test_a_payment_that_does_not_exist_is_said_so(journal: Path) -> None:
     result = run(journal, "show", "pay_nothing")
     assert result.exit_code == 1
     assert "no such payment" in str(result.exception)
+
+
+@pytest.mark.outcome(
+    "the end of a payment could not be noted, and no chain is configured",
+    "the operator notes it by hand; what it paid for is granted, and the trail says who did it",
+)
+@pytest.mark.parametrize("state", ["unknown", "settling"])
+def test_an_operator_settles_what_was_left_behind_and_it_is_granted(
+    folder: Folder, state: str
+) -> None:
+    paid = folder.pay(state, door="/api/x402/feed")
+    answer = run(folder.path, "settle", paid, "--transaction", TRANSACTION, *WHY, "--yes", "--json")
+    assert answer.exit_code == 0, answer.output
+    assert json.loads(answer.stdout)["state"] == "settled"
+    (granted,) = folder.feed()
+    found = folder.get(paid)
+    assert (found.transaction, found.entitlement_id) == (TRANSACTION.lower(), granted["id"])
+    step = folder.last_step(paid)
+    detail = f"{TRANSACTION.lower()} by operator: seen on the chain"
+    assert (step.step, step.detail) == ("settled", detail)
+
+    again = run(folder.path, "settle", paid, "--transaction", TRANSACTION, *WHY, "--yes")
+    assert isinstance(again.exception, WrongTransition)
+    assert folder.feed() == [granted]
+
+
+def test_a_stance_that_an_operator_settles_grants_nothing(folder: Folder) -> None:
+    paid = folder.pay("unknown")
+    run(folder.path, "settle", paid, "--transaction", TRANSACTION, *WHY, "--yes")
+    assert folder.get(paid).state == "settled"
+    assert folder.feed() == []
+
+
+@pytest.mark.parametrize("state", ["unknown", "settling"])
+def test_an_operator_fails_what_never_came(folder: Folder, state: str) -> None:
+    paid = folder.pay(state)
+    answer = run(folder.path, "fail", paid, "--why", "expired", "--by", "a colleague", "--yes")
+    assert answer.exit_code == 0, answer.output
+    assert folder.get(paid).state == "failed"
+    assert folder.last_step(paid).detail == "by a colleague: expired"
+
+
+SETTLE = ("settle", "--transaction", TRANSACTION)
+
+
+@pytest.mark.parametrize("command", [SETTLE, ("fail",)])
+@pytest.mark.parametrize("state", ["claimed", "failed"])
+def test_only_what_was_asked_to_move_and_has_no_end_is_decided_by_hand(
+    folder: Folder, command: tuple[str, ...], state: str
+) -> None:
+    paid = folder.pay(state)
+    answer = run(folder.path, command[0], paid, *command[1:], *WHY, "--yes")
+    assert isinstance(answer.exception, WrongTransition)
+    assert folder.get(paid).state == state
+
+
+@pytest.mark.parametrize("command", [SETTLE, ("fail",)])
+def test_what_is_being_settled_right_now_is_left_alone(
+    folder: Folder, command: tuple[str, ...]
+) -> None:
+    folder.clock.now += HOUR
+    paid = folder.pay("settling")
+    answer = run(folder.path, command[0], paid, *command[1:], *WHY, "--yes")
+    assert isinstance(answer.exception, TooEarly)
+    assert folder.get(paid).state == "settling"
+
+
+def test_what_can_still_be_paid_is_not_failed(folder: Folder) -> None:
+    folder.clock.now += HOUR
+    paid = folder.pay("unknown")
+    assert isinstance(run(folder.path, "fail", paid, *WHY, "--yes").exception, TooEarly)
+    assert folder.get(paid).state == "unknown"
+    answer = run(folder.path, "settle", paid, "--transaction", TRANSACTION, *WHY, "--yes")
+    assert answer.exit_code == 0, answer.output
+
+
+@pytest.mark.parametrize("command", [SETTLE, ("fail",)])
+def test_without_yes_nothing_is_decided_unasked(folder: Folder, command: tuple[str, ...]) -> None:
+    paid = folder.pay("unknown")
+    answer = run(folder.path, command[0], paid, *command[1:], *WHY)
+    assert answer.exit_code == 1
+    assert paid in answer.output
+    assert folder.get(paid).state == "unknown"
+
+
+@pytest.mark.parametrize("value", ["", "0x12", "ab" * 32, TRANSACTION + "0"])
+def test_what_is_no_transaction_settles_nothing(folder: Folder, value: str) -> None:
+    paid = folder.pay("unknown")
+    answer = run(folder.path, "settle", paid, "--transaction", value, *WHY, "--yes")
+    assert answer.exit_code == 2
+    assert folder.get(paid).state == "unknown"

@@ -17,7 +17,7 @@ def test_the_page_names_every_status_and_code_of_the_entitled_addresses() -> Non
         for status, cell in ROW.findall(PAGE.read_text("utf-8"))
         for code in re.findall("`(.*?)`", cell)
     }
-    refusals = {(each.status, each.code) for each in _below(PrivateError)}
+    refusals = {(each.status, each.code) for each in _below(PrivateError) if hasattr(each, "code")}
     assert shown == {*refusals, (405, "method_not_allowed")}
 
 

@@ -217,6 +217,19 @@ def test_subscribers_program_compares_as_its_page_says(demo: Demo, tmp_path: Pat
     assert [line.split()[1] for line in paid.splitlines()] == ["settled"]
 
 
+def test_watch_compares_what_is_new_since_its_last_look(demo: Demo, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text(_barograph("demo", "token", "--tier", "feed", demo=demo))
+    place = ("--url", demo.base_url, "--token-file", str(token))
+    watch = ("watch", "--once", "--json", *place, "--references", str(tmp_path / "kept.json"))
+    first = [json.loads(line)["event"] for line in _barograph(*watch).splitlines()]
+    assert first == ["stance"] * 3 + ["kept"] * 3
+    revised = ("funding-regime-stance", "--decision", "constructive", "--why", "A test.")
+    _barograph("stances", "revise", *revised, demo=demo)
+    (compared,) = [json.loads(line) for line in _barograph(*watch).splitlines()][3:]
+    assert compared["comparison"]["assessment"]["change"] == "decision_revision_only"
+
+
 def test_packaged_catalog_passes_its_own_check() -> None:
     assert _barograph("guides", "check", str(PACKAGED_GUIDES)).startswith("27 guides, ")
 

@@ -265,3 +265,16 @@ def test_a_stale_market_is_null_in_the_feed(subscribed: SubscriberService) -> No
 def replace_all(stance: Any, **changes: Any) -> Any:
 
     return replace(stance, **NOT_RECORDED, **changes)
+
+
+def test_a_copy_from_before_a_withdrawal_is_not_the_record(subscribed: SubscriberService) -> None:
+    _, after = subscribed.two_versions()
+    mark = Mark(2, after.history_digest, 1, "0" * 64)  # an event that this record does not have
+    publish_stances(subscribed, durable(after, None), recorded={FUNDING: mark})
+    assert body_of(subscribed.read(STANCE_READS[FUNDING]))["history_durable"] is False
+    before = subscribed.ledger.newest(FUNDING, 2)
+    newest, older = asyncio.run(before)
+    answer = subscribed.compare(older, newest)
+    assert (answer.status, answer.json()["error"]) == (503, "comparison_unavailable")
+    assert subscribed.ask(f"/api/history/{FUNDING}").status == 503
+    assert subscribed.ask(f"/api/history/{FUNDING}/events").status == 503

@@ -21,7 +21,7 @@ from barograph.access.memory import MemoryStore
 from barograph.access.refusals import KEYS_PATH
 from barograph.access.registration import Registrations
 from barograph.access.wire import INVALID_BODY
-from barograph.discovery.endpoints import openapi_schema
+from barograph.discovery.openapi import openapi_schema
 from barograph.errors import RequestError
 from barograph.kit.database import Row, SQLiteDatabase, Transaction
 from barograph.kit.http import error_response
@@ -286,7 +286,7 @@ def test_a_database_that_is_away_is_503_with_a_time_to_come_back(tmp_path: Path)
 
 
 def test_the_interface_description_says_how_to_register(desk: Desk) -> None:
-    paths = openapi_schema(desk.app, BASE_URL)["paths"]
+    paths = openapi_schema(desk.app, BASE_URL, {})["paths"]
     operation = paths[KEYS_PATH]["post"]
 
     assert operation["operationId"] == "registerKey"

@@ -8,6 +8,7 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import validate
 
+from support.descriptions import validator
 from support.markets import BTC, PEPE, reading
 from support.service import BASE_URL, Service, fresh_service
 
@@ -39,9 +40,9 @@ HISTORY = {
 ENTITLED = {
     "/api/agents/material-change": {"400", "401", "402", "404", "405", "503"},
     "/api/feed/now": {"401", "402", "404", "405", "503"},
-    "/api/x402/btc-etf-stance": {"401", "402", "404", "405", "429", "503"},
-    "/api/x402/funding-regime": {"401", "402", "404", "405", "429", "503"},
-    "/api/x402/rates-desk": {"401", "402", "404", "405", "429", "503"},
+    "/api/x402/btc-etf-stance": {"401", "402", "404", "405", "409", "429", "503"},
+    "/api/x402/funding-regime": {"401", "402", "404", "405", "409", "429", "503"},
+    "/api/x402/rates-desk": {"401", "402", "404", "405", "409", "429", "503"},
 }
 BUYING = "/api/x402/feed"
 UNAVAILABLE = [
@@ -64,14 +65,6 @@ def description(market: Service) -> dict[str, Any]:
     assert answer.headers["content-type"] == "application/json"
     body: dict[str, Any] = answer.json()
     return body
-
-
-def validator(
-    description: dict[str, Any], path: str, status: str = "200", method: str = "get"
-) -> OAS31Validator:
-    response = description["paths"][path][method]["responses"][status]
-    schema = response["content"]["application/json"]["schema"]
-    return OAS31Validator({**schema, "components": description["components"]})
 
 
 @pytest.mark.contract("versioning.interface-description")
@@ -100,14 +93,32 @@ def test_every_endpoint_is_described_and_only_a_registration_is_no_get(
     }
 
 
-def test_only_entitled_endpoints_ask_for_a_bearer(description: dict[str, Any]) -> None:
+def test_only_entitled_and_paid_endpoints_ask_for_a_credential(description: dict[str, Any]) -> None:
     guarded = {
-        path: set(item["get"]["responses"]) - {"200"}
+        path: item["get"]["security"]
         for path, item in description["paths"].items()
         if any("security" in operation for operation in item.values())
     }
-    assert guarded == ENTITLED
-    assert description["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+    schemes = description["components"]["securitySchemes"]
+
+    by_proof: dict[str, list[str]] = {"paymentProof": []}
+    assert guarded == {path: [{"bearer": []}, by_proof] for path in ENTITLED} | {BUYING: [by_proof]}
+    assert schemes["bearer"]["scheme"] == "bearer"
+    assert (schemes["paymentProof"]["in"], schemes["paymentProof"]["name"]) == (
+        "header",
+        "PAYMENT-SIGNATURE",
+    )
+
+
+def test_entitled_and_paid_endpoints_are_described_with_their_errors(
+    description: dict[str, Any],
+) -> None:
+    described = {
+        path: set(item["get"]["responses"]) - {"200"}
+        for path, item in description["paths"].items()
+        if "get" in item and "security" in item["get"]
+    }
+    assert described == {**ENTITLED, BUYING: {"402", "404", "405", "409", "429", "503"}}
 
 
 def test_the_comparison_is_described_with_its_seven_required_parameters(
@@ -128,13 +139,14 @@ def test_the_described_errors_are_those_of_the_contract_and_never_422(
 ) -> None:
     responses = description["paths"][path]["get"]["responses"]
 
-    assert set(responses) == {"200"} | ERRORS[path]
+    assert set(responses) == {"200", "304"} | ERRORS[path]
     assert not {name for name in description["components"]["schemas"] if "Validation" in name}
 
 
 def test_the_history_is_described_with_its_errors(description: dict[str, Any]) -> None:
     described = {
-        path: set(description["paths"][path]["get"]["responses"]) - {"200"} for path in HISTORY
+        path: set(description["paths"][path]["get"]["responses"]) - {"200", "304"}
+        for path in HISTORY
     }
     assert described == HISTORY
 
@@ -148,8 +160,9 @@ def test_a_registration_and_every_badge_are_described_with_their_errors(
     for name, errors in BADGES.items():
         for form, media in (("svg", "image/svg+xml"), ("json", "application/json")):
             responses = description["paths"][f"{name}.{form}"]["get"]["responses"]
-            assert set(responses) == {"200"} | errors
-            assert all(list(each["content"]) == [media] for each in responses.values())
+            assert set(responses) == {"200", "304"} | errors
+            bodies = [each["content"] for status, each in responses.items() if status != "304"]
+            assert [list(each) for each in bodies] == [[media]] * len(bodies)
 
 
 def test_every_operation_has_a_name_of_its_own(description: dict[str, Any]) -> None:
@@ -164,7 +177,7 @@ def test_every_operation_has_a_name_of_its_own(description: dict[str, Any]) -> N
 def test_the_limit_of_briefs_is_described_with_its_range_and_default(
     description: dict[str, Any],
 ) -> None:
-    (limit,) = description["paths"]["/api/agent/briefs"]["get"]["parameters"]
+    limit, _ = description["paths"]["/api/agent/briefs"]["get"]["parameters"]
 
     assert (limit["name"], limit["in"], limit["required"]) == ("limit", "query", False)
     assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 50, "default": 15}
@@ -174,7 +187,7 @@ def test_the_limit_of_briefs_is_described_with_its_range_and_default(
 def test_the_key_of_signals_is_described_as_an_optional_header(description: dict[str, Any]) -> None:
     operation = description["paths"]["/api/v1/signals"]["get"]
 
-    (key,) = operation["parameters"]
+    key, _ = operation["parameters"]
     assert (key["name"], key["in"], key["required"]) == ("X-API-Key", "header", False)
     for status in ("200", "401", "429"):
         assert {"RateLimit", "RateLimit-Policy"} <= operation["responses"][status]["headers"].keys()
@@ -194,7 +207,7 @@ def test_the_error_body_is_described_as_one_string(description: dict[str, Any]) 
     "derivatives.symbol.optional", "derivatives.symbol.pattern", "derivatives.symbol.default"
 )
 def test_the_symbol_is_described_with_its_pattern_and_default(description: dict[str, Any]) -> None:
-    (symbol,) = description["paths"]["/api/agent/derivatives"]["get"]["parameters"]
+    symbol, _ = description["paths"]["/api/agent/derivatives"]["get"]["parameters"]
 
     assert (symbol["name"], symbol["in"], symbol["required"]) == ("symbol", "query", False)
     assert symbol["schema"] == {

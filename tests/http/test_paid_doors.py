@@ -4,14 +4,17 @@ import asyncio
 import base64
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barograph.app import create_app
+from barograph.cli.collect import reconciler
 from barograph.kit.timestamps import DAY, iso_timestamp
-from barograph.payments.ports import FacilitatorUnavailable
-from barograph.payments.records import NotSettled, Requirements
+from barograph.payments.ports import ChainFinding, FacilitatorUnavailable
+from barograph.payments.records import NotSettled, Payment, Requirements
 from barograph.stances.records import Version
 from support.payments import FEED, PAYER, SIGNATURE, STANCE, HandFacilitator, header, payload, proof
 from support.service import BASE_URL, Answer, ask
@@ -40,6 +43,30 @@ X402 = {
 }
 
 
+def scope_of(path: str, shown: str) -> dict[str, Any]:
+    """A request as a server describes it."""
+    return {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"payment-signature", shown.encode())],
+        "client": ("203.0.113.7", 1),
+    }
+
+
+class PaidOnChain:
+    """A chain on which every authorization moved its money."""
+
+    async def authorization(self, payment: Payment) -> ChainFinding:
+        return ChainFinding("used", "0x" + "ab" * 32)
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
 class Shop(SubscriberService):
     """A service that takes payments, and what its facilitator saw."""
 
@@ -64,6 +91,46 @@ class Shop(SubscriberService):
         if token is not None:
             fields.append(("authorization", f"Bearer {token}"))
         return ask(self.app, path, fields=fields, peer=peer)
+
+    def shown(self, number: int = 1, offer: Requirements = STANCE) -> str:
+        """A proof that is good now, to be shown as often as needed."""
+        return header(payload(proof(number, offer=offer, now_seconds=self.clock() // 1000)))
+
+    def show(self, path: str, shown: str) -> Answer:
+        return ask(self.app, path, fields=[("payment-signature", shown)])
+
+    def leave(self, path: str, shown: str) -> None:
+        """Show a proof, and go away as soon as the money moved."""
+        charging = asyncio.Event()
+
+        async def settling() -> None:
+            charging.set()
+
+        async def receive() -> dict[str, Any]:
+            await charging.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            """Nobody hears it."""
+
+        async def call() -> None:
+            await self.app(scope_of(path, shown), receive, send)
+
+        self.facilitator.before_settling = settling
+        asyncio.run(call())
+        self.facilitator.before_settling = None
+
+    def reconcile(self) -> None:
+        """Find out from the chain what became of every payment."""
+        asyncio.run(reconciler(self.settings, self.database, PaidOnChain(), self.clock).once())
+
+    def charge_and_cut_off(self, path: str, shown: str) -> None:
+        """Be charged for a proof, and never be told so."""
+        self.facilitator.fall_silent(after_charging=True)
+        assert self.show(path, shown).status == 503
+        self.reconcile()
+        assert self.states() == ["settled"]
+        self.facilitator.on_settle = None
 
     def entitlements_of_payer(self) -> list[tuple[int, int]]:
         sql = "SELECT starts_at, ends_at FROM entitlements WHERE holder = $1 ORDER BY starts_at"
@@ -140,13 +207,107 @@ def test_one_read_is_paid_for_once(shop: Shop, pair: tuple[Version, Version]) ->
     assert shop.entitlements_of_payer() == []
 
 
-def test_a_proof_that_was_used_is_refused_and_not_charged_again(
+USED = (409, "payment_used")
+
+
+def test_a_proof_that_was_used_reads_again_while_it_is_valid_and_is_never_asked_to_pay(
     shop: Shop, pair: tuple[Version, Version]
 ) -> None:
-    assert shop.pay(READ).status == 200
-    for path in (READ, STANCE_READS["rates-desk"]):
-        assert "used already" in asked_for(shop.pay(path), STANCE)["error"]
+    shown = shop.shown()
+    first = shop.show(READ, shown)
+    assert first.status == 200
+    again = shop.show(READ, shown)
+    assert (again.body, receipt_of(again)) == (first.body, receipt_of(first))
+    for path in (STANCE_READS["rates-desk"], FEED_ENTRY):
+        assert code_of(shop.show(path, shown)) == USED
+    assert code_of(shop.pay(READ, signature=OTHER_SIGNATURE)) == USED
+    shop.clock.pass_seconds(60)
+    assert code_of(shop.show(READ, shown)) == USED
     assert len(shop.facilitator.charged) == 1
+
+
+@pytest.mark.parametrize("path", [READ, FEED_ENTRY])
+@pytest.mark.outcome(
+    "a payer's connection breaks while the payment is settled",
+    "what was paid for goes out with the same proof, whenever it comes; it is charged once",
+)
+def test_who_left_while_it_was_settled_gets_it_with_the_same_proof(
+    shop: Shop, pair: tuple[Version, Version], path: str
+) -> None:
+    shown = shop.shown(offer=FEED if path == FEED_ENTRY else STANCE)
+    shop.leave(path, shown)
+    assert shop.rows("SELECT state, released_at FROM payments") == [("settled", None)]
+    shop.clock.pass_seconds(3600)
+    answer = shop.show(path, shown)
+    assert receipt_of(answer)["success"] is True
+    assert len(shop.facilitator.charged) == 1
+
+
+def test_a_wallet_that_has_feed_by_now_gets_what_it_was_charged_for(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    shown = shop.shown()
+    shop.charge_and_cut_off(READ, shown)
+    shop.grant(PAYER, "feed", kind="wallet")
+    shop.clock.pass_seconds(3600)
+    assert receipt_of(shop.show(READ, shown))["success"] is True
+    assert len(shop.facilitator.charged) == 1
+
+
+def test_a_wallet_that_has_feed_by_now_waits_for_what_nobody_knows(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    shown = shop.shown()
+    shop.facilitator.fall_silent(after_charging=True)
+    assert shop.show(READ, shown).status == 503
+    shop.grant(PAYER, "feed", kind="wallet")
+    for seconds in (0, 3600):
+        shop.clock.pass_seconds(seconds)
+        assert code_of(shop.show(READ, shown)) == (503, "payment_pending")
+
+
+def test_a_stance_that_expired_meanwhile_goes_out_to_who_was_charged_for_it(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    shown = shop.shown()
+    shop.charge_and_cut_off(READ, shown)
+    shop.clock.now += PERIOD
+    answer = shop.show(READ, shown)
+    assert receipt_of(answer)["success"] is True
+    assert answer.json()["state"] == "expired"
+
+
+@pytest.mark.parametrize("change", ["stance_price_usd", "x402_pay_to", "x402_asset"])
+@pytest.mark.parametrize("state", ["settled", "unknown"])
+def test_what_was_charged_on_other_terms_is_never_asked_for_again(
+    shop: Shop, pair: tuple[Version, Version], change: str, state: str
+) -> None:
+    shown = shop.shown()
+    if state == "settled":
+        shop.charge_and_cut_off(READ, shown)
+    else:
+        shop.facilitator.fall_silent(after_charging=True)
+        shop.show(READ, shown)
+    changed = {
+        "stance_price_usd": Decimal("0.30"),
+        "x402_pay_to": "0x" + "0d" * 20,
+        "x402_asset": "0x" + "0e" * 20,
+    }
+    app = create_app(
+        shop.settings.model_copy(update={change: changed[change]}),
+        shop.database,
+        shop.history,
+        clock=shop.clock,
+        identity=shop.identities,
+        facilitator=shop.facilitator,
+    ).app
+    answer = ask(app, READ, fields=[("payment-signature", shown)])
+    if state == "settled":
+        assert receipt_of(answer)["success"] is True
+    else:
+        assert code_of(answer) == (503, "payment_pending")
+    another = ask(app, READ, fields=[("payment-signature", shop.shown(2))])
+    assert another.status == 402
 
 
 def test_a_subscriber_is_never_charged(shop: Shop, pair: tuple[Version, Version]) -> None:
@@ -175,8 +336,31 @@ def test_a_token_that_does_not_verify_is_not_paid_for(
     answer = shop.pay(READ, token="nobody-knows-it")
     assert code_of(answer) == (401, "verified_feed_identity_required")
     shop.identities.is_down = True
-    assert code_of(shop.pay(READ, token=FEED_TOKEN)) == (503, "stance_unavailable")
+    assert code_of(shop.read(READ)) == (503, "stance_unavailable")
+    # Whether that proof was charged before was not even looked up.
+    assert code_of(shop.pay(READ, token=FEED_TOKEN)) == (503, "payment_pending")
     assert shop.facilitator.verified == []
+
+
+def test_a_feed_wallet_gets_nothing_for_a_proof_that_does_not_verify(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    shop.grant(PAYER, "feed", kind="wallet")
+    shown = shop.shown()
+    shop.facilitator.refuse()
+    asked_for(shop.show(READ, shown), STANCE)
+    shop.facilitator.on_verify = None
+    shop.clock.pass_seconds(60)
+    assert "expired" in asked_for(shop.show(READ, shown), STANCE)["error"]
+    assert (shop.facilitator.asked, shop.states()) == ([], [])
+
+
+def test_a_settlement_may_take_longer_than_an_entitled_read(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, comparison_seconds=1e-6)
+    shop.two_versions()
+    assert shop.pay(READ).status == 200
+    assert shop.pay(FEED_ENTRY, 2, offer=FEED).status == 200
+    shop.close()
 
 
 def test_a_feed_priced_proof_is_never_settled_at_a_stance(
@@ -235,7 +419,15 @@ def test_buying_again_extends_what_runs_and_a_replay_grants_nothing(shop: Shop) 
 def test_somebody_elses_signature_learns_nothing_of_a_purchase(shop: Shop) -> None:
     assert shop.pay(FEED_ENTRY, offer=FEED).status == 200
     answer = shop.pay(FEED_ENTRY, offer=FEED, signature=OTHER_SIGNATURE)
-    assert "used already" in asked_for(answer, FEED)["error"]
+    assert code_of(answer) == USED
+
+
+def test_a_purchase_is_shown_again_however_late_it_is_asked_for(shop: Shop) -> None:
+    shown = shop.shown(offer=FEED)
+    first = shop.show(FEED_ENTRY, shown)
+    shop.clock.now += DAY
+    assert shop.show(FEED_ENTRY, shown).body == first.body
+    assert len(shop.facilitator.charged) == 1
 
 
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
@@ -363,6 +555,20 @@ def test_a_facilitator_that_cannot_tell_is_503(shop: Shop, path: str) -> None:
     assert code_of(shop.pay(path, offer=FEED))[0] == 503
 
 
+@pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW])
+def test_a_proof_that_is_being_settled_is_no_identity_yet(shop: Shop, path: str) -> None:
+    """Without Feed it would be 402, which invites to pay what is being paid."""
+    answers: list[Answer] = []
+
+    async def meanwhile() -> None:
+        answers.append(await asyncio.to_thread(shop.pay, path, offer=FEED))
+
+    shop.facilitator.before_settling = meanwhile
+    assert shop.pay(FEED_ENTRY, offer=FEED).status == 200
+    assert [answer.status for answer in answers] == [503]
+    assert len(shop.facilitator.verified) == 1
+
+
 def test_a_payment_of_which_nobody_knows_is_no_identity_yet(shop: Shop) -> None:
     shop.facilitator.fall_silent(after_charging=True)
     assert shop.pay(FEED_ENTRY, offer=FEED).status == 503
@@ -412,41 +618,40 @@ def test_payment_headers_do_not_matter_to_a_subscriber(
 def test_twelve_at_once_with_one_proof_get_one_body(
     shop: Shop, pair: tuple[Version, Version]
 ) -> None:
-    shown = [(b"payment-signature", header(payload(proof())).encode())]
+    shown = shop.shown()
     statuses: list[int] = []
+    others_are_answered = asyncio.Event()
+
+    async def settling() -> None:
+        await others_are_answered.wait()
+
+    shop.facilitator.before_settling = settling
 
     async def one() -> None:
-        scope = {
-            "type": "http",
-            "method": "GET",
-            "path": READ,
-            "raw_path": READ.encode(),
-            "query_string": b"",
-            "root_path": "",
-            "headers": shown,
-            "client": ("203.0.113.7", 1),
-        }
-
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": b"", "more_body": False}
 
         async def send(message: Any) -> None:
             if message["type"] == "http.response.start":
                 statuses.append(message["status"])
+                if len(statuses) == 11:
+                    others_are_answered.set()
 
-        await shop.app(scope, receive, send)
+        await shop.app(scope_of(READ, shown), receive, send)
 
     async def all_at_once() -> None:
         await asyncio.gather(*(one() for _ in range(12)))
 
     asyncio.run(all_at_once())
-    assert statuses.count(200) == 1
-    assert set(statuses) <= {200, 402, 503}
+    assert sorted(statuses) == [200, *[503] * 11]
     assert len(shop.facilitator.charged) == 1
 
 
 def test_a_record_that_cannot_be_read_charges_nobody(shop: Shop) -> None:
     shop.record(proposal())
     shop.settings.history_path.rename(shop.settings.data / "aside")
-    assert code_of(shop.pay(READ)) == (503, "stance_unavailable")
-    assert shop.facilitator.charged == []
+    assert code_of(shop.read(READ)) == (503, "stance_unavailable")
+    answer = shop.pay(READ)
+    assert code_of(answer) == (503, "payment_pending")
+    assert int(answer.headers["retry-after"]) > 0
+    assert (shop.facilitator.charged, shop.states()) == ([], ["released"])

@@ -614,3 +614,9 @@ def test_pricing_names_both_tiers_with_their_price(service: Service) -> None:
     assert re.search(r"<h2>Feed</h2>.*?<strong>25 USD</strong>", page, re.DOTALL)
     assert re.search(r"<h2>Reserve</h2>.*?<strong>149 USD</strong>", page, re.DOTALL)
     assert "Reserve alone does not open what Feed opens" in page
+
+
+def test_pricing_says_what_is_really_asked_for(tmp_path: Path) -> None:
+    service = Service(tmp_path, feed_price_usd="29.50")
+    assert "<strong>29.50 USD</strong>" in service.ask("/pricing").body.decode()
+    service.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from barograph.access.entitlements import FEED as FEED_TIER
 from barograph.access.entitlements import Entitlements, Holder
@@ -84,6 +85,7 @@ def test_a_claim_is_kept_with_everything_but_the_signature(desk: Desk) -> None:
         PAYER,
         proof().nonce,
         door=DOOR,
+        pay_to=STANCE.pay_to,
         amount="250000",
         valid_before=START + 60_000,
         state="claimed",
@@ -167,10 +169,12 @@ def test_another_authorization_is_another_payment(desk: Desk, other: Proof) -> N
 def test_what_was_let_go_may_be_claimed_again_at_another_door(desk: Desk) -> None:
     first = desk.bring(desk.claim(), "released")
     desk.clock.pass_seconds(5)
-    again = desk.claim(proof(offer=FEED, signature=SIGNATURE[:-1] + "c"), "/api/x402/feed")
+    elsewhere = replace(FEED, pay_to="0x" + "0d" * 20)
+    again = desk.claim(proof(offer=elsewhere, signature=SIGNATURE[:-1] + "c"), "/api/x402/feed")
 
     assert (again.id, again.state, again.reason) == (first.id, "claimed", None)
     assert (again.door, again.amount) == ("/api/x402/feed", "25000000")
+    assert again.pay_to == elsewhere.pay_to
     assert again.claimed_at == START + 5000
     assert again.signature_digest != first.signature_digest
     assert desk.trail(again) == [
@@ -205,6 +209,26 @@ def test_a_body_goes_out_once(desk: Desk) -> None:
         "settling",
         "settled",
         "delivered",
+    ]
+
+
+def test_a_body_that_did_not_go_out_after_all_goes_out_later(desk: Desk) -> None:
+    settled = desk.bring(desk.claim(), "settled")
+    sent = desk.run(desk.journal.mark_released(settled.id))
+    desk.clock.pass_seconds(1)
+    assert desk.run(desk.journal.take_back(sent)) == settled
+    with pytest.raises(WrongTransition):
+        desk.run(desk.journal.take_back(sent))
+
+    desk.clock.pass_seconds(1)
+    later = desk.run(desk.journal.mark_released(settled.id))
+    with pytest.raises(WrongTransition):
+        desk.run(desk.journal.take_back(sent))
+    assert desk.runner.run(desk.journal.get(settled.id)) == later
+    assert desk.trail(settled)[-3:] == [
+        TrailStep("delivered", START, None),
+        TrailStep("undelivered", START + 1000, None),
+        TrailStep("delivered", START + 2000, None),
     ]
 
 
@@ -261,6 +285,13 @@ def test_what_the_chain_told_is_settled_without_a_transaction(desk: Desk) -> Non
         "found on chain",
     )
     assert desk.trail(settled)[-1] == TrailStep("settled", START, "found on chain")
+
+
+def test_the_trail_keeps_the_transaction_of_a_settlement_and_why_it_counts(desk: Desk) -> None:
+    unknown = desk.bring(desk.claim(), "unknown")
+    settled = desk.run(desk.journal.settled(unknown.id, TRANSACTION, reason="by operator: seen"))
+    assert settled.reason == "by operator: seen"
+    assert desk.trail(settled)[-1].detail == f"{TRANSACTION} by operator: seen"
 
 
 def test_of_many_that_claim_at_once_one_does(

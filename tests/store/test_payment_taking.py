@@ -13,6 +13,7 @@ from barograph.kit.timestamps import DAY
 from barograph.payments.journal import Journal
 from barograph.payments.ports import (
     AlreadyUsed,
+    CallerGone,
     FacilitatorUnavailable,
     InProgress,
     InvalidProof,
@@ -20,14 +21,15 @@ from barograph.payments.ports import (
     SettlementPending,
 )
 from barograph.payments.records import NotSettled, Payment, Proof
-from barograph.payments.taking import Taken, Till
+from barograph.payments.taking import NOTING_PAUSES, REPEAT_MS, Taken, Till
 from support.clock import START, HandClock
-from support.payments import FEED, PAYER, SIGNATURE, HandFacilitator, proof
+from support.payments import FEED, PAYER, SIGNATURE, HandFacilitator, proof, show
 
 T = TypeVar("T")
 
 DOOR = "/api/x402/rates-desk"
 BODY = b'{"kind":"rates-desk"}'
+OTHER_SIGNATURE = SIGNATURE[:-1] + "c"
 
 
 class Counter:
@@ -41,12 +43,16 @@ class Counter:
         self.entitlements = Entitlements(database, self.clock)
         self.facilitator = HandFacilitator()
         self.till = Till(self.journal, self.facilitator, self.clock)
+        self.paused: list[float] = []
         self.made = 0
         self.cannot_make: BaseException | None = None
         self.while_making: Callable[[], Awaitable[None]] | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
+
+    async def pause(self, seconds: float) -> None:
+        self.paused.append(seconds)
 
     async def make(self) -> bytes:
         self.made += 1
@@ -69,7 +75,17 @@ class Counter:
         return granted.id
 
     def take(self, of: Proof | None = None, door: str = DOOR, **how: Any) -> Taken[bytes]:
-        return self.run(self.till.take(of or proof(), door, self.make, **how))
+        return self.run(show(self.till, of or proof(), door, self.make, **how))
+
+    def owe(self) -> Payment:
+        """Charge a proof whose body does not go out."""
+
+        async def charge() -> Payment:
+            claimed = await self.journal.claim(proof(), DOOR)
+            await self.journal.settling(claimed.id)
+            return await self.journal.settled(claimed.id, "0x" + "01" * 32)
+
+        return self.run(charge())
 
     def payment(self, of: Proof | None = None) -> Payment | None:
         return self.run(self.journal.find((of or proof()).key))
@@ -126,9 +142,8 @@ def test_a_purchase_grants_one_period_with_the_settlement(counter: Counter) -> N
     assert (granted.holder, granted.tier) == (PAYER, "feed")
     assert payment.entitlement_id == granted.id
 
-    with pytest.raises(AlreadyUsed) as caught:
-        counter.take(proof(offer=FEED), "/api/x402/feed", grant=counter.grant)
-    assert caught.value.payment == payment
+    again = counter.take(proof(offer=FEED), "/api/x402/feed", grant=counter.grant)
+    assert again.payment == payment
     assert counter.run(counter.entitlements.find()) == [granted]
     assert counter.facilitator.asked == [proof().nonce]
 
@@ -146,16 +161,31 @@ def test_twelve_requests_with_one_proof_are_one_body_and_one_charge(
     ]
 
     async def all_at_once() -> list[Taken[bytes] | BaseException]:
+        served = asyncio.Event()
+        ended: list[asyncio.Future[Taken[bytes]]] = []
+
+        def count(one: "asyncio.Future[Taken[bytes]]") -> None:
+            ended.append(one)
+            if len(ended) == 11:
+                served.set()
+
+        async def settling() -> None:
+            await served.wait()
+
+        counter.facilitator.before_settling = settling
         takes = [
-            tills[number % 3].take(proof(offer=FEED), DOOR, counter.make, counter.grant)
+            asyncio.ensure_future(
+                show(tills[number % 3], proof(offer=FEED), DOOR, counter.make, counter.grant)
+            )
             for number in range(12)
         ]
+        for each in takes:
+            each.add_done_callback(count)
         return await asyncio.gather(*takes, return_exceptions=True)
 
     found = counter.run(all_at_once())
     assert sum(isinstance(each, Taken) for each in found) == 1
-    others = [each for each in found if not isinstance(each, Taken)]
-    assert all(isinstance(each, InProgress | AlreadyUsed) for each in others)
+    assert sum(isinstance(each, InProgress) for each in found) == 11
     assert counter.facilitator.asked == counter.facilitator.charged == [proof().nonce]
     assert len(counter.run(counter.entitlements.find())) == 1
     assert counter.run(counter.entitlements.find())[0].ends_at == START + 30 * DAY
@@ -169,17 +199,43 @@ def test_a_proof_that_is_charged_while_it_is_verified_again_is_not_called_invali
     async def meanwhile() -> None:
         await other.take(proof(), DOOR, counter.make)
 
-    with pytest.raises(AlreadyUsed):
+    with pytest.raises(InProgress):
         counter.take(before_verify=meanwhile)
     assert counter.facilitator.asked == [proof().nonce]
 
 
 def test_a_proof_that_was_used_at_one_door_opens_no_other(counter: Counter) -> None:
     counter.take()
-    for door in (DOOR, "/api/x402/funding-regime"):
+    for other, door in ((proof(), "/elsewhere"), (proof(signature=OTHER_SIGNATURE), DOOR)):
         with pytest.raises(AlreadyUsed):
-            counter.take(door=door)
+            counter.take(other, door)
     assert counter.made == 1
+
+
+@pytest.mark.outcome(
+    "an answer that was paid for is lost on its way",
+    "the same proof gets it again without a charge while it is valid, and never a demand",
+)
+def test_what_was_delivered_can_be_had_again_while_the_proof_is_valid(counter: Counter) -> None:
+    first = counter.take()
+    counter.clock.now = first.payment.valid_before - 1
+    assert counter.take() == first
+    counter.clock.now = first.payment.valid_before
+    with pytest.raises(AlreadyUsed):
+        counter.take()
+    assert (counter.made, counter.facilitator.asked) == (2, [proof().nonce])
+    assert counter.steps()[-1] == "delivered"
+
+
+def test_what_went_out_late_can_be_had_again_for_a_minute(counter: Counter) -> None:
+    counter.owe()
+    counter.clock.pass_seconds(3600)
+    late = counter.take()
+    counter.clock.now += REPEAT_MS - 1
+    assert counter.take() == late
+    counter.clock.now += 1
+    with pytest.raises(AlreadyUsed):
+        counter.take()
 
 
 def test_a_proof_that_the_facilitator_refuses_leaves_nothing(counter: Counter) -> None:
@@ -295,7 +351,7 @@ def test_who_paid_and_was_cut_off_gets_the_body_without_a_charge(counter: Counte
         with pytest.raises(asyncio.CancelledError):
             await taking
         with pytest.raises(InProgress):
-            await counter.till.take(proof(), DOOR, counter.make)
+            await counter.till.resume(proof(), DOOR, counter.make)
         go_on.set()
         await counter.till.close()
 
@@ -305,29 +361,28 @@ def test_who_paid_and_was_cut_off_gets_the_body_without_a_charge(counter: Counte
     assert (found.state, found.released_at) == ("settled", None)
 
     counter.clock.pass_seconds(3600)
-    forged = proof(signature=SIGNATURE[:-1] + "c")
+    forged = proof(signature=OTHER_SIGNATURE)
     for other, door in ((proof(), "/elsewhere"), (forged, DOOR)):
         with pytest.raises(AlreadyUsed):
             counter.take(other, door)
     taken = counter.take()
     assert taken.body == BODY
     assert taken.payment.released_at == counter.clock()
-    with pytest.raises(AlreadyUsed):
-        counter.take()
     assert counter.facilitator.asked == [proof().nonce]
 
 
 def test_a_body_that_is_owed_goes_out_once_however_many_ask(counter: Counter) -> None:
-    async def owe() -> None:
-        claimed = await counter.journal.claim(proof(), DOOR)
-        await counter.journal.settling(claimed.id)
-        await counter.journal.settled(claimed.id, "0x" + "01" * 32)
+    beginning = asyncio.Barrier(12)
 
-    async def all_at_once() -> list[Taken[bytes] | BaseException]:
-        takes = [counter.till.take(proof(), DOOR, counter.make) for _ in range(12)]
+    async def together() -> None:
+        await beginning.wait()
+
+    async def all_at_once() -> list[Taken[bytes] | BaseException | None]:
+        counter.while_making = together
+        takes = [counter.till.resume(proof(), DOOR, counter.make) for _ in range(12)]
         return await asyncio.gather(*takes, return_exceptions=True)
 
-    counter.run(owe())
+    counter.owe()
     counter.cannot_make = LookupError()
     with pytest.raises(LookupError):
         counter.take()
@@ -335,7 +390,7 @@ def test_a_body_that_is_owed_goes_out_once_however_many_ask(counter: Counter) ->
 
     found = counter.run(all_at_once())
     assert sum(isinstance(each, Taken) for each in found) == 1
-    assert sum(isinstance(each, AlreadyUsed) for each in found) == 11
+    assert sum(isinstance(each, InProgress) for each in found) == 11
     assert counter.facilitator.asked == []
 
 
@@ -406,7 +461,8 @@ class Hindered:
 @pytest.fixture
 def hindered(counter: Counter) -> Hindered:
     hindered = Hindered(counter.database)
-    counter.till = Till(Journal(hindered, counter.clock), counter.facilitator, counter.clock)
+    journal = Journal(hindered, counter.clock)
+    counter.till = Till(journal, counter.facilitator, counter.clock, pause=counter.pause)
     return hindered
 
 
@@ -435,6 +491,7 @@ def test_who_leaves_while_the_claim_is_written_does_not_keep_it(
 
 
 CLAIM, SETTLING, END, DELIVERED = 1, 2, 3, 4
+EVERY_END = set(range(END, END + len(NOTING_PAUSES) + 1))
 
 
 @pytest.mark.parametrize(
@@ -443,7 +500,7 @@ CLAIM, SETTLING, END, DELIVERED = 1, 2, 3, 4
         ({CLAIM}, DatabaseUnavailable, (None, 0)),
         ({SETTLING}, DatabaseUnavailable, ("released", 0)),
         ({SETTLING, SETTLING + 1}, DatabaseUnavailable, ("claimed", 0)),
-        ({END}, SettlementPending, ("settling", 1)),
+        (EVERY_END, SettlementPending, ("settling", 1)),
         ({DELIVERED}, DatabaseUnavailable, ("settled", 1)),
     ],
 )
@@ -458,6 +515,96 @@ def test_nothing_moves_that_the_journal_could_not_note_before(
     with pytest.raises(raised):
         counter.take()
     assert (counter.state(), len(counter.facilitator.charged)) == left
+
+
+@pytest.mark.outcome(
+    "the database cannot be written when the facilitator has answered",
+    "it is tried again for some seconds, so that what was paid is granted and delivered",
+)
+@pytest.mark.parametrize("failures", [1, len(NOTING_PAUSES)])
+def test_the_end_of_a_payment_is_noted_again_until_it_is_noted(
+    counter: Counter, hindered: Hindered, failures: int
+) -> None:
+    hindered.failing = set(range(END, END + failures))
+    taken = counter.take(grant=counter.grant)
+    assert (taken.payment.state, counter.paused) == ("settled", [*NOTING_PAUSES[:failures]])
+    assert len(counter.run(counter.entitlements.find())) == 1
+    assert counter.facilitator.asked == [proof().nonce]
+
+
+def test_a_refusal_is_noted_again_until_it_is_noted(counter: Counter, hindered: Hindered) -> None:
+    hindered.failing = {END}
+    counter.facilitator.on_settle = NotSettled("insufficient_funds")
+    with pytest.raises(PaymentRefused):
+        counter.take()
+    assert counter.state() == "failed"
+
+
+def test_how_a_payment_ended_is_told_to_the_operator_where_it_cannot_be_noted(
+    counter: Counter, hindered: Hindered, caplog: pytest.LogCaptureFixture
+) -> None:
+    hindered.failing = EVERY_END
+    with pytest.raises(SettlementPending):
+        counter.take()
+    (told,) = (each for each in caplog.records if each.levelname == "ERROR")
+    found = counter.payment()
+    assert found is not None
+    assert (told.__dict__["payment"], told.__dict__["transaction"]) == (found.id, "0x" + "01" * 32)
+
+
+def test_who_leaves_while_the_delivery_is_written_can_have_it_whenever_he_comes(
+    counter: Counter, hindered: Hindered
+) -> None:
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def writing() -> None:
+        if hindered.writes == DELIVERED:
+            reached.set()
+            await go_on.wait()
+
+    async def leave() -> None:
+        hindered.before_write = writing
+        taking = asyncio.ensure_future(counter.till.take(proof(), DOOR, counter.make))
+        await reached.wait()
+        taking.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+
+    counter.run(leave())
+    assert counter.steps()[-2:] == ["delivered", "undelivered"]
+    found = counter.payment()
+    assert found is not None
+    assert (found.state, found.released_at) == ("settled", None)
+    counter.clock.pass_seconds(3600)
+    assert counter.take().body == BODY
+    assert counter.facilitator.asked == [proof().nonce]
+
+
+def test_who_is_gone_before_the_charge_is_not_charged(counter: Counter) -> None:
+    with pytest.raises(CallerGone):
+        counter.take(is_gone=lambda: True)
+    assert (counter.state(), counter.facilitator.asked) == ("released", [])
+    assert counter.take().body == BODY
+
+
+def test_who_is_gone_after_the_charge_can_have_the_body_whenever_he_comes(
+    counter: Counter,
+) -> None:
+    with pytest.raises(CallerGone):
+        counter.take(is_gone=lambda: bool(counter.facilitator.charged))
+    assert counter.steps() == ["claimed", "settling", "settled"]
+    counter.clock.pass_seconds(3600)
+    assert counter.take().body == BODY
+    assert counter.facilitator.asked == [proof().nonce]
+
+
+def test_who_is_gone_again_does_not_use_up_what_is_owed(counter: Counter) -> None:
+    counter.owe()
+    with pytest.raises(CallerGone):
+        counter.run(counter.till.resume(proof(), DOOR, counter.make, is_gone=lambda: True))
+    assert counter.take().body == BODY
 
 
 def test_a_grant_that_fails_leaves_the_settlement_to_be_looked_into(counter: Counter) -> None:
@@ -494,6 +641,22 @@ def test_a_claim_that_was_let_go_meanwhile_is_not_settled(counter: Counter) -> N
     with pytest.raises(InProgress):
         counter.take()
     assert (counter.state(), counter.facilitator.asked) == ("released", [])
+
+
+def test_a_claim_that_slept_and_fails_does_not_let_go_of_another_requests_claim(
+    counter: Counter,
+) -> None:
+    async def claimed_anew() -> None:
+        found = await counter.journal.find(proof().key)
+        assert found is not None
+        await counter.journal.release(found.id, "abandoned")
+        counter.clock.pass_seconds(10)
+        await counter.journal.claim(proof(), "/elsewhere")
+
+    counter.while_making, counter.cannot_make = claimed_anew, LookupError()
+    with pytest.raises(LookupError):
+        counter.take()
+    assert (counter.state(), counter.facilitator.asked) == ("claimed", [])
 
 
 def test_a_claim_that_slept_does_not_settle_the_claim_of_another_request(counter: Counter) -> None:

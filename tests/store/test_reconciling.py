@@ -29,7 +29,7 @@ from barograph.payments.reconciling import (
 from barograph.payments.records import Payment, Proof, State, TrailStep
 from barograph.payments.taking import Till
 from support.clock import START, HandClock
-from support.payments import FEED, PAYER, STANCE, HandFacilitator, proof
+from support.payments import FEED, PAYER, STANCE, HandFacilitator, proof, show
 
 T = TypeVar("T")
 STANCE_DOOR = "/api/x402/rates-desk"
@@ -456,7 +456,7 @@ def test_who_paid_and_was_never_told_gets_it_with_the_same_proof(desk: Desk) -> 
         return "the body"
 
     async def take() -> str:
-        taken = await till.take(own, FEED_PATH, produce, desk.grants().grant)
+        taken = await show(till, own, FEED_PATH, produce, desk.grants().grant)
         return taken.body
 
     for _ in range(2):

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import httpx
 
 from barograph.cli.demo_proof import payment_settings
+from barograph.demo.control_server import ServerAddress
 from barograph.demo.facilitator_faults import FacilitatorFaults
-from barograph.demo.facilitator_server import FacilitatorAddress, load_ledger, running_facilitator
+from barograph.demo.facilitator_server import load_ledger, running_facilitator
 from barograph.demo.ledger import ASSET
 from barograph.demo.wallets import demo_proof, load_or_create_wallets
 from barograph.payments.offers import feed_requirements
@@ -35,7 +36,7 @@ class World:
     """The demo's facilitator on loopback, and the service's adapters before it."""
 
     def __init__(
-        self, folder: Path, address: FacilitatorAddress, faults: FacilitatorFaults, clock: HandClock
+        self, folder: Path, address: ServerAddress, faults: FacilitatorFaults, clock: HandClock
     ) -> None:
         self.folder = folder
         self.address = address
@@ -44,7 +45,8 @@ class World:
         place = f"{address.host}:{address.port}"
         settings = Settings.model_validate(payment_settings(place))
         self.terms = feed_requirements(settings)
-        self.facilitator = HttpFacilitator(settings)
+        # Without a chain, which would have to decide about some refusals, each is told.
+        self.facilitator = HttpFacilitator(settings.model_copy(update={"x402_chain_url": ""}))
         self.chain = JsonRpcChain(settings)
 
     def proof(self, wallet: str = "none", **changes: Any) -> Proof:
@@ -106,6 +108,7 @@ def payment(proof: Proof, now: int) -> Payment:
         payer=proof.payer,
         nonce=proof.nonce,
         door="/api/x402/feed",
+        pay_to=proof.requirements.pay_to,
         amount=str(proof.requirements.amount),
         valid_before=proof.valid_before * 1_000,
         state="unknown",

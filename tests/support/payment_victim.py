@@ -16,7 +16,7 @@ from barograph.payments.ports import ChainFinding, InvalidProof
 from barograph.payments.records import NotSettled, Payment, PaymentKey, Proof, Settled
 from barograph.payments.taking import Till
 from support.clock import HandClock
-from support.payments import FEED, proof
+from support.payments import FEED, proof, show
 
 DOOR = "/api/x402/feed"
 PERIOD = 30 * DAY
@@ -178,4 +178,4 @@ def take_and_die(database: Database, charges: Path, point: str) -> None:
         return granted
 
     death.at("before")
-    asyncio.run(till.take(proof_of(point), DOOR, produce, mortal_grant, before_verify=limit))
+    asyncio.run(show(till, proof_of(point), DOOR, produce, mortal_grant, before_verify=limit))

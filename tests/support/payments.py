@@ -4,12 +4,16 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
+from barograph.payments.journal import Grant
 from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
 from barograph.payments.proof import wire_payload
 from barograph.payments.records import NotSettled, Proof, Requirements, Settled
+from barograph.payments.taking import Taken, Till
 from support.clock import START
+
+T = TypeVar("T")
 
 STANCE = Requirements(
     network="eip155:84532",
@@ -62,6 +66,19 @@ def header(content: object) -> str:
     """The value of `PAYMENT-SIGNATURE`."""
     text = content if isinstance(content, bytes) else json.dumps(content).encode()
     return b64encode(text).decode()
+
+
+async def show(
+    till: Till,
+    of: Proof,
+    door: str,
+    produce: Callable[[], Awaitable[T]],
+    grant: Grant | None = None,
+    **how: Any,
+) -> Taken[T]:
+    """Show a proof as a door does: what it was charged for before, or else a new payment."""
+    resumed = await till.resume(of, door, produce)
+    return resumed or await till.take(of, door, produce, grant, **how)
 
 
 class HandFacilitator:

@@ -34,9 +34,10 @@ BASE_URL = "https://barograph.example"
 PEER = "203.0.113.7"
 MARKET_PATHS = ("/api/agent/derivatives", "/api/agent/market", "/api/agent/market-state")
 AGENT_PATHS = (*MARKET_PATHS, "/api/agent/briefs", "/api/agent/guides")
-JSON_PATHS = ("/api/agent", *AGENT_PATHS, "/api/status", "/openapi.json")
+JSON_PATHS = ("/api/agent", *AGENT_PATHS, "/api/status", "/openapi.json", "/openapi-gpt.json")
+TEXT_PATHS = ("/llms.txt", "/llms-full.txt", "/robots.txt")
 PAGE_PATHS = ("/", "/briefs", "/guides", "/signals", "/developers", "/pricing")
-FREE_PATHS = (*PAGE_PATHS, *JSON_PATHS)
+FREE_PATHS = (*PAGE_PATHS, *JSON_PATHS, *TEXT_PATHS)
 BADGE_PATHS = tuple(
     f"/badge/{name}.{form}"
     for name in ("record", "regime", "funding/BTC", "signal/funding-breadth", "status")

@@ -133,6 +133,7 @@ def test_the_receipt_names_the_transaction_where_it_is_known(transaction: str | 
         "pay_x",
         *proof().key,
         door="/door",
+        pay_to=STANCE.pay_to,
         amount="250000",
         valid_before=START,
         state="settled",

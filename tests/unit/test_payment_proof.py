@@ -15,10 +15,12 @@ from barograph.payments.proof import (
     MAX_PROOF,
     MIN_LEFT_SECONDS,
     SKEW_SECONDS,
+    agreed,
     checksummed,
     parse_proof,
     presented,
     read_proof,
+    read_shown,
     require_timely,
     wire_payload,
     wire_requirements,
@@ -73,6 +75,28 @@ def test_a_proof_of_another_door_is_not_accepted_here() -> None:
         parse_proof(sent, [STANCE], START)
     with pytest.raises(InvalidProof, match=r"^wrong_terms$"):
         parse_proof(sent, [], START)
+
+
+def test_which_payment_a_proof_is_can_be_read_whatever_is_asked_for_now() -> None:
+    content = payload(proof(7))
+    content["accepted"] |= {"amount": "1", "payTo": PAYER, "maxTimeoutSeconds": None}
+    content["payload"]["authorization"]["value"] = "1"
+    shown = read_shown(header(content))
+    assert (shown.key, shown.signature) == (proof(7).key, SIGNATURE)
+    with pytest.raises(InvalidProof, match=r"^wrong_terms$"):
+        agreed(shown, OFFERS)
+
+
+def test_what_is_no_proof_at_all_is_none_on_any_terms() -> None:
+    for change in ({"x402Version": 1}, {"accepted": None}, {"payload": None}):
+        with pytest.raises(InvalidProof):
+            read_shown(header(payload() | change))
+    for name in ("network", "asset"):
+        for value in (None, 7, [STANCE.asset]):
+            content = payload()
+            content["accepted"][name] = value
+            with pytest.raises(InvalidProof, match=r"^wrong_terms$"):
+                read_shown(header(content))
 
 
 def test_addresses_nonce_and_signature_may_be_written_in_either_case() -> None:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from barograph.errors import ConfigurationError
 from barograph.settings import PREFIX, Settings
+from barograph.upstream.facilitator import SETTLE_SECONDS
 
 NAMES = sorted(Settings.model_fields)
 FLOATS = [name for name in NAMES if Settings.model_fields[name].annotation is float]
@@ -253,3 +254,36 @@ def test_supabase_needs_its_api_key_and_an_issuer_none() -> None:
     assert "needs BAROGRAPH_IDENTITY_API_KEY" in said
     values = identity("https://id.example", identity="oidc", identity_api_key="")
     assert read(**values).identity == "oidc"
+
+
+def test_a_worker_that_takes_payments_may_see_a_settlement_to_its_end() -> None:
+    wallet = "0x" + "11" * 20
+    paid = Settings(
+        x402_facilitator_url="https://pay.example", x402_asset=wallet, x402_pay_to=wallet
+    )
+    assert paid.stop_seconds > SETTLE_SECONDS + 5
+    assert Settings().stop_seconds < 5
+
+
+@pytest.mark.parametrize(
+    "contact", ["", "mailto:security@example.com", "https://example.com/security"]
+)
+def test_a_contact_for_weaknesses_is_an_address_of_mail_or_web(contact: str) -> None:
+    assert read(security_contact=contact).security_contact == contact
+
+
+@pytest.mark.parametrize(
+    "contact",
+    [
+        *(
+            "security@example.com",
+            "http://example.com",
+            "mailto:nobody",
+            "mailto:a@b c",
+            "https://",
+        ),
+        "mailto:a@b.example\nContact: mailto:other@example.com",
+    ],
+)
+def test_a_contact_that_nobody_can_follow_is_refused(contact: str) -> None:
+    assert refusal(security_contact=contact).startswith("BAROGRAPH_SECURITY_CONTACT: it must begin")

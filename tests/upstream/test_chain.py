@@ -25,7 +25,7 @@ from barograph.upstream.chain import (
 from support.clock import START
 from support.payments import PAYER, STANCE
 
-URL = "http://node.test/v2/secret-key"
+URL = "https://node.test/v2/secret-key"
 NOW = START // 1000
 BLOCK_SECONDS = 2
 HEAD = 40_000_000
@@ -41,6 +41,7 @@ PAYMENT = Payment(
     payer=PAYER,
     nonce=NONCE,
     door="/api/x402/rates-desk",
+    pay_to=STANCE.pay_to,
     amount=str(STANCE.amount),
     valid_before=START + 60_000,
     state="unknown",
@@ -235,6 +236,15 @@ def test_the_money_that_came_is_found_with_its_transaction() -> None:
     node.use((STANCE.pay_to, STANCE.amount))
 
     assert look(node) == ChainFinding("used", HASH)
+
+
+def test_the_money_is_looked_for_where_the_payment_itself_went() -> None:
+    """Also after the operator is paid at another address."""
+    before = PAYMENT._replace(pay_to=SOMEBODY)
+    node = Node(NOW + 200)
+    node.use((SOMEBODY, STANCE.amount))
+    assert look(node, before) == ChainFinding("used", HASH)
+    assert look(node) == ChainFinding("spent", HASH)
 
 
 @pytest.mark.parametrize("later", [10, 600, 3_600, 86_400, 30 * 86_400])

@@ -19,6 +19,7 @@ from barograph.upstream.facilitator import (
     MAX_REPLY_BYTES,
     NOTHING_MOVED,
     OUR_TERMS,
+    TRUE_AFTERWARDS,
     UNNAMED,
     HttpFacilitator,
 )
@@ -28,6 +29,7 @@ from support.payments import PAYER, STANCE, proof
 T = TypeVar("T")
 TRANSACTION = "0x" + "Ab" * 32
 TOKEN = "token-of-the-operator"
+CHAIN: dict[str, Any] = {"x402_chain_url": "https://node.example"}
 VALID = {"isValid": True, "payer": PAYER}
 DONE = {
     "success": True,
@@ -126,6 +128,15 @@ async def never_ends(writer: asyncio.StreamWriter) -> None:
     await asyncio.Event().wait()
 
 
+async def drips(writer: asyncio.StreamWriter) -> None:
+    """Give a byte now and then, so that no single read takes long."""
+    await says(b"", length=10_000)(writer)
+    while not writer.is_closing():
+        writer.write(b" ")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+
+
 async def speaks_no_http(writer: asyncio.StreamWriter) -> None:
     writer.write(b"220 smtp.example\r\n\r\n")
     writer.close()
@@ -163,12 +174,13 @@ def ask(
     script: Script,
     work: Callable[[HttpFacilitator], Coroutine[Any, Any, T]],
     seconds: float = 10.0,
+    **settings: Any,
 ) -> T:
     """Have one question answered by the script, which must be asked only once."""
 
     async def run() -> T:
         async with serving(script) as server:
-            client = facilitator(server.url, seconds)
+            client = facilitator(server.url, seconds, **settings)
             try:
                 return await work(client)
             finally:
@@ -232,8 +244,8 @@ def test_after_a_reply_that_is_not_plain_nobody_knows_whether_it_was_settled(nam
 
 @pytest.mark.parametrize("script", [hangs, never_ends])
 def test_a_facilitator_that_takes_too_long_is_not_waited_for(script: Script) -> None:
-    assert ask(script, verify, seconds=0.2) == "unavailable"
-    assert ask(script, settle, seconds=0.2) == "unknown"
+    assert ask(script, verify, seconds=0.6) == "unavailable"
+    assert ask(script, settle, seconds=0.6) == "unknown"
 
 
 @pytest.mark.outcome(
@@ -281,6 +293,34 @@ def test_whoever_finds_too_many_before_him_was_not_asked_for() -> None:
         return outcomes
 
     assert asyncio.run(work()) == ["unknown"] * MAX_QUESTIONS + ["unavailable"]
+
+
+def test_more_questions_than_may_be_asked_at_once_can_be_asked_one_after_the_other() -> None:
+    async def work() -> set[str]:
+        async with serving(says(VALID)) as server:
+            client = facilitator(server.url)
+            outcomes = {await verify(client) for _ in range(MAX_QUESTIONS + 1)}
+            server.script = hangs_up
+            outcomes |= {await verify(client) for _ in range(MAX_QUESTIONS + 1)}
+            assert len(server.asked) == 2 * MAX_QUESTIONS + 2
+            await client.close()
+        return outcomes
+
+    assert asyncio.run(work()) == {"valid", "unavailable"}
+
+
+def test_replies_that_never_end_do_not_keep_others_from_asking() -> None:
+    async def work() -> str:
+        async with serving(drips) as server:
+            client = facilitator(server.url, seconds=0.9)
+            asked = [asyncio.create_task(settle(client)) for _ in range(MAX_QUESTIONS)]
+            assert "unknown" in await asyncio.gather(*asked)
+            server.script = says(VALID)
+            outcome = await verify(client)
+            await client.close()
+        return outcome
+
+    assert asyncio.run(work()) == "valid"
 
 
 @pytest.mark.parametrize("payer", [PAYER, PAYER.upper().replace("X", "x")])
@@ -375,6 +415,27 @@ def test_a_simulation_that_the_contract_refused_is_a_no(message: str) -> None:
 def test_a_reason_for_which_nothing_is_sent_is_a_refusal(reason: str) -> None:
     said = {"success": False, "errorReason": reason, "transaction": None}
     assert ask(says(said), settle) == f"refused {reason}"
+    assert ask(says(said), settle, **CHAIN) == f"refused {reason}"
+
+
+@pytest.mark.parametrize("reason", sorted(TRUE_AFTERWARDS))
+def test_a_reason_that_is_also_true_after_the_money_moved_is_for_the_chain_to_judge(
+    reason: str,
+) -> None:
+    said = {"success": False, "errorReason": reason, "transaction": None}
+    assert ask(says(said), settle, **CHAIN) == "unknown"
+    assert ask(says(said), settle) == f"refused {reason}"
+
+
+@pytest.mark.parametrize("reason", sorted(OUR_TERMS))
+@pytest.mark.outcome(
+    "when the facilitator does not settle because of how this instance is set up",
+    "then nothing is charged, the payer is not blamed, and the same proof may come again",
+)
+def test_a_settlement_that_is_refused_because_of_us_can_be_asked_for_again(reason: str) -> None:
+    said = {"success": False, "errorReason": reason, "transaction": ""}
+    assert ask(says(said), settle) == "unavailable"
+    assert ask(says(said | {"transaction": TRANSACTION}), settle) == "unknown"
 
 
 @pytest.mark.parametrize(

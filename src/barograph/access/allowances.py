@@ -39,6 +39,10 @@ MAILBOX = Allowance("mailbox", 3, DAY)
 PROOFS = Allowance("proof", 30, MINUTE)
 """Payment proofs that a facilitator is asked about, by caller group."""
 
+TOOL_CALLS = Allowance("mcp", 300, MINUTE)
+"""Calls of tools, by caller group. A loop is stopped soon and may go on soon: behind one address of
+an assistant's operator there are many people."""
+
 
 class Standing(NamedTuple):
     """What became of a request, and where it leaves the caller."""

@@ -6,7 +6,6 @@ from barograph.payments.offers import payment_required
 from barograph.payments.records import Requirements
 
 ENTITLEMENT_REQUIRED = "Active verified Feed entitlement required"
-FEED_PRICE_USD = 25
 RESERVE_PRICE_USD = 149
 FEED_PATH = "/api/x402/feed"
 PRICING_PATH = "/pricing"

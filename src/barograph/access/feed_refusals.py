@@ -5,6 +5,7 @@ PrivateError
 ├── PaymentRequired                 402, with what is asked for
 │   └── FeedEntitlementRequired     with the Feed entry resource
 ├── FeedEntryClosed                 404, while nothing can be paid for by x402
+├── PaymentUsed                     409: it was charged, and nothing is asked for
 ├── TooManyProofs                   429
 ├── PaymentPending                  503: never pay again, ask again
 └── PaymentUnavailable              503: nothing was charged
@@ -63,6 +64,19 @@ class FeedEntryClosed(PrivateError):
     def __init__(self) -> None:
         super().__init__(
             "Feed cannot be bought by x402 here; with Feed, send a bearer token to what it opens"
+        )
+
+
+class PaymentUsed(PrivateError):
+    """This payment was charged before; never a reason to ask for another one."""
+
+    status = 409
+    code = "payment_used"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this payment was used: what it paid for was delivered, or waits at the address where "
+            "it was shown first"
         )
 
 

@@ -8,28 +8,31 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from starlette.requests import Request
+
 from barograph.access.entitlements import Holder
-from barograph.access.feed_door import FeedDoor
+from barograph.access.feed_door import FeedDoor, bounded
 from barograph.access.feed_refusals import (
     PaymentPending,
     PaymentRequired,
     PaymentUnavailable,
+    PaymentUsed,
 )
+from barograph.access.presence import presence
 from barograph.access.wallets import Wallets
 from barograph.kit.http import Scope
-from barograph.payments.journal import Grant, signature_digest
+from barograph.payments.journal import Grant, is_paid_with
 from barograph.payments.offers import payment_response_field
 from barograph.payments.ports import (
     AlreadyUsed,
     FacilitatorUnavailable,
-    InProgress,
     InvalidProof,
+    PaymentError,
     PaymentRefused,
-    SettlementPending,
 )
-from barograph.payments.proof import presented, read_proof
-from barograph.payments.records import Payment, Proof, Requirements
-from barograph.payments.taking import Till
+from barograph.payments.proof import agreed, presented, read_shown
+from barograph.payments.records import Payment, Proof, Requirements, ShownProof
+from barograph.payments.taking import IsGone, Taken, Till, stays
 
 log = logging.getLogger(__name__)
 
@@ -69,10 +72,19 @@ class PaidDoor:
         self._till = till
         self._feed_terms = feed_requirements
 
-    async def read(self, scope: Scope, offer: Offer, free: Produce, paid: Produce) -> Sold:
+    async def read(
+        self,
+        scope: Scope,
+        offer: Offer,
+        free: Produce,
+        paid: Produce,
+        *,
+        is_gone: IsGone = stays,
+    ) -> Sold:
         """One read: free of charge with Feed, otherwise for its price.
 
-        A proof with Feed's own terms is never settled here, and nobody with Feed is charged.
+        A proof with Feed's own terms is never settled here, and nobody with Feed is charged. Who
+        was charged before gets what is there, as with Feed: `paid` may refuse what is not worth it.
 
         Raises:
             PrivateError: nobody is let in; the class says why.
@@ -81,16 +93,21 @@ class PaidDoor:
         if user is not None and await self._feed.has_feed(user):
             return Sold(await free())
         async with _refusing(offer):
-            proof = _proof(scope, offer, [offer.requirements, self._feed_terms])
-            if await self._feed.has_feed(Holder("wallet", proof.payer)):
-                await self._wallets.verify(proof, scope)
-                return Sold(await free())
-            if proof.requirements == self._feed_terms:
-                raise InvalidProof("wrong_amount")
-            payment, body = await self._take(proof, scope, offer, paid)
-        return Sold(body, (payment_response_field(payment),))
+            shown = _shown(scope, offer)
+            taken = await self._till.resume(shown, offer.path, free, is_gone=is_gone)
+            if taken is None:
+                proof = agreed(shown, [offer.requirements, self._feed_terms])
+                if await self._feed.has_feed(Holder("wallet", proof.payer)):
+                    await self._wallets.verify(proof, scope)
+                    return Sold(await free())
+                if proof.requirements == self._feed_terms:
+                    raise InvalidProof("wrong_amount")
+                taken = await self._take(proof, scope, offer, paid, is_gone=is_gone)
+        return Sold(taken.body, (payment_response_field(taken.payment),))
 
-    async def sell(self, scope: Scope, offer: Offer, grant: Grant) -> Payment:
+    async def sell(
+        self, scope: Scope, offer: Offer, grant: Grant, *, is_gone: IsGone = stays
+    ) -> Payment:
         """Sell what `grant` grants, once: a proof that was settled here shows the same again.
 
         Raises:
@@ -101,32 +118,56 @@ class PaidDoor:
             return b""
 
         async with _refusing(offer):
-            proof = _proof(scope, offer, [offer.requirements])
+            shown = _shown(scope, offer)
             try:
-                payment, _ = await self._take(proof, scope, offer, nothing, grant)
+                taken = await self._till.resume(shown, offer.path, nothing, is_gone=is_gone)
             except AlreadyUsed as error:
                 # Payer and nonce are public on the chain; the signature shows whose proof it is.
-                known = (error.payment.door, error.payment.signature_digest)
-                if known != (offer.path, signature_digest(proof)):
+                if not is_paid_with(error.payment, shown, offer.path):
                     raise
-                payment = error.payment
-        return payment
+                return error.payment
+            if taken is None:
+                proof = agreed(shown, [offer.requirements])
+                taken = await self._take(proof, scope, offer, nothing, grant, is_gone=is_gone)
+        return taken.payment
 
     async def _take(
-        self, proof: Proof, scope: Scope, offer: Offer, produce: Produce, grant: Grant | None = None
-    ) -> tuple[Payment, bytes]:
+        self,
+        proof: Proof,
+        scope: Scope,
+        offer: Offer,
+        produce: Produce,
+        grant: Grant | None = None,
+        *,
+        is_gone: IsGone,
+    ) -> Taken[bytes]:
         async def limit() -> None:
             await self._wallets.limit(scope)
 
-        taken = await self._till.take(proof, offer.path, produce, grant, before_verify=limit)
-        return taken.payment, taken.body
+        return await self._till.take(
+            proof, offer.path, produce, grant, before_verify=limit, is_gone=is_gone
+        )
 
 
-def _proof(scope: Scope, offer: Offer, offers: list[Requirements]) -> Proof:
+@asynccontextmanager
+async def paying(request: Request) -> AsyncIterator[IsGone]:
+    """Serve a request that may pay; what it yields tells whether its caller has left.
+
+    Past the budget, or without the database, nobody knows whether it was charged: the answer must
+    not invite to pay.
+
+    Raises:
+        PrivateError: `PaymentPending`, or what the work itself raised.
+    """
+    async with bounded(PAYING_SECONDS, PaymentPending), presence(request.receive) as is_gone:
+        yield is_gone
+
+
+def _shown(scope: Scope, offer: Offer) -> ShownProof:
     header = presented(scope["headers"])
     if header is None:
         raise PaymentRequired(offer.document(offer.needed))
-    return read_proof(header, offers)
+    return read_shown(header)
 
 
 @asynccontextmanager
@@ -139,8 +180,8 @@ async def _refusing(offer: Offer) -> AsyncIterator[None]:
     except PaymentRefused as error:
         raise PaymentRequired(offer.document("The payment was refused and not charged")) from error
     except AlreadyUsed as error:
-        raise PaymentRequired(offer.document("This payment proof was used already")) from error
-    except (InProgress, SettlementPending) as error:
+        raise PaymentUsed from error
+    except PaymentError as error:
         raise PaymentPending from error
     except FacilitatorUnavailable as error:
         log.warning("payment not taken", extra={"reason": str(error)})

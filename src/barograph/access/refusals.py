@@ -12,6 +12,7 @@ from barograph.access.allowances import (
     MAILBOX,
     PERSONAL,
     REGISTRATIONS,
+    TOOL_CALLS,
     Standing,
 )
 from barograph.access.fields import rate_limit_fields, retry_seconds
@@ -78,5 +79,6 @@ _WORDS = {
     BAD_KEYS.name: ("requests with a key that is not valid", ", or send a valid key or none"),
     REGISTRATIONS.name: ("registrations from one address", ""),
     MAILBOX.name: ("mails to one mailbox", ""),
+    TOOL_CALLS.name: ("calls of tools from one address", ""),
 }
 _SPANS = {MINUTE: "minute", HOUR: "hour", DAY: "24 hours"}

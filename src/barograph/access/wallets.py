@@ -11,7 +11,15 @@ from barograph.access.refusals import TooManyRequests
 from barograph.kit.clock import Clock
 from barograph.kit.http import Scope
 from barograph.payments.journal import Journal
-from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, ProofVerifier
+from barograph.payments.ports import (
+    AlreadyUsed,
+    FacilitatorUnavailable,
+    InvalidProof,
+    PaymentError,
+    PaymentRefused,
+    ProofVerifier,
+    in_the_way,
+)
 from barograph.payments.proof import parse_proof, presented, require_timely
 from barograph.payments.records import Proof, Requirements
 
@@ -38,26 +46,25 @@ class Wallets:
                 return None
             proof = parse_proof(header, offers, self._clock())
             await self.verify(proof, scope)
-        except InvalidProof as error:
+        except (InvalidProof, AlreadyUsed, PaymentRefused) as error:
             raise IdentityRefused("the payment proof does not verify") from error
-        except (FacilitatorUnavailable, TooManyProofs) as error:
+        except (FacilitatorUnavailable, PaymentError, TooManyProofs) as error:
             raise IdentityUnavailable("the payment proof cannot be verified now") from error
         return proof.payer
 
     async def verify(self, proof: Proof, scope: Scope) -> None:
-        """Return when a proof is good and was not settled.
+        """Return when a proof is good, was not settled and is not about to be.
 
         Raises:
-            InvalidProof: it is of no use any more, or the facilitator says no.
+            InvalidProof: it cannot be used now, or the facilitator says no.
+            PaymentError: it is a payment, or whether it is one is being found out.
             FacilitatorUnavailable: it cannot be told.
             TooManyProofs: its address has shown too many.
         """
         require_timely(proof, self._clock())
         standing = await self._journal.find(proof.key)
-        if standing is not None and standing.state in {"settled", "failed"}:
-            raise InvalidProof("already_used")
-        if standing is not None and standing.state == "unknown":
-            raise FacilitatorUnavailable("whether it was settled is being found out")
+        if standing is not None and standing.state != "released":
+            raise in_the_way(standing)
         await self.limit(scope)
         await self._verifier.verify(proof)
 

@@ -108,7 +108,11 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
             "funding/{symbol}", "getFundingBadge", "Funding of one perpetual", funding, (_SYMBOL,)
         ),
         _Kind(
-            "signal/{key}", "getSignalBadge", "One public signal", signal, (_in_path("key", keys),)
+            "signal/{key}",
+            "getSignalBadge",
+            "One public signal",
+            signal,
+            (_in_path("key", "The signal's key.", keys),),
         ),
         _Kind("status", "getStatusBadge", "Health of feed and API", status),
     )
@@ -151,12 +155,22 @@ def _described(form: Form, *, may_miss: bool) -> dict[str, Any]:
     return {"response_model": None, "response_class": Response, "responses": responses}
 
 
-def _in_path(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": schema}
+def _in_path(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": description,
+        "schema": schema,
+    }
 
 
 _IN_WORDS: dict[Form, str] = {"svg": "as a picture", "json": "for the endpoint badge of Shields"}
-_SYMBOL = _in_path("symbol", {"type": "string", "pattern": PATTERN})
+_SYMBOL = _in_path(
+    "symbol",
+    "Base asset or full perpetual name; case does not matter.",
+    {"type": "string", "pattern": PATTERN},
+)
 _STYLE = {
     "name": "style",
     "in": "query",

@@ -23,6 +23,7 @@ from barograph.cli.keys import keys
 from barograph.cli.payments import payments
 from barograph.cli.serve import serve
 from barograph.cli.stances import stances
+from barograph.cli.watch import watch
 from barograph.errors import BarographError, ConfigurationError
 
 EXIT_FAILED = 1
@@ -51,7 +52,7 @@ def cli() -> None:
 
 for command in (
     *(demo, serve, collect, db, doctor),
-    *(briefs, guides, keys, stances, entitlements, payments),
+    *(briefs, guides, keys, stances, entitlements, payments, watch),
 ):
     cli.add_command(command)
 

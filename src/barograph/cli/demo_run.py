@@ -200,7 +200,7 @@ async def _supervise(settings: Settings, started: int) -> None:
         await supervisor.start(Child("exchange", world_arguments, environment))
         await _answers(f"{settings.exchange_rest_url}/v5/market/time")
         await supervisor.start(Child("collector", ["collect"], environment))
-        await supervisor.start(Child("web", ["serve"], environment))
+        await supervisor.start(Child("web", ["serve"], environment, settings.stop_seconds + 2))
         await supervisor.until_stopped(ready)
     finally:
         running.unlink(missing_ok=True)

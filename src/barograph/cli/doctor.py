@@ -19,7 +19,10 @@ MAX_SKEW_MS = 2_000
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at; the remedy is empty when all is well."""
+    """One thing that was looked at; the remedy is empty when all is well.
+
+    With `ok` a remedy is advice: it works, and could work better.
+    """
 
     name: str
     ok: bool
@@ -35,7 +38,7 @@ def doctor(data: Path | None, as_json: bool) -> None:
 
     \b
     Looks at the port, SQLite, the disk, the schema, the exchange, its stream and the clock,
-    the catalog of guides and the mail server.
+    the catalog of guides, the mail server and how payments are looked after.
     Exit code 1 when anything is wrong.
 
     \b
@@ -58,6 +61,8 @@ def doctor(data: Path | None, as_json: bool) -> None:
 
 def _line(finding: Finding) -> str:
     mark = click.style("ok  ", fg="green") if finding.ok else click.style("FAIL", fg="red")
+    if finding.ok and finding.remedy:
+        mark = click.style("note", fg="yellow")
     remedy = f" -> {finding.remedy}" if finding.remedy else ""
     return f"{mark} {finding.name}: {finding.detail}{remedy}"
 
@@ -73,6 +78,7 @@ async def _examine(settings: "Settings") -> list[Finding]:
         _clock,
         _guides,
         _mail,
+        _payments,
     ]
     return [await look(settings) for look in looks]
 
@@ -261,3 +267,17 @@ async def _mail(settings: "Settings") -> Finding:
         remedy = "check BAROGRAPH_SMTP_URL and BAROGRAPH_MAIL_FROM"
         return Finding("mail", ok=False, detail=str(error), remedy=remedy)
     return Finding("mail", ok=True, detail="the mail server answers")
+
+
+async def _payments(settings: "Settings") -> Finding:
+    if not settings.takes_payments:
+        return Finding("payments", ok=True, detail="not configured: nothing is sold by x402")
+    if not settings.x402_chain_url:
+        return Finding(
+            "payments",
+            ok=True,
+            detail="nobody finds out what became of a payment that the facilitator cannot tell of",
+            remedy="set BAROGRAPH_X402_CHAIN_URL, or settle and fail such payments by hand with "
+            "`barograph payments`",
+        )
+    return Finding("payments", ok=True, detail="the chain tells what the facilitator cannot")

@@ -1,12 +1,11 @@
 """The record of stances, opened for a command."""
 
-import json
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from barograph.cli.options import make_folder
+from barograph.cli.running_demo import running_demo
 
 if TYPE_CHECKING:
     from barograph.kit.database import Database
@@ -166,11 +165,8 @@ def published_stances(settings: "Settings") -> "Stances | None":
 
 def named_as_served(settings: "Settings") -> "Settings":
     """The settings with the address of the demo that runs in this folder, if one does."""
-    with suppress(OSError, ValueError):
-        told = json.loads((settings.data / "demo.json").read_text("utf-8"))
-        if isinstance(told, dict) and isinstance(told.get("base_url"), str):
-            return settings.model_copy(update={"base_url": told["base_url"]})
-    return settings
+    base_url = running_demo(settings.data).get("base_url")
+    return settings if base_url is None else settings.model_copy(update={"base_url": base_url})
 
 
 def is_record(path: Path) -> bool:

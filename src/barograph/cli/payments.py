@@ -1,6 +1,7 @@
 """`barograph payments`: what became of every payment proof, for the operator."""
 
 import json
+import re
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -8,9 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from barograph.cli.options import data_option, read_settings, run_on_database
+from barograph.cli.running_demo import running_demo
 
 if TYPE_CHECKING:
     from barograph.kit.database import Database
+    from barograph.payments.by_hand import ByHand
     from barograph.payments.journal import Journal
     from barograph.payments.reconciling import Reconciled
     from barograph.payments.records import Payment, State, TrailStep
@@ -20,7 +23,19 @@ T = TypeVar("T")
 
 STATES = ("claimed", "settling", "settled", "released", "failed", "unknown")
 
+_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
+
+
+def _transaction(_context: click.Context, _option: click.Parameter, given: str) -> str:
+    if _HASH.fullmatch(given) is None:
+        raise click.BadParameter("0x and 64 hexadecimal digits are needed")
+    return given
+
+
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_why = click.option("--why", required=True, help="The reason, which the trail keeps.")
+_by = click.option("--by", default="operator", show_default=True, help="Who decides.")
+_yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 @click.group()
@@ -32,6 +47,7 @@ def payments() -> None:
       barograph payments list --state unknown
       barograph payments show pay_…
       barograph payments reconcile
+      barograph payments settle pay_… --transaction 0x… --why "seen on the chain"
     """
 
 
@@ -126,16 +142,106 @@ def reconcile(as_json: bool, data: Path | None) -> None:
         click.echo("set BAROGRAPH_X402_CHAIN_URL, and the chain can tell about those that wait")
 
 
+@payments.command()
+@click.argument("payment_id", metavar="ID")
+@click.option(
+    "--transaction",
+    required=True,
+    callback=_transaction,
+    metavar="0x…",
+    help="The transaction that moved the money to us.",
+)
+@_why
+@_by
+@_yes
+@_json
+@data_option
+def settle(
+    payment_id: str,
+    transaction: str,
+    why: str,
+    by: str,
+    yes: bool,
+    as_json: bool,
+    data: Path | None,
+) -> None:
+    """Say that a payment was made, because you saw it on the chain.
+
+    Only for one that is unknown, or was left behind while it was being settled. What it paid for
+    is granted as if the facilitator had answered.
+
+    \b
+    Example:
+      barograph payments settle pay_… --transaction 0x… --why "seen on the chain"
+    """
+    settings = read_settings(data=data)
+    if not yes:
+        found = _on_journal(settings, lambda journal: journal.get(payment_id))
+        click.confirm(f"Settle {_line(found)}? It cannot be undone", abort=True)
+
+    async def work(by_hand: "ByHand") -> "Payment":
+        return await by_hand.settle(payment_id, transaction, by=by, why=why)
+
+    _tell(_decide(settings, work), as_json=as_json)
+
+
+@payments.command()
+@click.argument("payment_id", metavar="ID")
+@_why
+@_by
+@_yes
+@_json
+@data_option
+def fail(payment_id: str, why: str, by: str, yes: bool, as_json: bool, data: Path | None) -> None:
+    """Say that a payment was not made, because you saw on the chain that it never came.
+
+    Only for one that is unknown, or was left behind while it was being settled, and whose
+    authorization has expired: until then it can still move the money.
+
+    \b
+    Example:
+      barograph payments fail pay_… --why "expired unused"
+    """
+    settings = read_settings(data=data)
+    if not yes:
+        found = _on_journal(settings, lambda journal: journal.get(payment_id))
+        click.confirm(f"Fail {_line(found)}? It cannot be undone", abort=True)
+
+    async def work(by_hand: "ByHand") -> "Payment":
+        return await by_hand.fail(payment_id, by=by, why=why)
+
+    _tell(_decide(settings, work), as_json=as_json)
+
+
+def _decide(
+    settings: "Settings", use: "Callable[[ByHand], Coroutine[Any, Any, Payment]]"
+) -> "Payment":
+    from barograph.access.entitlements import Entitlements
+    from barograph.access.feed_grants import FeedGrants
+    from barograph.kit.clock import system_clock
+    from barograph.payments.by_hand import ByHand
+    from barograph.payments.journal import Journal
+
+    async def action(database: "Database") -> "Payment":
+        entitlements = Entitlements(database, system_clock)
+        days = settings.feed_period_days
+        grants = FeedGrants(entitlements, system_clock, period_days=days)
+        journal = Journal(database, system_clock)
+        return await use(ByHand(journal, system_clock, grants.grant_for))
+
+    return run_on_database(settings, action)
+
+
+def _tell(payment: "Payment", *, as_json: bool) -> None:
+    click.echo(json.dumps(_described(payment)) if as_json else _line(payment))
+
+
 def _paid_settings(data: Path | None) -> "Settings":
     """The settings, or those of the demo that runs in the folder: its chain has another port."""
     from barograph.cli.demo_proof import payment_settings
 
     settings = read_settings(data=data)
-    try:
-        running = json.loads((settings.data / "demo.json").read_text())
-    except FileNotFoundError:
-        return settings
-    place = running.get("facilitator")
+    place = running_demo(settings.data).get("facilitator")
     return settings if place is None else settings.model_copy(update=payment_settings(place))
 
 

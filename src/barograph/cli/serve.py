@@ -73,7 +73,7 @@ async def _serve_and_collect(settings: "Settings") -> None:
     environment = settings.to_environment()
     try:
         await supervisor.start(Child("collector", ["collect"], environment))
-        await supervisor.start(Child("web", ["serve"], environment))
+        await supervisor.start(Child("web", ["serve"], environment, settings.stop_seconds + 2))
         await supervisor.until_stopped(ready)
     finally:
         await supervisor.stop()

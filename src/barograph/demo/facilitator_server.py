@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +10,7 @@ import msgspec
 from websockets.http11 import Response
 
 from barograph.demo import facilitator_faults as named
-from barograph.demo.control import CONTROL_PATH
+from barograph.demo.control_server import ServerAddress
 from barograph.demo.exchange import real_clock
 from barograph.demo.facilitator import (
     NO_FUNDS,
@@ -45,29 +44,6 @@ _CANNOT_TELL: Final = {
     SETTLE_PATH: "unexpected_settle_error",
 }
 _PAGE: Final = b"<!DOCTYPE html>\n<html lang=en><title>Sorry</title><h1>Be right back</h1></html>\n"
-
-
-@dataclass(frozen=True, slots=True)
-class FacilitatorAddress:
-    """Where a running facilitator is."""
-
-    host: str
-    port: int
-
-    @property
-    def url(self) -> str:
-        """Base address of the facilitator."""
-        return f"http://{self.host}:{self.port}"
-
-    @property
-    def chain_url(self) -> str:
-        """Address of the chain's node."""
-        return f"{self.url}{RPC_PATH}"
-
-    @property
-    def control_url(self) -> str:
-        """Address for commands."""
-        return f"ws://{self.host}:{self.port}{CONTROL_PATH}"
 
 
 class FacilitatorServer(HttpServer):
@@ -182,7 +158,7 @@ async def running_facilitator(
     host: str = "127.0.0.1",
     port: int = 0,
     clock: Callable[[], int] = real_clock,
-) -> AsyncIterator[FacilitatorAddress]:
+) -> AsyncIterator[ServerAddress]:
     """A facilitator for as long as the context lasts; port 0 takes any free one.
 
     Raises:
@@ -190,4 +166,4 @@ async def running_facilitator(
     """
     server = FacilitatorServer(ledger, clock, FacilitatorFaults() if faults is None else faults)
     async with server.running(host, port) as bound:
-        yield FacilitatorAddress(host, bound)
+        yield ServerAddress(host, bound)

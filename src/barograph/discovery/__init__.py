@@ -1,1 +1,1 @@
-"""How the service describes itself: the index and the OpenAPI document."""
+"""How the service describes itself: the index, OpenAPI, the GPT spec and texts for programs."""

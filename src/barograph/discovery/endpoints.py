@@ -1,28 +1,46 @@
-"""`/api/agent` and `/openapi.json`."""
+"""`/api/agent`, the descriptions of the interface, and the small files that programs look for."""
 
 import json
+from asyncio import to_thread
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
 
-from barograph.discovery.index import INDEX_PATH, Index
+from barograph.discovery.deprecation import Deprecations
+from barograph.discovery.gpt import gpt_schema
+from barograph.discovery.index import Index
+from barograph.discovery.links import service_links
+from barograph.discovery.llms import llms_full_text, llms_text
+from barograph.discovery.openapi import openapi_schema
+from barograph.discovery.paths import (
+    GPT_PATH,
+    INDEX_PATH,
+    LLMS_FULL_PATH,
+    LLMS_PATH,
+    OPENAPI_PATH,
+    ROBOTS_PATH,
+    SECURITY_PATH,
+)
+from barograph.discovery.well_known import robots_text, security_text
 from barograph.kit.clock import Clock
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
-from barograph.notice import NOTICE
 
-INTERFACE_VERSION = "1.0.0"
-OPENAPI_PATH = "/openapi.json"
-BEARER = "bearer"
-ENTITLED = "entitled"
-"""The tag of operations for Feed subscribers."""
+TEXT = b"text/plain; charset=utf-8"
 
 
-def discovery_routes(base_url: str, index: Document, clock: Clock) -> APIRouter:
-    """The routes of the index and of the interface description."""
+def discovery_routes(
+    base_url: str,
+    index: Document,
+    clock: Clock,
+    *,
+    security_contact: str = "",
+    deprecations: Deprecations | None = None,
+) -> APIRouter:
+    """The routes of everything that describes the service."""
     router = APIRouter(tags=["discovery"])
-    description: list[Document] = []
 
     @router.get(
         INDEX_PATH,
@@ -33,40 +51,49 @@ def discovery_routes(base_url: str, index: Document, clock: Clock) -> APIRouter:
     async def read_index() -> DocumentResponse:
         return DocumentResponse(index, clock())
 
+    described: dict[str, Document] = {}
+
     @router.get(OPENAPI_PATH, include_in_schema=False)
-    async def read_openapi(request: Request) -> DocumentResponse:
-        if not description:
-            schema = openapi_schema(request.app, base_url)
-            text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-            description.append(Document(text.encode()))
-        return DocumentResponse(description[0], clock())
+    @router.get(GPT_PATH, include_in_schema=False)
+    @router.get(LLMS_PATH, include_in_schema=False)
+    @router.get(LLMS_FULL_PATH, include_in_schema=False)
+    async def read_description(request: Request) -> DocumentResponse:
+        if not described:  # once all routes are there, and only when somebody asks
+            # A quarter of a second, in which nobody else shall wait.
+            made = await to_thread(descriptions, request.app, base_url, deprecations or {})
+            described.update(made)
+        return DocumentResponse(described[request.scope["path"]], clock())
+
+    robots = _text(robots_text(base_url))
+
+    @router.get(ROBOTS_PATH, include_in_schema=False)
+    async def read_robots() -> DocumentResponse:
+        return DocumentResponse(robots, clock())
+
+    @router.get(SECURITY_PATH, include_in_schema=False)
+    async def read_security() -> DocumentResponse:
+        if not security_contact:
+            raise HTTPException(404)
+        now = clock()
+        return DocumentResponse(_text(security_text(security_contact, base_url, now)), now)
 
     return router
 
 
-def openapi_schema(app: FastAPI, base_url: str) -> dict[str, Any]:
-    """Describe the interface, without the framework's own 422.
-
-    It never occurs here, because every parameter is read by hand.
-    """
-    schema = get_openapi(
-        title="Barograph",
-        version=INTERFACE_VERSION,
-        description=f"Crypto market intelligence, free and without a key. {NOTICE}",
-        routes=app.routes,
-        servers=[{"url": base_url}],
-    )
-    schema["components"]["securitySchemes"] = {BEARER: _BEARER}
-    for path in schema["paths"].values():
-        for operation in path.values():
-            operation["responses"].pop("422", None)
-            if ENTITLED in operation["tags"]:
-                operation["security"] = [{BEARER: []}]
-    return schema
+def descriptions(app: FastAPI, base_url: str, deprecations: Deprecations) -> Mapping[str, Document]:
+    """Every description of an application's interface, by its path."""
+    schema = openapi_schema(app, base_url, deprecations)
+    return {
+        OPENAPI_PATH: Document(_encoded(schema), fields=service_links(base_url)),
+        GPT_PATH: Document(_encoded(gpt_schema(schema))),
+        LLMS_PATH: _text(llms_text(schema)),
+        LLMS_FULL_PATH: _text(llms_full_text(schema)),
+    }
 
 
-_BEARER = {
-    "type": "http",
-    "scheme": "bearer",
-    "description": "An access token of the identity provider, of a user with an active Feed.",
-}
+def _encoded(schema: dict[str, Any]) -> bytes:
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _text(text: str) -> Document:
+    return Document(text.encode(), content_type=TEXT)

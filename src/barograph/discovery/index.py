@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from barograph.discovery.links import service_links
+from barograph.discovery.paths import INDEX_PATH, MCP_PATH
 from barograph.kit.documents import Document
 from barograph.kit.wire import WireModel
 from barograph.notice import NOTICE
-
-INDEX_PATH = "/api/agent"
 
 
 class EndpointEntry(WireModel):
@@ -47,37 +47,37 @@ def index_document(base_url: str) -> Document:
         description="Crypto market intelligence: perpetual-futures data that is measured, "
         "recorded and published, free and without a key.",
         site=base_url + "/",
-        mcp=base_url + "/api/mcp",
+        mcp=base_url + MCP_PATH,
         endpoints=_ENDPOINTS,
         notice=NOTICE,
     )
-    return Document(index.encode())
+    return Document(index.encode(), fields=service_links(base_url))
 
 
 _ENDPOINTS = IndexEndpoints(
     briefs=EndpointEntry(
         method="GET",
-        path="/api/agent/briefs?limit=15",
+        path=f"{INDEX_PATH}/briefs?limit=15",
         description="Analysis written from the record, newest first.",
     ),
     derivatives=EndpointEntry(
         method="GET",
-        path="/api/agent/derivatives?symbol=BTC",
+        path=f"{INDEX_PATH}/derivatives?symbol=BTC",
         description="Price, funding, open interest and positioning of any live perpetual.",
     ),
     market=EndpointEntry(
         method="GET",
-        path="/api/agent/market",
+        path=f"{INDEX_PATH}/market",
         description="Funding and price snapshot of BTC, ETH and SOL.",
     ),
     market_state=EndpointEntry(
         method="GET",
-        path="/api/agent/market-state",
+        path=f"{INDEX_PATH}/market-state",
         description="Consolidated market state: assets, 24-hour liquidations and the regime.",
     ),
     guides=EndpointEntry(
         method="GET",
-        path="/api/agent/guides",
+        path=f"{INDEX_PATH}/guides",
         description="Catalog of paid trading guides with their prices.",
     ),
 )

@@ -7,17 +7,18 @@ from msgspec.json import encode
 from starlette.responses import Response
 
 from barograph.access.entitlements import Entitlement, Entitlements
-from barograph.access.feed_door import bounded
 from barograph.access.feed_entry import ENTITLEMENT_REQUIRED, FEED_PATH, FeedEntry
 from barograph.access.feed_grants import FeedGrants
-from barograph.access.feed_refusals import FeedEntryClosed, PaymentPending
-from barograph.access.paid_door import PAYING_SECONDS, Offer, PaidDoor
+from barograph.access.feed_refusals import FeedEntryClosed
+from barograph.access.paid_door import Offer, PaidDoor, paying
+from barograph.feed.wire import FeedBought
 from barograph.kit.http import private_response
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import CodedErrorBody
 from barograph.notice import NOTICE
 from barograph.payments.offers import payment_response_field
 from barograph.payments.records import Payment
+from barograph.payments.wire import PaymentRequiredBody
 
 
 def buying_routes(
@@ -28,6 +29,7 @@ def buying_routes(
 
     @router.get(
         FEED_PATH,
+        response_model=FeedBought,
         summary="Buy one period of Feed for the paying wallet, by x402 v2",
         operation_id="buyFeed",
         responses=_ERRORS,
@@ -35,10 +37,9 @@ def buying_routes(
     async def buy_feed(request: Request) -> Response:
         if door is None or entry.requirements is None:
             raise FeedEntryClosed
-        # Past this budget nobody knows whether it was charged: the answer must not invite to pay.
-        async with bounded(PAYING_SECONDS, PaymentPending):
+        async with paying(request) as is_gone:
             offer = Offer(FEED_PATH, entry.requirements, entry.document, ENTITLEMENT_REQUIRED)
-            payment = await door.sell(request.scope, offer, grants.grant)
+            payment = await door.sell(request.scope, offer, grants.grant, is_gone=is_gone)
             assert payment.entitlement_id is not None
             granted = await entitlements.get(payment.entitlement_id)
         return private_response(200, _body(payment, granted), payment_response_field(payment))
@@ -60,9 +61,10 @@ def _body(payment: Payment, granted: Entitlement) -> bytes:
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    402: {"description": "Nothing was charged: what is asked for."},
+    402: {"model": PaymentRequiredBody, "description": "Nothing was charged: what is asked for."},
     404: {"model": CodedErrorBody, "description": "Feed x402 is disabled."},
     405: {"model": CodedErrorBody, "description": "Only GET is supported."},
+    409: {"model": CodedErrorBody, "description": "The payment was used before; never pay again."},
     429: {"model": CodedErrorBody, "description": "Too many payment proofs."},
     503: {
         "model": CodedErrorBody,

@@ -13,13 +13,15 @@ from barograph.board.board import Board
 from barograph.briefs.documents import brief_bodies
 from barograph.briefs.limits import DEFAULT
 from barograph.briefs.reader import BriefsReader
-from barograph.errors import PrivateError, RecordUnavailable, UpstreamUnavailable
+from barograph.errors import RecordUnavailable, Unavailable, UpstreamUnavailable
+from barograph.feed.wire import FeedNow
 from barograph.kit.http import private_response
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import CodedErrorBody
 from barograph.markets.documents import market_state_document
 from barograph.markets.reader import MarketReader
 from barograph.notice import NOTICE
+from barograph.payments.wire import PaymentRequiredBody
 from barograph.stances.delivery import state_of
 from barograph.stances.endpoints import STANCE_PATHS
 from barograph.stances.reading import StanceReader
@@ -28,10 +30,9 @@ from barograph.stances.standing import StanceNow
 FEED_NOW_PATH = "/api/feed/now"
 
 
-class FeedUnavailable(PrivateError):
+class FeedUnavailable(Unavailable):
     """Identity, entitlement or the stances cannot be looked up now."""
 
-    status = 503
     code = "feed_unavailable"
 
     def __init__(self) -> None:
@@ -54,6 +55,7 @@ def feed_routes(door: FeedDoor, parts: FeedParts, seconds: float) -> APIRouter:
 
     @router.get(
         FEED_NOW_PATH,
+        response_model=FeedNow,
         summary="The stance tape, the market state and the newest briefs, for Feed subscribers",
         operation_id="getFeedNow",
         responses=_ERRORS,
@@ -114,7 +116,10 @@ def _briefs(parts: FeedParts, now: int) -> list[dict[str, Any]] | None:
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": CodedErrorBody, "description": "The identity cannot be verified."},
-    402: {"description": "No active Feed entitlement; the Feed entry resource."},
+    402: {
+        "model": PaymentRequiredBody,
+        "description": "No active Feed entitlement; the Feed entry resource.",
+    },
     404: {"model": CodedErrorBody, "description": "Feed x402 is disabled."},
     405: {"model": CodedErrorBody, "description": "Only GET is supported."},
     503: {"model": CodedErrorBody, "description": "It cannot be told at the moment."},

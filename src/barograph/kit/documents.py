@@ -48,7 +48,9 @@ class Document:
         modified: int | None = None,
         content_type: bytes = JSON,
         cache_control: bytes | None = None,
+        fields: Headers | None = None,
     ) -> None:
+        """`fields` go out with every answer, next to the usual ones."""
         self.body = body
         self.since = since
         self.until = until
@@ -59,6 +61,7 @@ class Document:
             (b"etag", self.etag),
             *([] if modified is None else [(b"last-modified", http_date(modified).encode())]),
             *CORS,
+            *(fields or []),
         ]
         if cache_control is None:
             self.whole_until = until - (FRESH_SECONDS + REVALIDATE_SECONDS) * SECOND

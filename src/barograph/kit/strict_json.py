@@ -8,7 +8,8 @@ import msgspec
 
 MAX_NESTING = 16
 
-_PARTS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def strict_object(body: bytes) -> dict[str, Any]:
@@ -32,14 +33,12 @@ def strict_object(body: bytes) -> dict[str, Any]:
 
 
 def _nesting(text: bytes) -> int:
+    # Without escapes every second quote ends a string, which is seen sooner.
+    outside = _STRING.sub(b"", text) if b"\\" in text else b"".join(text.split(b'"')[::2])
     deepest = depth = 0
-    for part in _PARTS.finditer(text):
-        match part[0][:1]:
-            case b"[" | b"{":
-                depth += 1
-                deepest = max(deepest, depth)
-            case b"]" | b"}":
-                depth -= 1
+    for bracket in outside.translate(None, _NO_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
     return deepest
 
 

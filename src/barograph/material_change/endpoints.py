@@ -11,21 +11,21 @@ from starlette.responses import Response
 
 from barograph.access.feed_door import FeedDoor, bounded
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database
 from barograph.kit.http import private_response
 from barograph.kit.wire import CodedErrorBody
 from barograph.material_change.compare import assess
 from barograph.material_change.documents import comparison_body
-from barograph.material_change.pair import require_latest
+from barograph.material_change.pair import LatestPair
 from barograph.material_change.query import NAMES, parse
 from barograph.material_change.refusals import ComparisonUnavailable
 from barograph.material_change.wire import Comparison
+from barograph.payments.wire import PaymentRequiredBody
 
 MATERIAL_CHANGE_PATH = "/api/agents/material-change"
 
 
 def material_change_routes(
-    door: FeedDoor, history: Database, clock: Clock, seconds: float
+    door: FeedDoor, latest: LatestPair, clock: Clock, seconds: float
 ) -> APIRouter:
     """The route of the comparison, within a budget of `seconds` over everything."""
     router = APIRouter(tags=["entitled"])
@@ -42,10 +42,10 @@ def material_change_routes(
         async with bounded(seconds, ComparisonUnavailable):
             await door.admit(request.scope)
             pair = parse(request.scope["query_string"])
-            before, after = await require_latest(history, pair, clock())
+            before, after = await latest.require(pair, clock())
             assessment = assess(before.document, after.document)
             # Reads are bounded and no snapshot: what moved meanwhile must not be given away.
-            await require_latest(history, pair, clock())
+            await latest.require(pair, clock())
             body = comparison_body(pair, before, after, assessment, compared_at=clock())
         return private_response(200, body)
 
@@ -65,7 +65,10 @@ _PARAMETERS = [
 _ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": CodedErrorBody, "description": "invalid_comparison_reference"},
     401: {"model": CodedErrorBody, "description": "verified_feed_identity_required"},
-    402: {"description": "Active verified Feed entitlement required; the Feed entry resource."},
+    402: {
+        "model": PaymentRequiredBody,
+        "description": "Active verified Feed entitlement required; the Feed entry resource.",
+    },
     404: {"model": CodedErrorBody, "description": "comparison_reference_unavailable, not_found"},
     405: {"model": CodedErrorBody, "description": "method_not_allowed"},
     503: {"model": CodedErrorBody, "description": "comparison_unavailable"},

@@ -13,7 +13,12 @@ HIGHEST_REVISION = 2_147_483_647
 LONGEST_QUERY = 6_000
 """More than a valid query has with every byte of it percent-encoded."""
 
-_LEG_ID: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST_LEG_ID}
+_LEG_ID: dict[str, Any] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": LONGEST_LEG_ID,
+    "pattern": r"^[^\x00-\x1f\x7f]*$",
+}
 _REVISION_NUMBER: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": HIGHEST_REVISION}
 _SHA256: dict[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 

@@ -6,7 +6,7 @@ PrivateError
 └── ComparisonUnavailable            503
 """
 
-from barograph.errors import PrivateError
+from barograph.errors import PrivateError, Unavailable
 
 
 class InvalidComparisonReference(PrivateError):
@@ -29,10 +29,9 @@ class ComparisonReferenceUnavailable(PrivateError):
         )
 
 
-class ComparisonUnavailable(PrivateError):
+class ComparisonUnavailable(Unavailable):
     """Identity, entitlement or the history cannot be looked up now."""
 
-    status = 503
     code = "comparison_unavailable"
 
     def __init__(self) -> None:

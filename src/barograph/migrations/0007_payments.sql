@@ -6,6 +6,8 @@ CREATE TABLE payments (
     payer TEXT NOT NULL,
     nonce TEXT NOT NULL,
     door TEXT NOT NULL,
+    -- Its own, because the operator may be paid elsewhere by the time somebody asks the chain.
+    pay_to TEXT NOT NULL,
     amount TEXT NOT NULL,
     valid_before BIGINT NOT NULL,
     state TEXT NOT NULL
@@ -49,7 +51,10 @@ CREATE TABLE payment_trail (
     sequence INTEGER PRIMARY KEY,
     payment_id TEXT NOT NULL REFERENCES payments (id),
     step TEXT NOT NULL CHECK (
-        step IN ('claimed', 'settling', 'settled', 'released', 'failed', 'unknown', 'delivered')
+        step IN (
+            'claimed', 'settling', 'settled', 'released', 'failed', 'unknown',
+            'delivered', 'undelivered'
+        )
     ),
     at BIGINT NOT NULL,
     detail TEXT

@@ -19,7 +19,14 @@ from barograph.errors import BarographError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import SECOND
-from barograph.payments.records import Payment, PaymentKey, Proof, State, TrailStep
+from barograph.payments.records import (
+    Payment,
+    PaymentKey,
+    Proof,
+    ShownProof,
+    State,
+    TrailStep,
+)
 
 Grant = Callable[[Transaction, Payment], Awaitable[str | None]]
 """Grants what a payment is for, in its transaction; returns the entitlement's id, if there is one.
@@ -189,6 +196,24 @@ class Journal:
 
         return await self._database.write(work)
 
+    async def take_back(self, payment: Payment) -> Payment:
+        """Note that a body did not go out after all: the same proof gets it later.
+
+        Raises:
+            WrongTransition: it is not noted as sent, or was sent at another time.
+            DatabaseUnavailable: it was not noted.
+        """
+        now = self._clock()
+
+        async def work(tx: Transaction) -> Payment:
+            rows = await tx.fetch(_TAKE_BACK, payment.id, payment.released_at)
+            if not rows:
+                raise WrongTransition("the body of this payment was not sent then")
+            await _note(tx, payment.id, TrailStep("undelivered", now, None))
+            return Payment(*rows[0])
+
+        return await self._database.write(work)
+
     async def get(self, payment_id: str) -> Payment:
         """One payment.
 
@@ -248,6 +273,7 @@ def _new_payment(proof: Proof, door: str, now: int) -> Payment:
         f"pay_{b32encode(token_bytes(ID_BYTES)).decode().lower()}",
         *proof.key,
         door=door,
+        pay_to=proof.requirements.pay_to,
         amount=str(proof.requirements.amount),
         valid_before=proof.valid_before * SECOND,
         state="claimed",
@@ -261,9 +287,14 @@ def _new_payment(proof: Proof, door: str, now: int) -> Payment:
     )
 
 
-def signature_digest(proof: Proof) -> str:
+def signature_digest(proof: Proof | ShownProof) -> str:
     """What the journal keeps of a signature, which must not lie anywhere while it is money."""
     return sha256(proof.signature.encode()).hexdigest()
+
+
+def is_paid_with(payment: Payment, proof: Proof | ShownProof, door: str) -> bool:
+    """Whether a payment was made with this very proof, at this door."""
+    return (payment.door, payment.signature_digest) == (door, signature_digest(proof))
 
 
 async def _move(
@@ -279,7 +310,8 @@ async def _move(
     if not rows:
         standing = await _one(tx, payment_id)
         raise WrongTransition(f"a payment that is {standing.state} cannot become {step.step}")
-    await _note(tx, payment_id, step if transaction is None else step._replace(detail=transaction))
+    detail = " ".join(each for each in (transaction, step.detail) if each is not None)
+    await _note(tx, payment_id, step._replace(detail=detail or None))
     return Payment(*rows[0])
 
 
@@ -295,8 +327,8 @@ async def _one(tx: Transaction, payment_id: str) -> Payment:
 
 
 _COLUMNS = (
-    "id, network, asset, payer, nonce, door, amount, valid_before, state, claimed_at, updated_at, "
-    "transaction_hash, entitlement_id, reason, released_at, signature_digest"
+    "id, network, asset, payer, nonce, door, pay_to, amount, valid_before, state, claimed_at, "
+    "updated_at, transaction_hash, entitlement_id, reason, released_at, signature_digest"
 )
 _ORIGINS = {
     "settling": "'claimed'",
@@ -315,10 +347,11 @@ RETURNING {_COLUMNS}
 }
 _CLAIM = f"""
 INSERT INTO payments ({_COLUMNS})
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET
-    door = excluded.door, amount = excluded.amount, valid_before = excluded.valid_before,
-    state = excluded.state, claimed_at = excluded.claimed_at, updated_at = excluded.updated_at,
+    door = excluded.door, pay_to = excluded.pay_to, amount = excluded.amount,
+    valid_before = excluded.valid_before, state = excluded.state,
+    claimed_at = excluded.claimed_at, updated_at = excluded.updated_at,
     reason = excluded.reason, signature_digest = excluded.signature_digest
 WHERE payments.state = 'released'
 RETURNING {_COLUMNS}
@@ -331,6 +364,9 @@ _NAME_GRANT = "UPDATE payments SET entitlement_id = $1 WHERE id = $2"
 _DELIVER = f"""
 UPDATE payments SET released_at = $1
 WHERE id = $2 AND state = 'settled' AND released_at IS NULL RETURNING {_COLUMNS}
+"""  # noqa: S608 - the names of our own columns
+_TAKE_BACK = f"""
+UPDATE payments SET released_at = NULL WHERE id = $1 AND released_at = $2 RETURNING {_COLUMNS}
 """  # noqa: S608 - the names of our own columns
 _BY_KEY = f"""
 SELECT {_COLUMNS} FROM payments WHERE network = $1 AND asset = $2 AND payer = $3 AND nonce = $4

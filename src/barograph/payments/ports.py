@@ -2,12 +2,13 @@
 
 BarographError
 ├── InvalidProof              it does not fit these terms, or the facilitator says no
-├── FacilitatorUnavailable    nothing was asked to be settled
+├── FacilitatorUnavailable    nothing was asked to be settled, or nothing can have moved
 ├── SettlementUnknown         of the facilitator: it was asked, and nobody can say
 ├── ChainUnavailable          the chain cannot tell
 └── PaymentError              what the journal knows of this very payment
     ├── AlreadyUsed           it was settled, and what it paid for went out
     ├── InProgress            another request is being served with it
+    ├── CallerGone            who showed it is gone; the same proof gets what it paid for
     ├── SettlementPending     whether it was settled is being found out; never pay again
     └── PaymentRefused        the facilitator did not settle it; it is of no use any more
 """
@@ -23,7 +24,7 @@ class InvalidProof(BarographError):
 
 
 class FacilitatorUnavailable(BarographError):
-    """The facilitator could not be asked, or could not tell. Nothing was asked to be settled."""
+    """The facilitator could not be asked, or could not tell. Nothing can have moved."""
 
 
 class SettlementUnknown(BarographError):
@@ -50,12 +51,29 @@ class InProgress(PaymentError):
     """Another request is being served with the same proof."""
 
 
+class CallerGone(PaymentError):
+    """Whoever showed it went away before the body went out; the same proof gets it later."""
+
+
 class SettlementPending(PaymentError):
     """The facilitator was asked to move the money, and whether it did is not known yet."""
 
 
 class PaymentRefused(PaymentError):
     """The facilitator refused to settle it: nothing moved, and nothing was granted."""
+
+
+def in_the_way(payment: Payment) -> PaymentError:
+    """Why a proof cannot be taken that is a payment already and was not let go."""
+    match payment.state:
+        case "settled":
+            return AlreadyUsed("the payment was used already", payment)
+        case "failed":
+            return PaymentRefused("the facilitator refused to settle the payment", payment)
+        case "unknown":
+            return SettlementPending("the payment is being looked into", payment)
+        case _:
+            return InProgress("the payment is being served already", payment)
 
 
 class ProofVerifier(Protocol):
@@ -77,7 +95,8 @@ class Facilitator(ProofVerifier, Protocol):
         """Move the money.
 
         Raises:
-            FacilitatorUnavailable: the request never left, so nothing can have moved.
+            FacilitatorUnavailable: the request never left, or was refused because of how we are
+                set up; nothing can have moved.
             SettlementUnknown: anything else that is neither a clear yes nor a clear no.
         """
 

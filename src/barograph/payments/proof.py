@@ -15,7 +15,7 @@ from barograph.keccak import keccak256
 from barograph.kit.strict_json import strict_object
 from barograph.kit.timestamps import SECOND
 from barograph.payments.ports import InvalidProof
-from barograph.payments.records import SCHEME, X402_VERSION, Proof, Requirements
+from barograph.payments.records import SCHEME, X402_VERSION, Proof, Requirements, ShownProof
 
 MAX_PROOF = 4 * 1024
 """So many characters a proof may have. A stock client repeats the whole offer in it."""
@@ -80,25 +80,60 @@ def read_proof(header: str, offers: Sequence[Requirements]) -> Proof:
     Raises:
         InvalidProof: it is not one; the message is one word that says why.
     """
+    return agreed(read_shown(header), offers)
+
+
+def read_shown(header: str) -> ShownProof:
+    """Read a proof of any terms: what was charged before is known by it, whatever is asked now.
+
+    Raises:
+        InvalidProof: it is none; the message is one word that says why.
+    """
     found = _object(header)
     version = found.get("x402Version")
     if type(version) is not int or version != X402_VERSION:
         raise InvalidProof("wrong_version")
-    terms = _agreed(found.get("accepted"), offers)
+    accepted, network, asset = _terms(found.get("accepted"))
     payload = _members(found.get("payload"), {"signature", "authorization"}, "malformed_payload")
     signed = _members(payload["authorization"], _AUTHORIZATION, "malformed_authorization")
-    proof = Proof(
-        requirements=terms,
+    shown = ShownProof(
+        accepted=accepted,
+        network=network,
+        asset=asset,
         payer=_text(_ADDRESS, signed["from"]).lower(),
+        pay_to=_text(_ADDRESS, signed["to"]).lower(),
+        amount=_text(_NUMBER, signed["value"]),
         valid_after=int(_text(_NUMBER, signed["validAfter"])),
         valid_before=int(_text(_NUMBER, signed["validBefore"])),
         nonce=_text(_NONCE, signed["nonce"]).lower(),
         signature=_signature(payload["signature"]),
     )
-    _require_ours(signed, terms)
-    if proof.payer == _NOBODY:
+    if shown.payer == _NOBODY:
         raise InvalidProof("malformed_authorization")
-    return proof
+    return shown
+
+
+def agreed(shown: ShownProof, offers: Sequence[Requirements]) -> Proof:
+    """The same as a proof of the offer that it repeats; not merely of one that it would fit.
+
+    Raises:
+        InvalidProof: its terms are of none of these offers, or not those that were signed.
+    """
+    terms = next((offer for offer in offers if _echoes(shown.accepted, offer)), None)
+    if terms is None:
+        raise InvalidProof("wrong_terms")
+    if shown.pay_to != terms.pay_to:
+        raise InvalidProof("wrong_recipient")
+    if shown.amount != str(terms.amount):
+        raise InvalidProof("wrong_amount")
+    return Proof(
+        requirements=terms,
+        payer=shown.payer,
+        valid_after=shown.valid_after,
+        valid_before=shown.valid_before,
+        nonce=shown.nonce,
+        signature=shown.signature,
+    )
 
 
 def require_timely(proof: Proof, now_ms: int) -> None:
@@ -177,12 +212,12 @@ def _object(header: str) -> dict[str, Any]:
         raise InvalidProof("not_json") from None
 
 
-def _agreed(accepted: object, offers: Sequence[Requirements]) -> Requirements:
-    """The offer of which `accepted` is the echo; not merely one that it would fit."""
+def _terms(accepted: object) -> tuple[dict[str, Any], str, str]:
+    """The terms that a proof repeats, with the network and the asset among them."""
     if isinstance(accepted, dict):
-        for offer in offers:
-            if _echoes(accepted, offer):
-                return offer
+        network, asset = accepted.get("network"), accepted.get("asset")
+        if isinstance(network, str) and isinstance(asset, str) and _ADDRESS.fullmatch(asset):
+            return accepted, network, asset.lower()
     raise InvalidProof("wrong_terms")
 
 
@@ -198,13 +233,6 @@ def _echoes(accepted: dict[str, Any], offer: Requirements) -> bool:
         and (type(timeout) is int and timeout == offer.max_timeout_seconds)
         and (isinstance(extra, dict) and extra.items() <= _domain(offer).items())
     )
-
-
-def _require_ours(signed: dict[str, Any], terms: Requirements) -> None:
-    if _text(_ADDRESS, signed["to"]).lower() != terms.pay_to:
-        raise InvalidProof("wrong_recipient")
-    if _text(_NUMBER, signed["value"]) != str(terms.amount):
-        raise InvalidProof("wrong_amount")
 
 
 def _signature(given: object) -> str:

@@ -1,6 +1,6 @@
 """What a payment is, as frozen records: what is asked for, what was signed, what became of it."""
 
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -32,6 +32,29 @@ class Requirements(Struct, frozen=True):
     name: str
     version: str
     """The token's EIP-712 domain."""
+
+
+class ShownProof(Struct, frozen=True):
+    """A proof as it was shown, read strictly; whether its terms are ours is not said yet."""
+
+    accepted: dict[str, Any]
+    """The terms that it repeats."""
+
+    network: str
+    asset: str
+    payer: str
+    pay_to: str
+    amount: str
+    valid_after: int
+    valid_before: int
+    nonce: str
+    signature: str
+    """All as in `Proof`."""
+
+    @property
+    def key(self) -> "PaymentKey":
+        """What makes it the same payment wherever it is shown."""
+        return PaymentKey(self.network, self.asset, self.payer, self.nonce)
 
 
 class Proof(Struct, frozen=True):
@@ -76,6 +99,9 @@ class Payment(NamedTuple):
     door: str
     """The path at which it was claimed."""
 
+    pay_to: str
+    """Whom it pays, whoever is paid by now."""
+
     amount: str
     valid_before: int
     """Milliseconds."""
@@ -87,7 +113,7 @@ class Payment(NamedTuple):
     entitlement_id: str | None
     reason: str | None
     released_at: int | None
-    """When the body that was paid for went out."""
+    """When the body that was paid for went out first."""
 
     signature_digest: str
     """SHA-256 of the signature that was verified. Payer and nonce can be read on the chain by
@@ -97,10 +123,10 @@ class Payment(NamedTuple):
 class TrailStep(NamedTuple):
     """One entry of a payment's trail, in the order of its columns."""
 
-    step: State | Literal["delivered"]
+    step: State | Literal["delivered", "undelivered"]
     at: int
     detail: str | None
-    """The door of a claim, the transaction of a settlement, otherwise the reason."""
+    """The door of a claim, the transaction of a settlement, and the reason where there is one."""
 
 
 class Settled(NamedTuple):

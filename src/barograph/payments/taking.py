@@ -3,42 +3,57 @@
 The order is fixed: look the proof up in the journal, verify, claim, produce, note that it is being
 settled, settle, note that it is settled together with the grant, release the body. Wherever that
 stops, the journal says how far it came, and nothing is asked to move before the journal says so.
+
+An answer can be lost on its way to whoever paid for it, and nobody here would know. So a proof that
+was charged opens its door again for a short while: one charge, one payer, the same read.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.timestamps import MINUTE
 from barograph.payments.journal import (
     AlreadyClaimed,
     Grant,
     Journal,
     WrongTransition,
-    signature_digest,
+    is_paid_with,
 )
 from barograph.payments.ports import (
-    AlreadyUsed,
+    CallerGone,
     Facilitator,
     FacilitatorUnavailable,
     InProgress,
     InvalidProof,
     PaymentError,
-    PaymentRefused,
     SettlementPending,
+    in_the_way,
 )
 from barograph.payments.proof import require_timely
-from barograph.payments.records import NotSettled, Payment, Proof, Settled
+from barograph.payments.records import NotSettled, Payment, Proof, Settled, ShownProof
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+IsGone = Callable[[], bool]
+"""Whether whoever asked does not wait for the answer any more."""
+
+Pause = Callable[[float], Awaitable[None]]
+
 NOT_PRODUCED = "not_produced"
 NOT_SERVED = "not_served"
 UNAVAILABLE = "facilitator_unavailable"
+
+REPEAT_MS: Final = MINUTE
+"""So long after a body went out the same proof gets it again, also one that has expired by then."""
+
+NOTING_PAUSES: Final = (0.1, 0.3, 1.0, 2.0, 4.0)
+"""Seconds between the attempts to note how a payment ended, which nobody else knows."""
 
 
 class Taken(NamedTuple, Generic[T]):
@@ -48,14 +63,61 @@ class Taken(NamedTuple, Generic[T]):
     payment: Payment
 
 
+def stays() -> bool:
+    """An `IsGone` of somebody who waits however long it takes."""
+    return False
+
+
 class Till:
     """Takes payments at every paid door."""
 
-    def __init__(self, journal: Journal, facilitator: Facilitator, clock: Clock) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        facilitator: Facilitator,
+        clock: Clock,
+        *,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
         self._journal = journal
         self._facilitator = facilitator
         self._clock = clock
+        self._pause = pause
         self._charging: set[asyncio.Task[Payment]] = set()
+
+    async def resume(
+        self,
+        shown: ShownProof | Proof,
+        door: str,
+        produce: Callable[[], Awaitable[T]],
+        *,
+        is_gone: IsGone = stays,
+    ) -> Taken[T] | None:
+        """Give away what a proof was charged for before; None where nobody has claimed it.
+
+        This comes before anything else is asked about a proof: neither other prices nor an
+        entitlement of its payer may turn what was charged into a demand. Who was cut off before the
+        body went out gets it whenever he comes, and who got it can have it again for a while.
+
+        Raises:
+            AlreadyUsed: it was charged, and the body went out, or is for another door or signer.
+            InProgress: another request is being served with it.
+            CallerGone: the caller is; it can be had later.
+            SettlementPending: whether it was charged is being found out.
+            PaymentRefused: the facilitator would not settle it. Nothing was charged.
+            DatabaseUnavailable: nobody can tell.
+            Exception: what `produce` raised. The body can be had later.
+        """
+        payment = await self._journal.find(shown.key)
+        if payment is None or payment.state == "released":
+            return None
+        if payment.state != "settled" or not is_paid_with(payment, shown, door):
+            raise in_the_way(payment)
+        if payment.released_at is None:
+            return Taken(await produce(), await self._deliver(payment, is_gone))
+        if self._clock() >= max(payment.valid_before, payment.released_at + REPEAT_MS):
+            raise in_the_way(payment)
+        return Taken(await produce(), payment)
 
     async def take(
         self,
@@ -65,29 +127,26 @@ class Till:
         grant: Grant | None = None,
         *,
         before_verify: Callable[[], Awaitable[None]] | None = None,
+        is_gone: IsGone = stays,
     ) -> Taken[T]:
-        """Produce what a proof pays for, charge it, and give it away: once.
+        """Produce what a proof pays for that nobody has claimed yet, charge it, and give it away.
 
-        `before_verify` may refuse what is about to cost a question to the facilitator. Who paid
-        and was cut off before the body went out gets it at the same door without a charge, also
-        with a proof that has expired meanwhile.
+        `before_verify` may refuse what is about to cost a question to the facilitator.
 
         Raises:
             InvalidProof: it cannot be used now, or the facilitator says no. Nothing was charged.
             PaymentRefused: the facilitator would not settle it. Nothing was charged.
-            AlreadyUsed: it was charged before, for a body that went out.
-            InProgress: another request is being served with it.
+            InProgress: another request was quicker with it.
+            CallerGone: the caller is. Nothing was charged, or the same proof gets the body later.
             SettlementPending: whether it was charged is being found out.
             FacilitatorUnavailable: nobody could be asked. Nothing was charged.
             DatabaseUnavailable: nothing was charged, or it was and the body can be had again.
             Exception: what `before_verify` or `produce` raised. Nothing was charged.
         """
-        try:
-            payment = await self._admit(proof, door, before_verify)
-        except AlreadyClaimed as error:
-            return await self._resume(error.payment, proof, door, produce)
-        body = await self._produce(payment, produce)
-        return Taken(body, await self._deliver(await self._charge(payment, proof, grant)))
+        payment = await self._admit(proof, door, before_verify)
+        body = await self._produce(payment, produce, is_gone)
+        charged = await self._charge(payment, proof, grant)
+        return Taken(body, await self._deliver(charged, is_gone))
 
     async def close(self) -> None:
         """Wait for whatever is being charged, whose callers may be gone."""
@@ -96,7 +155,6 @@ class Till:
     async def _admit(
         self, proof: Proof, door: str, before_verify: Callable[[], Awaitable[None]] | None
     ) -> Payment:
-        await self._require_unclaimed(proof)
         require_timely(proof, self._clock())
         if before_verify is not None:
             await before_verify()
@@ -104,43 +162,31 @@ class Till:
             await self._facilitator.verify(proof)
         except InvalidProof:
             # What was charged while we asked is no reason to ask for another payment.
-            await self._require_unclaimed(proof)
+            standing = await self._journal.find(proof.key)
+            if standing is not None and standing.state != "released":
+                raise _overtaken_by(standing) from None
             raise
-        return await self._claim(proof, door)
-
-    async def _require_unclaimed(self, proof: Proof) -> None:
-        standing = await self._journal.find(proof.key)
-        if standing is not None and standing.state != "released":
-            raise AlreadyClaimed(standing)
-
-    async def _resume(
-        self, payment: Payment, proof: Proof, door: str, produce: Callable[[], Awaitable[T]]
-    ) -> Taken[T]:
-        """Whoever shows the very proof that was charged gets what did not go out yet."""
-        if payment.state != "settled":
-            raise _standing_in_the_way(payment)
-        known = (payment.door, payment.signature_digest)
-        if payment.released_at is not None or known != (door, signature_digest(proof)):
-            raise AlreadyUsed("the payment was used already", payment)
-        return Taken(await produce(), await self._deliver(payment))
-
-    async def _claim(self, proof: Proof, door: str) -> Payment:
-        claiming = asyncio.ensure_future(self._journal.claim(proof, door))
         try:
-            return await asyncio.shield(claiming)
-        except asyncio.CancelledError:
-            # It is written nevertheless, and would keep the proof from coming again.
-            await asyncio.wait([claiming])
-            if not claiming.cancelled() and claiming.exception() is None:
-                await self._let_go(claiming.result(), NOT_SERVED)
-            raise
+            return await _to_the_end(self._journal.claim(proof, door), self._not_served)
+        except AlreadyClaimed as error:
+            raise _overtaken_by(error.payment) from error
 
-    async def _produce(self, payment: Payment, produce: Callable[[], Awaitable[T]]) -> T:
+    async def _not_served(self, claimed: Payment) -> None:
+        """Let a claim go that would keep the proof from coming again."""
+        await self._let_go(claimed, NOT_SERVED)
+
+    async def _produce(
+        self, payment: Payment, produce: Callable[[], Awaitable[T]], is_gone: IsGone
+    ) -> T:
         try:
-            return await produce()
+            body = await produce()
         except BaseException:
             await self._let_go(payment, NOT_PRODUCED)
             raise
+        if is_gone():
+            await self._let_go(payment, NOT_SERVED)
+            raise CallerGone("nobody waits for the body; nothing was charged", payment)
+        return body
 
     async def _charge(self, payment: Payment, proof: Proof, grant: Grant | None) -> Payment:
         """Charge to the end, whether or not the caller waits for it."""
@@ -155,14 +201,9 @@ class Till:
         await self._announce(payment)
         outcome = await self._ask(payment, proof)
         try:
-            if isinstance(outcome, NotSettled):
-                payment = await self._journal.failed(payment.id, outcome.reason)
-            else:
-                payment = await self._journal.settled(payment.id, outcome.transaction, grant)
-        except WrongTransition:
-            # Whoever reconciles was there first, and asked the chain.
-            payment = await self._journal.get(payment.id)
-        except Exception as error:
+            payment = await self._note_end(payment, outcome, grant)
+        except BaseException as error:
+            # With this line an operator can say so: `barograph payments settle` or `fail`.
             log.exception(
                 "end of a payment not noted",
                 extra={
@@ -171,9 +212,11 @@ class Till:
                     **outcome._asdict(),
                 },
             )
+            if not isinstance(error, Exception):
+                raise
             raise SettlementPending("the payment is being looked into", payment) from error
         if payment.state != "settled":
-            raise _standing_in_the_way(payment)
+            raise in_the_way(payment)
         log.info("payment settled", extra={"payment": payment.id, "door": payment.door})
         return payment
 
@@ -201,11 +244,42 @@ class Till:
                 raise
             raise SettlementPending("the payment is being looked into", payment) from error
 
-    async def _deliver(self, payment: Payment) -> Payment:
+    async def _note_end(
+        self, payment: Payment, outcome: Settled | NotSettled, grant: Grant | None
+    ) -> Payment:
+        """Note what only we know, and not give up at the first failure of the database."""
+        for seconds in NOTING_PAUSES:
+            try:
+                return await self._try_to_note(payment, outcome, grant)
+            except DatabaseUnavailable as error:
+                _log_not_noted(payment, error)
+                await self._pause(seconds)
+        return await self._try_to_note(payment, outcome, grant)
+
+    async def _try_to_note(
+        self, payment: Payment, outcome: Settled | NotSettled, grant: Grant | None
+    ) -> Payment:
         try:
-            return await self._journal.mark_released(payment.id)
+            if isinstance(outcome, NotSettled):
+                return await self._journal.failed(payment.id, outcome.reason)
+            return await self._journal.settled(payment.id, outcome.transaction, grant)
+        except WrongTransition:
+            # Whoever reconciles was there first, and asked the chain.
+            return await self._journal.get(payment.id)
+
+    async def _deliver(self, payment: Payment, is_gone: IsGone) -> Payment:
+        if is_gone():
+            raise CallerGone("nobody waits for the body, which the same proof gets later", payment)
+        try:
+            return await _to_the_end(self._journal.mark_released(payment.id), self._take_back)
         except WrongTransition as error:
-            raise AlreadyUsed("the payment was used already", payment) from error
+            raise InProgress("another request sends the body", payment) from error
+
+    async def _take_back(self, payment: Payment) -> None:
+        try:
+            await self._journal.take_back(payment)
+        except (DatabaseUnavailable, WrongTransition) as error:
+            _log_not_noted(payment, error)
 
     async def _let_go(self, payment: Payment, reason: str) -> None:
         try:
@@ -221,6 +295,21 @@ class Till:
             _log_not_noted(payment, error)
 
 
+async def _to_the_end(
+    write: Coroutine[Any, Any, Payment], undo: Callable[[Payment], Awaitable[None]]
+) -> Payment:
+    """Write something that would be false if the caller left meanwhile; then it is undone."""
+    writing = asyncio.ensure_future(write)
+    try:
+        return await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        # It is written nevertheless.
+        await asyncio.wait([writing])
+        if not writing.cancelled() and writing.exception() is None:
+            await undo(writing.result())
+        raise
+
+
 def _log_not_noted(payment: Payment, error: Exception) -> None:
     """The row stays as it is, which is found and looked into after a while."""
     log.warning(
@@ -229,11 +318,8 @@ def _log_not_noted(payment: Payment, error: Exception) -> None:
     )
 
 
-def _standing_in_the_way(payment: Payment) -> PaymentError:
-    match payment.state:
-        case "failed":
-            return PaymentRefused("the facilitator refused to settle the payment", payment)
-        case "unknown":
-            return SettlementPending("the payment is being looked into", payment)
-        case _:
-            return InProgress("the payment is being served already", payment)
+def _overtaken_by(payment: Payment) -> PaymentError:
+    """What to say to a request beside which another one came further with the same proof."""
+    if payment.state == "settled":
+        return InProgress("the payment was charged meanwhile", payment)
+    return in_the_way(payment)

@@ -34,12 +34,16 @@ class Page(Document):
         until: int = FOREVER,
         content_type: bytes = HTML,
         cache_control: bytes | None = None,
+        fields: Headers | None = None,
     ) -> None:
         super().__init__(
-            body, since=since, until=until, content_type=content_type, cache_control=cache_control
+            body,
+            since=since,
+            until=until,
+            content_type=content_type,
+            cache_control=cache_control,
+            fields=[*GUARD, *(fields or [])],
         )
-        self._bare = [*self._bare, *GUARD]
-        self.whole = {**self.whole, "headers": [*self.whole["headers"], *GUARD]}
 
 
 def private_page(status: int, body: bytes, *fields: tuple[bytes, bytes]) -> Response:

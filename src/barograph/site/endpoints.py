@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import lru_cache
 
 from fastapi import APIRouter, Request, Response
@@ -12,6 +13,7 @@ from barograph.board.board import Board
 from barograph.briefs.reader import BriefsReader
 from barograph.briefs.records import Brief
 from barograph.briefs.store import brief_by_slug
+from barograph.discovery.links import service_links
 from barograph.errors import RecordUnavailable
 from barograph.guides.catalog import Catalog
 from barograph.guides.documents import PAGES_PATH
@@ -34,7 +36,12 @@ _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,199}", re.ASCII)
 
 
 def standing_pages(
-    pages: Pages, catalog: Catalog, *, can_register: bool, takes_payments: bool = False
+    pages: Pages,
+    catalog: Catalog,
+    *,
+    can_register: bool,
+    takes_payments: bool = False,
+    feed_price: Decimal = Decimal(25),
 ) -> dict[str, Page]:
     """The pages that stay the same for the life of a worker, by their path."""
     guides = {
@@ -42,11 +49,11 @@ def standing_pages(
         for guide in catalog.guides
     }
     return {
-        "/": Page(pages.home()),
+        "/": Page(pages.home(), fields=service_links(pages.root)),
         PAGES_PATH: Page(pages.guides(catalog)),
         **guides,
         DEVELOPERS_PATH: Page(pages.developers(can_register=can_register)),
-        PRICING_PATH: Page(pages.pricing(takes_payments=takes_payments)),
+        PRICING_PATH: Page(pages.pricing(takes_payments=takes_payments, feed_price=feed_price)),
         STYLESHEET_PATH: Page(STYLESHEET, content_type=CSS, cache_control=_KEEP_STYLE),
     }
 

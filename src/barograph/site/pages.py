@@ -1,6 +1,7 @@
 """Where pages are written (pure): templates, filled and encoded."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from hashlib import sha256
 from importlib.resources import files
 from urllib.parse import urlsplit
@@ -11,7 +12,6 @@ from markupsafe import Markup
 from barograph.access.allowances import PERSONAL
 from barograph.access.feed_entry import (
     FEED_PATH,
-    FEED_PRICE_USD,
     PRICING_PATH,
     RESERVE_PRICE_USD,
 )
@@ -20,8 +20,7 @@ from barograph.access.refusals import KEYS_PATH
 from barograph.access.registration import LINK_HOURS
 from barograph.briefs.documents import BRIEFS_PATH
 from barograph.briefs.records import OPERATOR, Brief, ListedBrief
-from barograph.discovery.endpoints import OPENAPI_PATH
-from barograph.discovery.index import INDEX_PATH
+from barograph.discovery.paths import INDEX_PATH, OPENAPI_PATH
 from barograph.guides.catalog import Catalog, Guide
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.documents import DERIVATIVES_PATH, MARKET_STATE_PATH
@@ -115,13 +114,13 @@ class Pages:
             **_origin(judged),
         )
 
-    def pricing(self, *, takes_payments: bool) -> bytes:
+    def pricing(self, *, takes_payments: bool, feed_price: Decimal) -> bytes:
         """What is free, what is not, and how to get it."""
         return self._fill(
             "pricing.html",
             takes_payments=takes_payments,
             feed_path=FEED_PATH,
-            feed_price=FEED_PRICE_USD,
+            feed_price=int(feed_price) if feed_price % 1 == 0 else float(feed_price),
             reserve_price=RESERVE_PRICE_USD,
             developers_path=DEVELOPERS_PATH,
         )

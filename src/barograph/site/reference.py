@@ -14,8 +14,7 @@ from barograph.access.allowances import (
 from barograph.access.fields import rate_limit_fields
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.briefs.documents import BRIEFS_PATH
-from barograph.discovery.endpoints import OPENAPI_PATH
-from barograph.discovery.index import INDEX_PATH
+from barograph.discovery.paths import INDEX_PATH, OPENAPI_PATH
 from barograph.guides.documents import GUIDES_PATH
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.documents import DERIVATIVES_PATH, MARKET_PATH, MARKET_STATE_PATH

@@ -1,5 +1,7 @@
 """Whether the record still holds what it held: yesterday's copy of it is not the record."""
 
+from collections.abc import Callable
+
 from barograph.kit.database import DatabaseUnavailable
 from barograph.stances.ledger import Ledger
 from barograph.stances.standing import Mark, Stances
@@ -7,20 +9,6 @@ from barograph.stances.standing import Mark, Stances
 
 class RecordReplaced(DatabaseUnavailable):
     """Something that was recorded is not in this record: it is another one, or an older copy."""
-
-
-async def missing_from_record(ledger: Ledger, stances: Stances) -> str | None:
-    """The first thing that was recorded once and is not there, in words; None when all is.
-
-    Raises:
-        DatabaseUnavailable: the record cannot be read.
-    """
-    for kind, mark in sorted(stances.recorded.items()):
-        try:
-            await require_mark(ledger, kind, mark)
-        except RecordReplaced as error:
-            return str(error)
-    return None
 
 
 async def require_mark(ledger: Ledger, kind: str, mark: Mark) -> None:
@@ -38,3 +26,24 @@ async def require_mark(ledger: Ledger, kind: str, mark: Mark) -> None:
     events = await ledger.event_digests(kind, mark.events - 1, 1)
     if [each.event_digest for each in events] != [mark.event_digest]:
         raise RecordReplaced(f"{kind} event {mark.events} is not the one that was recorded")
+
+
+class Continuity:
+    """Knows where the record ended when a collector looked last."""
+
+    def __init__(self, ledger: Ledger, stances: Callable[[], Stances | None]) -> None:
+        """`stances` gives what was published last."""
+        self._ledger = ledger
+        self._stances = stances
+
+    async def require(self, kind: str) -> None:
+        """Look whether this is still the record of a kind.
+
+        Raises:
+            RecordReplaced: it is another one, or an older copy.
+            DatabaseUnavailable: it cannot be read.
+        """
+        stances = self._stances()
+        mark = None if stances is None else stances.recorded.get(kind)
+        if mark is not None:
+            await require_mark(self._ledger, kind, mark)

@@ -8,16 +8,19 @@ from msgspec.json import encode
 from starlette.responses import Response
 
 from barograph.access.feed_door import FeedDoor, bounded
-from barograph.access.paid_door import PAYING_SECONDS, Offer, PaidDoor, Sold
-from barograph.errors import PrivateError
+from barograph.access.paid_door import Offer, PaidDoor, Sold, paying
+from barograph.errors import PrivateError, Unavailable
 from barograph.kit.clock import Clock
 from barograph.kit.http import Scope, private_response
 from barograph.kit.wire import CodedErrorBody
 from barograph.payments.offers import payment_required
 from barograph.payments.records import Requirements
+from barograph.payments.taking import IsGone, stays
+from barograph.payments.wire import PaymentRequiredBody
 from barograph.stances.delivery import stance_body, state_of
 from barograph.stances.reading import StanceReader
 from barograph.stances.records import SCHEMA
+from barograph.stances.wire import StanceVersion
 
 STANCE_PATHS = {
     "btc-etf-stance": "/api/x402/btc-etf-stance",
@@ -26,10 +29,9 @@ STANCE_PATHS = {
 }
 
 
-class StanceUnavailable(PrivateError):
+class StanceUnavailable(Unavailable):
     """Identity, entitlement or the stance itself cannot be looked up now."""
 
-    status = 503
     code = "stance_unavailable"
 
     def __init__(self) -> None:
@@ -90,7 +92,7 @@ class StanceReads:
         self._paid = paid
         self._offers = offers or {}
 
-    async def read(self, scope: Scope, kind: str) -> Sold:
+    async def read(self, scope: Scope, kind: str, *, is_gone: IsGone = stays) -> Sold:
         """The newest stance, for whoever may have it."""
 
         async def free() -> bytes:
@@ -102,7 +104,7 @@ class StanceReads:
         if self._paid is None:
             await self._door.admit(scope)
             return Sold(await free())
-        return await self._paid.read(scope, self._offers[kind], free, paid)
+        return await self._paid.read(scope, self._offers[kind], free, paid, is_gone=is_gone)
 
     async def _body(self, kind: str, *, only_active: bool = False) -> bytes:
         stance, now = await self._reader.now(kind), self._clock()
@@ -126,26 +128,34 @@ def _route(router: APIRouter, path: str, kind: str, reads: StanceReads, seconds:
 
     @router.get(
         path,
+        response_model=StanceVersion,
         summary=f"The newest stance of {kind}",
         operation_id=f"get{name}",
         responses=_ERRORS,
     )
     async def read_stance(request: Request) -> Response:
-        async with bounded(_budget(request.scope, seconds), StanceUnavailable):
-            sold = await reads.read(request.scope, kind)
+        if _shows_proof(request.scope):
+            async with paying(request) as is_gone:
+                sold = await reads.read(request.scope, kind, is_gone=is_gone)
+        else:
+            async with bounded(seconds, StanceUnavailable):
+                sold = await reads.read(request.scope, kind)
         return private_response(200, sold.body, *sold.fields)
 
 
-def _budget(scope: Scope, seconds: float) -> float:
-    shows_proof = any(name in {b"payment-signature", b"x-payment"} for name, _ in scope["headers"])
-    return PAYING_SECONDS if shows_proof else seconds
+def _shows_proof(scope: Scope) -> bool:
+    return any(name in {b"payment-signature", b"x-payment"} for name, _ in scope["headers"])
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": CodedErrorBody, "description": "The identity cannot be verified."},
-    402: {"description": "No active Feed entitlement, and nothing was paid: what is asked for."},
+    402: {
+        "model": PaymentRequiredBody,
+        "description": "No active Feed entitlement, and nothing was paid: what is asked for.",
+    },
     404: {"model": CodedErrorBody, "description": "x402 is disabled, or there is no such stance."},
     405: {"model": CodedErrorBody, "description": "Only GET is supported."},
+    409: {"model": CodedErrorBody, "description": "The payment was used before; never pay again."},
     429: {"model": CodedErrorBody, "description": "Too many payment proofs."},
     503: {"model": CodedErrorBody, "description": "It cannot be told at the moment."},
 }

@@ -14,6 +14,7 @@ from barograph.kit.http import DocumentResponse
 from barograph.kit.wire import ErrorBody
 from barograph.notice import NOTICE
 from barograph.stances.checkpoint import LogName
+from barograph.stances.continuity import Continuity
 from barograph.stances.history_documents import (
     CHECKPOINT_PATH,
     DEFAULT,
@@ -61,7 +62,9 @@ class HistoryUnavailable(RequestError):
         super().__init__("the history cannot be read at the moment; try again shortly")
 
 
-def history_routes(ledger: Ledger, logs: PublicLogs, clock: Clock) -> APIRouter:
+def history_routes(
+    ledger: Ledger, logs: PublicLogs, continuity: Continuity, clock: Clock
+) -> APIRouter:
     """The routes of the lists, their checkpoints and their proofs."""
     router = APIRouter(tags=["history"])
 
@@ -86,6 +89,7 @@ def history_routes(ledger: Ledger, logs: PublicLogs, clock: Clock) -> APIRouter:
     )
     async def versions(request: Request) -> DocumentResponse:
         kind, page = _kind(request), page_from_query(request.scope["query_string"])
+        await _readable(continuity.require(kind))
         # The rows first: whatever is recorded in between, none of them is beyond the count.
         rows = await _readable(ledger.digests(kind, page.after, page.limit))
         count = await _readable(ledger.count(kind))
@@ -101,6 +105,7 @@ def history_routes(ledger: Ledger, logs: PublicLogs, clock: Clock) -> APIRouter:
     )
     async def events(request: Request) -> DocumentResponse:
         kind, page = _kind(request), page_from_query(request.scope["query_string"])
+        await _readable(continuity.require(kind))
         rows = await _readable(ledger.event_digests(kind, page.after, page.limit))
         count = await _readable(ledger.count_events(kind))
         return DocumentResponse(events_document(kind, page, rows, count), clock())

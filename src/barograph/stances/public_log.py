@@ -5,7 +5,7 @@ checkpoint costs the digests that are new, and a proof those of two blocks.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -20,7 +20,7 @@ from barograph.stances.checkpoint import (
     sign_checkpoint,
     verifier_of,
 )
-from barograph.stances.continuity import require_mark
+from barograph.stances.continuity import Continuity
 from barograph.stances.ledger import Ledger
 from barograph.stances.merkle import (
     Frontier,
@@ -30,7 +30,6 @@ from barograph.stances.merkle import (
     peaks_root,
 )
 from barograph.stances.records import KINDS, DigestRow, EventDigestRow
-from barograph.stances.standing import Mark
 
 BLOCK_LEVEL = 10
 BLOCK = 1 << BLOCK_LEVEL
@@ -133,12 +132,11 @@ class PublicLogs:
         ledger: Ledger,
         key: Ed25519PrivateKey,
         base_url: str,
-        recorded: Callable[[], Mapping[str, Mark]] = dict,
+        continuity: Continuity | None = None,
     ) -> None:
-        """`recorded` gives the ends of the record that a collector saw last."""
+        """With `continuity` nothing is signed over another record than the one that was led."""
         self._key = key
-        self._ledger = ledger
-        self._recorded = recorded
+        self._continuity = continuity
         self._base_url = base_url
         self._published: dict[tuple[str, LogName], Published] = {}
         self._logs: dict[tuple[str, LogName], PublicLog] = {}
@@ -163,8 +161,9 @@ class PublicLogs:
             HistoryRewritten: its beginning is not what it was.
         """
         # What this worker signed is not all that was signed: others did, also before it began.
-        for kind, mark in self._recorded().items():
-            await require_mark(self._ledger, kind, mark)
+        if self._continuity is not None:
+            for kind in KINDS:
+                await self._continuity.require(kind)
         return [await self._checkpoint(kind, log) for kind in KINDS for log in LOGS]
 
     async def _checkpoint(self, kind: str, log: LogName) -> Published:

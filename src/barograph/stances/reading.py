@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from barograph.board.board import Board
 from barograph.kit.database import Database, DatabaseUnavailable
-from barograph.stances.continuity import RecordReplaced
+from barograph.stances.continuity import Continuity
 from barograph.stances.digest import read_version
 from barograph.stances.feeds import STANCES
-from barograph.stances.latest import Latest, latest_versions
-from barograph.stances.standing import NOT_RECORDED, Mark, StanceNow, durable
+from barograph.stances.latest import latest_versions
+from barograph.stances.standing import NOT_RECORDED, StanceNow, durable
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +22,9 @@ class StanceReader:
     is on record: it is not durable then.
     """
 
-    def __init__(self, board: Board, history: Database) -> None:
+    def __init__(self, board: Board, history: Database, continuity: Continuity) -> None:
         self._board = board
+        self._continuity = continuity
         self._history = history
         self._seen: dict[str, StanceNow] = {}
 
@@ -36,8 +37,8 @@ class StanceReader:
         snapshot = self._board.latest(STANCES)
         published = None if snapshot is None else snapshot.of(kind)
         try:
+            await self._continuity.require(kind)
             latest = await latest_versions(self._history, kind, 1)
-            _require_no_older(latest, None if snapshot is None else snapshot.recorded.get(kind))
         except DatabaseUnavailable as error:
             log.warning("the record cannot be read", extra={"kind": kind, "reason": str(error)})
             if snapshot is None:
@@ -56,17 +57,6 @@ class StanceReader:
         if published is None or (seen is not None and not _is_after(published, seen)):
             return None if seen is None else replace(seen, **NOT_RECORDED)
         return replace(published, **NOT_RECORDED)
-
-
-def _require_no_older(latest: Latest, mark: Mark | None) -> None:
-    """A record that ends before what was read of it once is another one."""
-    if mark is None:
-        return
-    newest = latest.versions[0] if latest.versions else None
-    if newest is None or newest.sequence < mark.sequence:
-        raise RecordReplaced("the record ends before what was recorded")
-    if newest.sequence == mark.sequence and newest.history_digest != mark.history_digest:
-        raise RecordReplaced("the newest version is not the one that was recorded")
 
 
 def _is_after(published: StanceNow, seen: StanceNow) -> bool:

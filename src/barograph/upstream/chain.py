@@ -91,7 +91,6 @@ class JsonRpcChain:
         self._url = settings.x402_chain_url
         self._network = settings.x402_network
         self._seconds = seconds
-        self._pay_to = settings.x402_pay_to.lower()
         self._http = JsonHttp(longest=MAX_REPLY_BYTES, transport=transport)
         self._ids = count(1)
         self._is_ours = False
@@ -215,7 +214,7 @@ class JsonRpcChain:
         around = await self._events(payment, used.block, used.block, topics)
         together = [each for each in around if each.transaction == used.transaction]
         uses = [each for each in together if each.topics[0] == USED]
-        wanted = (TRANSFER, _word(payment.payer), _word(self._pay_to))
+        wanted = (TRANSFER, _word(payment.payer), _word(payment.pay_to))
         amount = "0x" + format(int(payment.amount), "064x")
         moved = [each for each in together if (each.topics, each.data) == (wanted, amount)]
         # One transfer must not stand for several nonces that were used beside it.

@@ -75,15 +75,22 @@ OUR_TERMS: Final = frozenset(
 )
 """Reasons about what we ask for or how we are set up; the payer can do nothing about them."""
 
-NOTHING_MOVED: Final = frozenset(
+TRUE_AFTERWARDS: Final = frozenset(
     {
         "insufficient_funds",
         "invalid_exact_evm_insufficient_balance",
+        "invalid_exact_evm_payload_authorization_valid_before",
+    }
+)
+"""Reasons that are also what a facilitator finds when it looks again after it moved the money: the
+wallet is empty because it paid, the time is over because the chain was slow. A chain can tell."""
+
+NOTHING_MOVED: Final = frozenset(
+    {
         "invalid_exact_evm_payload_authorization_from_address_kyt",
         "invalid_exact_evm_payload_authorization_to_address_kyt",
         "invalid_exact_evm_payload_authorization_typed_data_message",
         "invalid_exact_evm_payload_authorization_valid_after",
-        "invalid_exact_evm_payload_authorization_valid_before",
         "invalid_exact_evm_payload_authorization_value",
         "invalid_exact_evm_payload_authorization_value_mismatch",
         "invalid_exact_evm_payload_authorization_value_too_low",
@@ -92,7 +99,6 @@ NOTHING_MOVED: Final = frozenset(
         "invalid_exact_evm_payload_signature_address",
         "invalid_exact_evm_payload_undeployed_smart_wallet",
         "invalid_payload",
-        *OUR_TERMS,
     }
 )
 """Reasons for which a facilitator sends no transaction, so that nothing can have moved.
@@ -128,6 +134,9 @@ class HttpFacilitator:
             ConfigurationError: the token cannot be sent.
         """
         self._url = settings.x402_facilitator_url
+        self._refusals = (
+            NOTHING_MOVED if settings.x402_chain_url else NOTHING_MOVED | TRUE_AFTERWARDS
+        )
         self._verify_seconds = verify_seconds
         self._settle_seconds = settle_seconds
         token = settings.x402_facilitator_token.get_secret_value()
@@ -158,7 +167,8 @@ class HttpFacilitator:
         """Move the money.
 
         Raises:
-            FacilitatorUnavailable: the request never left, so nothing can have moved.
+            FacilitatorUnavailable: the request never left, or was refused because of how we are
+                set up; nothing can have moved.
             SettlementUnknown: anything else that is neither a clear yes nor a clear no.
         """
         try:
@@ -167,11 +177,24 @@ class HttpFacilitator:
             raise FacilitatorUnavailable(f"the facilitator cannot be asked: {error}") from error
         except NoAnswer as error:
             raise SettlementUnknown(f"the facilitator was asked: {error}") from error
-        return _outcome(reply, proof)
+        return _settled(reply, proof) or self._refused(reply)
 
     async def close(self) -> None:
         """Release every connection."""
         await self._http.close()
+
+    def _refused(self, reply: Reply) -> NotSettled:
+        said = reply.members
+        reason = _reason(said.get("errorReason"))
+        is_no = said.get("success") is False and _may_refuse(reply.status)
+        if is_no and said.get("transaction") in (None, ""):
+            if reason in OUR_TERMS:
+                raise FacilitatorUnavailable(f"the facilitator does not take our terms ({reason})")
+            if reason in self._refusals:
+                return NotSettled(reason)
+        raise SettlementUnknown(
+            f"the facilitator gives no clear answer (HTTP {reply.status}, {reason})"
+        )
 
     async def _post(self, path: str, proof: Proof, seconds: float) -> Reply:
         message = {
@@ -182,21 +205,15 @@ class HttpFacilitator:
         return await self._http.post(f"{self._url}/{path}", message, seconds)
 
 
-def _outcome(reply: Reply, proof: Proof) -> Settled | NotSettled:
-    said = reply.members
-    transaction = said.get("transaction")
-    if said.get("success") is True and reply.status == _OK:
-        ours = said.get("network") == proof.requirements.network and _is_payer(reply, proof)
-        if ours and isinstance(transaction, str) and _HASH.fullmatch(transaction):
-            return Settled(transaction.lower())
-        raise SettlementUnknown("the facilitator tells of another settlement")
-    reason = _reason(said.get("errorReason"))
-    refused = said.get("success") is False and _may_refuse(reply.status)
-    if refused and transaction in (None, "") and reason in NOTHING_MOVED:
-        return NotSettled(reason)
-    raise SettlementUnknown(
-        f"the facilitator gives no clear answer (HTTP {reply.status}, {reason})"
-    )
+def _settled(reply: Reply, proof: Proof) -> Settled | None:
+    """A plain yes about this very payment; None when it is no yes at all."""
+    said, transaction = reply.members, reply.members.get("transaction")
+    if said.get("success") is not True or reply.status != _OK:
+        return None
+    ours = said.get("network") == proof.requirements.network and _is_payer(reply, proof)
+    if ours and isinstance(transaction, str) and _HASH.fullmatch(transaction):
+        return Settled(transaction.lower())
+    raise SettlementUnknown("the facilitator tells of another settlement")
 
 
 def _may_refuse(status: int) -> bool:

@@ -1,0 +1,301 @@
+"""Payments: what reading a proof costs, what a paid read costs, and how far a flood comes.
+
+The facilitator is a stand-in that checks each signature at once and moves no money, so that what
+is left is the product's own time. Run as `python -m benchmarks.payments PORT`.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import msgspec
+
+from barograph.access.allowances import PROOFS
+from barograph.cli.demo_proof import payment_settings
+from barograph.demo.facilitator import Question, read_question, verdict
+from barograph.demo.facilitator_server import SETTLE_PATH, VERIFY_PATH
+from barograph.demo.identity import demo_token
+from barograph.demo.ledger import NETWORK
+from barograph.kit.clock import system_clock
+from barograph.kit.documents import JSON
+from barograph.kit.http import ASGIApp, Receive, Scope, Send
+from barograph.kit.process import die_with_parent
+from barograph.payments.offers import stance_requirements
+from barograph.payments.proof import read_proof, wire_payload, wire_requirements
+from barograph.settings import Settings
+from barograph.stances import rates
+from barograph.stances.endpoints import STANCE_PATHS, stance_offer
+from benchmarks.comparison import entitled_settings, fill_service, identity_provider
+from benchmarks.peers import serve_peer
+from benchmarks.plan import Plan
+from benchmarks.processes import (
+    HOST,
+    BenchmarkFailed,
+    Child,
+    answers,
+    running,
+    until,
+    unused_port,
+    web_service,
+)
+from benchmarks.proofs import PAYERS, load_payments, new_wallet, proof_figures, stock_proof
+from benchmarks.signatures import bare_check
+from benchmarks.table import Figure, Section, at_least
+
+TITLE = "Payments by x402: median of the rounds (middle half)"
+PAYMENTS = 100_000
+READS = 50
+"""How many reads of each kind a round has."""
+
+BAD_PROOFS = 200
+PATH = STANCE_PATHS[rates.KIND]
+VERSIONS = 10
+COUNT_PATH = "/count"
+BAD_SIGNATURE = "invalid_exact_evm_payload_signature"
+
+
+class Shop(NamedTuple):
+    """A service that takes payments, and everything that a payer needs."""
+
+    settings: Settings
+    child: Child
+    token: str
+    offer: Mapping[str, Any]
+    facilitator_port: int
+
+    def cpu_ms(self) -> float:
+        """CPU time of its worker, user and system."""
+        times = [worker.cpu_times() for worker in self.child.workers()]
+        return sum(each.user + each.system for each in times) * 1_000
+
+    def asked(self) -> Counter[str]:
+        """How often its facilitator was asked, by path."""
+        answer = answers(self.facilitator_port, COUNT_PATH)
+        if answer is None:
+            raise BenchmarkFailed("the facilitator does not answer")
+        return Counter(msgspec.json.decode(answer.body))
+
+
+class Request(NamedTuple):
+    """Something to be sent, all of it prepared."""
+
+    path: str
+    fields: Mapping[str, str] = {}
+    body: bytes | None = None
+
+
+class Round(NamedTuple):
+    """Of one read of each kind, the median of the time until its answer and the CPU time, in ms."""
+
+    entitled: float
+    entitled_cpu: float
+    paid: float
+    paid_cpu: float
+    facilitator: float
+    """Both questions, as a plain client asks them."""
+
+    @property
+    def added(self) -> float:
+        """What paying adds, but for the facilitator's own time."""
+        return self.paid - self.entitled - self.facilitator
+
+
+def measure(plan: Plan, folder: Path) -> Section:
+    """Read proofs, then pay for reads, then send proofs that are bad."""
+    print(f"payments: loading {PAYMENTS:,}", file=sys.stderr)
+    with _shop(folder) as shop:
+        terms, database = stance_requirements(shop.settings), shop.settings.database_path
+        now = system_clock()
+        proofs = [stock_proof(new_wallet(), shop.offer, now) for _ in range(PAYERS)]
+        load_payments(database, terms, [each.header for each in proofs[::2]], PAYMENTS)
+        print("payments", file=sys.stderr)
+        figures = proof_figures(database, terms, proofs, PAYMENTS, plan.rounds)
+        figures += _paid_reads(shop, plan.rounds)
+        figures.append(_flood(shop))
+    return Section(TITLE, figures)
+
+
+def _paid_reads(shop: Shop, rounds: int) -> list[Figure]:
+    """Entitled and paid reads in turns, after a round that does not count."""
+    found = [_round(shop, number) for number in range(rounds + 1)][1:]
+    middle = Round(*(median(column) for column in zip(*found, strict=True)))
+    return [
+        Figure("entitled read", f"p50 {middle.entitled:.2f} ms, CPU {middle.entitled_cpu:.2f} ms"),
+        Figure("paid read", f"p50 {middle.paid:.2f} ms, CPU {middle.paid_cpu:.2f} ms"),
+        Figure("  of that the facilitator's two answers", f"{middle.facilitator:.2f} ms"),
+        at_least("  added by paying, without these, ms", [each.added for each in found]),
+    ]
+
+
+def _round(shop: Shop, number: int) -> Round:
+    entitled = [Request(PATH, {"Authorization": f"Bearer {shop.token}"})] * READS
+    wallets = [new_wallet() for _ in range(READS)]
+    now = system_clock()
+    proofs = [stock_proof(wallet, shop.offer, now).header for wallet in wallets]
+    # An allowance of proofs is one address's, and none of these comes twice in a minute.
+    paid = [_paying(proof, f"198.18.{number % 256}.{place}") for place, proof in enumerate(proofs)]
+    started = shop.cpu_ms()
+    entitled_p50 = _p50(shop.settings.port, entitled)
+    between = shop.cpu_ms()
+    paid_p50 = _p50(shop.settings.port, paid)
+    ended = shop.cpu_ms()
+    return Round(
+        entitled_p50,
+        (between - started) / READS,
+        paid_p50,
+        (ended - between) / READS,
+        sum(_p50(shop.facilitator_port, _questions(shop, path, proofs)) for path in ANSWERS),
+    )
+
+
+def _paying(proof: str, address: str) -> Request:
+    return Request(PATH, {"PAYMENT-SIGNATURE": proof, "X-Forwarded-For": address})
+
+
+def _questions(shop: Shop, path: str, proofs: Sequence[str]) -> list[Request]:
+    """What the service asks about proofs."""
+    terms = stance_requirements(shop.settings)
+    wire = wire_requirements(terms)
+    read = [read_proof(each, [terms]) for each in proofs]
+    whole = [
+        {"x402Version": 2, "paymentPayload": wire_payload(each), "paymentRequirements": wire}
+        for each in read
+    ]
+    return [Request(path, {}, msgspec.json.encode(each)) for each in whole]
+
+
+def _flood(shop: Shop) -> Figure:
+    """Bad proofs from one address, each well-formed and each another one."""
+    forger = new_wallet()._replace(address=new_wallet().address)
+    now = system_clock()
+    proofs = [stock_proof(forger, shop.offer, now).header for _ in range(BAD_PROOFS)]
+    before = shop.asked()
+    with _connected(shop.settings.port) as send:
+        statuses = Counter(send(_paying(each, "203.0.113.7")) for each in proofs)
+    calls = (shop.asked() - before).total()
+    answered = ", ".join(f"{count} x {status}" for status, count in sorted(statuses.items()))
+    return Figure(
+        f"facilitator's calls for {BAD_PROOFS} bad proofs of one address",
+        f"{calls} ({answered})",
+        f"= {PROOFS.requests}",
+        calls == PROOFS.requests,
+    )
+
+
+def _p50(port: int, requests: Sequence[Request]) -> float:
+    """Each request after the answer to the one before it; milliseconds."""
+    spans = []
+    with _connected(port) as send:
+        for request in requests:
+            started = time.perf_counter()
+            status = send(request)
+            spans.append((time.perf_counter() - started) * 1_000)
+            if status != HTTPStatus.OK:
+                raise BenchmarkFailed(f"{request.path} answers {status}")
+    return median(spans)
+
+
+@contextmanager
+def _connected(port: int) -> Iterator[Callable[[Request], int]]:
+    """One connection; sending a request over it gives the status of the answer."""
+    connection = HTTPConnection(HOST, port, timeout=60)
+
+    def send(request: Request) -> int:
+        method = "GET" if request.body is None else "POST"
+        connection.request(method, request.path, request.body, request.fields)
+        response = connection.getresponse()
+        response.read()
+        return response.status
+
+    try:
+        yield send
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _shop(folder: Path) -> Iterator[Shop]:
+    with ExitStack() as stack:
+        provider = stack.enter_context(identity_provider(folder))
+        port = stack.enter_context(_stand_in(folder))
+        # Behind a proxy, so that each payer can have an address of its own.
+        paying = {**payment_settings(f"{HOST}:{port}"), "trusted_proxies": HOST}
+        settings = entitled_settings(folder / "shop", provider).model_copy(update=paying)
+        fill_service(settings, VERSIONS)
+        terms = stance_requirements(settings)
+        offer = stance_offer(rates.KIND, terms, settings.base_url).document("Payment required")
+        token = demo_token(folder, "feed", system_clock(), provider.url)
+        child = stack.enter_context(web_service(settings))
+        yield Shop(settings, child, token, msgspec.json.decode(offer), port)
+
+
+@contextmanager
+def _stand_in(folder: Path) -> Iterator[int]:
+    port = unused_port()
+    command = (sys.executable, "-m", "benchmarks.payments", str(port))
+    with running(command, log=folder / "facilitator.log") as child:
+        until(lambda: answers(port, COUNT_PATH), child)
+        yield port
+
+
+def facilitator() -> ASGIApp:
+    """The stand-in: it counts what it is asked."""
+    die_with_parent()
+    asked: Counter[str] = Counter()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        said: Mapping[str, Any] = asked
+        if scope["path"] in ANSWERS:
+            asked[scope["path"]] += 1
+            said = ANSWERS[scope["path"]](read_question(await _body(receive)))
+        body = msgspec.json.encode(said)
+        headers = [(b"content-type", JSON), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    return app
+
+
+async def _body(receive: Receive) -> bytes:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body
+
+
+def _verified(question: Question) -> dict[str, Any]:
+    signature = bytes.fromhex(question.payment_payload.payload.signature[2:])
+    signer = bare_check(question.authorization, signature)()
+    return verdict(question, None if signer == question.payer.lower() else BAD_SIGNATURE)
+
+
+def _settled(question: Question) -> dict[str, Any]:
+    # Any 32 bytes can be a transaction's hash.
+    transaction = question.authorization.nonce
+    return {
+        "success": True,
+        "transaction": transaction,
+        "network": NETWORK,
+        "payer": question.payer,
+    }
+
+
+ANSWERS: Mapping[str, Callable[[Question], dict[str, Any]]] = {
+    VERIFY_PATH: _verified,
+    SETTLE_PATH: _settled,
+}
+
+
+if __name__ == "__main__":
+    serve_peer("benchmarks.payments:facilitator", int(sys.argv[1]))

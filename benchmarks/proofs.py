@@ -1,0 +1,215 @@
+"""Payment proofs as a stock client makes them, and what it costs to read one.
+
+A proof is read, and looked for among payments that there are, beside nothing but the check of its
+signature. A facilitator does that check for the product; whoever sells something by x402 pays for
+it one way or another, which makes it the measure of what may come before it.
+"""
+
+import asyncio
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from secrets import randbelow, token_bytes, token_hex
+from statistics import median
+from typing import Any, NamedTuple
+
+import apsw
+import msgspec
+import uvloop
+
+from barograph.demo.eip712 import Authorization, transfer_digest
+from barograph.demo.ledger import TOKEN
+from barograph.demo.secp256k1 import ORDER, address_of, recover
+from barograph.demo.wallets import Wallet, signed_payload
+from barograph.kit.clock import system_clock
+from barograph.kit.database import SQLiteDatabase
+from barograph.payments.journal import Journal
+from barograph.payments.proof import parse_proof, read_proof
+from barograph.payments.records import Payment, PaymentKey, Requirements
+from benchmarks.processes import BenchmarkFailed
+from benchmarks.signatures import Check, bare_check
+from benchmarks.table import Figure, at_least
+
+SHARE = 0.7
+PAYERS = 100
+TURNS = 5
+"""How often each of their proofs comes in a round."""
+
+SLOW_CHECKS = 10
+"""So many of the checks in pure Python, which take a thousand times as long."""
+
+BATCH = 10_000
+DOOR = "/api/x402/rates-desk"
+
+
+class StockProof(NamedTuple):
+    """A proof, and what its payer signed."""
+
+    header: str
+    authorization: Authorization
+    signature: bytes
+
+
+class Costs(NamedTuple):
+    """CPU seconds of one operation in a round."""
+
+    bare: float
+    parse: float
+    found: float
+    """Parsed, and looked for in the journal."""
+
+    twin: float
+    pure: float
+
+
+def new_wallet() -> Wallet:
+    """An account of which nobody has heard."""
+    key = randbelow(ORDER - 1) + 1
+    return Wallet(key, address_of(key))
+
+
+def stock_proof(wallet: Wallet, offer: Mapping[str, Any], now: int) -> StockProof:
+    """What a client sends for a payment-required object: it repeats nearly all of that."""
+    accepted = offer["accepts"][0]
+    payload = signed_payload(wallet, accepted, now, token_bytes(32))
+    whole = {
+        "x402Version": 2,
+        "payload": payload,
+        "accepted": accepted,
+        "resource": offer["resource"],
+        "extensions": offer["extensions"],
+    }
+    signed = payload["authorization"]
+    authorization = Authorization(
+        payer=signed["from"],
+        to=signed["to"],
+        value=int(signed["value"]),
+        valid_after=int(signed["validAfter"]),
+        valid_before=int(signed["validBefore"]),
+        nonce=signed["nonce"],
+    )
+    header = b64encode(msgspec.json.encode(whole)).decode()
+    return StockProof(header, authorization, bytes.fromhex(payload["signature"][2:]))
+
+
+def load_payments(database: Path, terms: Requirements, known: Sequence[str], count: int) -> None:
+    """Fill the journal with payments that were settled; those of the `known` proofs are there."""
+    keys = [read_proof(header, [terms]).key for header in known]
+    rows = _payments(asyncio.run(_claimed(database, terms, known[0])), keys[1:], count - 1)
+    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.pragma("synchronous", "off")
+    places = ", ".join("?" * len(Payment._fields))
+    for _ in range(0, count, BATCH):
+        with connection:
+            connection.executemany(f"INSERT INTO payments VALUES ({places})", islice(rows, BATCH))
+    connection.close()
+
+
+async def _claimed(path: Path, terms: Requirements, header: str) -> Payment:
+    """A payment as the journal itself writes it, which the others are made like."""
+    database = SQLiteDatabase(path)
+    try:
+        return await Journal(database, system_clock).claim(read_proof(header, [terms]), DOOR)
+    finally:
+        await database.close()
+
+
+def _payments(model: Payment, known: Sequence[PaymentKey], count: int) -> Iterator[Payment]:
+    for number in range(count):
+        payer, nonce = f"0x{token_hex(20)}", f"0x{token_hex(32)}"
+        if number < len(known):
+            payer, nonce = known[number].payer, known[number].nonce
+        yield model._replace(
+            id=f"pay_{number}",
+            payer=payer,
+            nonce=nonce,
+            state="settled",
+            transaction=f"0x{token_hex(32)}",
+            released_at=model.claimed_at,
+            signature_digest=token_hex(32),
+        )
+
+
+def proof_figures(
+    database: Path, terms: Requirements, proofs: Sequence[StockProof], count: int, rounds: int
+) -> list[Figure]:
+    """Read proofs, on the event loop of the product's server, beside checks of their signatures."""
+    costs = uvloop.run(_alternate(database, terms, proofs, rounds))
+    bare = [(each.bare + each.twin) / 2 for each in costs]
+    parsed = median(each.parse for each in costs)
+    found = median(each.found for each in costs)
+    size = median(len(each.header) for each in proofs)
+    return [
+        _rate(f"proofs of {size:,.0f} bytes parsed in a CPU-second", parsed),
+        _rate(f"  and looked for among {count:,} payments", found),
+        at_least("parse + look-up / bare check in C", _over(bare, costs), SHARE),
+        at_least("  A/A control: bare check / bare check", [one.bare / one.twin for one in costs]),
+        _rate("  bare checks in a CPU-second", median(bare)),
+        at_least("parse + look-up / the demo's check in Python", _over(_pure(costs), costs)),
+    ]
+
+
+def _over(others: Sequence[float], costs: Sequence[Costs]) -> list[float]:
+    return [other / each.found for other, each in zip(others, costs, strict=True)]
+
+
+def _pure(costs: Sequence[Costs]) -> list[float]:
+    return [each.pure for each in costs]
+
+
+def _rate(name: str, seconds: float) -> Figure:
+    return Figure(name, f"{1 / seconds:,.0f} ({seconds * 1e6:.0f} µs each)")
+
+
+async def _alternate(
+    path: Path, terms: Requirements, proofs: Sequence[StockProof], rounds: int
+) -> list[Costs]:
+    """The product between two bare checks, after a round that does not count."""
+    checks = [bare_check(each.authorization, each.signature) for each in proofs]
+    _require_signers(proofs, checks)
+    database = SQLiteDatabase(path)
+    journal = Journal(database, system_clock)
+    now = system_clock()
+    found = []
+    for _ in range(rounds + 1):
+        bare = _cost(lambda: [check() for check in checks], len(checks))
+        parse = _cost(
+            lambda: [parse_proof(each.header, [terms], now) for each in proofs], len(proofs)
+        )
+        looked = await _look_ups(journal, terms, proofs, now)
+        twin = _cost(lambda: [check() for check in checks], len(checks))
+        found.append(Costs(bare, parse, looked, twin, _slow_checks(proofs)))
+    await database.close()
+    return found[1:]
+
+
+async def _look_ups(
+    journal: Journal, terms: Requirements, proofs: Sequence[StockProof], now: int
+) -> float:
+    started = time.process_time()
+    for _ in range(TURNS):
+        for each in proofs:
+            await journal.find(parse_proof(each.header, [terms], now).key)
+    return (time.process_time() - started) / (TURNS * len(proofs))
+
+
+def _cost(work: Callable[[], object], operations: int) -> float:
+    started = time.process_time()
+    for _ in range(TURNS):
+        work()
+    return (time.process_time() - started) / (TURNS * operations)
+
+
+def _slow_checks(proofs: Sequence[StockProof]) -> float:
+    started = time.process_time()
+    for each in proofs[:SLOW_CHECKS]:
+        recover(transfer_digest(TOKEN, each.authorization), each.signature)
+    return (time.process_time() - started) / SLOW_CHECKS
+
+
+def _require_signers(proofs: Sequence[StockProof], checks: Sequence[Check]) -> None:
+    for proof, check in zip(proofs, checks, strict=True):
+        if check() != proof.authorization.payer:
+            raise BenchmarkFailed("the bare check finds another signer")

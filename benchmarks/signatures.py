@@ -1,0 +1,50 @@
+"""Who signed an EIP-3009 authorization: the check that a payment's verifier cannot do without.
+
+By the fastest means at hand in the environment of the tests: Bitcoin Core's libsecp256k1, and
+Keccak-256 in C. The product itself has neither, and asks a facilitator.
+"""
+
+from collections.abc import Callable
+
+from coincurve import PublicKey
+from Crypto.Hash import keccak
+
+from barograph.demo.eip712 import Authorization, domain_separator
+from barograph.demo.ledger import TOKEN
+
+Check = Callable[[], str]
+"""Recovers the signer's address from bytes that are prepared."""
+
+WORD = 32
+V_EVEN = 27
+TYPE = (
+    b"TransferWithAuthorization(address from,address to,uint256 value,"
+    b"uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+)
+
+
+def bare_check(authorization: Authorization, signature: bytes) -> Check:
+    """The digest of EIP-712 and the recovery of the key that signed it, and nothing else.
+
+    The check itself raises ValueError for a signature that nobody can have made.
+    """
+    fields = _keccak(TYPE) + b"".join(_words(authorization))
+    start = b"\x19\x01" + domain_separator(TOKEN)
+    recoverable = signature[:-1] + bytes([signature[-1] - V_EVEN])
+
+    def check() -> str:
+        digest = _keccak(start + _keccak(fields))
+        public = PublicKey.from_signature_and_message(recoverable, digest, hasher=None)
+        return f"0x{_keccak(public.format(compressed=False)[1:])[-20:].hex()}"
+
+    return check
+
+
+def _words(authorization: Authorization) -> list[bytes]:
+    payer, to, *numbers, nonce = authorization
+    addresses = [bytes.fromhex(each[2:]).rjust(WORD, b"\0") for each in (payer, to)]
+    return [*addresses, *(each.to_bytes(WORD) for each in numbers), bytes.fromhex(nonce[2:])]
+
+
+def _keccak(data: bytes) -> bytes:
+    return keccak.new(digest_bits=256, data=data).digest()

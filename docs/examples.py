@@ -1,0 +1,262 @@
+"""Takes the examples of the interface description anew, from a demo that it starts.
+
+    python docs/examples.py
+
+Errors that a demo cannot be brought to show are taken from what raises them.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import httpx
+
+from barograph.access.endpoints import AWAY
+from barograph.access.feed_refusals import (
+    FeedEntryClosed,
+    PaymentPending,
+    PaymentUsed,
+    TooManyProofs,
+)
+from barograph.discovery.examples import PLACEHOLDER
+from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
+from barograph.feed.endpoints import FeedUnavailable
+from barograph.material_change.refusals import ComparisonUnavailable
+from barograph.stances.endpoints import StanceNotActive, StanceUnavailable
+from barograph.stances.history_endpoints import HistoryUnavailable
+
+FILE = Path(__file__).parents[1] / "src/barograph/discovery/examples.json"
+PORT = 8080
+BASE_URL = f"http://127.0.0.1:{PORT}"
+EMAIL = {"email": "name@example.com"}
+KIND = "funding-regime-stance"
+READS = {
+    "getBtcEtfStance": "/api/x402/btc-etf-stance",
+    "getRatesDesk": "/api/x402/rates-desk",
+    "getFundingRegime": "/api/x402/funding-regime",
+}
+PROOF = {"size": 2, "from": 1, "sequence": 1}
+FREE = {
+    "getIndex": {"200": "/api/agent"},
+    "getDerivatives": {
+        "200": "/api/agent/derivatives?symbol=ETH",
+        "400": "/api/agent/derivatives?symbol=",
+    },
+    "getMarket": {"200": "/api/agent/market"},
+    "getMarketState": {"200": "/api/agent/market-state"},
+    "getBriefs": {"200": "/api/agent/briefs?limit=2"},
+    "getGuides": {"200": "/api/agent/guides"},
+    "getSignals": {"200": "/api/v1/signals"},
+    "getStatus": {"200": "/api/status"},
+    "getHistoryCheckpoints": {"200": "/api/history/checkpoint"},
+    "getHistory": {"200": "/api/history/rates-desk?limit=2", "404": "/api/history/no-such"},
+    "getHistoryEvents": {
+        "200": "/api/history/rates-desk/events",
+        "404": "/api/history/no-such/events",
+    },
+    "getHistoryProof": {
+        "200": f"/api/history/rates-desk/proof?{urlencode(PROOF)}",
+        "400": "/api/history/rates-desk/proof?size=1000000",
+        "404": "/api/history/no-such/proof",
+    },
+    "getHistoryEventsProof": {
+        "200": "/api/history/rates-desk/events/proof",
+        "400": "/api/history/rates-desk/events/proof?size=1000000",
+        "404": "/api/history/no-such/events/proof",
+    },
+}
+BADGES = {
+    "getRecordBadge": ("record", "?sinceDate=2025-01-31"),
+    "getRegimeBadge": ("regime", ""),
+    "getFundingBadge": ("funding/BTC", ""),
+    "getSignalBadge": ("signal/funding-breadth", ""),
+    "getStatusBadge": ("status", ""),
+}
+MISSING_BADGES = {"getFundingBadge": "funding/no-such", "getSignalBadge": "signal/no-such"}
+PARAMETERS = {
+    "getHistoryProof": PROOF,
+    **{f"getFundingBadge{form}": {"symbol": "BTC"} for form in ("Svg", "Json")},
+    **{f"getSignalBadge{form}": {"key": "funding-breadth"} for form in ("Svg", "Json")},
+}
+
+Answers = dict[str, dict[str, Any]]
+
+
+class Demo(NamedTuple):
+    """A running demo."""
+
+    client: httpx.Client
+    data: Path
+
+    def run(self, *arguments: str) -> str:
+        """Run a command of the operator or the demo."""
+        command = [sys.executable, "-m", "barograph", *arguments, "--data", str(self.data)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def answer(
+        self,
+        target: str,
+        status: str,
+        method: str = "GET",
+        *,
+        body: object = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:  # noqa: ANN401
+        """The body of an answer, which must have that status."""
+        answered = self.client.request(method, target, json=body, params=query, headers=headers)
+        assert answered.status_code == int(status), (target, answered.status_code, answered.text)
+        text = answered.text
+        return text if target.partition("?")[0].endswith(".svg") else json.loads(text)
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[Demo]:
+    """Start a demo, wait for its welcome, and stop it."""
+    command = [sys.executable, "-m", "barograph", "demo", "--port", str(PORT)]
+    arguments = [*command, "--data", str(folder)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            if not any("Ctrl-C stops" in line for line in process.stdout):
+                raise SystemExit("the demo does not start: is its port in use?")
+            with httpx.Client(base_url=BASE_URL, timeout=30, trust_env=False) as client:
+                yield Demo(client, folder)
+        finally:
+            process.terminate()
+
+
+def free_answers(demo: Demo) -> Answers:
+    """What anyone may read."""
+    answers: Answers = {
+        name: {status: demo.answer(target, status) for status, target in targets.items()}
+        for name, targets in FREE.items()
+    }
+    for name, (path, query) in BADGES.items():
+        for form in ("svg", "json"):
+            shown = {"200": demo.answer(f"/badge/{path}.{form}{query}", "200")}
+            if name in MISSING_BADGES:
+                shown["404"] = demo.answer(f"/badge/{MISSING_BADGES[name]}.{form}", "404")
+            answers[name + form.capitalize()] = shown
+    answers["registerKey"] = {
+        "202": demo.answer("/api/v1/keys", "202", "POST", body=EMAIL),
+        "400": demo.answer("/api/v1/keys", "400", "POST", body={}),
+    }
+    answers["getSignals"]["401"] = demo.answer(
+        "/api/v1/signals", "401", headers={"X-API-Key": "unknown"}
+    )
+    return answers
+
+
+def spent(demo: Demo) -> Answers:
+    """What is said when an allowance is spent."""
+    while demo.client.get("/api/v1/signals").is_success:
+        pass
+    while demo.client.post("/api/v1/keys", json=EMAIL).is_success:
+        pass
+    return {
+        "getSignals": {"429": demo.answer("/api/v1/signals", "429")},
+        "registerKey": {"429": demo.answer("/api/v1/keys", "429", "POST", body=EMAIL)},
+    }
+
+
+def entitled_answers(demo: Demo) -> tuple[Answers, dict[str, Any]]:
+    """What subscribers and payers read, and the parameters of a comparison."""
+    feed = {"Authorization": f"Bearer {demo.run('demo', 'token', '--tier', 'feed')}"}
+    paths = {**READS, "getFeedNow": "/api/feed/now"}
+    answers: Answers = {name: _refused(demo, path) for name, path in paths.items()}
+    for name, path in paths.items():
+        answers[name]["200"] = demo.answer(path, "200", headers=feed)
+    now = answers["getFeedNow"]["200"]
+    now["briefs"] = now["briefs"][:2]  # as if only two were written
+
+    before = answers["getFundingRegime"]["200"]
+    why = ("--why", "A test of the comparison.")
+    demo.run("stances", "revise", KIND, "--decision", "stand-aside", *why)
+    after = demo.answer(READS["getFundingRegime"], "200", headers=feed)
+    pair = {"kind": KIND, **_reference("before", before), **_reference("after", after)}
+    path, wrong = "/api/agents/material-change", {**pair, "before_digest": "0" * 64}
+    answers["getMaterialChange"] = _refused(demo, path) | {
+        "200": demo.answer(path, "200", query=pair, headers=feed),
+        "400": demo.answer(path, "400", headers=feed),
+        "404": demo.answer(path, "404", query=wrong, headers=feed),
+    }
+
+    proof = {"PAYMENT-SIGNATURE": demo.run("demo", "proof", "--wallet", "none", "--for", "feed")}
+    answers["buyFeed"] = {
+        "200": demo.answer("/api/x402/feed", "200", headers=proof),
+        **_turned_away(demo, "/api/x402/feed"),
+    }
+    return answers, pair
+
+
+def told() -> Answers:
+    """What is said in cases that a demo cannot be brought to show."""
+    upstream, history = _said(UpstreamUnavailable()), _said(HistoryUnavailable())
+    closed, many = _said(FeedEntryClosed()), _said(TooManyProofs(17))
+    used = {"409": _said(PaymentUsed()), "429": many}
+    reads = {"404": _said(StanceNotActive()), **used, "503": _said(StanceUnavailable())}
+    return {
+        **{name: {"502": upstream} for name in ("getDerivatives", "getMarket", "getMarketState")},
+        **{name: {"503": history} for name in FREE if "History" in name},
+        **dict.fromkeys(READS, reads),
+        "getBriefs": {"500": _said(RecordUnavailable())},
+        "getGuides": {"500": {"error": "internal error"}},
+        "getSignals": {"503": {"error": "keys cannot be checked at the moment"}},
+        "registerKey": {"503": {"error": AWAY}},
+        "getFeedNow": {"404": closed, "503": _said(FeedUnavailable())},
+        "getMaterialChange": {"503": _said(ComparisonUnavailable())},
+        "buyFeed": {"404": closed, **used, "503": _said(PaymentPending())},
+    }
+
+
+def _refused(demo: Demo, path: str) -> dict[str, Any]:
+    forged = {"Authorization": "Bearer nobodys"}
+    return {"401": demo.answer(path, "401", headers=forged), **_turned_away(demo, path)}
+
+
+def _turned_away(demo: Demo, path: str) -> dict[str, Any]:
+    asked_for = demo.answer(path, "402")
+    asked_for["extensions"] = {}  # metadata for catalogs, longer than all the rest
+    return {"402": asked_for, "405": demo.answer(path, "405", "POST")}
+
+
+def _reference(side: str, stance: dict[str, Any]) -> dict[str, Any]:
+    return {
+        f"{side}_leg": stance["leg_id"],
+        f"{side}_revision": stance["revision"],
+        f"{side}_digest": stance["history_digest"],
+    }
+
+
+def _said(error: RequestError) -> dict[str, str]:
+    if isinstance(error, PrivateError):
+        return {"error": error.code, "message": error.message}
+    return {"error": error.message}
+
+
+def main() -> None:
+    """Write the file."""
+    with TemporaryDirectory() as folder, started(Path(folder) / "demo") as demo:
+        answers = free_answers(demo)
+        entitled, pair = entitled_answers(demo)
+        for found in (entitled, spent(demo), told()):
+            for name, bodies in found.items():
+                answers[name] = {**answers.get(name, {}), **bodies}
+    examples = {
+        "answers": {name: dict(sorted(bodies.items())) for name, bodies in answers.items()},
+        "parameters": {"getMaterialChange": pair, **PARAMETERS},
+        "request": EMAIL,
+    }
+    text = json.dumps(examples, ensure_ascii=False, indent=1).replace(BASE_URL, PLACEHOLDER)
+    FILE.write_text(text + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

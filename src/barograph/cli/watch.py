@@ -1,0 +1,225 @@
+"""`barograph watch`: the newest stances of a service, and what changed, as a subscriber sees it."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from barograph.cli.stances import KINDS
+
+if TYPE_CHECKING:
+    from barograph.client import Subscriber
+    from barograph.client.events import Event
+    from barograph.client.wire import Assessment, TapeEntry
+
+    Show = Callable[[Sequence[TapeEntry], Sequence[Event]], None]
+
+TOKEN = "FEED_TOKEN"  # noqa: S105  the name of a variable
+"""Not named as the settings are: those are the service's, and this is its reader's."""
+
+LONGEST = 86_400
+
+
+@click.command()
+@click.option(
+    "--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only this kind; repeatable."
+)
+@click.option("--url", default="http://127.0.0.1:8080", show_default=True, help="The service.")
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help=f"File with the access token, read anew each time (or {TOKEN} in the environment).",
+)
+@click.option(
+    "--references",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="references.json",
+    show_default=True,
+    help="File that keeps what was seen, to compare the next version with.",
+)
+@click.option(
+    "--interval",
+    type=click.IntRange(1, LONGEST),
+    default=60,
+    show_default=True,
+    help="Seconds between two looks.",
+)
+@click.option("--once", is_flag=True, help="Look once.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def watch(
+    kinds: tuple[str, ...],
+    url: str,
+    token_file: Path | None,
+    references: Path,
+    interval: int,
+    once: bool,
+    as_json: bool,
+) -> None:
+    """Follow the stances of a service with a subscriber's token, and compare each new version.
+
+    It ends when the token does not open Feed. It never pays.
+
+    \b
+    Examples:
+      barograph demo token --tier feed > token
+      barograph watch --token-file token --kind rates-desk
+      barograph watch --token-file token --once --json
+    """
+    from barograph.client import Barograph, ReferenceFile, Subscriber
+
+    bearer = _token(token_file)
+    bearer()  # a token that cannot be read is told before anything is asked
+    try:
+        client = Barograph(url, bearer=bearer)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--url") from error
+    with client:
+        subscriber = Subscriber(client, ReferenceFile(references), kinds or None)
+        try:
+            follow(subscriber, _show(as_json), interval=None if once else interval)
+        except KeyboardInterrupt:
+            return  # that is how it is stopped
+
+
+def follow(
+    subscriber: "Subscriber",
+    show: "Show",
+    *,
+    interval: float | None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> None:
+    """Look again and again, and show what is new; once without an interval.
+
+    Raises:
+        BarographError: the token does not open Feed, the references cannot be kept, or the only
+            look found out nothing.
+    """
+    from barograph.client.errors import ClientError
+    from barograph.client.events import Later, Stopped
+    from barograph.errors import BarographError
+
+    tape: Sequence[TapeEntry] = ()
+    told: Sequence[Event] = ()
+    while True:
+        try:
+            events = subscriber.look()
+        except (ClientError, ValueError) as error:
+            raise BarographError(str(error)) from error
+        is_new = subscriber.tape != tape
+        show(subscriber.tape if is_new else (), [each for each in events if each not in told])
+        tape, told = subscriber.tape, events
+        for event in events:
+            if isinstance(event, Stopped):
+                raise BarographError(f"{_plain(event.message)} ({event.status})")
+        pauses = [each for each in events if isinstance(each, Later)]
+        if interval is None and pauses:
+            raise BarographError(_plain(pauses[0].message))
+        if interval is None:
+            return
+        asked_for = [each.retry_after for each in pauses if each.retry_after is not None]
+        sleep(min(LONGEST, max([interval, *asked_for])))
+
+
+def _token(file: Path | None) -> Callable[[], str]:
+    """Gives the present token; a file may be replaced by a newer one at any time."""
+    from barograph.errors import ConfigurationError
+
+    def read() -> str:
+        try:
+            text = os.environ.get(TOKEN, "") if file is None else file.read_text("ascii")
+        except (OSError, UnicodeError) as error:
+            raise ConfigurationError(f"{file} cannot be read as a token") from error
+        if not text.strip():
+            raise ConfigurationError(
+                f"there is no access token: give a file with --token-file, or set {TOKEN} "
+                "(`barograph demo token --tier feed` prints one of the demo)"
+            )
+        return text
+
+    return read
+
+
+def _show(as_json: bool) -> "Show":
+    if as_json:
+        return _show_json
+    return _show_rich if sys.stdout.isatty() else _show_plain
+
+
+def _show_json(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
+    import msgspec
+
+    for each in (*({"event": "stance", "stance": entry} for entry in tape), *events):
+        click.echo(msgspec.json.encode(each))
+
+
+def _show_plain(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
+    for entry in tape:
+        click.echo("  ".join(_cells(entry)))
+    for line in _lines(events):
+        click.echo(line)
+
+
+def _show_rich(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    if tape:
+        table = Table("kind", "state", "issued", "leg", "revision", "record")
+        for entry in tape:
+            table.add_row(*(Text(cell) for cell in _cells(entry)))
+        console.print(table)
+    for line in _lines(events):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _cells(entry: "TapeEntry") -> tuple[str, ...]:
+    record = "on record" if entry.history_durable else "not on record"
+    texts = (entry.kind, entry.state, entry.issued_at, entry.leg_id)
+    return (*map(_plain, texts), f"revision {entry.revision}", record)
+
+
+def _lines(events: "Iterable[Event]") -> Iterator[str]:
+    from barograph.client.events import Compared, Kept, Later, NotComparable, Skipped
+
+    for event in events:
+        match event:
+            case Kept(kind):
+                yield f"{_plain(kind)}: kept, to be compared with the next version"
+            case Skipped(kind, _, revision):
+                yield f"{_plain(kind)}: revision {revision} is not on record, skipped"
+            case NotComparable(kind):
+                yield f"{_plain(kind)}: no pair to compare; going on from the newest version"
+            case Later(message):
+                yield f"later: {_plain(message)}"
+            case Compared(kind, comparison):
+                yield from _assessed(_plain(kind), comparison.assessment)
+
+
+def _assessed(kind: str, assessment: "Assessment") -> Iterator[str]:
+    if assessment.change is None:
+        yield f"{kind}: abstained ({_plain(', '.join(assessment.reasons))})"
+        return
+    yield f"{kind}: {_plain(assessment.change)}"
+    decisions = assessment.recorded_decisions
+    if decisions is not None:
+        before, after = decisions.before, decisions.after
+        yield f"  decision: {_plain(before.label)} -> {_plain(after.label)} (by {_plain(after.by)})"
+    for change in assessment.numeric_changes:
+        weight = "material" if change.material else "not material"
+        sides = f"{_figure(change.before)} -> {_figure(change.after)}"
+        yield f"  {_plain(change.path)}: {sides} {_plain(change.unit)} ({weight})"
+
+
+def _figure(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else "absent"
+
+
+def _plain(text: str) -> str:
+    """Text that cannot move a terminal's cursor, whoever sent it."""
+    return text if text.isprintable() else repr(text)

@@ -1,0 +1,224 @@
+"""The two clients: one set of calls, sent with and without `await`."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from inspect import signature
+from ipaddress import ip_address
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
+from urllib.parse import urlsplit
+
+import httpx
+
+from barograph.client import calls
+from barograph.client.calls import Call
+from barograph.client.errors import Unreachable
+from barograph.client.exchange import (
+    PATIENCE,
+    Credentials,
+    Exchange,
+    Patience,
+    Pause,
+    Reply,
+    Secret,
+    Steps,
+)
+from barograph.client.waiting import Clock, system_clock
+
+P = ParamSpec("P")
+T = TypeVar("T")
+M = TypeVar("M", bound=Callable[..., Any])
+
+SECONDS = 10.0
+"""So long one request may take, unless told otherwise."""
+
+
+def _sent(call: Callable[P, Call[T]]) -> "Callable[Concatenate[Barograph, P], T]":
+    def method(client: "Barograph", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return client.run(client.exchange.read(call(*args, **kwargs)))
+
+    return _described(method, call)
+
+
+def _awaited(
+    call: Callable[P, Call[T]],
+) -> "Callable[Concatenate[AsyncBarograph, P], Coroutine[Any, Any, T]]":
+    async def method(client: "AsyncBarograph", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await client.run(client.exchange.read(call(*args, **kwargs)))
+
+    return _described(method, call)
+
+
+def _described(method: M, call: Callable[..., Call[Any]]) -> M:
+    """A method that `help` shows as the call it sends."""
+    client, *_ = signature(method).parameters.values()
+    shown = signature(call)
+    shown = shown.replace(
+        parameters=[client, *shown.parameters.values()],
+        return_annotation=get_type_hints(call)["return"].__args__[0],
+    )
+    described = {"__name__": call.__name__, "__doc__": call.__doc__, "__signature__": shown}
+    for name, value in described.items():
+        setattr(method, name, value)
+    return method
+
+
+class Barograph:
+    """Reads a Barograph service.
+
+    Each read asks the service; what it has sent before and says is not modified is not sent again.
+    When it says to wait, a free read waits as `patience` allows; entitled reads are sent once.
+    Each credential goes only where it counts: the key to the signals, the token (or without one the
+    payment proof) to what Feed opens. One client belongs to one thread.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: Secret | None = None,
+        bearer: Secret | None = None,
+        proof: Secret | None = None,
+        patience: Patience = PATIENCE,
+        timeout: float = SECONDS,
+        transport: httpx.BaseTransport | None = None,
+        clock: Clock = system_clock,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """A credential is a text, or a function that gives the present one.
+
+        Raises:
+            ValueError: that is not an address.
+        """
+        self.exchange = Exchange(base_url, Credentials(api_key, bearer, proof), patience, clock)
+        self._sleep = sleep
+        self._http = httpx.Client(
+            transport=transport, timeout=timeout, trust_env=not _is_loopback(base_url)
+        )
+
+    index = _sent(calls.index)
+    briefs = _sent(calls.briefs)
+    derivatives = _sent(calls.derivatives)
+    market = _sent(calls.market)
+    market_state = _sent(calls.market_state)
+    guides = _sent(calls.guides)
+    signals = _sent(calls.signals)
+    status = _sent(calls.status)
+    feed_now = _sent(calls.feed_now)
+    stance = _sent(calls.stance)
+    material_change = _sent(calls.material_change)
+
+    def run(self, steps: Steps[T]) -> T:
+        """Do the steps of a conversation and return where it leads."""
+        reply: Reply | Unreachable | None = None
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration as done:
+                answer: T = done.value
+                return answer
+            if isinstance(step, Pause):
+                self._sleep(step.seconds)
+                reply = None
+                continue
+            try:
+                reply = _reply(self._http.get(step.url, headers=dict(step.headers)))
+            except httpx.RequestError as error:
+                reply = _unreachable(error)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncBarograph:
+    """Reads a Barograph service without blocking; in everything else as `Barograph`."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: Secret | None = None,
+        bearer: Secret | None = None,
+        proof: Secret | None = None,
+        patience: Patience = PATIENCE,
+        timeout: float = SECONDS,
+        transport: httpx.AsyncBaseTransport | None = None,
+        clock: Clock = system_clock,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """A credential is a text, or a function that gives the present one.
+
+        Raises:
+            ValueError: that is not an address.
+        """
+        self.exchange = Exchange(base_url, Credentials(api_key, bearer, proof), patience, clock)
+        self._sleep = sleep
+        self._http = httpx.AsyncClient(
+            transport=transport, timeout=timeout, trust_env=not _is_loopback(base_url)
+        )
+
+    index = _awaited(calls.index)
+    briefs = _awaited(calls.briefs)
+    derivatives = _awaited(calls.derivatives)
+    market = _awaited(calls.market)
+    market_state = _awaited(calls.market_state)
+    guides = _awaited(calls.guides)
+    signals = _awaited(calls.signals)
+    status = _awaited(calls.status)
+    feed_now = _awaited(calls.feed_now)
+    stance = _awaited(calls.stance)
+    material_change = _awaited(calls.material_change)
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Do the steps of a conversation and return where it leads."""
+        reply: Reply | Unreachable | None = None
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration as done:
+                answer: T = done.value
+                return answer
+            if isinstance(step, Pause):
+                await self._sleep(step.seconds)
+                reply = None
+                continue
+            try:
+                reply = _reply(await self._http.get(step.url, headers=dict(step.headers)))
+            except httpx.RequestError as error:
+                reply = _unreachable(error)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def _reply(response: httpx.Response) -> Reply:
+    # The names of `httpx.Headers` are in lower case.
+    return Reply(response.status_code, dict(response.headers), response.content)
+
+
+def _unreachable(error: httpx.RequestError) -> Unreachable:
+    # Its own text may hold what was sent.
+    return Unreachable(f"no whole answer came ({type(error).__name__})")
+
+
+def _is_loopback(base_url: str) -> bool:
+    """Whether the service is on this machine, where no proxy stands between."""
+    host = urlsplit(base_url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,187 @@
+"""The subscriber's routine: look at the feed, keep references, compare what is new.
+
+It never pays and never looks for older references.
+"""
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from barograph.client.calls import feed_now, material_change
+from barograph.client.clients import AsyncBarograph, Barograph
+from barograph.client.errors import ClientError, InvalidAnswer, NoPair, RateLimited, Refused
+from barograph.client.events import (
+    Compared,
+    Event,
+    Kept,
+    Later,
+    NotComparable,
+    Skipped,
+    Stopped,
+)
+from barograph.client.exchange import Exchange, Steps
+from barograph.client.references import ReferenceFile
+from barograph.client.wire import Comparison, FeedNow, Reference, TapeEntry
+
+FIRST_SERVER_ERROR = 500
+
+
+class _Routine:
+    """One look after the other, as steps that somebody else does."""
+
+    def __init__(
+        self, exchange: Exchange, store: ReferenceFile, kinds: Collection[str] | None
+    ) -> None:
+        self._exchange = exchange
+        self._store = store
+        self._kinds = None if kinds is None else frozenset(kinds)
+        self._stop: Refused | None = None
+        self.tape: tuple[TapeEntry, ...] = ()
+
+    def look(self) -> Steps[tuple[Event, ...]]:
+        if self._stop is not None:
+            raise self._stop
+        kept = self._store.read()
+        events: list[Event] = []
+        changed: dict[str, Reference] = {}
+        try:
+            self.tape = self._chosen((yield from self._exchange.read(feed_now())))
+            for entry in self.tape:
+                event = yield from self._look_at(entry, kept.get(entry.kind))
+                if event is None:
+                    continue
+                events.append(event)
+                changed |= _to_keep(event)
+        except ClientError as error:
+            events.append(self._ended(error))
+        # Once, at the end: a look that was cut off is repeated, and nothing it found is lost.
+        if changed:
+            self._store.write(kept | changed)
+        return tuple(events)
+
+    def _chosen(self, feed: FeedNow) -> tuple[TapeEntry, ...]:
+        tape = feed.tape.stance_tape
+        if self._kinds is None:
+            return tape
+        return tuple(entry for entry in tape if entry.kind in self._kinds)
+
+    def _look_at(self, entry: TapeEntry, before: Reference | None) -> Steps[Event | None]:
+        """What is new about a kind, if anything.
+
+        Raises:
+            Refused: the credential does not open Feed.
+        """
+        kind, after = entry.kind, reference_of(entry)
+        if after is None:
+            return Skipped(kind, entry.leg_id, entry.revision)
+        if before is None:
+            return Kept(kind, after)
+        if before == after:
+            return None
+        try:
+            found = yield from self._exchange.read(material_change(kind, before, after))
+            _require_same(found, before, after)
+        except NoPair:
+            return NotComparable(kind, before, after)
+        except ClientError as error:
+            if is_final(error):
+                raise
+            return _later(error, kind)
+        return Compared(kind, found)
+
+    def _ended(self, error: ClientError) -> Event:
+        if isinstance(error, Refused) and is_final(error):
+            self._stop = error
+            return Stopped(error.status, error.code, error.message)
+        return _later(error)
+
+
+class Subscriber:
+    """Follows the stances of one service.
+
+    `tape` is what the last look saw of the feed.
+    """
+
+    def __init__(
+        self, client: Barograph, store: ReferenceFile, kinds: Collection[str] | None = None
+    ) -> None:
+        """Without `kinds` every kind is followed."""
+        self._client = client
+        self._routine = _Routine(client.exchange, store, kinds)
+
+    @property
+    def tape(self) -> tuple[TapeEntry, ...]:
+        """The newest stance of each kind that is followed."""
+        return self._routine.tape
+
+    def look(self) -> tuple[Event, ...]:
+        """Look once, and tell what is new.
+
+        Raises:
+            ReferencesUnusable: the file of references cannot be read or written.
+            Refused: an earlier look ended with `Stopped`; nothing is asked any more.
+        """
+        return self._client.run(self._routine.look())
+
+
+class AsyncSubscriber:
+    """Follows the stances of one service, without blocking."""
+
+    def __init__(
+        self, client: AsyncBarograph, store: ReferenceFile, kinds: Collection[str] | None = None
+    ) -> None:
+        """Without `kinds` every kind is followed."""
+        self._client = client
+        self._routine = _Routine(client.exchange, store, kinds)
+
+    @property
+    def tape(self) -> tuple[TapeEntry, ...]:
+        """The newest stance of each kind that is followed."""
+        return self._routine.tape
+
+    async def look(self) -> tuple[Event, ...]:
+        """Look once, and tell what is new.
+
+        Raises:
+            ReferencesUnusable: the file of references cannot be read or written.
+            Refused: an earlier look ended with `Stopped`; nothing is asked any more.
+        """
+        return await self._client.run(self._routine.look())
+
+
+def reference_of(entry: TapeEntry) -> Reference | None:
+    """What to keep of a stance; None of one that is not durable, and nothing is ever made up."""
+    if not entry.history_durable:
+        return None
+    try:
+        return msgspec.convert(entry, Reference, from_attributes=True)
+    except msgspec.ValidationError:
+        return None
+
+
+def is_final(error: ClientError) -> bool:
+    """Whether asking again is of no use: the service refuses the caller and not the moment."""
+    if isinstance(error, RateLimited) or not isinstance(error, Refused):
+        return False
+    return error.status < FIRST_SERVER_ERROR
+
+
+def _require_same(found: Comparison, before: Reference, after: Reference) -> None:
+    if (found.before, found.after) != (before, after):
+        raise InvalidAnswer("the comparison is one of other versions")
+
+
+def _to_keep(event: Event) -> Mapping[str, Reference]:
+    match event:
+        case Kept(kind, reference):
+            return {kind: reference}
+        case Compared(kind, comparison):
+            return {kind: comparison.after}
+        case NotComparable(kind, _, after):
+            return {kind: after}
+    return {}
+
+
+def _later(error: ClientError, kind: str | None = None) -> Later:
+    retry_after = error.retry_after if isinstance(error, Refused) else None
+    return Later(str(error), kind, retry_after)

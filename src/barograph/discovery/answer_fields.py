@@ -1,0 +1,75 @@
+"""The header fields of every described answer (pure)."""
+
+from typing import Any
+
+from barograph.discovery.operations import ENTITLED, KEYS, PAID
+
+PRIVATE = {ENTITLED, PAID}
+X402_FOLDER = "/api/x402/"
+
+CACHING = ("Cache-Control", "ETag", "Last-Modified")
+RATE_LIMIT = (
+    *("RateLimit-Policy", "RateLimit"),
+    *("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
+)
+
+_OF_REFUSALS = {
+    "401": "WWW-Authenticate",
+    "402": "PAYMENT-REQUIRED",
+    "405": "Allow",
+    "429": "Retry-After",
+    "503": "Retry-After",
+}
+
+
+def names_of(path: str, tags: set[str], status: str) -> list[str]:
+    """The fields that an answer carries, by name."""
+    if status in {"200", "304"} and not tags & PRIVATE:
+        return [*CACHING]
+    found = ["Cache-Control"]
+    if status in _OF_REFUSALS:
+        found.append(_OF_REFUSALS[status])
+    if status == "200" and path.startswith(X402_FOLDER):
+        found.append("PAYMENT-RESPONSE")
+    if KEYS in tags and status in {"202", "429"}:
+        found += RATE_LIMIT
+    return found
+
+
+def _field(description: str, example: str, *, always: bool = True) -> dict[str, Any]:
+    return {
+        "description": description,
+        "required": always,
+        "schema": {"type": "string"},
+        "example": example,
+    }
+
+
+FIELDS: dict[str, dict[str, Any]] = {
+    "Cache-Control": _field(
+        "How long the answer may be kept: free data never past its freshness bound, errors and "
+        "private answers not at all.",
+        "public, max-age=5, stale-while-revalidate=10",
+    ),
+    "ETag": _field("Names these bytes; send it back in `If-None-Match`.", '"pZGm1Av0IEBKARczz7ex"'),
+    "Last-Modified": _field(
+        "The data's own time, where it has one.", "Sun, 15 Nov 2026 10:00:00 GMT", always=False
+    ),
+    "Allow": _field("The methods of this path.", "GET"),
+    "WWW-Authenticate": _field("How to present a credential.", 'Bearer realm="Barograph Feed"'),
+    "Retry-After": _field("Seconds to wait, where that is known.", "15", always=False),
+    "PAYMENT-REQUIRED": _field("The body once more, in base64.", "eyJ4NDAyVmVyc2lvbiI6Mn0="),
+    "PAYMENT-RESPONSE": _field(
+        "The receipt of a settled payment: JSON with success, transaction, network and payer, in "
+        "base64.",
+        "eyJzdWNjZXNzIjp0cnVlfQ==",
+        always=False,
+    ),
+    "RateLimit-Policy": _field("The allowance: requests in so many seconds.", '"anon";q=10;w=3600'),
+    "RateLimit": _field(
+        "What is left, and the seconds until a request comes back.", '"anon";r=9;t=3600'
+    ),
+    "X-RateLimit-Limit": _field("The allowance.", "10"),
+    "X-RateLimit-Remaining": _field("What is left of it.", "9"),
+    "X-RateLimit-Reset": _field("When a request comes back, in Unix seconds.", "1794725183"),
+}

@@ -1,0 +1,81 @@
+"""The keyless spec for GPT actions: free reads only, within what an action may have (pure)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+Schema = dict[str, Any]
+
+TAGS = frozenset({"discovery", "market", "briefs", "guides", "signals", "status"})
+"""What an action can use: JSON that anyone may read. Pictures and digests are left out."""
+
+MAX_OPERATIONS = 30
+MAX_TEXT = 300
+"""Characters of an operation's summary or description."""
+
+MAX_PARAMETER_TEXT = 700
+MAX_REPLY = 100_000
+"""Characters of an answer."""
+
+
+def gpt_schema(schema: Schema) -> Schema:
+    """What is left of the whole interface's description for an action.
+
+    An action sends no header of its own and reads none, so neither keys nor caching are in it.
+    """
+    paths = {
+        path: {"get": _operation(item["get"])}
+        for path, item in schema["paths"].items()
+        if "get" in item and TAGS.issuperset(item["get"]["tags"])
+    }
+    schemas = schema["components"]["schemas"]
+    return {
+        "openapi": schema["openapi"],
+        "info": schema["info"],
+        "servers": schema["servers"],
+        "tags": [each for each in schema["tags"] if each["name"] in TAGS],
+        "paths": paths,
+        "components": {"schemas": {name: schemas[name] for name in _used(paths, schemas)}},
+    }
+
+
+def _operation(operation: Schema) -> Schema:
+    parameters = [
+        {name: value for name, value in each.items() if name != "example"}
+        for each in operation.get("parameters", ())
+        if each.get("in") == "query"
+    ]
+    responses = {
+        status: {"description": each["description"], "content": _content(each["content"])}
+        for status, each in operation["responses"].items()
+        if "content" in each
+    }
+    kept = {name: operation[name] for name in ("tags", "operationId", "summary", "description")}
+    asked = {"parameters": parameters} if parameters else {}
+    return {**kept, **asked, "responses": responses, "x-openai-isConsequential": False}
+
+
+def _content(content: Schema) -> Schema:
+    return {media: {"schema": each["schema"]} for media, each in content.items()}
+
+
+def _used(paths: Schema, schemas: Schema) -> list[str]:
+    """The names of the schemas that the paths refer to, directly or through others."""
+    found: set[str] = set()
+    waiting = list(_references(paths))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += _references(schemas[name])
+    return sorted(found)
+
+
+def _references(part: object) -> Iterator[str]:
+    if isinstance(part, dict):
+        reference = part.get("$ref")
+        if isinstance(reference, str):
+            yield reference.rpartition("/")[2]
+        part = list(part.values())
+    if isinstance(part, list):
+        for each in part:
+            yield from _references(each)

@@ -1,0 +1,119 @@
+"""The whole interface as an OpenAPI 3.1 document.
+
+The framework describes paths, parameters and bodies from the routes and their models; here it
+gets what the framework does not know: header fields, conditional requests, credentials, texts and
+examples.
+"""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from barograph.discovery.answer_fields import FIELDS, PRIVATE, names_of
+from barograph.discovery.deprecation import Deprecations
+from barograph.discovery.examples import Examples, load_examples
+from barograph.discovery.next_steps import LINKS
+from barograph.discovery.operations import ENTITLED, KEYS, TAGS, text_of
+from barograph.notice import NOTICE
+from barograph.signals.documents import DOCS_PATH
+
+INTERFACE_VERSION = "1.0.0"
+BEARER = "bearer"
+PAYMENT_PROOF = "paymentProof"
+IF_NONE_MATCH = "If-None-Match"
+
+Schema = dict[str, Any]
+
+
+def openapi_schema(app: FastAPI, base_url: str, deprecations: Deprecations) -> Schema:
+    """Describe the interface of the instance at `base_url`."""
+    schema = get_openapi(
+        title="Barograph",
+        version=INTERFACE_VERSION,
+        description=_DESCRIPTION,
+        routes=app.routes,
+        tags=[{"name": name, "description": text} for name, text in TAGS.items()],
+        servers=[{"url": base_url}],
+        contact={"name": "Barograph", "url": f"{base_url}{DOCS_PATH}"},
+    )
+    schema["externalDocs"] = {"url": f"{base_url}{DOCS_PATH}", "description": "For developers"}
+    schema["components"] |= {
+        "securitySchemes": _SCHEMES,
+        "headers": FIELDS,
+        "parameters": {IF_NONE_MATCH: _IF_NONE_MATCH},
+    }
+    examples = load_examples(base_url)
+    for path, item in schema["paths"].items():
+        for operation in item.values():
+            _complete(path, operation, examples)
+            if path in deprecations:
+                operation["deprecated"] = True
+    return schema
+
+
+def _complete(path: str, operation: Schema, examples: Examples) -> None:
+    # The framework's own 422 never occurs, because every parameter is read by hand.
+    operation["responses"].pop("422", None)
+    tags = set(operation["tags"])
+    text = text_of(operation["operationId"])
+    if text is not None:
+        operation["description"] = text
+    if tags & PRIVATE:
+        operation["security"] = [{BEARER: []}] * (ENTITLED in tags) + [{PAYMENT_PROOF: []}]
+    elif KEYS not in tags:
+        reference = {"$ref": f"#/components/parameters/{IF_NONE_MATCH}"}
+        operation["parameters"] = [*operation.get("parameters", ()), reference]
+        operation["responses"]["304"] = {"description": "What `If-None-Match` names still holds."}
+    for status, response in operation["responses"].items():
+        fields = {
+            name: {"$ref": f"#/components/headers/{name}"} for name in names_of(path, tags, status)
+        }
+        response["headers"] = fields | response.get("headers", {})
+    if operation["operationId"] in LINKS:
+        operation["responses"]["200"]["links"] = LINKS[operation["operationId"]]
+    _show(operation, examples)
+
+
+def _show(operation: Schema, examples: Examples) -> None:
+    """Put the examples where they belong."""
+    answers = examples.answers.get(operation["operationId"], {})
+    for status, response in operation["responses"].items():
+        for content in response.get("content", {}).values():
+            if status in answers:
+                content["example"] = answers[status]
+    values = examples.parameters.get(operation["operationId"], {})
+    for parameter in operation.get("parameters", ()):
+        if parameter.get("name") in values:
+            parameter["example"] = values[parameter["name"]]
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        content["example"] = examples.request
+
+
+_DESCRIPTION = (
+    f"Crypto market intelligence, free and without a key. {NOTICE} Free reads answer HEAD and "
+    "OPTIONS too and may be read from any origin. Every error under /api is JSON with the member "
+    "`error`; those of entitled and paid endpoints have a `message` as well."
+)
+_SCHEMES = {
+    BEARER: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An access token of the identity provider, of a user with an active Feed.",
+    },
+    PAYMENT_PROOF: {
+        "type": "apiKey",
+        "in": "header",
+        "name": "PAYMENT-SIGNATURE",
+        "description": "An x402 v2 payment proof in base64, over what the 402 of that path asks "
+        "for. `X-PAYMENT` is read too.",
+    },
+}
+_IF_NONE_MATCH = {
+    "name": IF_NONE_MATCH,
+    "in": "header",
+    "required": False,
+    "description": "The `ETag` of what is there already; the answer is 304 when it still holds.",
+    "schema": {"type": "string"},
+    "example": '"pZGm1Av0IEBKARczz7ex"',
+}

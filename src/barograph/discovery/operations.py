@@ -1,0 +1,103 @@
+"""What each operation is for, in the words of every description of the interface.
+
+A name that is missing here, or one too many, fails a test. The texts of free operations have at
+most 300 characters, because a GPT action takes no more.
+"""
+
+from collections.abc import Mapping
+
+ENTITLED = "entitled"
+PAID = "paid"
+BADGES = "badges"
+KEYS = "keys"
+HISTORY = "history"
+
+TAGS: Mapping[str, str] = {
+    "discovery": "What there is to read.",
+    "market": "Perpetual futures, measured every few seconds: free, without a key. Data past its "
+    "freshness bound is answered with 502, never shown.",
+    "briefs": "Analysis written from the record: free, without a key.",
+    "guides": "The catalog of paid guides: reading it is free, the guides are not.",
+    "signals": "Regime signals: free; a personal key raises the allowance.",
+    KEYS: "Personal keys for signals, by e-mail.",
+    "status": "Health of the feed and of the API.",
+    BADGES: "Live badges, cached for ten minutes.",
+    HISTORY: "Digests, signed roots and proofs of the record of stances: free. They show that "
+    "nothing was changed, and not what was concluded.",
+    ENTITLED: "For subscribers of Feed. Answers are private and never stored.",
+    PAID: "Bought by x402 v2. Answers are private and never stored.",
+}
+
+_UNAVAILABLE = "502 while fresh data cannot be had: try again after some seconds."
+_RECOMPUTE = "Digests only; `docs/history.md` tells how to check them."
+
+TEXTS: Mapping[str, str] = {
+    "getIndex": "Name, site and the free endpoints of this instance. It needs no data and always "
+    "answers.",
+    "getDerivatives": "Last price, funding rate of the current interval in percent, next funding "
+    "time, open interest in USD and the share of long accounts. An unknown symbol is "
+    f"`available: false` with null numbers; zero is a value. {_UNAVAILABLE}",
+    "getMarket": "Price, funding in percent, open interest in USD and the share of long accounts "
+    f"of BTC, ETH and SOL, a few seconds old. {_UNAVAILABLE}",
+    "getMarketState": "One snapshot: BTC, ETH and SOL, liquidations of the last 24 hours, the "
+    f"regime by BTC funding, and a citation with its time. {_UNAVAILABLE}",
+    "getBriefs": "Short analysis, newest first, each with its category, coins, address and time. "
+    "`limit` is brought into 1 to 50; what is no integer means 15. 500 while the record cannot be "
+    "read.",
+    "getGuides": "All 27 guides with pages, price in USD and address. The catalog is whole and "
+    "changes rarely.",
+    "getSignals": "Every regime signal with its label and the number behind it; `unknown` where an "
+    "input is stale. 120 requests an hour without a key; 429 says in `Retry-After` when the next "
+    "is accepted.",
+    "getStatus": "Whether the market feed is fresh and the API works, with each check. Always 200: "
+    "read `status` (ok, degraded, down).",
+    "registerKey": "A one-time link is mailed; it shows the key once. The answer is the same "
+    "whether or not the address is known. The key goes into `X-API-Key` and gives 1,000 requests "
+    "an hour for signals.",
+    "getHistoryCheckpoints": "The newest checkpoint of every list, signed, in the C2SP format: "
+    f"keep one, and later ask for a consistency proof from its size. {_RECOMPUTE}",
+    "getHistory": "In the order of recording, without a gap; `next` is the `after` of the next "
+    f"page. {_RECOMPUTE}",
+    "getHistoryEvents": "Such as withdrawals, in the order of recording; `next` is the `after` of "
+    f"the next page. {_RECOMPUTE}",
+    "getHistoryProof": "RFC 6962 proofs about the tree of `size`: inclusion of `sequence`, "
+    "consistency with the tree of `from`. What was not asked for is null; what does not exist in "
+    "the tree is 400.",
+    "getHistoryEventsProof": "RFC 6962 proofs about the tree of `size`: inclusion of `sequence`, "
+    "consistency with the tree of `from`. What was not asked for is null; what does not exist in "
+    "the tree is 400.",
+    "getFeedNow": "The newest stance of each kind with the address of its direct read, the market "
+    "state and the newest briefs. Keep `leg_id`, `revision`, `history_digest` and `issued_at` of "
+    "durable stances; skip the others.",
+    "getBtcEtfStance": "Free of charge with Feed, otherwise paid for by x402 v2, read by read. "
+    "A stance that has expired or was withdrawn is charged to nobody.",
+    "getRatesDesk": "Free of charge with Feed, otherwise paid for by x402 v2, read by read. "
+    "A stance that has expired or was withdrawn is charged to nobody.",
+    "getFundingRegime": "Free of charge with Feed, otherwise paid for by x402 v2, read by read. "
+    "A stance that has expired or was withdrawn is charged to nobody.",
+    "buyFeed": "Settles the proof once and grants the paying wallet one period; the same proof "
+    "again shows the same purchase. 503 means that nobody knows yet: send the same proof again "
+    "later, never another.",
+    "getMaterialChange": "The pair must be the newest recorded version and the one immediately "
+    "before it, each named by leg, revision and digest exactly as delivered. All seven parameters "
+    "are required, and no other is accepted. 404 comparison_reference_unavailable: read the "
+    "current stance, and do not try older references. Nothing is charged.",
+    "getRecordBadge": "Elapsed days since `sinceDate` of a legacy paper-strategy record, not "
+    "observations or uninterrupted operation. Continuity is unverified; it is no evidence of "
+    "live-capital results or of paid stance outcomes.",
+    "getRegimeBadge": "The label of the market's regime.",
+    "getFundingBadge": "Funding of any live perpetual, with its interval.",
+    "getSignalBadge": "What one public signal says.",
+    "getStatusBadge": "The same as `/api/status` in one word.",
+}
+
+FORMS = ("Svg", "Json")
+"""How the names of a badge's operations end."""
+
+
+def text_of(operation_id: str) -> str | None:
+    """The text of an operation; both forms of a badge share one."""
+    for form in ("", *FORMS):
+        if operation_id.endswith(form) and operation_id.removesuffix(form) in TEXTS:
+            return TEXTS[operation_id.removesuffix(form)]
+    return None

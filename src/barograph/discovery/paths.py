@@ -1,0 +1,16 @@
+"""Where the service describes itself."""
+
+INDEX_PATH = "/api/agent"
+OPENAPI_PATH = "/openapi.json"
+GPT_PATH = "/openapi-gpt.json"
+LLMS_PATH = "/llms.txt"
+LLMS_FULL_PATH = "/llms-full.txt"
+ROBOTS_PATH = "/robots.txt"
+SECURITY_PATH = "/.well-known/security.txt"
+MCP_PATH = "/api/mcp"
+
+DISCOVERY_PATHS = (
+    *(INDEX_PATH, OPENAPI_PATH, GPT_PATH),
+    *(LLMS_PATH, LLMS_FULL_PATH, ROBOTS_PATH, SECURITY_PATH),
+)
+"""What anyone may read; the Model Context Protocol is not read but spoken."""

@@ -1,0 +1,77 @@
+"""A call of a tool: charge the caller, read, answer; whatever fails is said in a sentence."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from barograph.access.allowances import TOOL_CALLS, Standing
+from barograph.access.fields import retry_seconds
+from barograph.access.gate import Gate
+from barograph.errors import RequestError
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.http import Scope
+from barograph.mcp import tools
+from barograph.mcp.arguments import Arguments, check_names, limit_of, symbol_of
+from barograph.mcp.readers import Readers
+from barograph.mcp.tools import Tool
+
+log = logging.getLogger(__name__)
+
+KEYS_NOT_CHECKED = (
+    "keys cannot be checked at the moment: try again in a few seconds, or leave X-API-Key out"
+)
+INTERNAL = "internal error; try again shortly"
+
+
+class Outcome(NamedTuple):
+    """What a call came to: texts for a model, and the endpoint's body unless it failed."""
+
+    texts: tuple[str, ...]
+    body: dict[str, Any] | None = None
+
+
+class ToolCalls:
+    """Answers calls of tools by the services of the free endpoints."""
+
+    def __init__(self, readers: Readers, gate: Gate) -> None:
+        self._gate = gate
+        self._reads: dict[str, Callable[[Arguments], bytes]] = {
+            tools.BRIEFS: lambda given: readers.briefs(limit_of(given)),
+            tools.DERIVATIVES: lambda given: readers.derivatives(symbol_of(given)),
+            tools.MARKET: lambda _: readers.market(),
+            tools.MARKET_STATE: lambda _: readers.market_state(),
+            tools.GUIDES: lambda _: readers.guides(),
+            tools.SIGNALS: lambda _: readers.signals(),
+            tools.STATUS: lambda _: readers.status(),
+        }
+
+    async def call(self, tool: Tool, given: Arguments, scope: Scope) -> Outcome:
+        """Call a tool on behalf of whoever sent the HTTP request of this scope."""
+        try:
+            return await self._answer(tool, given, scope)
+        except RequestError as error:
+            return Outcome((error.message,))
+        except DatabaseUnavailable:
+            return Outcome((KEYS_NOT_CHECKED,))
+        except Exception:
+            log.exception("unexpected failure")
+            return Outcome((INTERNAL,))
+
+    async def _answer(self, tool: Tool, given: Arguments, scope: Scope) -> Outcome:
+        await self._gate.charge(TOOL_CALLS, self._gate.caller(scope))
+        check_names(tool, given)
+        left: tuple[str, ...] = ()
+        if tool.name == tools.SIGNALS:
+            left = (_left(await self._gate.admit(scope)),)
+        body = self._reads[tool.name](given)
+        return Outcome((body.decode(), *left), msgspec.json.decode(body))
+
+
+def _left(standing: Standing) -> str:
+    requests = standing.allowance.requests
+    return (
+        f"{standing.remaining:,} of {requests:,} requests for signals are left; the next one comes "
+        f"back in {retry_seconds(standing)} seconds."
+    )

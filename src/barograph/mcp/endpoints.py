@@ -1,0 +1,237 @@
+"""`/api/mcp`, and the documents by which it is found.
+
+What has nothing to do with the protocol is refused here, before the SDK is even loaded; the SDK
+answers the rest in the protocol's own words.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from importlib import import_module
+from importlib.resources import files
+from typing import TYPE_CHECKING, cast
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from barograph.kit.clock import Clock
+from barograph.kit.documents import JSON, NO_STORE, Document, Message
+from barograph.kit.http import (
+    ASGIApp,
+    DocumentResponse,
+    Receive,
+    Scope,
+    Send,
+    bodiless,
+    error_response,
+)
+from barograph.kit.single_flight import SingleFlight
+from barograph.mcp import card
+from barograph.mcp.calls import ToolCalls
+from barograph.mcp.hosts import Names
+from barograph.mcp.messages import NotAMessage, is_request
+
+if TYPE_CHECKING:
+    from barograph.mcp.server import Transport
+
+log = logging.getLogger(__name__)
+
+LONGEST_BODY = 256 * 1024
+PUBLIC_PATHS = frozenset(
+    {card.CARD_PATH, card.REGISTRY_PATH, card.CATALOG_PATH, card.FORMER_CARD_PATH, card.ICON_PATH}
+)
+"""What anyone from any origin may read."""
+
+_PATHS = (card.MCP_PATH, f"{card.MCP_PATH}/")
+_ALLOW = (b"allow", b"POST")
+_LOOKED_AT = (b"host", b"origin", b"content-type", b"accept")
+_KEEP = b"public, max-age=3600"
+_READABLE = {JSON, b"application/*", b"*/*"}
+
+
+class McpDoor:
+    """Lets requests of the protocol in: an ASGI application."""
+
+    def __init__(self, base_url: str, load: Callable[[], "Transport"]) -> None:
+        """Know the service by its base address; `load` gets what answers, and may take long."""
+        self._names = Names(base_url)
+        self._load = load
+        self._transport: Transport | None = None
+        self._loading: SingleFlight[str, Transport] = SingleFlight()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        answer = self._refused(scope)
+        if answer is None:
+            body = await _read(receive)
+            answer = _answered_body(body)
+        if answer is not None:
+            await answer(scope, receive, bodiless(send) if scope["method"] == "HEAD" else send)
+            return
+        reply = _Reply(send)
+        try:
+            transport = self._transport or await self._loading.do("", self._loaded)
+            await transport(scope, _replayed(body, receive), reply)
+        except Exception:
+            if reply.is_begun:
+                raise
+            # In front of routing nobody else would turn it into the documented body.
+            log.exception("unexpected failure")
+            await _error(500, "internal error")(scope, receive, send)
+
+    async def close(self) -> None:
+        """End what was loaded."""
+        if self._transport is not None:
+            await self._transport.close()
+
+    def _refused(self, scope: Scope) -> Response | None:
+        """The answer to what is no request of the protocol, seen by its head alone."""
+        if scope["method"] != "POST":
+            return error_response(405, "method not allowed", _ALLOW, is_free=False)
+        hosts, origins, types, accepted = _fields(scope)
+        if len(hosts) != 1 or not self._names.is_host(hosts[0]):
+            return _error(421, "the Host must be that of the service's public address")
+        if not all(map(self._names.is_origin, origins)):
+            return _error(403, "pages of another origin may not ask")
+        if _media_types(types) != (JSON,):
+            return _error(415, "the Content-Type must be application/json")
+        if _READABLE.isdisjoint(_media_types(accepted)):
+            return _error(406, "the Accept field must have application/json")
+        return None
+
+    async def _loaded(self) -> "Transport":
+        """Load in a thread of its own: nobody else waits for it."""
+        self._transport = await asyncio.to_thread(self._load)
+        return self._transport
+
+
+class _Reply:
+    """Sends an answer for nobody to keep, and knows whether it has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.is_begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.is_begun = True
+            message = {**message, "headers": [*message["headers"], NO_STORE]}
+        await self._send(message)
+
+
+def open_door(calls: ToolCalls, base_url: str) -> McpDoor:
+    """The door to these calls; the SDK is imported when the first of them comes."""
+
+    def load() -> "Transport":
+        server = import_module("barograph.mcp.server")
+        return cast("Transport", server.Transport(calls, base_url, LONGEST_BODY))
+
+    return McpDoor(base_url, load)
+
+
+def mcp_door(app: ASGIApp, door: McpDoor) -> ASGIApp:
+    """Answer the protocol before routing, which costs half as much again, and pass on the rest."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        is_for_door = scope["type"] == "http" and scope["path"] in _PATHS
+        await (door if is_for_door else app)(scope, receive, send)
+
+    return answer
+
+
+def mcp_routes(door: McpDoor, base_url: str, clock: Clock) -> APIRouter:
+    """The routes of the door and of the documents by which it is found."""
+    router = APIRouter(include_in_schema=False)
+    for path in _PATHS:
+        router.routes.append(Route(path, door, include_in_schema=False))
+    documents = _documents(base_url)
+
+    @router.get(card.CARD_PATH)
+    @router.get(card.FORMER_CARD_PATH)
+    @router.get(card.REGISTRY_PATH)
+    @router.get(card.CATALOG_PATH)
+    @router.get(card.ICON_PATH)
+    async def read(request: Request) -> DocumentResponse:
+        return DocumentResponse(documents[request.scope["path"]], clock())
+
+    return router
+
+
+def _documents(base_url: str) -> dict[str, Document]:
+    server = _document(card.card(base_url), card.CARD_TYPE)
+    return {
+        card.CARD_PATH: server,
+        card.FORMER_CARD_PATH: server,
+        card.REGISTRY_PATH: _document(card.registry_entry(base_url), JSON.decode()),
+        card.CATALOG_PATH: _document(card.catalog(base_url), card.CATALOG_TYPE),
+        card.ICON_PATH: _document(
+            files("barograph.mcp").joinpath("icon.svg").read_bytes(), card.ICON_TYPE
+        ),
+    }
+
+
+def _document(body: bytes, content_type: str) -> Document:
+    return Document(body, content_type=content_type.encode(), cache_control=_KEEP)
+
+
+def _error(status: int, message: str) -> Response:
+    return error_response(status, message, is_free=False)
+
+
+def _fields(scope: Scope) -> Iterable[tuple[bytes, ...]]:
+    """Every value of each field that is looked at."""
+    found: dict[bytes, list[bytes]] = {name: [] for name in _LOOKED_AT}
+    for name, value in scope["headers"]:
+        if name in found:
+            found[name].append(value)
+    return map(tuple, found.values())
+
+
+@lru_cache(maxsize=32)
+def _media_types(lines: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """The media types that the lines of a field list, without their parameters."""
+    listed = b",".join(lines).lower().split(b",")
+    return tuple(each.partition(b";")[0].strip() for each in listed)
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """Read the body of a request; None for one that is too long, or of which the end is missing."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if message["type"] != "http.request" or len(body) > LONGEST_BODY:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _answered_body(body: bytes | None) -> Response | None:
+    """The answer to a body that needs no server; None for a request."""
+    if body is None:
+        return _error(413, f"the body may have at most {LONGEST_BODY:,} bytes")
+    try:
+        # A notification is only noted: no request knows of another that it could be about.
+        return None if is_request(body) else _unstorable(202)
+    except NotAMessage as error:
+        return _unstorable(400, error.answer)
+
+
+def _unstorable(status: int, body: bytes = b"") -> Response:
+    response = Response(body, status)
+    kind = [(b"content-type", JSON)] if body else []
+    length = (b"content-length", str(len(body)).encode())
+    response.raw_headers = [*kind, length, NO_STORE]
+    return response
+
+
+def _replayed(body: bytes | None, receive: Receive) -> Receive:
+    """Give a body that was read once more, and then what else there is to receive."""
+    read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return read.pop() if read else await receive()
+
+    return replay

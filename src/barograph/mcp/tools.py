@@ -1,0 +1,131 @@
+"""The tools: one for each free endpoint (pure).
+
+Names and arguments are part of the interface and stay. All of it together is read into the context
+of whoever connects, so a word more than needed is paid for by everyone.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from barograph.briefs.limits import DEFAULT as DEFAULT_LIMIT
+from barograph.briefs.limits import HIGHEST, LOWEST
+from barograph.briefs.wire import BriefList
+from barograph.guides.wire import Guides
+from barograph.kit.wire import WireModel
+from barograph.markets.symbols import DEFAULT as DEFAULT_SYMBOL
+from barograph.markets.symbols import PATTERN
+from barograph.markets.wire import Market, MarketState, PerpetualRecord
+from barograph.mcp.schemas import Schema, output_schema
+from barograph.signals.wire import PublicSignals
+from barograph.status.wire import Status
+
+BRIEFS = "get_briefs"
+DERIVATIVES = "get_derivatives"
+MARKET = "get_market"
+MARKET_STATE = "get_market_state"
+GUIDES = "get_guides"
+SIGNALS = "get_signals"
+STATUS = "get_status"
+
+
+class Tool(NamedTuple):
+    """A tool as it is advertised; `body` is what the endpoint answers."""
+
+    name: str
+    title: str
+    description: str
+    body: type[WireModel]
+    parameters: Mapping[str, Schema] = {}
+
+    @property
+    def input_schema(self) -> Schema:
+        """What may be given: nothing is required, and nothing else is taken."""
+        return {
+            "type": "object",
+            "properties": dict(self.parameters),
+            "additionalProperties": False,
+        }
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The tool in a list of tools; the server's icon stands for each of them."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+            "outputSchema": output_schema(self.body),
+            "annotations": _ANNOTATIONS,
+        }
+
+
+_ANNOTATIONS = {
+    "readOnlyHint": True,
+    "idempotentHint": True,
+    # They read what the service has recorded, and nothing that a caller could choose.
+    "openWorldHint": False,
+}
+_LIMIT: Schema = {
+    "type": "integer",
+    "minimum": LOWEST,
+    "maximum": HIGHEST,
+    "default": DEFAULT_LIMIT,
+    "description": "How many; clamped.",
+}
+_SYMBOL: Schema = {
+    "type": "string",
+    "pattern": PATTERN,
+    "default": DEFAULT_SYMBOL,
+    "description": "BTC or BTCUSDT, any case.",
+}
+
+TOOLS = (
+    Tool(
+        MARKET_STATE,
+        "Market state",
+        "BTC, ETH and SOL perpetuals, 24 h liquidations and the funding regime, with a citation. "
+        "Seconds old; an error instead of stale data.",
+        MarketState,
+    ),
+    Tool(
+        DERIVATIVES,
+        "Perpetual derivatives",
+        "Price, funding, open interest and long accounts of one perpetual; unknown: available "
+        "false. An error instead of stale data.",
+        PerpetualRecord,
+        {"symbol": _SYMBOL},
+    ),
+    Tool(
+        MARKET,
+        "Market snapshot",
+        "Price, funding, open interest and long accounts of BTC, ETH and SOL.",
+        Market,
+    ),
+    Tool(
+        BRIEFS,
+        "Briefs",
+        "Short analyses written from the record, newest first.",
+        BriefList,
+        {"limit": _LIMIT},
+    ),
+    Tool(
+        SIGNALS,
+        "Regime signals",
+        "Label and value of each; unknown when stale. 120 calls an hour, 1,000 with an X-API-Key "
+        "header; says what is left.",
+        PublicSignals,
+    ),
+    Tool(
+        GUIDES,
+        "Guide catalog",
+        "27 trading guides with prices in USD; the guides themselves are paid.",
+        Guides,
+    ),
+    Tool(
+        STATUS,
+        "Service status",
+        "Health and age of feed and API; ask when another tool fails.",
+        Status,
+    ),
+)
+BY_NAME = {tool.name: tool for tool in TOOLS}

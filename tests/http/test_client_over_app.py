@@ -1,0 +1,397 @@
+"""Both clients over the production application."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from barograph.board.snapshots import Publication, publish
+from barograph.client import Patience, ReferenceFile
+from barograph.client import calls as every_call
+from barograph.client.errors import (
+    CredentialRefused,
+    InvalidRequest,
+    NoPair,
+    NotFound,
+    PaymentRequired,
+    RateLimited,
+    Refused,
+    Unavailable,
+    UpstreamUnavailable,
+)
+from barograph.client.events import Compared, Kept, Later, NotComparable, Skipped, Stopped
+from barograph.client.wire import Derivatives, Presence, RecordedDecisions, Reference
+from barograph.kit.database import Transaction
+from barograph.kit.timestamps import iso_timestamp
+from barograph.markets.records import Perpetuals
+from barograph.stances.feeds import STANCES
+from barograph.stances.records import KINDS, Version
+from barograph.stances.standing import NOT_RECORDED, StanceNow, Stances, durable
+from support.markets import BTC, reading, shares
+from support.payments import FEED, HandFacilitator, header, payload, proof
+from support.readers import InProcess, Reader, result
+from support.service import Service
+from support.stances import FUNDING, RATES, proposal
+from support.subscribers import FEED_TOKEN, PLAIN_TOKEN, RESERVE_TOKEN, SubscriberService
+
+FREE = {
+    "index": "/api/agent",
+    "briefs": "/api/agent/briefs",
+    "derivatives": "/api/agent/derivatives?symbol=BTC",
+    "market": "/api/agent/market",
+    "market_state": "/api/agent/market-state",
+    "guides": "/api/agent/guides",
+    "signals": "/api/v1/signals",
+    "status": "/api/status",
+}
+
+
+@pytest.fixture(params=["sync", "async"])
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def reader(way: str, service: Service) -> Iterator[Reader]:
+    reader = Reader(way, InProcess(service.app), sleep=service.clock.pass_seconds)
+    yield reader
+    reader.close()
+
+
+@pytest.fixture
+def subscribed(tmp_path: Path) -> Iterator[SubscriberService]:
+    service = SubscriberService(tmp_path)
+    service.watch_day()
+    service.publish(reading(), shares())
+    yield service
+    service.close()
+
+
+class Follower:
+    """A subscriber with a store, over one of the two clients."""
+
+    def __init__(self, way: str, service: SubscriberService, folder: Path) -> None:
+        self.way = way
+        self.service = service
+        self.transport = InProcess(service.app)
+        self.store = ReferenceFile(folder / "references.json")
+        self.come_again(FEED_TOKEN)
+
+    def come_again(self, token: str | None) -> None:
+        """Begin anew with the references of before."""
+        self.reader = Reader(self.way, self.transport, bearer=token)
+        self.subscriber = self.reader.subscriber(self.store)
+
+    def look(self) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = result(self.subscriber.look())
+        return found
+
+    def paths(self) -> list[str]:
+        return [request.url.path for request in self.transport.asked]
+
+
+@pytest.fixture
+def follower(way: str, subscribed: SubscriberService, tmp_path: Path) -> Iterator[Follower]:
+    follower = Follower(way, subscribed, tmp_path)
+    yield follower
+    follower.reader.close()
+
+
+def test_free_reads_lose_nothing_of_the_answers(reader: Reader, service: Service) -> None:
+    for name, target in FREE.items():
+        found = reader.read(name)
+        assert isinstance(found, get_args(get_type_hints(getattr(every_call, name))["return"])[0])
+        assert json.loads(msgspec.json.encode(found)) == service.ask(target).json()
+
+
+def test_zero_and_null_come_through(reader: Reader, service: Service) -> None:
+    flat = reader.read("derivatives", "sol")
+    assert (flat.symbol, flat.fundingRatePct, flat.openInterestUsd) == ("SOL", 0.0, 0.0)
+    assert flat.longAccountPct == 0.0
+    unknown = reader.read("derivatives", "NOSUCH")
+    assert (unknown.available, unknown.lastPrice, unknown.nextFundingTime) == (False, None, None)
+    assert reader.read("market").assets[0].source is UNSET
+    assert reader.read("market_state").assets[0].source == "test venue"
+
+
+def test_a_limit_is_passed_on(reader: Reader) -> None:
+    reader.read("briefs", 1)
+    assert reader.transport.asked[0].url.query == b"limit=1"
+
+
+def test_what_did_not_change_is_not_sent_again(reader: Reader) -> None:
+    for name in FREE.keys() - {"status"}:
+        first = reader.read(name)
+        assert reader.read(name) is first
+        assert reader.transport.statuses[-2:] == [200, 304]
+
+
+def test_new_data_is_seen_at_once(reader: Reader, service: Service) -> None:
+    assert reader.read("derivatives").lastPrice == BTC.last_price
+    service.clock.pass_seconds(1)
+    service.publish(Perpetuals(service.clock(), "test venue", (replace(BTC, last_price=1.0),)))
+    assert reader.read("derivatives").lastPrice == 1.0
+    assert reader.transport.statuses == [200, 200]
+
+
+def test_stale_data_is_an_error_although_it_was_kept(reader: Reader, service: Service) -> None:
+    assert isinstance(reader.read("derivatives"), Derivatives)
+    service.clock.pass_seconds(31)
+    with pytest.raises(UpstreamUnavailable):
+        reader.read("derivatives")
+    assert reader.slept == []
+
+
+def test_an_invalid_symbol_is_an_error_with_the_service_s_words(reader: Reader) -> None:
+    with pytest.raises(InvalidRequest, match="symbol"):
+        reader.read("derivatives", "not a symbol")
+
+
+def test_an_allowance_that_is_spent_is_waited_for(way: str, service: Service) -> None:
+    patient = Reader(
+        way,
+        InProcess(service.app),
+        sleep=service.clock.pass_seconds,
+        patience=Patience(tries=2, seconds=4_000),
+    )
+    for _ in range(120):
+        patient.read("signals")
+    assert patient.slept == []
+    assert patient.read("signals").ok is True
+    assert patient.slept == [3_600.0]
+    assert patient.transport.statuses[-2:] == [429, 200]
+
+
+def test_a_wait_that_is_too_long_is_an_error_that_says_when(
+    reader: Reader, service: Service
+) -> None:
+    for _ in range(120):
+        reader.read("signals")
+    with pytest.raises(RateLimited, match="get a free key") as caught:
+        reader.read("signals")
+    assert caught.value.retry_after == 3_600.0
+    assert reader.slept == []
+
+
+def test_a_key_raises_the_allowance_and_a_bad_one_is_refused(way: str, service: Service) -> None:
+    transport = InProcess(service.app)
+    key = service.create_key().key
+    holder = Reader(way, transport, api_key=key)
+    for _ in range(121):
+        holder.read("signals")
+    with pytest.raises(CredentialRefused, match="not valid"):
+        Reader(way, transport, api_key="bg_wrong").read("signals")
+
+
+def test_entitled_reads_are_typed_too(follower: Follower) -> None:
+    _, after = follower.service.two_versions()
+    stance = follower.reader.read("stance", FUNDING)
+    assert (stance.history_digest, stance.leg.decision.label) == (after.history_digest, "cautious")
+    feed = follower.reader.read("feed_now")
+    assert feed.market_state.regime.label == "neutral"
+    assert feed.briefs == ()
+    follower.service.clock.pass_seconds(31)
+    assert follower.reader.read("feed_now").market_state is None
+
+
+@pytest.mark.contract("material-change.references-from-durable-reads")
+def test_a_subscriber_goes_through_new_versions(follower: Follower) -> None:
+    service = follower.service
+    (first,) = service.record(proposal())
+    (kept,) = follower.look()
+    assert isinstance(kept, Kept)
+    assert kept.reference.history_digest == first.history_digest
+    assert follower.look() == ()
+
+    (second,) = service.record(proposal(label="cautious", by="operator"))
+    (revised,) = follower.look()
+    assert isinstance(revised, Compared)
+    assessment = revised.comparison.assessment
+    assert (assessment.change, assessment.same_source_evidence) == ("decision_revision_only", True)
+    assert isinstance(assessment.recorded_decisions, RecordedDecisions)
+    assert assessment.recorded_decisions.after.label == "cautious"
+    assert assessment.evidence_field_presence == Presence((), ())
+    assert assessment.ready_for_paid_delivery is False
+    assert revised.comparison.after.history_digest == second.history_digest
+
+    service.record(proposal(1))
+    (next_period,) = follower.look()
+    assert isinstance(next_period, Compared)
+    assert next_period.comparison.assessment.change == "new_period"
+    assert next_period.comparison.assessment.evidence_field_presence is UNSET
+    assert set(follower.paths()) == {"/api/feed/now", "/api/agents/material-change"}
+
+
+def test_every_kind_is_followed_across_restarts(follower: Follower) -> None:
+    for kind in KINDS:
+        follower.service.record(proposal(kind=kind))
+    assert [type(event) for event in follower.look()] == [Kept] * 3
+    follower.come_again(FEED_TOKEN)
+    assert follower.look() == ()
+    follower.service.record(proposal(kind=RATES, label="cautious", by="operator"))
+    (event,) = follower.look()
+    assert event.kind == RATES
+
+
+@pytest.mark.contract("errors.404-caller-stops", "material-change.pair.counts-all-versions")
+def test_a_skipped_version_is_not_searched_for(follower: Follower) -> None:
+    service = follower.service
+    (first,) = service.record(proposal())
+    follower.look()
+    _, third = service.record(
+        proposal(label="cautious", by="operator"), proposal(label="constructive", by="operator")
+    )
+    (event,) = follower.look()
+    assert isinstance(event, NotComparable)
+    assert event.before.history_digest == first.history_digest
+    assert event.after.history_digest == third.history_digest
+    assert follower.transport.statuses.count(404) == 1
+    service.record(proposal(label="neutral", by="operator"))
+    (compared,) = follower.look()
+    assert compared.comparison.before == event.after
+
+
+def test_an_expired_version_is_no_pair(follower: Follower) -> None:
+    service = follower.service
+    before, after = service.two_versions()
+    follower.store.write({FUNDING: reference(before)})
+    service.clock.now = after.expires_at
+    (event,) = follower.look()
+    assert isinstance(event, NotComparable)
+    assert follower.store.read() == {FUNDING: reference(after)}
+
+
+@pytest.mark.contract("stance.digest-never-invented")
+def test_what_is_not_durable_is_skipped(follower: Follower) -> None:
+    service = follower.service
+    (first,) = service.record(proposal())
+    follower.look()
+    not_recorded = {**NOT_RECORDED, "issued_at": service.clock() + 1, "revision": 2}
+    publish_stance(service, replace(durable(first, None), **not_recorded))
+    assert follower.look() == (Skipped(FUNDING, first.leg_id, 2),)
+    assert follower.store.read() == {FUNDING: reference(first)}
+    service.clock.pass_seconds(2)
+    service.record(proposal(label="cautious", by="operator", issued_at=service.clock()))
+    (event,) = follower.look()
+    assert isinstance(event, Compared)
+    assert event.comparison.before == reference(first)
+
+
+@pytest.mark.contract("errors.402-no-second-payment")
+@pytest.mark.parametrize(
+    ("token", "status", "error"),
+    [
+        ("nobody's", 401, CredentialRefused),
+        (RESERVE_TOKEN, 402, PaymentRequired),
+        (PLAIN_TOKEN, 402, PaymentRequired),
+        (None, 404, NotFound),
+    ],
+)
+def test_a_subscriber_stops_without_feed_and_asks_nothing_more(
+    follower: Follower, token: str | None, status: int, error: type[Refused]
+) -> None:
+    follower.service.two_versions()
+    follower.come_again(token)
+    (stopped,) = follower.look()
+    assert isinstance(stopped, Stopped)
+    assert stopped.status == status
+    with pytest.raises(error):
+        follower.look()
+    assert follower.transport.statuses == [status]
+    assert follower.store.read() == {}
+
+
+def test_when_nothing_can_be_told_the_reference_is_kept_for_later(follower: Follower) -> None:
+    service = follower.service
+    (first,) = service.record(proposal())
+    follower.look()
+    service.record(proposal(label="cautious", by="operator"))
+    service.identities.is_down = True
+    (later,) = follower.look()
+    assert isinstance(later, Later)
+    assert (later.kind, follower.transport.statuses[-1]) == (None, 503)
+
+    service.identities.is_down = False
+    answered = iter([False, True])
+
+    async def fail_the_second() -> None:
+        service.identities.is_down = next(answered)
+
+    service.identities.before_answer = fail_the_second
+    (later,) = follower.look()
+    assert isinstance(later, Later)
+    assert (later.kind, follower.transport.statuses[-2:]) == (FUNDING, [200, 503])
+    assert follower.store.read() == {FUNDING: reference(first)}
+    assert follower.reader.slept == []
+
+    service.identities.before_answer, service.identities.is_down = None, False
+    (event,) = follower.look()
+    assert isinstance(event, Compared)
+
+
+def test_the_errors_of_a_comparison_are_told_apart(follower: Follower) -> None:
+    before, after = follower.service.two_versions()
+    pair = (FUNDING, reference(before), reference(after))
+    assert follower.reader.read("material_change", *pair).before == reference(before)
+    with pytest.raises(NoPair):
+        follower.reader.read("material_change", FUNDING, pair[2], pair[1])
+    with pytest.raises(InvalidRequest) as caught:
+        follower.reader.read("material_change", "gold", *pair[1:])
+    assert caught.value.code == "invalid_comparison_reference"
+    follower.service.identities.is_down = True
+    with pytest.raises(Unavailable):
+        follower.reader.read("material_change", *pair)
+
+
+def test_a_wallet_with_feed_follows_without_a_payment(way: str, tmp_path: Path) -> None:
+    facilitator = HandFacilitator()
+    service = SubscriberService(tmp_path, facilitator=facilitator, **WALLET_SETTINGS)
+    try:
+        service.grant(proof().payer, "feed", kind="wallet")
+        service.two_versions()
+        signed = header(payload(proof(offer=FEED)))
+        reader = Reader(way, InProcess(service.app), proof=lambda: signed)
+        subscriber = reader.subscriber(ReferenceFile(tmp_path / "references.json"))
+        (kept,) = result(subscriber.look())
+        assert isinstance(kept, Kept)
+        service.record(proposal(label="constructive", by="operator"))
+        (event,) = result(subscriber.look())
+        assert isinstance(event, Compared)
+        assert facilitator.verified
+        with pytest.raises(PaymentRequired):  # its proof is not shown there
+            reader.read("stance", FUNDING)
+        assert (facilitator.asked, facilitator.charged) == ([], [])
+        reader.close()
+    finally:
+        service.close()
+
+
+WALLET_SETTINGS = {
+    "x402_network": FEED.network,
+    "x402_asset": FEED.asset,
+    "x402_asset_name": FEED.name,
+    "x402_asset_version": FEED.version,
+    "x402_pay_to": FEED.pay_to,
+    "x402_facilitator_url": "https://facilitator.example",
+}
+
+
+def reference(version: Version) -> Reference:
+    return Reference(
+        version.leg_id, version.revision, version.history_digest, iso_timestamp(version.issued_at)
+    )
+
+
+def publish_stance(service: SubscriberService, stance: StanceNow) -> None:
+    async def work(tx: Transaction) -> None:
+        published = Stances(service.clock(), (stance,), {})
+        await publish(tx, [Publication.of(STANCES, published)])
+
+    asyncio.run(service.database.write(work))
+    service.refresh()

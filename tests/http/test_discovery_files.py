@@ -1,0 +1,190 @@
+"""What a program finds that knows nothing but the address."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.notice import NOTICE
+from support.clock import START
+from support.descriptions import operations
+from support.markets import reading, shares
+from support.service import BASE_URL, Answer, Service, fresh_service
+from support.stances import proposal
+from support.subscribers import SubscriberService
+
+CONTACT = "mailto:security@example.com"
+SECURITY = "/.well-known/security.txt"
+EXAMPLE = re.compile(r"^- Example: (GET|POST) (\S+)$", re.MULTILINE)
+LINKS = (
+    '<{0}/openapi.json>; rel="service-desc"; type="application/json", '
+    '<{0}/developers>; rel="service-doc"; type="text/html"'
+)
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A fresh market, and a record with two versions."""
+    service = SubscriberService(tmp_path_factory.mktemp("files"), security_contact=CONTACT)
+    service.watch_day()
+    service.publish(reading(), shares())
+    service.record(
+        proposal(kind="rates-desk"), proposal(kind="rates-desk", label="cautious", by="operator")
+    )
+    yield service
+    service.close()
+
+
+@pytest.fixture(scope="module")
+def description(market: Service) -> dict[str, Any]:
+    body: dict[str, Any] = market.ask("/openapi.json").json()
+    return body
+
+
+def text(answer: Answer) -> str:
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    return answer.body.decode()
+
+
+def is_free(operation: dict[str, Any]) -> bool:
+    return "security" not in operation
+
+
+def test_llms_txt_names_every_free_endpoint_and_nothing_that_is_paid_for(
+    market: Service, description: dict[str, Any]
+) -> None:
+    found = text(market.ask("/llms.txt"))
+
+    for path, operation in operations(description):
+        is_twin = path.startswith("/badge/") and path.endswith(".json")
+        method = "POST" if operation["operationId"] == "registerKey" else "GET"
+        shown = f"### {method} {path}\n" in found
+        assert shown == (is_free(operation) and not is_twin), path
+
+
+def test_every_address_of_llms_txt_can_be_called_as_it_stands(market: Service) -> None:
+    calls = EXAMPLE.findall(text(market.ask("/llms.txt")))
+
+    assert len(calls) >= 19
+    for method, address in calls:
+        assert address.startswith(f"{BASE_URL}/")
+        answer = market.ask(address.removeprefix(BASE_URL), method)
+        # This service sends no mail, and says so.
+        assert answer.status == (200 if method == "GET" else 503), address
+
+
+def test_llms_txt_tells_address_parameters_limits_errors_and_notice(market: Service) -> None:
+    found = text(market.ask("/llms.txt"))
+
+    assert found.startswith("# Barograph\n\n> ")
+    assert f"Base address: {BASE_URL}\n" in found
+    assert NOTICE in found
+    assert "`limit` (query, optional, integer, from 1, to 50, default 15)" in found
+    assert "120 requests an hour without a key, 1,000 with a personal key in `X-API-Key`" in found
+    assert '`{"error": "<one sentence>"}`' in found
+    for address in re.findall(r"\]\((\S+)\)", found):
+        if not address.endswith("/api/mcp"):
+            assert market.ask(address.removeprefix(BASE_URL)).status == 200
+    assert len(found) < 12_000
+
+
+def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its_body(
+    market: Service, description: dict[str, Any]
+) -> None:
+    found = text(market.ask("/llms-full.txt"))
+
+    for path, operation in operations(description):
+        entry = found.partition(f" {path}\n")[2].partition("\n### ")[0]
+        assert operation["description"] in entry, path
+        success = next(iter(operation["responses"].values()))
+        body = success["content"].get("application/json")
+        if body is not None:
+            (shown,) = re.findall(r"^```json\n(.*)\n```$", entry, re.MULTILINE)
+            assert json.loads(shown) == body["example"]
+            for member in body["example"]:
+                assert f"- `{member}` (" in entry
+    assert "- `assets[].fundingRatePct` (number or null): Rate of the contract's" in found
+    assert "- `leg.decision.label` (string, one of constructive, " in found
+    assert len(found) < 100_000
+
+
+@pytest.mark.parametrize("path", ["/", "/api/agent", "/openapi.json"])
+@pytest.mark.parametrize("query", ["", "?x"])
+def test_roots_link_to_description_and_documentation(
+    market: Service, path: str, query: str
+) -> None:
+    prefix = "" if path == "/" else BASE_URL
+
+    assert market.ask(path + query).headers["link"] == LINKS.format(prefix)
+    assert market.ask(path, if_none_match="*").headers["link"] == LINKS.format(prefix)
+
+
+def test_everything_is_below_another_base_address_too(tmp_path: Path) -> None:
+    elsewhere = "http://10.0.0.9:8080/barograph"
+    with fresh_service(tmp_path, base_url=elsewhere, security_contact=CONTACT) as service:
+        paths = ("/llms.txt", "/llms-full.txt", "/openapi.json", "/openapi-gpt.json", SECURITY)
+        answers = [service.ask(path).body.decode() for path in paths]
+        page, index = service.ask("/"), service.ask("/api/agent")
+        robots = text(service.ask("/robots.txt"))
+
+    assert page.headers["link"] == LINKS.format("/barograph")
+    assert index.headers["link"] == LINKS.format(elsewhere)
+    assert all(elsewhere in each and BASE_URL not in each for each in answers)
+    assert "Disallow: /barograph/api/x402/\n" in robots
+
+
+def test_security_txt_is_complete_and_expires_within_a_year(market: Service) -> None:
+    lines = text(market.ask(SECURITY)).splitlines()
+    fields = dict(line.split(": ", 1) for line in lines)
+
+    assert len(fields) == len(lines)
+    assert fields["Contact"] == CONTACT
+    assert fields["Canonical"] == BASE_URL + SECURITY
+    assert fields["Preferred-Languages"] == "en"
+    now = datetime.fromtimestamp(START / 1000, UTC)
+    left = datetime.fromisoformat(fields["Expires"]) - now
+    assert timedelta(days=30) < left < timedelta(days=365)
+
+
+def test_security_txt_is_the_same_for_a_day_and_then_lasts_longer(tmp_path: Path) -> None:
+    with fresh_service(tmp_path, security_contact=CONTACT) as service:
+        first = service.ask(SECURITY)
+        service.clock.pass_seconds(60)
+        again = service.ask(SECURITY, if_none_match=first.headers["etag"])
+        service.clock.pass_seconds(86_400)
+        later = service.ask(SECURITY)
+
+    assert again.status == 304
+    assert later.body > first.body
+
+
+def test_without_a_contact_there_is_no_security_txt(service: Service) -> None:
+    answer = service.ask(SECURITY)
+
+    assert (answer.status, answer.body) == (404, b'{"error":"not found"}')
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", [SECURITY, "/llms.txt", "/openapi-gpt.json"])
+def test_files_are_free_reads_like_the_others(market: Service, path: str) -> None:
+    get, head = market.ask(path), market.ask(path, "HEAD")
+
+    assert head.fields == get.fields
+    assert head.body == b""
+    assert get.headers["access-control-allow-origin"] == "*"
+    assert market.ask(path, "OPTIONS").status == 204
+    assert market.ask(path, "POST").headers["allow"] == "GET, HEAD, OPTIONS"
+    assert market.ask(path, if_none_match=get.headers["etag"]).status == 304
+
+
+def test_robots_may_read_what_is_free(market: Service) -> None:
+    lines = text(market.ask("/robots.txt")).splitlines()
+    hidden = [line.removeprefix("Disallow: ") for line in lines if line.startswith("Disallow")]
+
+    assert "User-agent: *" in lines
+    assert hidden == ["/api/x402/", "/api/agents/", "/api/feed/", "/keys"]

@@ -1,0 +1,162 @@
+"""`/openapi-gpt.json`: the keyless spec stays within what a GPT action may have."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_schema_validator import OAS31Validator
+from openapi_spec_validator import validate
+
+from barograph.briefs.operator import MAX_HEADLINE, MAX_SLUG, MAX_SUMMARY
+from barograph.briefs.records import Brief
+from barograph.discovery.gpt import (
+    MAX_OPERATIONS,
+    MAX_PARAMETER_TEXT,
+    MAX_REPLY,
+    MAX_TEXT,
+    gpt_schema,
+)
+from barograph.kit.timestamps import HOUR
+from support.clock import START
+from support.descriptions import operations
+from support.service import BASE_URL, Service, fresh_service
+
+FREE_READS = {
+    *("/api/agent", "/api/agent/briefs", "/api/agent/derivatives", "/api/agent/market"),
+    *("/api/agent/market-state", "/api/agent/guides", "/api/v1/signals", "/api/status"),
+}
+PRIVATE_WORDS = ("material-change", "material_change", "-stance", "x402", "feed/now", "bearer")
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with fresh_service(tmp_path_factory.mktemp("gpt")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def spec(market: Service) -> dict[str, Any]:
+    body: dict[str, Any] = market.ask("/openapi-gpt.json").json()
+    return body
+
+
+@pytest.mark.contract("gpt-actions.spec")
+def test_the_spec_is_valid_openapi_3_1_at_one_address(spec: dict[str, Any]) -> None:
+    assert spec["openapi"].startswith("3.1.")
+    assert spec["info"]["version"] == "1.0.0"
+    assert spec["servers"] == [{"url": BASE_URL}]
+    assert BASE_URL.startswith("https://")
+    validate(spec)
+
+
+@pytest.mark.contract("gpt-actions.spec", "auth.mcp-and-gpt-need-no-feed")
+def test_the_spec_has_every_free_read_and_asks_for_no_credential(
+    market: Service, spec: dict[str, Any]
+) -> None:
+    assert set(spec["paths"]) == FREE_READS
+    assert all(list(item) == ["get"] for item in spec["paths"].values())
+    assert not [1 for _, operation in operations(spec) if "security" in operation]
+    assert not spec.keys() & {"security"}
+    assert not spec["components"].keys() & {"securitySchemes"}
+    assert not [
+        each
+        for _, operation in operations(spec)
+        for each in operation.get("parameters", ())
+        if each["in"] != "query"
+    ]
+    for path in FREE_READS:
+        assert market.ask(path).status == 200
+
+
+@pytest.mark.contract("mcp.no-material-change-tool")
+def test_the_spec_has_nothing_about_comparisons_or_what_subscribers_read(
+    spec: dict[str, Any],
+) -> None:
+    text = json.dumps(spec).lower()
+
+    assert [word for word in PRIVATE_WORDS if word in text] == []
+
+
+def test_texts_and_numbers_are_within_the_limits_of_an_action(spec: dict[str, Any]) -> None:
+    found = operations(spec)
+
+    assert len(found) <= MAX_OPERATIONS == 30
+    assert len({operation["operationId"] for _, operation in found}) == len(found)
+    for path, operation in found:
+        assert 0 < len(operation["description"]) <= MAX_TEXT == 300, path
+        assert 0 < len(operation["summary"]) <= MAX_TEXT
+        for parameter in operation.get("parameters", ()):
+            assert 0 < len(parameter["description"]) <= MAX_PARAMETER_TEXT == 700
+
+
+def test_every_object_names_its_members_and_every_reference_leads_somewhere(
+    spec: dict[str, Any],
+) -> None:
+    parts = list(_parts(spec))
+    objects = [part for part in parts if part.get("type") == "object"]
+    references = {part["$ref"] for part in parts if isinstance(part.get("$ref"), str)}
+
+    assert len(objects) > 10
+    assert all(part["properties"] for part in objects)
+    schemas = spec["components"]["schemas"]
+    assert references == {f"#/components/schemas/{name}" for name in schemas}
+
+
+def test_the_longest_replies_are_shorter_than_an_action_takes(tmp_path: Path) -> None:
+    with fresh_service(tmp_path) as service:
+        service.keep_briefs(*(_longest_brief(number) for number in range(60)))
+        replies = {path: len(service.ask(f"{path}?limit=50").body.decode()) for path in FREE_READS}
+
+    assert replies["/api/agent/briefs"] > 60_000
+    assert all(length < MAX_REPLY == 100_000 for length in replies.values()), replies
+
+
+@pytest.mark.parametrize("path", sorted(FREE_READS))
+def test_replies_are_of_the_schemas_of_the_spec(
+    market: Service, spec: dict[str, Any], path: str
+) -> None:
+    content = spec["paths"][path]["get"]["responses"]["200"]["content"]
+    schema = {**content["application/json"]["schema"], "components": spec["components"]}
+
+    OAS31Validator(schema).validate(market.ask(path).json())
+
+
+def test_the_spec_is_made_from_the_whole_description_and_leaves_it_as_it_is(
+    market: Service, spec: dict[str, Any]
+) -> None:
+    whole = market.ask("/openapi.json").json()
+    before = json.dumps(whole)
+
+    assert gpt_schema(whole) == spec
+    assert json.dumps(whole) == before
+
+
+def _parts(part: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(part, dict):
+        yield part
+        part = list(part.values())
+    if isinstance(part, list):
+        for each in part:
+            yield from _parts(each)
+
+
+def _longest_brief(number: int) -> Brief:
+    """As long as an operator may make one that is listed."""
+    return Brief(
+        slug=f"{number:02}".ljust(MAX_SLUG, "s"),
+        published_at=START - number,
+        category="data-quality",
+        headline="h" * MAX_HEADLINE,
+        coins=tuple("ABCDEFGHIJ"),
+        summary="x" * MAX_SUMMARY,
+        body="The text.",
+        source="test venue",
+        rule="operator",
+        window_start=START - HOUR,
+        window_end=START,
+        inputs="{}",
+        inputs_digest="0" * 64,
+        cooldown_key=f"operator:{number}",
+    )

@@ -1,0 +1,338 @@
+"""`/api/mcp`: the free reads as tools, in both eras of the protocol."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_schema_validator import OAS31Validator
+
+from barograph.briefs.records import Brief
+from support.clock import START
+from support.markets import reading, shares
+from support.mcp_peer import CLIENT, FIELDS, HANDSHAKE, MODERN, PATH, Peer
+from support.service import Service, fresh_service
+
+TOOLS = {
+    "get_market_state": "/api/agent/market-state",
+    "get_derivatives": "/api/agent/derivatives",
+    "get_market": "/api/agent/market",
+    "get_briefs": "/api/agent/briefs",
+    "get_signals": "/api/v1/signals",
+    "get_guides": "/api/agent/guides",
+    "get_status": "/api/status",
+}
+MARKET_TOOLS = ("get_market_state", "get_derivatives", "get_market")
+MOST_TOKENS = 2_000
+BYTES_A_TOKEN = 4
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A fresh market that the tests here only read."""
+    with fresh_service(tmp_path_factory.mktemp("market")) as service:
+        service.keep_briefs(*(_brief(number) for number in range(20)))
+        yield service
+
+
+@pytest.fixture(params=[MODERN, HANDSHAKE[0]])
+def revision(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def peer(market: Service, revision: str) -> Peer:
+    return Peer(market, revision)
+
+
+@pytest.fixture
+def caller(service: Service, revision: str) -> Peer:
+    """Somebody who may change what the service has."""
+    return Peer(service, revision)
+
+
+@pytest.mark.contract("mcp.address")
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_handshake_settles_on_the_revision_asked_for(market: Service, version: str) -> None:
+    answer = Peer(market, version).post(
+        "initialize", protocolVersion=version, capabilities={}, clientInfo=CLIENT
+    )
+
+    result = answer.json()["result"]
+    assert result["protocolVersion"] == version
+    assert result["serverInfo"]["name"] == "barograph"
+    assert list(result["capabilities"]) == ["tools"]
+    assert "Information only, not financial advice." in result["instructions"]
+    assert "mcp-session-id" not in answer.headers
+
+
+def test_without_a_handshake_the_server_tells_what_it_speaks(market: Service) -> None:
+    result = Peer(market, MODERN).result("server/discover")
+
+    assert result["supportedVersions"] == [MODERN]
+    assert list(result["capabilities"]) == ["tools"]
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "barograph"
+
+
+def test_a_notification_is_accepted_without_an_answer(market: Service) -> None:
+    message = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    for version in (HANDSHAKE[0], MODERN):
+        head = FIELDS | {"mcp_protocol_version": version}
+        answer = market.ask(PATH, "POST", body=message, **head)
+        assert (answer.status, answer.body) == (202, b"")
+
+
+@pytest.mark.contract("mcp.no-material-change-tool")
+def test_there_is_one_tool_for_each_free_endpoint_and_no_other(peer: Peer) -> None:
+    listed = peer.result("tools/list")
+
+    assert [tool["name"] for tool in listed["tools"]] == list(TOOLS)
+    assert "nextCursor" not in listed
+    assert listed == peer.result("tools/list")
+
+
+def test_both_eras_list_the_same_and_the_newer_one_may_keep_it(market: Service) -> None:
+    older, newer = (Peer(market, each).result("tools/list") for each in (HANDSHAKE[0], MODERN))
+
+    assert older["tools"] == newer["tools"]
+    assert (newer["cacheScope"], newer["ttlMs"]) == ("public", 3_600_000)
+
+
+def test_the_whole_list_costs_few_tokens(peer: Peer) -> None:
+    assert len(peer.post("tools/list").body) <= MOST_TOKENS * BYTES_A_TOKEN
+
+
+def test_every_tool_says_what_it_is_and_takes(peer: Peer) -> None:
+    for tool in peer.result("tools/list")["tools"]:
+        assert tool["title"]
+        assert tool["description"]
+        assert tool["annotations"] == {
+            "readOnlyHint": True,
+            "idempotentHint": True,
+            "openWorldHint": False,
+        }
+        assert tool["inputSchema"]["type"] == "object"
+        assert tool["inputSchema"]["additionalProperties"] is False
+        assert not {"anyOf", "oneOf", "allOf", "$schema"} & _keywords(tool["inputSchema"])
+        assert tool["outputSchema"]["type"] == "object"
+        assert not {"$schema", "$ref", "$defs", "default"} & _keywords(tool["outputSchema"])
+
+
+@pytest.mark.parametrize(("tool", "path"), TOOLS.items())
+def test_a_tool_answers_what_its_endpoint_answers(peer: Peer, tool: str, path: str) -> None:
+    body = peer.service.ask(path).body
+
+    result = peer.call(tool)
+
+    assert result["isError"] is False
+    assert result["structuredContent"] == json.loads(body)
+    assert result["content"][0] == {"type": "text", "text": body.decode()}
+    assert len(result["content"]) == (2 if tool == "get_signals" else 1)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_an_answer_is_as_the_tool_describes_it(peer: Peer, tool: str) -> None:
+    [described] = [
+        each["outputSchema"] for each in peer.result("tools/list")["tools"] if each["name"] == tool
+    ]
+    answered = peer.call(tool)["structuredContent"]
+
+    OAS31Validator.check_schema(described)
+    OAS31Validator(described).validate(answered)
+    assert set(described["required"]) == set(described["properties"]) == set(answered)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "query"),
+    [
+        ({"limit": 3}, "limit=3"),
+        ({"limit": 3.0}, "limit=3"),
+        ({"limit": None}, ""),
+        ({"limit": 10**30}, "limit=50"),
+        ({"limit": -1}, "limit=1"),
+        ({}, ""),
+    ],
+)
+def test_a_limit_is_brought_into_the_range(
+    peer: Peer, arguments: dict[str, Any], query: str
+) -> None:
+    result = peer.call("get_briefs", arguments)
+
+    assert result["structuredContent"] == peer.service.ask(f"/api/agent/briefs?{query}").json()
+
+
+@pytest.mark.parametrize("symbol", ["ETH", "sol", "BTCUSDT", "1000PEPE", "NOSUCH"])
+def test_a_symbol_is_understood_in_any_case(peer: Peer, symbol: str) -> None:
+    result = peer.call("get_derivatives", {"symbol": symbol})
+
+    endpoint = peer.service.ask(f"/api/agent/derivatives?symbol={symbol}")
+    assert result["structuredContent"] == endpoint.json()
+
+
+def test_zero_stays_zero_and_null_stays_null(peer: Peer) -> None:
+    zero = peer.call("get_derivatives", {"symbol": "SOL"})["structuredContent"]
+    unknown = peer.call("get_derivatives", {"symbol": "NOSUCH"})["structuredContent"]
+
+    assert (zero["fundingRatePct"], zero["longAccountPct"]) == (0.0, 0.0)
+    assert (unknown["available"], unknown["lastPrice"]) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "sentence"),
+    [
+        *(
+            ("get_briefs", {"limit": limit}, "limit must be a whole number; 1 to 50 are possible")
+            for limit in ("3", 1.5, True, [3])
+        ),
+        *(
+            (
+                "get_derivatives",
+                {"symbol": symbol},
+                "symbol must be 1 to 15 letters or digits, such as BTC or BTCUSDT",
+            )
+            for symbol in ("", "A" * 16, "BTC-USD", "BTC\n", "\u00df", "\u0131", 1, ["BTC"])
+        ),
+        ("get_briefs", {"count": 3}, "get_briefs takes only limit"),
+        ("get_market", {"symbol": "BTC"}, "get_market takes no arguments"),
+    ],
+)
+def test_a_malformed_argument_is_an_error_of_the_tool_that_says_what_to_do(
+    peer: Peer, tool: str, arguments: dict[str, Any], sentence: str
+) -> None:
+    assert peer.refusal(tool, arguments) == sentence
+
+
+@pytest.mark.outcome(
+    "the market feed is stale while an agent calls its tools",
+    "the call is an error of the tool that says so; no stale number is given",
+)
+def test_stale_data_is_an_error_of_the_tool(caller: Peer) -> None:
+    caller.service.clock.pass_seconds(31)
+
+    for tool in MARKET_TOOLS:
+        assert caller.refusal(tool) == (
+            "upstream market data is unavailable or too old; try again shortly"
+        )
+    assert caller.call("get_status")["structuredContent"]["feed"]["status"] == "down"
+    assert caller.call("get_guides")["isError"] is False
+
+
+def test_briefs_that_cannot_be_read_are_an_error_of_the_tool(caller: Peer) -> None:
+    caller.service.clock.pass_seconds(3_600)
+
+    assert caller.refusal("get_briefs") == (
+        "the record cannot be read at the moment; try again shortly"
+    )
+
+
+def test_a_market_that_came_back_is_told_at_once(caller: Peer) -> None:
+    caller.service.clock.pass_seconds(31)
+    assert caller.call("get_market")["isError"] is True
+    now = caller.service.clock()
+
+    caller.service.publish(reading(now), shares(now))
+
+    assert caller.call("get_market")["isError"] is False
+
+
+@pytest.mark.parametrize("name", ["nope", "", "get_material_change"])
+def test_an_unknown_tool_is_an_error_of_the_protocol(peer: Peer, name: str) -> None:
+    error = peer.send("tools/call", {"name": name}).json()["error"]
+
+    assert error["code"] == -32602
+    assert all(tool in error["message"] for tool in TOOLS)
+
+
+@pytest.mark.parametrize("method", ["resources/list", "prompts/list", "logging/setLevel", "nope"])
+def test_what_is_not_advertised_is_not_there(peer: Peer, method: str) -> None:
+    params = {"level": "info"} if method == "logging/setLevel" else {}
+
+    answer = peer.send(method, params)
+
+    assert answer.status == (404 if peer.revision == MODERN else 200)
+    assert (answer.json()["error"]["code"], answer.json()["id"]) == (-32601, 7)
+
+
+def test_a_revision_that_is_not_spoken_is_refused_with_those_that_are(market: Service) -> None:
+    head = FIELDS | {"mcp_method": "tools/list", "mcp_protocol_version": "2031-01-01"}
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2031-01-01",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+    answer = market.ask(PATH, "POST", body=json.dumps(message), **head)
+    assert answer.status == 400
+    assert answer.json()["error"]["data"] == {"supported": [MODERN], "requested": "2031-01-01"}
+
+
+@pytest.mark.contract("auth.mcp-and-gpt-need-no-feed")
+@pytest.mark.parametrize("tool", TOOLS)
+def test_no_tool_needs_credentials_or_looks_at_those_of_the_feed(peer: Peer, tool: str) -> None:
+    plain = peer.call(tool)
+    with_junk = peer.call(tool, authorization="Bearer junk", payment_signature="junk")
+
+    assert plain["isError"] is with_junk["isError"] is False
+    assert plain["structuredContent"] == with_junk["structuredContent"]
+
+
+def test_every_answer_is_for_its_caller_alone(peer: Peer) -> None:
+    answers = [
+        peer.post("tools/list"),
+        peer.send("tools/call", {"name": "get_market"}),
+        peer.send("tools/call", {"name": "nope"}),
+        peer.send("tools/list", {}, host="other.example"),
+        peer.service.ask(PATH),
+    ]
+
+    for answer in answers:
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["content-type"] == "application/json"
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_an_address_with_a_slash_at_the_end_is_the_same_one(peer: Peer) -> None:
+    assert peer.post("tools/list", path=f"{PATH}/").body == peer.post("tools/list").body
+
+
+def test_the_routes_behind_the_door_answer_the_same(tmp_path: Path, revision: str) -> None:
+    with fresh_service(tmp_path) as service:
+        whole = Peer(service, revision)
+        expected = [whole.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]
+        service.app = service.routes
+        given = [whole.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]
+
+    assert given == expected
+
+
+def _brief(number: int) -> Brief:
+    return Brief(
+        slug=f"brief-{number:03}",
+        published_at=START - number,
+        category="market",
+        headline=f"Headline {number}",
+        coins=("BTC",),
+        summary=f"Summary {number}.",
+        body=f"Body {number}.",
+        source="test venue",
+        rule="test",
+        window_start=START - 1,
+        window_end=START,
+        inputs="{}",
+        inputs_digest="0" * 64,
+        cooldown_key=f"test:{number}",
+    )
+
+
+def _keywords(schema: Any) -> set[str]:
+    """Every keyword of a schema, without the names of properties."""
+    if isinstance(schema, list):
+        return set().union(*map(_keywords, schema))
+    if not isinstance(schema, dict):
+        return set()
+    found = set(schema)
+    for keyword, value in schema.items():
+        within = list(value.values()) if keyword == "properties" else value
+        found |= _keywords(within)
+    return found

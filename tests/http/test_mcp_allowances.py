@@ -1,0 +1,124 @@
+"""How often tools may be called, and that signals have one allowance by whichever door."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.mcp_peer import HANDSHAKE, MODERN, Peer
+from support.service import Service, fresh_service
+
+SIGNALS = "/api/v1/signals"
+CALLS = 300
+OTHER = "198.51.100.9"
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    with fresh_service(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(params=[MODERN, HANDSHAKE[0]])
+def peer(request: pytest.FixtureRequest, service: Service) -> Peer:
+    return Peer(service, request.param)
+
+
+def left(service: Service, **headers: str) -> str:
+    return service.ask(SIGNALS, **headers).headers["x-ratelimit-remaining"]
+
+
+def test_signals_cost_the_same_allowance_by_either_door(peer: Peer) -> None:
+    assert left(peer.service) == "119"
+
+    said = peer.call("get_signals")["content"][1]["text"]
+
+    assert said == (
+        "118 of 120 requests for signals are left; the next one comes back in 3600 seconds."
+    )
+    assert left(peer.service) == "117"
+    assert left(peer.service, peer=OTHER) == "119"
+
+
+@pytest.mark.parametrize("tool", ["get_market", "get_briefs", "get_guides", "get_status"])
+def test_no_other_tool_costs_signals(peer: Peer, tool: str) -> None:
+    peer.call(tool)
+
+    assert left(peer.service) == "119"
+
+
+def test_signals_that_are_spent_are_an_error_of_the_tool_and_charge_nothing(peer: Peer) -> None:
+    for _ in range(120):
+        peer.service.ask(SIGNALS)
+
+    assert peer.refusal("get_signals") == (
+        "too many requests: 120 requests without a key are allowed in any hour; try again in 3600 "
+        "seconds, or get a free key for 1,000 requests an hour with POST /api/v1/keys"
+    )
+    assert peer.call("get_market")["isError"] is False
+    peer.service.clock.pass_seconds(3_600)
+    assert left(peer.service) == "119"
+
+
+def test_a_key_has_its_own_allowance_here_too(peer: Peer) -> None:
+    key = peer.service.create_key().key
+
+    said = peer.call("get_signals", x_api_key=key)["content"][1]["text"]
+
+    assert said.startswith("999 of 1,000 requests for signals are left")
+    assert left(peer.service, x_api_key=key) == "998"
+    assert left(peer.service) == "119"
+
+
+def test_a_key_that_is_not_valid_never_falls_back(peer: Peer) -> None:
+    assert peer.refusal("get_signals", x_api_key="unknown").startswith("the API key is not valid")
+    assert left(peer.service) == "119"
+
+
+def test_a_key_is_not_looked_at_for_other_tools(peer: Peer) -> None:
+    assert peer.call("get_market", x_api_key="unknown")["isError"] is False
+
+
+@pytest.mark.outcome(
+    "the database is away while an agent asks for signals with a key",
+    "an error of the tool that says to try again or to leave the key out",
+)
+def test_a_key_that_cannot_be_checked_is_an_error_of_the_tool(peer: Peer) -> None:
+    key = peer.service.create_key().key
+    peer.service.execute("ALTER TABLE api_keys RENAME TO away")
+
+    assert peer.refusal("get_signals", x_api_key=key) == (
+        "keys cannot be checked at the moment: try again in a few seconds, or leave X-API-Key out"
+    )
+    assert peer.call("get_signals")["isError"] is False
+
+
+@pytest.mark.outcome(
+    "an agent calls tools in a loop",
+    "after 300 calls in a minute each is an error of the tool that says when to go on",
+)
+def test_calls_are_counted_by_address_and_a_loop_is_stopped(service: Service) -> None:
+    peer = Peer(service, MODERN)
+    assert {peer.call("get_guides")["isError"] for _ in range(CALLS)} == {False}
+
+    assert peer.refusal("get_guides") == (
+        "too many requests: 300 calls of tools from one address are allowed in any minute; "
+        "try again in 60 seconds"
+    )
+    assert "too many requests" in peer.refusal("get_signals")
+    assert left(service) == "119"
+    assert Peer(service, MODERN, OTHER).call("get_guides")["isError"] is False
+    assert len(peer.result("tools/list")["tools"]) == 7
+    assert service.ask("/api/agent/guides").status == 200
+    service.clock.pass_seconds(60)
+    assert peer.call("get_guides")["isError"] is False
+
+
+def test_only_calls_of_tools_that_there_are_count(service: Service) -> None:
+    peer = Peer(service, MODERN)
+    for _ in range(CALLS + 1):
+        peer.post("nope")
+    for _ in range(CALLS + 1):
+        peer.send("tools/call", {"name": "nope"})
+
+    assert peer.call("get_guides")["isError"] is False

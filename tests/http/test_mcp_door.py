@@ -1,0 +1,250 @@
+"""Who and what is let in at `/api/mcp`, before the protocol has its say."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.mcp_peer import FIELDS, HANDSHAKE, MODERN, PATH, Peer
+from support.service import Answer, Service, fresh_service
+
+LONGEST = 256 * 1024
+LIST: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": "tools/list"}
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with fresh_service(tmp_path_factory.mktemp("market")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service whose base address is on loopback."""
+    folder = tmp_path_factory.mktemp("local")
+    with fresh_service(folder, base_url="http://127.0.0.1:8080") as service:
+        yield service
+
+
+def post(service: Service, body: str = json.dumps(LIST), **fields: str) -> Answer:
+    return service.ask(PATH, "POST", body=body, **(FIELDS | fields))
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "PUT", "PATCH", "OPTIONS"])
+def test_only_post_is_answered_and_nothing_is_streamed(
+    market: Service, path: str, method: str
+) -> None:
+    answer = market.ask(path, method, **FIELDS)
+
+    assert answer.status == 405
+    assert answer.headers["allow"] == "POST"
+    assert answer.body == (b"" if method == "HEAD" else b'{"error":"method not allowed"}')
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["barograph.example", "BAROGRAPH.example", "barograph.example:443", "barograph.example:8443"],
+)
+def test_the_host_of_the_base_address_is_let_in(market: Service, host: str) -> None:
+    assert post(market, host=host).status == 200
+
+
+@pytest.mark.outcome(
+    "a page of another site turns a browser on `/api/mcp`",
+    "421 by the Host that it names, 403 by its Origin; nothing is called",
+)
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "barograph.example.evil.example", "evil.example:443", "localhost", ""),
+        *(
+            "barograph.example@evil.example",
+            "barograph.example/",
+            "127.0.0.1",
+            "barograph.example:",
+        ),
+    ],
+)
+def test_another_host_is_421(market: Service, host: str) -> None:
+    answer = post(market, host=host)
+
+    assert answer.status == 421
+    assert answer.json() == {"error": "the Host must be that of the service's public address"}
+
+
+def test_a_request_without_a_host_or_with_an_unknown_one_beside_it_is_421(market: Service) -> None:
+    bare = {name: value for name, value in FIELDS.items() if name != "host"}
+
+    assert market.ask(PATH, "POST", body=json.dumps(LIST), **bare).status == 421
+    # Names of fields do not differ by case, so this is the same one twice.
+    assert post(market, HOST="evil.example").status == 421
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("https://barograph.example", 200),
+        ("https://barograph.example:443", 200),
+        ("HTTPS://Barograph.Example", 200),
+        ("http://barograph.example", 403),
+        ("https://barograph.example:8443", 403),
+        ("https://evil.example", 403),
+        ("https://barograph.example.evil.example", 403),
+        ("http://localhost", 403),
+        ("null", 403),
+        ("", 403),
+    ],
+)
+def test_only_the_services_own_origin_may_ask(market: Service, origin: str, status: int) -> None:
+    answer = post(market, origin=origin)
+
+    assert answer.status == status
+    if status == 403:
+        assert answer.json() == {"error": "pages of another origin may not ask"}
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]", "127.0.0.2"])
+@pytest.mark.parametrize("port", ["", ":8080", ":9000"])
+def test_on_loopback_every_name_of_it_is_let_in(local: Service, name: str, port: str) -> None:
+    host = name + port
+
+    assert post(local, host=host).status == 200
+    assert post(local, host=host, origin=f"http://{host}").status == 200
+    assert post(local, host=host, origin="http://evil.example").status == 403
+    assert post(local, host=f"evil.example{port}").status == 421
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        ("application/json", 200),
+        ("application/json; charset=utf-8", 200),
+        ("text/plain", 415),
+        ("application/json-seq", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("", 415),
+    ],
+)
+def test_only_json_is_taken(market: Service, content_type: str, status: int) -> None:
+    assert post(market, content_type=content_type).status == status
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [
+        ("application/json", 200),
+        ("*/*", 200),
+        ("text/event-stream, application/*;q=0.5", 200),
+        ("text/event-stream", 406),
+        ("application/json-seq", 406),
+        ("", 406),
+    ],
+)
+def test_only_json_is_given(market: Service, accept: str, status: int) -> None:
+    answer = post(market, accept=accept)
+
+    assert answer.status == status
+    assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
+def test_a_body_is_taken_up_to_its_bound(market: Service, revision: str) -> None:
+    short = len(_padded(0))
+
+    at_bound = post(market, _padded(LONGEST - short), mcp_protocol_version=HANDSHAKE[0])
+    above = post(market, _padded(LONGEST - short + 1), mcp_protocol_version=revision)
+
+    assert at_bound.status == 200
+    assert above.status == 413
+    assert above.json() == {"error": "the body may have at most 262,144 bytes"}
+
+
+@pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "{",
+        "nope",
+        json.dumps(LIST) + "}",
+        json.dumps(LIST)[:-1] + ', "params": {"a": ' + "[" * 99_999,
+    ],
+    ids=["empty", "begun", "word", "more", "deep"],
+)
+def test_what_is_not_json_is_a_parse_error(market: Service, revision: str, body: str) -> None:
+    answer = post(market, body, mcp_protocol_version=revision)
+
+    assert answer.status == 400
+    error = {"code": -32700, "message": "the body is not JSON"}
+    assert answer.json() == {"jsonrpc": "2.0", "id": None, "error": error}
+
+
+@pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
+@pytest.mark.parametrize(
+    "message",
+    [
+        [],
+        [LIST],
+        [LIST, LIST],
+        "tools/list",
+        7,
+        None,
+        {},
+        LIST | {"jsonrpc": "1.0"},
+        LIST | {"id": None},
+        LIST | {"id": [7]},
+        LIST | {"method": 7},
+        LIST | {"params": [7]},
+        {"jsonrpc": "2.0", "id": 7, "result": {}},
+    ],
+    ids=str,
+)
+def test_what_is_no_single_message_is_an_invalid_request(
+    market: Service, revision: str, message: Any
+) -> None:
+    answer = post(market, json.dumps(message), mcp_protocol_version=revision)
+
+    assert answer.status == 400
+    assert answer.json() == {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {
+            "code": -32600,
+            "message": "send one JSON-RPC 2.0 request or notification; batches are not taken",
+        },
+    }
+
+
+def test_what_is_refused_at_the_door_has_the_documented_body(market: Service) -> None:
+    refused = [
+        post(market, host="evil.example"),
+        post(market, origin="null"),
+        post(market, content_type="text/plain"),
+        post(market, accept="text/html"),
+        market.ask(PATH),
+    ]
+
+    assert [each.status for each in refused] == [421, 403, 415, 406, 405]
+    for answer in refused:
+        assert list(answer.json()) == ["error"]
+        assert answer.headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_no_path_below_is_the_door(market: Service) -> None:
+    for path in ("/api/mcp/tools", "/api/mcp//", "/api/mcps", "/api/MCP"):
+        assert Peer(market, MODERN).post("tools/list", path=path).status == 404
+
+
+def test_one_service_goes_on_after_another_event_loop_ended(tmp_path: Path) -> None:
+    """Each request here has a loop of its own, so what runs beside requests must come back."""
+    with fresh_service(tmp_path) as service:
+        for revision in (HANDSHAKE[0], MODERN, HANDSHAKE[0]):
+            assert Peer(service, revision).post("tools/list").status == 200
+
+
+def _padded(size: int) -> str:
+    return json.dumps(LIST | {"params": {"_meta": {"x": "a" * size}}})

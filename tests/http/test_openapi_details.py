@@ -1,0 +1,152 @@
+"""`/openapi.json` in detail: texts, examples, header fields, links."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_schema_validator import OAS31Validator
+
+from barograph.discovery.examples import load_examples
+from barograph.discovery.operations import FORMS, TEXTS
+from support.descriptions import operations, shop, validator
+from support.service import BASE_URL, Answer, Service, fresh_service
+from support.subscribers import ENTITLED_PATHS
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with fresh_service(tmp_path_factory.mktemp("details")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def description(market: Service) -> dict[str, Any]:
+    body: dict[str, Any] = market.ask("/openapi.json").json()
+    return body
+
+
+def test_every_operation_and_every_tag_is_described(description: dict[str, Any]) -> None:
+    names = {operation["operationId"] for _, operation in operations(description)}
+    badges = {f"{name}{form}" for name in TEXTS for form in FORMS if name.endswith("Badge")}
+
+    assert names == {name for name in TEXTS if not name.endswith("Badge")} | badges
+    assert all(operation["description"] for _, operation in operations(description))
+    assert {tag["name"] for tag in description["tags"]} == {
+        tag for _, operation in operations(description) for tag in operation["tags"]
+    }
+
+
+def test_every_described_answer_has_an_example_of_its_schema(description: dict[str, Any]) -> None:
+    shown = 0
+    for path, operation in operations(description):
+        for status, response in operation["responses"].items():
+            for media, content in response.get("content", {}).items():
+                where = f"{path} {status}"
+                assert "example" in content, f"{where}: run `python docs/examples.py`"
+                schema = {**content["schema"], "components": description["components"]}
+                found = OAS31Validator(schema).iter_errors(content["example"])
+                assert [each.message for each in found] == [], where
+                assert media in {"application/json", "image/svg+xml"}
+                shown += 1
+    assert shown > 80
+
+
+def test_no_example_is_left_of_what_is_not_there_any_more(description: dict[str, Any]) -> None:
+    described = {
+        (operation["operationId"], status)
+        for _, operation in operations(description)
+        for status in operation["responses"]
+    }
+    parameters = {
+        (operation["operationId"], parameter.get("name"))
+        for _, operation in operations(description)
+        for parameter in operation.get("parameters", ())
+    }
+    examples = load_examples(BASE_URL)
+
+    assert _pairs(examples.answers) <= described
+    assert _pairs(examples.parameters) <= parameters
+
+
+def test_examples_carry_this_instances_address(description: dict[str, Any]) -> None:
+    body = description["paths"]["/api/agent"]["get"]["responses"]["200"]["content"]
+    example = body["application/json"]["example"]
+
+    assert example["site"] == f"{BASE_URL}/"
+    assert "{base_url}" not in json.dumps(description)
+
+
+def asked(service: Service, path: str, status: str) -> Answer:
+    """The described answer, really asked for."""
+    target = path.format(kind="rates-desk", symbol="BTC", key="funding-breadth")
+    bad = {"/api/agent/derivatives": "?symbol="}
+    if status == "304":
+        return service.ask(target, if_none_match="*")
+    return service.ask(target + (bad.get(path, "") if status == "400" else ""))
+
+
+def required_fields(description: dict[str, Any], response: dict[str, Any]) -> set[str]:
+    headers = description["components"]["headers"]
+    return {
+        name.lower()
+        for name, field in response["headers"].items()
+        if (headers[name] if "$ref" in field else field).get("required")
+    }
+
+
+@pytest.mark.parametrize("status", ["200", "304"])
+def test_free_reads_send_the_header_fields_that_are_promised(
+    market: Service, description: dict[str, Any], status: str
+) -> None:
+    looked_at = 0
+    for path, operation in operations(description):
+        if "304" in operation["responses"]:
+            answer = asked(market, path, status)
+            promised = required_fields(description, operation["responses"][status])
+            assert (str(answer.status), promised - answer.headers.keys()) == (status, set()), path
+            assert {"cache-control", "etag"} <= promised
+            looked_at += 1
+    assert looked_at == 23
+
+
+@pytest.mark.parametrize("status", ["401", "402", "405"])
+def test_refusals_send_the_header_fields_that_are_promised(
+    tmp_path: Path, description: dict[str, Any], status: str
+) -> None:
+    service = shop(tmp_path)
+    fields = {"authorization": "Bearer nobodys"} if status == "401" else {}
+    for path in ENTITLED_PATHS:
+        answer = service.ask(path, "POST" if status == "405" else "GET", **fields)
+        response = description["paths"][path]["get"]["responses"][status]
+        assert str(answer.status) == status
+        assert required_fields(description, response) <= answer.headers.keys()
+        assert len(required_fields(description, response)) == 2
+        validator(description, path, status).validate(answer.json())
+    service.close()
+
+
+def test_the_description_lists_neither_head_nor_options(description: dict[str, Any]) -> None:
+    methods = {method for item in description["paths"].values() for method in item}
+
+    assert methods == {"get", "post"}
+
+
+def test_links_lead_to_operations_and_name_their_parameters(description: dict[str, Any]) -> None:
+    parameters = {
+        operation["operationId"]: {each.get("name") for each in operation.get("parameters", ())}
+        for _, operation in operations(description)
+    }
+    links = [
+        link
+        for _, operation in operations(description)
+        for link in operation["responses"].get("200", {}).get("links", {}).values()
+    ]
+
+    assert len(links) == 7
+    assert all(link["parameters"].keys() <= parameters[link["operationId"]] for link in links)
+
+
+def _pairs(nested: dict[str, dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(outer, inner) for outer, members in nested.items() for inner in members}

@@ -1,0 +1,38 @@
+"""The described interface, and a service of which every door is open."""
+
+from pathlib import Path
+from typing import Any
+
+from openapi_schema_validator import OAS31Validator
+
+from support.payments import STANCE, HandFacilitator
+from support.subscribers import SubscriberService
+
+PAYMENTS = {
+    "x402_facilitator_url": "http://127.0.0.1:1",
+    "x402_network": STANCE.network,
+    "x402_asset": STANCE.asset,
+    "x402_pay_to": STANCE.pay_to,
+    "x402_asset_name": STANCE.name,
+    "x402_asset_version": STANCE.version,
+}
+
+
+def operations(description: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Every operation with its path."""
+    paths = description["paths"].items()
+    return [(path, operation) for path, item in paths for operation in item.values()]
+
+
+def validator(
+    description: dict[str, Any], path: str, status: str = "200", method: str = "get"
+) -> OAS31Validator:
+    """What tells whether a body is of the described schema."""
+    response = description["paths"][path][method]["responses"][status]
+    schema = response["content"]["application/json"]["schema"]
+    return OAS31Validator({**schema, "components": description["components"]})
+
+
+def shop(folder: Path) -> SubscriberService:
+    """A service with subscribers that takes payments."""
+    return SubscriberService(folder, facilitator=HandFacilitator(), **PAYMENTS)

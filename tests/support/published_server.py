@@ -1,0 +1,79 @@
+"""`barograph serve` as a process, over a market that was published once and does not change."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from barograph.briefs.records import Brief
+from barograph.briefs.store import record_briefs
+from barograph.collector import collector_lease
+from barograph.desk import Desk, write_conclusions
+from barograph.kit.clock import system_clock
+from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.settings import Settings
+from support.markets import reading, shares
+from support.processes import HOST, answer_200, eventually, running, unused_port
+
+LASTING = {
+    f"BAROGRAPH_{feed}_MAX_AGE_SECONDS": "3600"
+    for feed in ("FEED", "LIQUIDATIONS", "LONG_ACCOUNTS", "SIGNALS")
+}
+
+
+@contextmanager
+def published_server(folder: Path, *, workers: int = 2, **environment: str) -> Iterator[str]:
+    """Serve four contracts, their signals and a brief; yields the base address."""
+    data = folder / "data"
+    data.mkdir()
+    asyncio.run(_publish(Settings(data=data, exchange_source="test venue")))
+    port = unused_port()
+    settings = {
+        "BAROGRAPH_DATA": str(data),
+        "BAROGRAPH_PORT": str(port),
+        "BAROGRAPH_WORKERS": str(workers),
+        **LASTING,
+        **environment,
+    }
+    with running("serve", log=folder / "web.log", **settings):
+        base_url = f"http://{HOST}:{port}"
+        eventually(lambda: answer_200(f"{base_url}/api/agent/market-state"), "the first answer")
+        yield base_url
+
+
+async def _publish(settings: Settings) -> None:
+    now = system_clock()
+    desk = Desk(settings)
+    desk.watched(now - DAY, now)
+    for share in shares(now):
+        desk.sampled(share)
+    database = SQLiteDatabase(settings.database_path)
+    await upgrade(database, packaged_migrations(), system_clock)
+    lease = collector_lease(settings, database, system_clock)
+    await lease.acquire()
+    await write_conclusions(database, lease, [desk.conclude(reading(now))])
+    await lease.release()
+    await database.write(lambda tx: _keep_brief(tx, now))
+    await database.close()
+
+
+async def _keep_brief(tx: Transaction, now: int) -> None:
+    brief = Brief(
+        slug="funding-turns",
+        published_at=now,
+        category="funding",
+        headline="BTC funding turns negative",
+        coins=("BTC",),
+        summary="Shorts pay.",
+        body="Shorts pay longs.",
+        source="test venue",
+        rule="btc-funding-sign",
+        window_start=now - HOUR,
+        window_end=now,
+        inputs="{}",
+        inputs_digest="0" * 64,
+        cooldown_key="btc-funding-sign:negative",
+    )
+    await record_briefs(tx, (brief,))

@@ -1,0 +1,106 @@
+"""Clients of a service that runs in process, and one that answers on a real port."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from inspect import iscoroutine
+from typing import Any
+
+import httpx
+
+from barograph.client import AsyncBarograph, AsyncSubscriber, Barograph, ReferenceFile, Subscriber
+from barograph.kit.http import ASGIApp
+from support.service import BASE_URL, Answer
+
+
+class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Carries requests to an application, for both clients, and remembers them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        self.asked: list[httpx.Request] = []
+        self.statuses: list[int] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = await self._app.handle_async_request(request)
+        self.asked.append(request)
+        self.statuses.append(answer.status_code)
+        body = await answer.aread()
+        return httpx.Response(answer.status_code, headers=answer.headers, content=body)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return asyncio.run(self.handle_async_request(request))
+
+
+class Reader:
+    """One of the two clients; a test says the same to both."""
+
+    def __init__(
+        self,
+        way: str,
+        transport: InProcess,
+        *,
+        sleep: Callable[[float], object] = lambda _: None,
+        **options: Any,
+    ) -> None:
+        self.is_async = way == "async"
+        self.transport = transport
+        self.slept: list[float] = []
+
+        def pause(seconds: float) -> None:
+            self.slept.append(seconds)
+            sleep(seconds)
+
+        async def pause_async(seconds: float) -> None:
+            pause(seconds)
+
+        self.client: Barograph | AsyncBarograph = (
+            AsyncBarograph(BASE_URL, transport=transport, sleep=pause_async, **options)
+            if self.is_async
+            else Barograph(BASE_URL, transport=transport, sleep=pause, **options)
+        )
+
+    def read(self, name: str, *arguments: Any) -> Any:
+        """Call a method of the client."""
+        return result(getattr(self.client, name)(*arguments))
+
+    def subscriber(self, store: ReferenceFile, *kinds: str) -> Subscriber | AsyncSubscriber:
+        if isinstance(self.client, AsyncBarograph):
+            return AsyncSubscriber(self.client, store, kinds or None)
+        return Subscriber(self.client, store, kinds or None)
+
+    def close(self) -> None:
+        result(self.client.close())
+
+
+def result(given: Any) -> Any:
+    """What a method gives, also where it must be awaited."""
+    return asyncio.run(given) if iscoroutine(given) else given
+
+
+@contextmanager
+def on_a_port(ask: Callable[..., Answer]) -> Iterator[str]:
+    """Answer GET on a real port of this machine; gives the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            names = ("authorization", "if-none-match", "x-api-key")
+            sent = {name.replace("-", "_"): self.headers[name] for name in names}
+            answer = ask(self.path, **{name: value for name, value in sent.items() if value})
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        serving.join()

@@ -1,0 +1,342 @@
+"""How the client plans requests and judges answers, without sending any."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from barograph.client import calls
+from barograph.client.calls import Call
+from barograph.client.errors import (
+    ClientError,
+    CredentialRefused,
+    InvalidAnswer,
+    InvalidRequest,
+    NoPair,
+    NotFound,
+    PaymentRequired,
+    RateLimited,
+    RecordUnavailable,
+    Refused,
+    Unavailable,
+    Unreachable,
+    UpstreamUnavailable,
+)
+from barograph.client.exchange import (
+    MOST_KEPT,
+    Ask,
+    Credentials,
+    Exchange,
+    Patience,
+    Pause,
+    Reply,
+    Step,
+)
+from barograph.client.wire import Market, Reference
+from support.clock import HandClock
+
+BASE = "https://barograph.example"
+MARKET = {"source": "venue", "notice": "Information only.", "assets": []}
+ALL = Credentials(api_key="the-key", bearer="the-token", proof="the-proof")
+REFERENCE = Reference("rates-desk:2026-11-06T00:00:00.000Z", 1, "a" * 64, "2026")
+
+
+def exchange(credentials: Credentials = ALL, **patience: Any) -> Exchange:
+    return Exchange(BASE, credentials, Patience(**patience), HandClock())
+
+
+def reply(status: int = 200, body: object = MARKET, /, **headers: str) -> Reply:
+    fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return Reply(status, fields, content)
+
+
+def converse(
+    exchange: Exchange, call: Call[Any], *replies: Reply | Unreachable
+) -> tuple[Any, list[Step]]:
+    """Play a conversation with replies at hand; an error takes the answer's place."""
+    steps, left = exchange.read(call), list(replies)
+    done: list[Step] = []
+    sent: Reply | Unreachable | None = None
+    try:
+        while True:
+            step = steps.send(sent)
+            done.append(step)
+            sent = left.pop(0) if isinstance(step, Ask) else None
+    except StopIteration as end:
+        return end.value, done
+    except ClientError as error:
+        return error, done
+    finally:
+        assert left == []
+
+
+def sent(call: Call[Any], credentials: Credentials = ALL) -> Mapping[str, str]:
+    (ask,) = converse(exchange(credentials), call, Unreachable())[1]
+    assert isinstance(ask, Ask)
+    return ask.headers
+
+
+def error_of(status: int, body: object, **headers: str) -> Any:
+    return converse(exchange(tries=1), calls.market(), reply(status, body, **headers))[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "target"),
+    [
+        (calls.index(), "/api/agent"),
+        (calls.briefs(), "/api/agent/briefs"),
+        (calls.briefs(0), "/api/agent/briefs?limit=0"),
+        (calls.derivatives(), "/api/agent/derivatives?symbol=BTC"),
+        (calls.derivatives("a&b=c d/é"), "/api/agent/derivatives?symbol=a%26b%3Dc%20d%2F%C3%A9"),
+        (calls.stance("funding-regime-stance"), "/api/x402/funding-regime"),
+        (
+            calls.material_change("rates-desk", REFERENCE, REFERENCE),
+            "&".join(
+                [
+                    "/api/agents/material-change?kind=rates-desk",
+                    "before_leg=rates-desk%3A2026-11-06T00%3A00%3A00.000Z",
+                    "before_revision=1",
+                    f"before_digest={'a' * 64}",
+                    "after_leg=rates-desk%3A2026-11-06T00%3A00%3A00.000Z",
+                    "after_revision=1",
+                    f"after_digest={'a' * 64}",
+                ]
+            ),
+        ),
+    ],
+)
+def test_a_call_asks_for_its_address(call: Call[Any], target: str) -> None:
+    assert call.target == target
+
+
+def test_an_unknown_kind_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(ValueError, match="there are btc-etf-stance, "):
+        calls.stance("gold")
+
+
+@pytest.mark.parametrize("base_url", ["", "barograph.example", "ftp://barograph.example", "http:/"])
+def test_a_base_address_that_is_none_is_refused(base_url: str) -> None:
+    with pytest.raises(ValueError, match="must begin with http"):
+        Exchange(base_url, ALL, Patience(), HandClock())
+
+
+def test_a_slash_at_the_end_of_the_base_address_does_not_matter() -> None:
+    steps = Exchange(f"{BASE}/", ALL, Patience(), HandClock()).read(calls.market())
+    assert next(steps) == Ask(f"{BASE}/api/agent/market", {"Accept": "application/json"})
+
+
+def test_credentials_go_only_where_they_count() -> None:
+    plain = {"Accept": "application/json"}
+    assert sent(calls.market()) == plain
+    assert sent(calls.status()) == plain
+    assert sent(calls.signals()) == {**plain, "X-API-Key": "the-key"}
+    assert sent(calls.feed_now()) == {**plain, "Authorization": "Bearer the-token"}
+    assert sent(calls.stance("rates-desk")) == {**plain, "Authorization": "Bearer the-token"}
+
+
+def test_a_proof_is_shown_without_a_token_and_never_where_it_could_be_charged() -> None:
+    wallet = Credentials(proof="the-proof")
+    assert sent(calls.feed_now(), wallet)["PAYMENT-SIGNATURE"] == "the-proof"
+    compare = calls.material_change("rates-desk", REFERENCE, REFERENCE)
+    assert sent(compare, wallet)["PAYMENT-SIGNATURE"] == "the-proof"
+    for kind in calls.STANCE_PATHS:
+        assert sent(calls.stance(kind), wallet) == {"Accept": "application/json"}
+
+
+def test_a_credential_may_be_renewed_between_two_requests() -> None:
+    tokens = iter(["first", "second\n"])
+    changing = exchange(Credentials(bearer=lambda: next(tokens)))
+    shown = [next(changing.read(calls.feed_now())) for _ in range(2)]
+    assert [step.headers["Authorization"] for step in shown if isinstance(step, Ask)] == [
+        "Bearer first",
+        "Bearer second",
+    ]
+
+
+@pytest.mark.parametrize("token", ["", " ", "a\nb", "tokén", "a\x00"])
+def test_a_credential_that_no_header_can_carry_is_refused_without_showing_it(token: str) -> None:
+    with pytest.raises(ValueError, match="no header can carry") as caught:
+        next(exchange(Credentials(bearer=token)).read(calls.feed_now()))
+    assert token.strip() not in str(caught.value) or not token.strip()
+
+
+def test_an_answer_that_did_not_change_is_the_one_that_was_kept() -> None:
+    client = exchange()
+    first, _ = converse(client, calls.market(), reply(etag='"one"'))
+    again, steps = converse(client, calls.market(), reply(304, b"", etag='W/"one"'))
+    assert again is first
+    (ask,) = steps
+    assert isinstance(ask, Ask)
+    assert ask.headers["If-None-Match"] == '"one"'
+
+
+def test_a_new_answer_takes_the_place_of_the_kept_one() -> None:
+    client = exchange()
+    converse(client, calls.market(), reply(etag='"one"'))
+    second, _ = converse(
+        client, calls.market(), reply(200, {**MARKET, "source": "other"}, etag="2")
+    )
+    assert second.source == "other"
+    assert converse(client, calls.market(), reply(304, b""))[0] is second
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_what_was_kept_is_no_substitute_for_an_answer(status: int) -> None:
+    client = exchange(tries=1)
+    converse(client, calls.market(), reply(etag='"one"'))
+    error, _ = converse(client, calls.market(), reply(status, {"error": "no"}))
+    assert isinstance(error, Refused)
+    assert error.status == status
+    unreachable, _ = converse(client, calls.market(), Unreachable("gone"))
+    assert isinstance(unreachable, Unreachable)
+
+
+def test_not_modified_is_no_answer_without_the_very_thing_that_was_kept() -> None:
+    client = exchange()
+    assert isinstance(converse(client, calls.market(), reply(304, b""))[0], InvalidAnswer)
+    converse(client, calls.market(), reply(etag='"one"'))
+    other, _ = converse(client, calls.market(), reply(304, b"", etag='"two"'))
+    assert isinstance(other, InvalidAnswer)
+
+
+@pytest.mark.parametrize("headers", [{}, {"etag": '"one"', "cache_control": "no-store"}])
+def test_an_answer_that_may_not_be_kept_is_not(headers: dict[str, str]) -> None:
+    client = exchange()
+    converse(client, calls.market(), reply(**headers))
+    (ask,) = converse(client, calls.market(), reply())[1]
+    assert isinstance(ask, Ask)
+    assert "If-None-Match" not in ask.headers
+
+
+def test_private_answers_are_never_kept() -> None:
+    body = {"as_of": "2026", "tape": {"stance_tape": []}, "notice": "Information only."}
+    client = exchange()
+    converse(client, calls.feed_now(), reply(200, body, etag='"one"'))
+    (ask,) = converse(client, calls.feed_now(), reply(200, body))[1]
+    assert isinstance(ask, Ask)
+    assert "If-None-Match" not in ask.headers
+
+
+def test_only_so_many_answers_are_kept_those_read_last() -> None:
+    client = exchange()
+    for number in range(MOST_KEPT):
+        converse(client, Call(f"/{number}", Market), reply(etag='"one"'))
+    converse(client, Call("/0", Market), reply(304, b""))
+    converse(client, Call("/more", Market), reply(etag='"one"'))
+
+    def is_kept(target: str) -> bool:
+        ask = next(client.read(Call(target, Market)))
+        return isinstance(ask, Ask) and "If-None-Match" in ask.headers
+
+    assert is_kept("/0")
+    assert not is_kept("/1")
+    assert is_kept("/2")
+    assert is_kept("/more")
+
+
+def test_a_free_read_waits_as_long_as_it_is_told_to() -> None:
+    told = reply(429, {"error": "too many"}, retry_after="17")
+    answer, steps = converse(exchange(), calls.signals(), told, told, reply(500, {"error": "x"}))
+    assert [step.seconds for step in steps if isinstance(step, Pause)] == [17.0, 17.0]
+    assert isinstance(answer, RecordUnavailable)
+
+
+def test_without_a_word_each_pause_is_twice_the_one_before() -> None:
+    silent = reply(503, {"error": "busy"})
+    answer, steps = converse(exchange(tries=4), calls.market(), silent, silent, silent, reply())
+    assert [step.seconds for step in steps if isinstance(step, Pause)] == [1.0, 2.0, 4.0]
+    assert isinstance(answer, Market)
+
+
+def test_it_gives_up_after_so_many_tries() -> None:
+    silent = reply(503, {"error": "busy"})
+    error, steps = converse(exchange(tries=2), calls.market(), silent, silent)
+    assert isinstance(error, Unavailable)
+    assert [type(step) for step in steps] == [Ask, Pause, Ask]
+
+
+def test_it_does_not_begin_a_pause_that_is_longer_than_its_patience() -> None:
+    error, steps = converse(
+        exchange(tries=9, seconds=30),
+        calls.market(),
+        reply(429, {"error": "too many"}, retry_after="20"),
+        reply(429, {"error": "too many"}, retry_after="11"),
+    )
+    assert isinstance(error, RateLimited)
+    assert error.retry_after == 11.0
+    assert [step.seconds for step in steps if isinstance(step, Pause)] == [20.0]
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 404, 500, 502])
+def test_only_429_and_503_are_asked_again(status: int) -> None:
+    _, steps = converse(exchange(), calls.market(), reply(status, {"error": "no"}))
+    assert [type(step) for step in steps] == [Ask]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    "call",
+    [
+        calls.feed_now(),
+        calls.stance("rates-desk"),
+        calls.material_change("rates-desk", REFERENCE, REFERENCE),
+    ],
+)
+def test_an_entitled_read_is_sent_once(call: Call[Any], status: int) -> None:
+    body = {"error": "code", "message": "later"}
+    error, steps = converse(exchange(), call, reply(status, body, retry_after="1"))
+    assert isinstance(error, Refused)
+    assert [type(step) for step in steps] == [Ask]
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, InvalidRequest),
+        (401, CredentialRefused),
+        (402, PaymentRequired),
+        (404, NotFound),
+        (418, Refused),
+        (429, RateLimited),
+        (500, RecordUnavailable),
+        (502, UpstreamUnavailable),
+        (503, Unavailable),
+        (504, Refused),
+    ],
+)
+def test_each_status_has_its_error(status: int, error: type[Refused]) -> None:
+    found = error_of(status, {"error": "the sentence"})
+    assert type(found) is error
+    assert (found.status, found.message, found.code) == (status, "the sentence", "")
+
+
+def test_an_error_with_a_code_says_both() -> None:
+    found = error_of(404, {"error": "comparison_reference_unavailable", "message": "no pair"})
+    assert type(found) is NoPair
+    assert (found.code, str(found)) == ("comparison_reference_unavailable", "no pair")
+    other = error_of(404, {"error": "not_found", "message": "closed"})
+    assert type(other) is NotFound
+
+
+@pytest.mark.parametrize(
+    "page", [b"<html>Bad Gateway</html>", b"", b"[]", b'{"error": 1}', b"\xff"]
+)
+def test_a_proxy_s_page_is_known_by_its_status(page: bytes) -> None:
+    found = error_of(502, page)
+    assert isinstance(found, UpstreamUnavailable)
+    assert str(found) == "status 502"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b'{"source": 1}', b"\xff", b"null"])
+def test_success_that_is_not_the_answer_is_an_error(body: bytes) -> None:
+    found, _ = converse(exchange(), calls.market(), reply(200, body))
+    assert isinstance(found, InvalidAnswer)
+
+
+@pytest.mark.parametrize("status", [204, 206, 301, 307])
+def test_other_statuses_are_no_answer_and_no_redirect_is_followed(status: int) -> None:
+    found, steps = converse(exchange(), calls.market(), reply(status, location="https://other"))
+    assert isinstance(found, InvalidAnswer)
+    assert len(steps) == 1

@@ -1,0 +1,109 @@
+"""What the client makes of an answer: zero, null and missing are three things."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import UNSET
+
+from barograph.client import wire
+from barograph.client.wire import Assessment, Comparison, Derivatives, Guide, Reference, Stance
+from barograph.markets.wire import PerpetualRecord
+from barograph.material_change.wire import Comparison as ComparisonBody
+from barograph.status.wire import Status as StatusBody
+
+BASE = {"source": "venue", "notice": "Information only.", "symbol": "BTC", "available": True}
+ABSTAINED: dict[str, Any] = {
+    "status": "abstained",
+    "reasons": ["method_changed"],
+    "change": None,
+    "same_source_evidence": None,
+    "numeric_changes": [],
+    "conditions": "unevaluated",
+    "recorded_decisions": None,
+    "ready_for_paid_delivery": False,
+}
+
+
+def read(answer: type[Any], body: object) -> Any:
+    return msgspec.json.decode(json.dumps(body), type=answer)
+
+
+def test_zero_null_and_missing_are_kept_apart() -> None:
+    found = read(Derivatives, {**BASE, "lastPrice": 0, "fundingRatePct": None})
+    assert found.lastPrice == 0.0
+    assert found.fundingRatePct is None
+    assert found.openInterestUsd is UNSET
+
+
+def test_missing_presence_is_not_an_empty_one() -> None:
+    nothing = read(Assessment, ABSTAINED)
+    assert nothing.evidence_field_presence is UNSET
+    assert nothing.conditions == "unevaluated"
+    empty = {**ABSTAINED, "evidence_field_presence": {"added": [], "absent_in_after": []}}
+    assert read(Assessment, empty).evidence_field_presence.added == ()
+
+
+def test_members_that_are_not_known_yet_are_passed_over() -> None:
+    assert read(Derivatives, {**BASE, "basisPct": 0.1}).symbol == "BTC"
+
+
+def test_a_member_that_must_be_there_is_missed() -> None:
+    with pytest.raises(msgspec.ValidationError, match="available"):
+        read(Derivatives, {name: value for name, value in BASE.items() if name != "available"})
+
+
+def test_records_cannot_be_changed() -> None:
+    found = read(Derivatives, BASE)
+    with pytest.raises(AttributeError):
+        found.symbol = "ETH"
+
+
+def test_a_whole_price_stays_whole() -> None:
+    body = {"slug": "s", "title": "t", "description": "d", "tags": [], "pages": 3, "url": "u"}
+    assert repr(read(Guide, {**body, "price": 10}).price) == "10"
+    assert repr(read(Guide, {**body, "price": 9.5}).price) == "9.5"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"leg_id": ""},
+        {"leg_id": "x" * 201},
+        {"revision": 0},
+        {"revision": 2_147_483_648},
+        {"revision": 1.5},
+        {"history_digest": "A" * 64},
+        {"history_digest": "a" * 63},
+        {"history_digest": "a" * 64 + "\n"},
+        {"history_digest": None},
+    ],
+)
+def test_a_reference_is_exactly_what_may_be_sent(changes: dict[str, Any]) -> None:
+    good = {"leg_id": "é" * 200, "revision": 2_147_483_647, "history_digest": "a" * 64}
+    assert read(Reference, {**good, "issued_at": "2026"}).revision == 2_147_483_647
+    with pytest.raises(msgspec.ValidationError):
+        read(Reference, {**good, "issued_at": "2026", **changes})
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"), [(Comparison, "feed-material-change-v1"), (Stance, "stance-v1")]
+)
+def test_a_body_of_another_schema_is_not_read(answer: type[Any], name: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match="schema"):
+        read(answer, {"schema": name.replace("1", "2")})
+
+
+@pytest.mark.parametrize(
+    ("record", "body"),
+    [
+        (wire.Derivatives, PerpetualRecord),
+        (wire.Status, StatusBody),
+        (wire.Comparison, ComparisonBody),
+    ],
+)
+def test_records_have_the_members_of_the_bodies(record: type[Any], body: type[Any]) -> None:
+    """The client shares no code with the service, so here they are held together."""
+    schema = body.model_json_schema(mode="serialization", by_alias=True)
+    assert set(schema["properties"]) == set(record.__struct_fields__)

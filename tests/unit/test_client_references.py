@@ -1,0 +1,78 @@
+"""The file that a subscriber keeps its references in."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from barograph.client import ReferenceFile
+from barograph.client.errors import ReferencesUnusable
+from barograph.client.wire import Reference
+
+FIRST = Reference("rates-desk:2026-11-06T00:00:00.000Z", 1, "a" * 64, "2026-11-06T21:20:00.000Z")
+SECOND = Reference("rates-desk:2026-11-06T00:00:00.000Z", 2, "b" * 64, "2026-11-06T21:30:00.000Z")
+
+
+def test_without_a_file_nothing_is_kept(tmp_path: Path) -> None:
+    assert ReferenceFile(tmp_path / "absent").read() == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_written_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "references.json"
+    ReferenceFile(file).write({"rates-desk": FIRST})
+    ReferenceFile(str(file)).write({"rates-desk": SECOND})
+    assert ReferenceFile(file).read() == {"rates-desk": SECOND}
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_the_file_is_what_the_page_s_program_keeps(tmp_path: Path) -> None:
+    file = tmp_path / "references.json"
+    ReferenceFile(file).write({"rates-desk": FIRST})
+    assert json.loads(file.read_bytes()) == {
+        "rates-desk": {
+            "leg_id": FIRST.leg_id,
+            "revision": 1,
+            "history_digest": FIRST.history_digest,
+            "issued_at": FIRST.issued_at,
+        }
+    }
+
+
+def test_only_its_owner_may_read_it_whatever_was_there_before(tmp_path: Path) -> None:
+    file = tmp_path / "references.json"
+    file.write_text("{}")
+    file.chmod(0o644)
+    mask = os.umask(0)
+    try:
+        ReferenceFile(file).write({"rates-desk": FIRST})
+    finally:
+        os.umask(mask)
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"rates-desk": {"leg_id": "x"}}', b"\xff", b'{"a": null}']
+)
+def test_a_file_with_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "references.json"
+    file.write_bytes(content)
+    with pytest.raises(ReferencesUnusable, match="move it away to begin anew"):
+        ReferenceFile(file).read()
+    assert file.read_bytes() == content
+
+
+def test_a_place_that_cannot_be_used_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ReferencesUnusable, match="cannot be read"):
+        ReferenceFile(tmp_path).read()
+    with pytest.raises(ReferencesUnusable, match="cannot be written"):
+        ReferenceFile(tmp_path / "absent" / "references.json").write({})
+
+
+def test_a_write_that_fails_leaves_what_was_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "references.json"
+    (folder / "inside").mkdir(parents=True)  # a folder that is not empty cannot be replaced
+    with pytest.raises(ReferencesUnusable, match="cannot be written"):
+        ReferenceFile(folder).write({"rates-desk": FIRST})
+    assert list(tmp_path.iterdir()) == [folder]

@@ -1,0 +1,281 @@
+"""The subscriber's routine against answers made by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from barograph.client import Barograph, ReferenceFile, Subscriber
+from barograph.client.errors import PaymentRequired, ReferencesUnusable, Refused
+from barograph.client.events import Compared, Kept, Later, NotComparable, Skipped, Stopped
+from barograph.client.wire import Reference
+
+BASE = "https://barograph.example"
+RATES, FUNDING = "rates-desk", "funding-regime-stance"
+
+
+class HandService(httpx.BaseTransport):
+    """Answers the feed with what it was told to, and comparisons of any pair."""
+
+    def __init__(self) -> None:
+        self.tape: list[dict[str, Any]] = []
+        self.pairs: list[dict[str, str]] = []
+        self.feed_fails: httpx.Response | httpx.RequestError | None = None
+        self.comparison_fails: dict[str, httpx.Response | httpx.RequestError] = {}
+        self.changes: dict[str, Any] = {}
+        self.asked = 0
+        self.hosts: set[str] = set()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        self.hosts.add(request.url.host)
+        if request.url.path == "/api/feed/now":
+            return self._answer(self.feed_fails, self._feed())
+        query = {
+            name: value[0] for name, value in parse_qs(urlsplit(str(request.url)).query).items()
+        }
+        self.pairs.append(query)
+        return self._answer(self.comparison_fails.get(query["kind"]), self._comparison(query))
+
+    def _answer(
+        self, fails: httpx.Response | httpx.RequestError | None, body: dict[str, Any]
+    ) -> httpx.Response:
+        if isinstance(fails, httpx.RequestError):
+            raise fails
+        return fails or httpx.Response(200, content=json.dumps(body))
+
+    def _feed(self) -> dict[str, Any]:
+        return {"as_of": "2026", "tape": {"stance_tape": self.tape}, "notice": "Information only."}
+
+    def _comparison(self, query: dict[str, str]) -> dict[str, Any]:
+        sides = {
+            side: {
+                "leg_id": query[f"{side}_leg"],
+                "revision": int(query[f"{side}_revision"]),
+                "history_digest": query[f"{side}_digest"],
+                "issued_at": "2026",
+            }
+            for side in ("before", "after")
+        }
+        assessment: dict[str, Any] = {
+            "status": "abstained",
+            "reasons": [],
+            "change": None,
+            "same_source_evidence": None,
+            "numeric_changes": [],
+            "conditions": [],
+            "recorded_decisions": None,
+            "ready_for_paid_delivery": False,
+        }
+        schema = {"schema": "feed-material-change-v1", "kind": query["kind"], "notice": "i"}
+        return {**schema, **sides, "compared_at": "t", "assessment": assessment, **self.changes}
+
+
+def entry(kind: str, revision: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "href": f"https://elsewhere.example/{kind}",
+        "leg_id": f"{kind}:leg",
+        "revision": revision,
+        "history_digest": f"{revision:064x}",
+        "issued_at": "2026",
+        "history_durable": True,
+        "state": "active",
+        **changes,
+    }
+
+
+def reference(kind: str, revision: int) -> Reference:
+    return Reference(f"{kind}:leg", revision, f"{revision:064x}", "2026")
+
+
+def refusal(status: int, code: str = "code", **headers: str) -> httpx.Response:
+    return httpx.Response(status, json={"error": code, "message": "a sentence"}, headers=headers)
+
+
+@pytest.fixture
+def service() -> HandService:
+    return HandService()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ReferenceFile:
+    return ReferenceFile(tmp_path / "references.json")
+
+
+@pytest.fixture
+def subscriber(service: HandService, store: ReferenceFile) -> Subscriber:
+    return Subscriber(Barograph(BASE, bearer="token", transport=service), store)
+
+
+def look(subscriber: Subscriber, service: HandService, *tape: dict[str, Any]) -> tuple[Any, ...]:
+    service.tape = list(tape)
+    return subscriber.look()
+
+
+def test_the_first_look_keeps_and_the_next_ones_compare_each_new_version_once(
+    service: HandService, store: ReferenceFile, subscriber: Subscriber
+) -> None:
+    assert look(subscriber, service, entry(RATES, 1)) == (Kept(RATES, reference(RATES, 1)),)
+    assert look(subscriber, service, entry(RATES, 1)) == ()
+    (compared,) = look(subscriber, service, entry(RATES, 2))
+    assert isinstance(compared, Compared)
+    assert (compared.comparison.before.revision, compared.comparison.after.revision) == (1, 2)
+    assert look(subscriber, service, entry(RATES, 2)) == ()
+    assert store.read() == {RATES: reference(RATES, 2)}
+    assert len(service.pairs) == 1
+    assert [each.revision for each in subscriber.tape] == [2]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"history_durable": False},
+        {"history_durable": False, "history_digest": None},
+        {"history_digest": None},
+        {"history_digest": "A" * 64},
+    ],
+)
+def test_what_is_not_on_record_is_skipped_and_no_digest_is_made_up(
+    service: HandService, store: ReferenceFile, subscriber: Subscriber, changes: dict[str, Any]
+) -> None:
+    look(subscriber, service, entry(RATES, 1))
+    skipped = look(subscriber, service, entry(RATES, 2, **changes))
+    assert skipped == (Skipped(RATES, "rates-desk:leg", 2),)
+    assert store.read() == {RATES: reference(RATES, 1)}
+    assert service.pairs == []
+    look(subscriber, service, entry(RATES, 3))
+    assert [(pair["before_revision"], pair["after_revision"]) for pair in service.pairs] == [
+        ("1", "3")
+    ]
+
+
+def test_no_pair_goes_on_from_the_new_version_and_asks_for_no_other(
+    service: HandService, store: ReferenceFile, subscriber: Subscriber
+) -> None:
+    look(subscriber, service, entry(RATES, 1))
+    service.comparison_fails[RATES] = refusal(404, "comparison_reference_unavailable")
+    found = look(subscriber, service, entry(RATES, 4))
+    assert found == (NotComparable(RATES, reference(RATES, 1), reference(RATES, 4)),)
+    assert store.read() == {RATES: reference(RATES, 4)}
+    assert len(service.pairs) == 1
+    assert look(subscriber, service, entry(RATES, 4)) == ()
+
+
+@pytest.mark.parametrize(
+    ("failure", "retry_after"),
+    [
+        (refusal(503, "comparison_unavailable"), None),
+        (refusal(503, "comparison_unavailable", **{"retry-after": "15"}), 15.0),
+        (refusal(429, "too_many_requests", **{"retry-after": "9"}), 9.0),
+        (httpx.Response(502, content=b"<html>"), None),
+        (httpx.Response(200, content=b"<html>"), None),
+        (httpx.Response(302, headers={"location": "https://other.example"}), None),
+        (httpx.ConnectTimeout("secret text"), None),
+    ],
+)
+def test_what_cannot_be_told_now_is_asked_again_later_with_the_same_reference(
+    service: HandService,
+    store: ReferenceFile,
+    subscriber: Subscriber,
+    failure: httpx.Response | httpx.RequestError,
+    retry_after: float | None,
+) -> None:
+    look(subscriber, service, entry(RATES, 1), entry(FUNDING, 1))
+    service.comparison_fails[RATES] = failure
+    later, compared = look(subscriber, service, entry(RATES, 2), entry(FUNDING, 2))
+    assert isinstance(later, Later)
+    assert (later.kind, later.retry_after) == (RATES, retry_after)
+    assert "secret" not in later.message
+    assert isinstance(compared, Compared)
+    assert store.read() == {RATES: reference(RATES, 1), FUNDING: reference(FUNDING, 2)}
+    service.comparison_fails.clear()
+    (found,) = look(subscriber, service, entry(RATES, 2), entry(FUNDING, 2))
+    assert isinstance(found, Compared)
+    assert found.comparison.before == reference(RATES, 1)
+
+
+def test_a_feed_that_cannot_be_read_changes_nothing(
+    service: HandService, store: ReferenceFile, subscriber: Subscriber
+) -> None:
+    look(subscriber, service, entry(RATES, 1))
+    service.feed_fails = refusal(503, "feed_unavailable")
+    assert look(subscriber, service) == (Later("a sentence"),)
+    assert store.read() == {RATES: reference(RATES, 1)}
+    assert service.asked == 2
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 404, 405])
+def test_a_credential_that_is_refused_ends_it_for_good(
+    service: HandService, subscriber: Subscriber, status: int
+) -> None:
+    service.feed_fails = refusal(status, "why")
+    assert look(subscriber, service) == (Stopped(status, "why", "a sentence"),)
+    for _ in range(2):
+        with pytest.raises(Refused, match="a sentence"):
+            subscriber.look()
+    assert service.asked == 1
+
+
+def test_what_was_found_before_it_ended_is_told_and_kept(
+    service: HandService, store: ReferenceFile, subscriber: Subscriber
+) -> None:
+    tape = [entry(kind, 1) for kind in ("btc-etf-stance", RATES, FUNDING)]
+    look(subscriber, service, *tape)
+    service.comparison_fails[RATES] = httpx.Response(402, json={"x402Version": 2, "error": "Feed"})
+    newer = [entry(kind, 2) for kind in ("btc-etf-stance", RATES, FUNDING)]
+    compared, stopped = look(subscriber, service, *newer)
+    assert isinstance(compared, Compared)
+    assert stopped == Stopped(402, "", "Feed")
+    assert [kept.revision for kept in store.read().values()] == [2, 1, 1]
+    assert [pair["kind"] for pair in service.pairs] == ["btc-etf-stance", RATES]
+    with pytest.raises(PaymentRequired):
+        subscriber.look()
+
+
+def test_a_comparison_of_other_versions_is_not_believed(
+    service: HandService, store: ReferenceFile, subscriber: Subscriber
+) -> None:
+    look(subscriber, service, entry(RATES, 1))
+    other = {"leg_id": "x", "revision": 7, "history_digest": "0" * 64, "issued_at": "2026"}
+    service.changes = {"before": other}
+    (later,) = look(subscriber, service, entry(RATES, 2))
+    assert isinstance(later, Later)
+    assert store.read() == {RATES: reference(RATES, 1)}
+
+
+def test_only_the_chosen_kinds_are_followed_and_the_others_stay(
+    service: HandService, store: ReferenceFile, subscriber: Subscriber
+) -> None:
+    look(subscriber, service, entry(RATES, 1), entry(FUNDING, 1))
+    client = Barograph(BASE, bearer="token", transport=service)
+    one = Subscriber(client, store, [FUNDING])
+    (found,) = look(one, service, entry(RATES, 2), entry(FUNDING, 2))
+    assert isinstance(found, Compared)
+    assert [each.kind for each in one.tape] == [FUNDING]
+    assert store.read() == {RATES: reference(RATES, 1), FUNDING: reference(FUNDING, 2)}
+
+
+def test_what_could_not_be_kept_is_found_again(
+    service: HandService, store: ReferenceFile, subscriber: Subscriber
+) -> None:
+    look(subscriber, service, entry(RATES, 1))
+    folder = store.path.parent
+    store.path = folder / "absent" / "references.json"
+    with pytest.raises(ReferencesUnusable):
+        look(subscriber, service, entry(RATES, 2))
+    store.path = folder / "references.json"
+    (again,) = look(subscriber, service, entry(RATES, 2))
+    assert isinstance(again, Compared)
+
+
+def test_the_links_of_the_tape_lead_the_token_nowhere(
+    service: HandService, subscriber: Subscriber
+) -> None:
+    look(subscriber, service, entry(RATES, 1))
+    look(subscriber, service, entry(RATES, 2))
+    assert service.asked == 3
+    assert service.hosts == {"barograph.example"}

@@ -1,0 +1,75 @@
+"""What is deprecated says so on every answer, and in the description."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.responses import Response
+
+from barograph.discovery.deprecation import MIN_NOTICE, Deprecation, announcing
+from barograph.discovery.openapi import openapi_schema
+from barograph.kit.http import error_response
+from barograph.kit.timestamps import DAY
+from barograph.kit.wire import ErrorBody
+from support.descriptions import operations
+from support.service import BASE_URL, ask
+
+SINCE = 1_767_225_600_000
+LEAVING = Deprecation(SINCE, SINCE + MIN_NOTICE, f"{BASE_URL}/developers")
+PAGE = Path(__file__).parents[2] / "docs" / "versioning.md"
+
+
+def application() -> FastAPI:
+    app = FastAPI(openapi_url=None)
+
+    @app.get("/old", operation_id="old", tags=["market"], response_model=ErrorBody)
+    async def old(status: int = 200) -> Response:
+        return Response("{}", 200) if status == 200 else error_response(status, "no")
+
+    @app.get("/new", operation_id="new", tags=["market"], response_model=ErrorBody)
+    async def new() -> Response:
+        return Response("{}", 200)
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("target", "method"), [("/old", "GET"), ("/old?status=502", "GET"), ("/old", "POST")]
+)
+def test_a_deprecated_route_says_since_when_until_when_and_where_more_is_told(
+    target: str, method: str
+) -> None:
+    app = announcing(application(), {"/old": LEAVING})
+
+    headers = ask(app, target, method).headers
+
+    assert headers["deprecation"] == "@1767225600"
+    assert headers["sunset"] == "Tue, 30 Jun 2026 00:00:00 GMT"
+    assert headers["link"] == f'<{BASE_URL}/developers>; rel="deprecation"; type="text/html"'
+
+
+def test_other_routes_say_nothing_of_the_kind() -> None:
+    app = application()
+
+    assert ask(announcing(app, {"/old": LEAVING}), "/new") == ask(app, "/new")
+
+
+def test_without_a_deprecation_the_application_is_left_as_it_is() -> None:
+    app = application()
+
+    assert announcing(app, {}) is app
+
+
+def test_a_deprecated_route_is_described_so() -> None:
+    schema: dict[str, Any] = openapi_schema(application(), BASE_URL, {"/old": LEAVING})
+
+    assert [path for path, each in operations(schema) if each.get("deprecated")] == ["/old"]
+
+
+def test_notice_shorter_than_promised_is_refused() -> None:
+    with pytest.raises(ValueError, match="180 days"):
+        announcing(application(), {"/old": LEAVING._replace(sunset=SINCE + MIN_NOTICE - 1)})
+
+    assert MIN_NOTICE == 180 * DAY
+    assert "180 days" in PAGE.read_text("utf-8")

@@ -1,0 +1,122 @@
+"""What happens at the door to the protocol while what answers is loaded, or cannot be."""
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from barograph.kit.http import Receive, Scope, Send
+from barograph.mcp.endpoints import McpDoor
+from support.mcp_peer import FIELDS, PATH
+from support.service import BASE_URL, Answer, ask
+
+PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+
+
+class Echo:
+    """Answers every request with its own body, or breaks off after the first byte."""
+
+    def __init__(self, *, breaks_off: bool = False) -> None:
+        self._breaks_off = breaks_off
+
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        if self._breaks_off:
+            raise ConnectionError
+        await send({"type": "http.response.body", "body": (await receive())["body"]})
+
+    async def close(self) -> None:
+        return
+
+
+def knock(door: Any) -> Answer:
+    fields = [(name.replace("_", "-"), value) for name, value in FIELDS.items()]
+    return ask(door, PATH, "POST", fields, body=PING)
+
+
+def door_to(load: Any) -> McpDoor:
+    return McpDoor(BASE_URL, load)
+
+
+@pytest.mark.outcome(
+    "what speaks MCP cannot be loaded", "500 at `/api/mcp` alone, and the next request tries again"
+)
+def test_what_cannot_be_loaded_is_500_and_tried_again() -> None:
+    tries: list[int] = []
+
+    def load() -> Echo:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ImportError("away")
+        return Echo()
+
+    door = door_to(load)
+
+    first, second = knock(door), knock(door)
+
+    assert (first.status, first.json()) == (500, {"error": "internal error"})
+    assert (second.status, second.body) == (200, PING)
+
+
+def test_many_who_come_at_once_wait_for_one_load_and_block_nobody() -> None:
+    may_end = threading.Event()
+    loads: list[threading.Thread] = []
+
+    async def together() -> list[int]:
+        loop, has_begun = asyncio.get_running_loop(), asyncio.Event()
+
+        def load() -> Echo:
+            loads.append(threading.current_thread())
+            loop.call_soon_threadsafe(has_begun.set)
+            assert may_end.wait(10)
+            return Echo()
+
+        door = door_to(load)
+        waiting = [asyncio.create_task(_status(door)) for _ in range(5)]
+        await has_begun.wait()  # the loop goes on while the load waits for it
+        may_end.set()
+        return await asyncio.gather(*waiting)
+
+    assert asyncio.run(together()) == [200] * 5
+    assert len(loads) == 1
+    assert loads[0] is not threading.main_thread()
+
+
+def test_an_answer_that_broke_off_is_not_begun_again() -> None:
+    answer = knock(door_to(lambda: Echo(breaks_off=True)))
+
+    assert (answer.status, answer.body) == (200, b"")
+
+
+def test_a_request_that_breaks_off_is_not_answered_as_if_it_were_whole() -> None:
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(door_to(Echo)(_scope(), receive, send))
+
+    assert sent[0]["status"] == 413
+
+
+async def _status(door: McpDoor) -> int:
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": PING, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await door(_scope(), receive, send)
+    return int(sent[0]["status"])
+
+
+def _scope() -> dict[str, Any]:
+    headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in FIELDS.items()]
+    return {"type": "http", "method": "POST", "path": PATH, "headers": headers}

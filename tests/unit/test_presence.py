@@ -1,0 +1,76 @@
+"""Whether somebody still waits for an answer, as far as a server tells."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from barograph.access.presence import presence
+
+REQUEST = {"type": "http.request", "body": b"", "more_body": False}
+PART = {"type": "http.request", "body": b"x", "more_body": True}
+GONE = {"type": "http.disconnect"}
+
+
+class Wire:
+    """Says one thing after the other, and then nothing any more."""
+
+    def __init__(self, *messages: dict[str, Any] | Exception) -> None:
+        self.messages = [*messages]
+        self.heard = 0
+
+    async def receive(self) -> dict[str, Any]:
+        if self.heard == len(self.messages):
+            await asyncio.Event().wait()
+        message = self.messages[self.heard]
+        self.heard += 1
+        if isinstance(message, Exception):
+            raise message
+        return message
+
+
+def look(receive: Callable[[], Awaitable[dict[str, Any]]]) -> bool:
+    async def run() -> bool:
+        async with presence(receive) as is_gone:
+            assert not is_gone()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            return is_gone()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("messages", "is_gone"),
+    [
+        ([], False),
+        ([REQUEST], False),
+        ([PART, PART], False),
+        ([PART, REQUEST], False),
+        ([GONE], True),
+        ([REQUEST, GONE], True),
+        ([PART, GONE], True),
+        ([PART, PART, REQUEST, GONE], True),
+        ([RuntimeError("the connection broke")], True),
+        ([REQUEST, RuntimeError("the connection broke")], True),
+    ],
+)
+def test_who_left_is_known_once_the_server_says_so(messages: list[Any], is_gone: bool) -> None:
+    assert look(Wire(*messages).receive) is is_gone
+
+
+def test_a_server_that_repeats_the_request_is_not_listened_to_for_ever() -> None:
+    async def receive() -> dict[str, Any]:
+        return REQUEST
+
+    assert look(receive) is False
+
+
+def test_nobody_listens_any_more_once_the_request_is_served() -> None:
+    async def run() -> int:
+        async with presence(Wire(REQUEST).receive):
+            await asyncio.sleep(0)
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(run()) == 1

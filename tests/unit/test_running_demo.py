@@ -1,0 +1,32 @@
+"""Where a running demo is, read by several commands."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from barograph.cli.history import named_as_served
+from barograph.cli.running_demo import running_demo
+from barograph.settings import Settings
+
+PLACES = {"base_url": "http://127.0.0.1:8081", "facilitator": "127.0.0.1:9000"}
+
+
+def test_the_places_of_a_running_demo_are_read(tmp_path: Path) -> None:
+    (tmp_path / "demo.json").write_text(json.dumps(PLACES))
+    assert running_demo(tmp_path) == PLACES
+    settings = Settings.model_validate({"data": tmp_path})
+    assert named_as_served(settings).base_url == PLACES["base_url"]
+
+
+@pytest.mark.parametrize(
+    "text", [None, b"", b'{"base_url": "http://127', b"[]", b'"x"', b"\xff", b'{"facilitator": 1}']
+)
+def test_a_file_that_is_missing_or_torn_is_as_if_no_demo_ran(
+    tmp_path: Path, text: bytes | None
+) -> None:
+    if text is not None:
+        (tmp_path / "demo.json").write_bytes(text)
+    assert running_demo(tmp_path) == {}
+    settings = Settings.model_validate({"data": tmp_path})
+    assert named_as_served(settings) == settings
