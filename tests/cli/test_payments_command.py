@@ -128,7 +128,7 @@ def test_one_payment_is_shown_with_its_steps(journal: Path) -> None:
 
 def test_without_a_chain_what_is_unknown_waits(journal: Path) -> None:
     done = json.loads(run(journal, "reconcile", "--json").stdout)
-    assert done == {"released": 0, "lost": 0, "settled": 0, "failed": 0, "waiting": 1}
+    assert done == {"released": 0, "lost": 0, "settled": 0, "failed": 0, "waiting": 1, "busy": 0}
     assert "BAROGRAPH_X402_CHAIN_URL" in run(journal, "reconcile").stdout
 
 

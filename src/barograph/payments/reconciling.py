@@ -57,6 +57,9 @@ class Reconciled(NamedTuple):
     waiting: int = 0
     """Still unknown."""
 
+    busy: int = 0
+    """Being served, or cut off so lately that nobody can say yet."""
+
 
 class Reconciler:
     """Looks after the payments of a journal; any number may do so at once."""
@@ -88,7 +91,9 @@ class Reconciler:
         unknown = await self._journal.list(state="unknown", limit=MAX_PAYMENTS)
         ended = await self._ask_chain(unknown)
         waiting = len(unknown) - ended[SETTLED] - ended[FAILED]
-        return Reconciled(released, lost, ended[SETTLED], ended[FAILED], waiting)
+        still_open = await self._journal.open_payments(self._clock() + 1, MAX_PAYMENTS)
+        busy = sum(each.state in {"claimed", "settling"} for each in still_open)
+        return Reconciled(released, lost, ended[SETTLED], ended[FAILED], waiting, busy)
 
     async def _abandon(self, payment: Payment) -> bool:
         if payment.state != "claimed":
