@@ -13,7 +13,8 @@ import pytest
 from barograph.app import create_app
 from barograph.cli.collect import reconciler
 from barograph.kit.timestamps import DAY, iso_timestamp
-from barograph.payments.ports import ChainFinding, FacilitatorUnavailable
+from barograph.payments.journal import Journal
+from barograph.payments.ports import ChainFinding, FacilitatorUnavailable, InvalidProof
 from barograph.payments.records import NotSettled, Payment, Requirements
 from barograph.stances.records import Version
 from support.payments import FEED, PAYER, SIGNATURE, STANCE, HandFacilitator, header, payload, proof
@@ -655,3 +656,38 @@ def test_a_record_that_cannot_be_read_charges_nobody(shop: Shop) -> None:
     assert code_of(answer) == (503, "payment_pending")
     assert int(answer.headers["retry-after"]) > 0
     assert (shop.facilitator.charged, shop.states()) == ([], ["released"])
+
+
+def test_a_proof_that_is_charged_elsewhere_meanwhile_is_not_asked_to_pay(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    shop.grant(PAYER, "feed", kind="wallet")
+    journal = Journal(shop.database, shop.clock)
+    shown = proof(offer=FEED)
+
+    async def charged_elsewhere() -> None:
+        claimed = await journal.claim(shown, FEED_ENTRY)
+        await journal.settling(claimed.id)
+        await journal.settled(claimed.id, "0x" + "ab" * 32)
+        raise InvalidProof("nonce_used")
+
+    shop.facilitator.before_verifying = charged_elsewhere
+    assert shop.pay(READ, offer=FEED).status == 409
+
+
+@pytest.mark.outcome(
+    "a wallet comes with a new proof while nobody knows what became of its purchase",
+    "503 with Retry-After: it is not asked to pay, and not charged, a second time",
+)
+def test_nobody_buys_twice_while_a_purchase_is_not_known(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    shop.facilitator.fall_silent(after_charging=True)
+    assert code_of(shop.pay(FEED_ENTRY, 1, offer=FEED)) == (503, "payment_pending")
+    shop.facilitator.on_settle = None
+    assert code_of(shop.pay(FEED_ENTRY, 2, offer=FEED)) == (503, "payment_pending")
+    for path in (FEED_NOW, comparison_of(*pair)):
+        answer = shop.pay(path, 3, offer=FEED)
+        assert answer.status == 503
+        assert int(answer.headers["retry-after"]) > 0
+    assert len(shop.facilitator.charged) == 1

@@ -96,6 +96,7 @@ class HandFacilitator:
         self.on_settle: Exception | NotSettled | None = None
         self.settles_before_failing = False
         self.before_settling: Callable[[], Awaitable[None]] | None = None
+        self.before_verifying: Callable[[], Awaitable[None]] | None = None
 
     def refuse(self) -> None:
         """Find every proof invalid."""
@@ -112,6 +113,8 @@ class HandFacilitator:
 
     async def verify(self, proof: Proof) -> None:
         self.verified.append(proof.nonce)
+        if self.before_verifying is not None:
+            await self.before_verifying()
         if self.on_verify is not None:
             raise self.on_verify
         if proof.nonce in self.charged:

@@ -208,16 +208,28 @@ def test_a_feed_that_cannot_be_read_changes_nothing(
     assert service.asked == 2
 
 
-@pytest.mark.parametrize("status", [400, 401, 402, 404, 405])
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, "why"), (401, "why"), (402, "why"), (404, "not_found")]
+)
 def test_a_credential_that_is_refused_ends_it_for_good(
-    service: HandService, subscriber: Subscriber, status: int
+    service: HandService, subscriber: Subscriber, status: int, code: str
 ) -> None:
-    service.feed_fails = refusal(status, "why")
-    assert look(subscriber, service) == (Stopped(status, "why", "a sentence"),)
+    service.feed_fails = refusal(status, code)
+    assert look(subscriber, service) == (Stopped(status, code, "a sentence"),)
     for _ in range(2):
         with pytest.raises(Refused, match="a sentence"):
             subscriber.look()
     assert service.asked == 1
+
+
+@pytest.mark.parametrize("status", [403, 404, 405, 408])
+def test_what_somebody_in_between_says_passes(
+    service: HandService, subscriber: Subscriber, status: int
+) -> None:
+    service.feed_fails = refusal(status, "")
+    assert look(subscriber, service) == (Later("a sentence"),)
+    assert look(subscriber, service) == (Later("a sentence"),)
+    assert service.asked == 2
 
 
 def test_what_was_found_before_it_ended_is_told_and_kept(

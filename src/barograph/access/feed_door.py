@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from barograph.access.bearer import bearer_token
 from barograph.access.entitlements import FEED, Entitlements, Holder, InvalidHolder
-from barograph.access.feed_entry import FeedEntry
+from barograph.access.feed_entry import FEED_PATH, FeedEntry
 from barograph.access.feed_refusals import (
     FeedEntitlementRequired,
     FeedEntryClosed,
@@ -54,7 +54,10 @@ class FeedDoor:
             holder = await self.bearer(scope) or await self._wallet(scope)
         except (IdentityRefused, InvalidHolder) as error:
             raise FeedIdentityRequired from error
-        if holder is None or not await self.has_feed(holder):
+        if holder is None:
+            raise FeedEntitlementRequired(self._entry)
+        if not await self.has_feed(holder):
+            await self._require_no_purchase(holder)
             raise FeedEntitlementRequired(self._entry)
         return holder
 
@@ -77,6 +80,14 @@ class FeedDoor:
     async def has_feed(self, holder: Holder) -> bool:
         """Whether a holder has an active Feed entitlement."""
         return await self._entitlements.has_active(holder, FEED)
+
+    async def _require_no_purchase(self, holder: Holder) -> None:
+        """Nobody is asked to pay of whose payment it is being found out whether it was charged."""
+        terms = self._entry.requirements
+        if holder.kind != "wallet" or self._wallets is None or terms is None:
+            return
+        if await self._wallets.is_buying(holder.id, terms, FEED_PATH):
+            raise IdentityUnavailable("what became of a purchase is being found out")
 
     async def _wallet(self, scope: Scope) -> Holder | None:
         if self._wallets is None or self._entry.requirements is None:

@@ -128,6 +128,9 @@ class PaidDoor:
                 return error.payment
             if taken is None:
                 proof = agreed(shown, [offer.requirements])
+                if await self._wallets.is_buying(proof.payer, offer.requirements, offer.path):
+                    # Another proof of the same wallet: it would pay for the same once more.
+                    raise PaymentPending
                 taken = await self._take(proof, scope, offer, nothing, grant, is_gone=is_gone)
         return taken.payment
 

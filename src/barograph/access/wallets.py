@@ -61,12 +61,24 @@ class Wallets:
             FacilitatorUnavailable: it cannot be told.
             TooManyProofs: its address has shown too many.
         """
-        require_timely(proof, self._clock())
+        await self._require_unclaimed(proof)
+        try:
+            require_timely(proof, self._clock())
+            await self.limit(scope)
+            await self._verifier.verify(proof)
+        except InvalidProof:
+            # It may have been charged at another door since it was looked up.
+            await self._require_unclaimed(proof)
+            raise
+
+    async def is_buying(self, payer: str, offer: Requirements, door: str) -> bool:
+        """Whether it is being found out what became of a payment of this wallet at a door."""
+        return await self._journal.is_open(offer.network, offer.asset, payer, door)
+
+    async def _require_unclaimed(self, proof: Proof) -> None:
         standing = await self._journal.find(proof.key)
         if standing is not None and standing.state != "released":
             raise in_the_way(standing)
-        await self.limit(scope)
-        await self._verifier.verify(proof)
 
     async def limit(self, scope: Scope) -> None:
         """Count a question to the facilitator.

@@ -128,17 +128,23 @@ def _token(file: Path | None) -> Callable[[], str]:
     """Gives the present token; a file may be replaced by a newer one at any time."""
     from barograph.errors import ConfigurationError
 
+    last = ""
+
     def read() -> str:
+        nonlocal last
         try:
             text = os.environ.get(TOKEN, "") if file is None else file.read_text("ascii")
         except (OSError, UnicodeError) as error:
+            if last:
+                return last  # it is being replaced
             raise ConfigurationError(f"{file} cannot be read as a token") from error
-        if not text.strip():
+        last = text if text.strip() else last
+        if not last:
             raise ConfigurationError(
                 f"there is no access token: give a file with --token-file, or set {TOKEN} "
                 "(`barograph demo token --tier feed` prints one of the demo)"
             )
-        return text
+        return last
 
     return read
 
@@ -217,7 +223,7 @@ def _assessed(kind: str, assessment: "Assessment") -> Iterator[str]:
 
 
 def _figure(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else "absent"
+    return f"{value:,.15g}" if isinstance(value, float) else "absent"
 
 
 def _plain(text: str) -> str:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound=Callable[..., Any])
 
 SECONDS = 10.0
-"""So long one request may take, unless told otherwise."""
+"""So long a request waits for the next byte, unless told otherwise."""
 
 
 def _sent(call: Callable[P, Call[T]]) -> "Callable[Concatenate[Barograph, P], T]":

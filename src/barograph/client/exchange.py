@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
+import httpx
 import msgspec
 
 from barograph.client.calls import Call
@@ -96,6 +97,10 @@ class Exchange:
         self, base_url: str, credentials: Credentials, patience: Patience, clock: Clock
     ) -> None:
         parts = urlsplit(base_url)
+        try:
+            httpx.URL(base_url)
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise ValueError("the base address is none that can be asked") from error
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError("the base address must begin with http:// or https:// and name a host")
         self._base_url = base_url.rstrip("/")

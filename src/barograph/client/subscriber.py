@@ -9,7 +9,7 @@ import msgspec
 
 from barograph.client.calls import feed_now, material_change
 from barograph.client.clients import AsyncBarograph, Barograph
-from barograph.client.errors import ClientError, InvalidAnswer, NoPair, RateLimited, Refused
+from barograph.client.errors import ClientError, InvalidAnswer, NoPair, Refused
 from barograph.client.events import (
     Compared,
     Event,
@@ -23,7 +23,9 @@ from barograph.client.exchange import Exchange, Steps
 from barograph.client.references import ReferenceFile
 from barograph.client.wire import Comparison, FeedNow, Reference, TapeEntry
 
-FIRST_SERVER_ERROR = 500
+FINAL = frozenset({400, 401, 402})
+NO_ENTRY = (404, "not_found")
+"""What a proxy or a firewall says in between passes; these are the service's own last words."""
 
 
 class _Routine:
@@ -161,9 +163,9 @@ def reference_of(entry: TapeEntry) -> Reference | None:
 
 def is_final(error: ClientError) -> bool:
     """Whether asking again is of no use: the service refuses the caller and not the moment."""
-    if isinstance(error, RateLimited) or not isinstance(error, Refused):
+    if not isinstance(error, Refused):
         return False
-    return error.status < FIRST_SERVER_ERROR
+    return error.status in FINAL or (error.status, error.code) == NO_ENTRY
 
 
 def _require_same(found: Comparison, before: Reference, after: Reference) -> None:

@@ -85,9 +85,12 @@ class _Running(NamedTuple):
 
 async def _keep(manager: StreamableHTTPSessionManager, started: asyncio.Event) -> None:
     """Hold the manager open until cancelled: the task that opens it must be the one to close it."""
-    async with manager.run():
-        started.set()
-        await asyncio.Event().wait()
+    try:
+        async with manager.run():
+            started.set()
+            await asyncio.Event().wait()
+    finally:
+        started.set()  # whoever waits must learn that it could not be opened
 
 
 def _server(calls: ToolCalls, base_url: str) -> Server[Any]:

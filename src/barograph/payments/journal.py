@@ -61,6 +61,18 @@ class Journal:
         self._database = database
         self._clock = clock
 
+    async def is_open(self, network: str, asset: str, payer: str, door: str) -> bool:
+        """Whether a payer has a payment at a door of which nobody knows yet what becomes of it.
+
+        Raises:
+            DatabaseUnavailable: nobody can tell.
+        """
+
+        async def work(tx: Transaction) -> bool:
+            return bool(await tx.fetch(_IS_OPEN, network, asset, payer, door))
+
+        return await self._database.read(work)
+
     async def find(self, key: PaymentKey) -> Payment | None:
         """The payment of an authorization, if it was ever claimed.
 
@@ -368,6 +380,11 @@ WHERE id = $2 AND state = 'settled' AND released_at IS NULL RETURNING {_COLUMNS}
 _TAKE_BACK = f"""
 UPDATE payments SET released_at = NULL WHERE id = $1 AND released_at = $2 RETURNING {_COLUMNS}
 """  # noqa: S608 - the names of our own columns
+_IS_OPEN = """
+SELECT 1 FROM payments
+WHERE network = $1 AND asset = $2 AND payer = $3 AND door = $4
+    AND state IN ('settling', 'unknown') LIMIT 1
+"""
 _BY_KEY = f"""
 SELECT {_COLUMNS} FROM payments WHERE network = $1 AND asset = $2 AND payer = $3 AND nonce = $4
 """  # noqa: S608 - the names of our own columns
