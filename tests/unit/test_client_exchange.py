@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import httpx
 import pytest
 
-from barograph.client import calls
+from barograph.client import Barograph, calls
 from barograph.client.calls import Call
 from barograph.client.errors import (
     ClientError,
@@ -340,3 +341,27 @@ def test_other_statuses_are_no_answer_and_no_redirect_is_followed(status: int) -
     found, steps = converse(exchange(), calls.market(), reply(status, location="https://other"))
     assert isinstance(found, InvalidAnswer)
     assert len(steps) == 1
+
+
+def test_an_answer_without_end_is_given_up() -> None:
+    def endless(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=(b" " * 65_536 for _ in range(1_000)))
+
+    with (
+        Barograph("http://service.example", transport=httpx.MockTransport(endless)) as client,
+        pytest.raises(Unreachable),
+    ):
+        client.market()
+
+
+def test_an_answer_that_drips_is_given_up() -> None:
+    def dripping(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=(b" " for _ in range(10**9)))
+
+    with (
+        Barograph(
+            "http://service.example", timeout=0.01, transport=httpx.MockTransport(dripping)
+        ) as client,
+        pytest.raises(Unreachable),
+    ):
+        client.market()

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from inspect import signature
 from ipaddress import ip_address
+from time import monotonic
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
@@ -31,6 +32,12 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 SECONDS = 10.0
 """So long a request waits for the next byte, unless told otherwise."""
+
+WHOLE = 3
+"""So many times as long the whole answer may take."""
+
+LARGEST = 8 * 1024 * 1024
+"""No answer of the service comes near this."""
 
 
 def _sent(call: Callable[P, Call[T]]) -> "Callable[Concatenate[Barograph, P], T]":
@@ -92,6 +99,7 @@ class Barograph:
         """
         self.exchange = Exchange(base_url, Credentials(api_key, bearer, proof), patience, clock)
         self._sleep = sleep
+        self._answer_seconds = WHOLE * timeout
         self._http = httpx.Client(
             transport=transport, timeout=timeout, trust_env=not _is_loopback(base_url)
         )
@@ -122,7 +130,11 @@ class Barograph:
                 reply = None
                 continue
             try:
-                reply = _reply(self._http.get(step.url, headers=dict(step.headers)))
+                with self._http.stream("GET", step.url, headers=dict(step.headers)) as response:
+                    body = _Body(self._answer_seconds)
+                    for chunk in response.iter_bytes():
+                        body.take(chunk)
+                reply = _reply(response, body)
             except httpx.RequestError as error:
                 reply = _unreachable(error)
 
@@ -160,6 +172,7 @@ class AsyncBarograph:
         """
         self.exchange = Exchange(base_url, Credentials(api_key, bearer, proof), patience, clock)
         self._sleep = sleep
+        self._answer_seconds = WHOLE * timeout
         self._http = httpx.AsyncClient(
             transport=transport, timeout=timeout, trust_env=not _is_loopback(base_url)
         )
@@ -190,7 +203,12 @@ class AsyncBarograph:
                 reply = None
                 continue
             try:
-                reply = _reply(await self._http.get(step.url, headers=dict(step.headers)))
+                asked = self._http.stream("GET", step.url, headers=dict(step.headers))
+                async with asked as response:
+                    body = _Body(self._answer_seconds)
+                    async for chunk in response.aiter_bytes():
+                        body.take(chunk)
+                reply = _reply(response, body)
             except httpx.RequestError as error:
                 reply = _unreachable(error)
 
@@ -205,9 +223,24 @@ class AsyncBarograph:
         await self.close()
 
 
-def _reply(response: httpx.Response) -> Reply:
+class _Body:
+    """An answer as it comes, as long and as large as one may be."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = monotonic() + seconds
+        self.taken = bytearray()
+
+    def take(self, chunk: bytes) -> None:
+        self.taken += chunk
+        if len(self.taken) > LARGEST:
+            raise httpx.ReadError("the answer is too large")
+        if monotonic() > self._until:
+            raise httpx.ReadTimeout("the answer takes too long")
+
+
+def _reply(response: httpx.Response, body: _Body) -> Reply:
     # The names of `httpx.Headers` are in lower case.
-    return Reply(response.status_code, dict(response.headers), response.content)
+    return Reply(response.status_code, dict(response.headers), bytes(body.taken))
 
 
 def _unreachable(error: httpx.RequestError) -> Unreachable:

@@ -6,7 +6,14 @@ A program that is given only this text can call everything that is free.
 from collections.abc import Iterator
 from typing import Any
 
-from barograph.access.allowances import ANONYMOUS, PERSONAL, REGISTRATIONS
+from barograph.access.allowances import (
+    ANONYMOUS,
+    BAD_KEYS,
+    MAILBOX,
+    PERSONAL,
+    REGISTRATIONS,
+    TOOL_CALLS,
+)
 from barograph.discovery.answer_fields import PRIVATE
 from barograph.discovery.operations import BADGES
 from barograph.discovery.paths import GPT_PATH, LLMS_FULL_PATH, MCP_PATH, OPENAPI_PATH
@@ -62,9 +69,10 @@ free and without a key. {NOTICE}
 
 Base address: {base_url}
 
-Answers are JSON in UTF-8; a badge is an SVG. Timestamps are ISO 8601 in UTC with milliseconds. \
-Zero is a value; null means not known. Free reads ignore unknown parameters. Pass the notice on \
-with the data.
+Answers are JSON in UTF-8; a badge is an SVG. Timestamps are ISO 8601 in UTC with milliseconds, \
+except `nextFundingTime`, which counts milliseconds since the Unix epoch; `fundingRatePct` is \
+percent for one funding interval. Zero is a value; null means not known. Free reads ignore unknown \
+parameters. Pass the notice on with the data.
 """
 
 
@@ -73,7 +81,11 @@ def _end(base_url: str) -> str:
 
 - GET /api/v1/signals: {ANONYMOUS.requests:,} requests an hour without a key, \
 {PERSONAL.requests:,} with a personal key in `X-API-Key`. `RateLimit` tells what is left.
-- POST /api/v1/keys: {REGISTRATIONS.requests:,} requests an hour.
+- A key that is not valid: 401, and 429 after {BAD_KEYS.requests:,} in an hour.
+- POST /api/v1/keys: {REGISTRATIONS.requests:,} requests an hour, {MAILBOX.requests:,} mails a day \
+to one mailbox.
+- Calls of MCP tools: {TOOL_CALLS.requests:,} a minute from one address; the signals tool spends \
+the allowance of signals as well.
 - Other free reads are not counted. `Cache-Control` tells how long an answer may be kept; send its \
 `ETag` in `If-None-Match` and get 304 while it holds.
 
@@ -87,8 +99,10 @@ cannot be had; try again after some seconds, and do not show what you kept as cu
 ## More
 
 - [OpenAPI 3.1]({base_url}{OPENAPI_PATH}): every endpoint, body and error
-- [GPT actions]({base_url}{GPT_PATH}): the free reads, as a spec for GPT actions
-- [Model Context Protocol]({base_url}{MCP_PATH}): the free reads as tools, by POST
+- [GPT actions]({base_url}{GPT_PATH}): the reads under /api/agent, signals and status, as \
+a spec for GPT actions
+- [Model Context Protocol]({base_url}{MCP_PATH}): the same reads as seven tools, by POST; \
+found by [ai-catalog.json]({base_url}/.well-known/ai-catalog.json)
 - [For developers]({base_url}{DOCS_PATH}): limits, badges, methods and keys
 - [Everything in one text]({base_url}{LLMS_FULL_PATH}): members, examples, and what subscribers read
 """

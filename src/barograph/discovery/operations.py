@@ -29,7 +29,7 @@ TAGS: Mapping[str, str] = {
 }
 
 _UNAVAILABLE = "502 while fresh data cannot be had: try again after some seconds."
-_RECOMPUTE = "Digests only; `docs/history.md` tells how to check them."
+_RECOMPUTE = "Digests only. RFC 6962: a leaf is SHA-256 of 0x00 and the digest's 32 bytes."
 
 TEXTS: Mapping[str, str] = {
     "getIndex": "Name, site and the free endpoints of this instance. It needs no data and always "
