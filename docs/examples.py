@@ -24,7 +24,7 @@ from barograph.access.feed_refusals import (
     PaymentUsed,
     TooManyProofs,
 )
-from barograph.discovery.examples import PLACEHOLDER
+from barograph.discovery.examples import BASE_ADDRESS
 from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
 from barograph.feed.endpoints import FeedUnavailable
 from barograph.material_change.refusals import ComparisonUnavailable
@@ -254,7 +254,7 @@ def main() -> None:
         "parameters": {"getMaterialChange": pair, **PARAMETERS},
         "request": EMAIL,
     }
-    text = json.dumps(examples, ensure_ascii=False, indent=1).replace(BASE_URL, PLACEHOLDER)
+    text = json.dumps(examples, ensure_ascii=False, indent=1).replace(BASE_URL, BASE_ADDRESS)
     FILE.write_text(text + "\n", "utf-8")
 
 

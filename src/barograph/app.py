@@ -14,7 +14,7 @@ from barograph.access.allowances import AllowanceStore
 from barograph.access.endpoints import KEYS_ALLOW, key_routes
 from barograph.access.entitlements import Entitlements
 from barograph.access.feed_door import FeedDoor
-from barograph.access.feed_entry import FEED_PATH, FeedEntry
+from barograph.access.feed_entry import FEED_PATH
 from barograph.access.feed_grants import FeedGrants
 from barograph.access.feed_refusals import PaymentRequired
 from barograph.access.gate import Gate
@@ -22,12 +22,10 @@ from barograph.access.guarded import GuardedStore
 from barograph.access.identity import IdentityProvider
 from barograph.access.keys import ApiKeys
 from barograph.access.memory import MemoryStore
-from barograph.access.paid_door import Offer, PaidDoor
 from barograph.access.pepper import load_pepper
 from barograph.access.refusals import KEYS_PATH
 from barograph.access.registration import Registrations
 from barograph.access.shared import SharedStore
-from barograph.access.wallets import Wallets
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.badges.endpoints import badge_routes, hot_badges
 from barograph.badges.reader import BadgeReader
@@ -67,14 +65,9 @@ from barograph.mcp.calls import ToolCalls
 from barograph.mcp.endpoints import PUBLIC_PATHS as MCP_DOCUMENTS
 from barograph.mcp.endpoints import mcp_door, mcp_routes, open_door
 from barograph.mcp.readers import free_readers
-from barograph.payments.journal import Journal
-from barograph.payments.offers import (
-    feed_requirements,
-    payment_required_field,
-    stance_requirements,
-)
+from barograph.paying import paying_parts
+from barograph.payments.offers import payment_required_field
 from barograph.payments.ports import Facilitator
-from barograph.payments.taking import Till
 from barograph.settings import Settings
 from barograph.signals.catalog import METHODS
 from barograph.signals.documents import SIGNALS_PATH
@@ -91,7 +84,7 @@ from barograph.site.endpoints import (
 from barograph.site.key_endpoints import KeyPages
 from barograph.site.pages import Pages
 from barograph.stances.continuity import Continuity
-from barograph.stances.endpoints import STANCE_PATHS, StanceReads, stance_offer, stance_routes
+from barograph.stances.endpoints import STANCE_PATHS, StanceReads, stance_routes
 from barograph.stances.feeds import STANCES
 from barograph.stances.history_documents import HISTORY_FOLDER
 from barograph.stances.history_endpoints import history_routes
@@ -205,7 +198,7 @@ def create_app(
     logs = PublicLogs(ledger, load_history_key(settings), settings.base_url, continuity)
     stances = StanceReader(board, history, continuity)
     entitlements = Entitlements(database, clock)
-    paying = _paying(settings, database, gate, facilitator, clock)
+    paying = paying_parts(settings, database, gate, facilitator, clock)
     door = FeedDoor(provider, entitlements, paying.entry, paying.wallets)
     paid = paying.door(door)
     grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)
@@ -274,44 +267,6 @@ def allowed_methods(path: str) -> bytes | None:
     if path == KEYS_PATH:
         return KEYS_ALLOW
     return ALLOW if is_free(path) else None
-
-
-class _Paying(NamedTuple):
-    """The parts that payments need; without a facilitator there are none."""
-
-    entry: FeedEntry
-    wallets: Wallets | None = None
-    till: Till | None = None
-    offers: Mapping[str, Offer] = {}
-    closings: Sequence[Callable[[], Awaitable[None]]] = ()
-
-    def door(self, feed: FeedDoor) -> PaidDoor | None:
-        terms = self.entry.requirements
-        if self.wallets is None or self.till is None or terms is None:
-            return None
-        return PaidDoor(feed, self.wallets, self.till, terms)
-
-
-def _paying(
-    settings: Settings,
-    database: Database,
-    gate: Gate,
-    facilitator: Facilitator | None,
-    clock: Clock,
-) -> _Paying:
-    base_url = settings.base_url
-    if facilitator is None:
-        return _Paying(FeedEntry(base_url))
-    journal = Journal(database, clock)
-    till = Till(journal, facilitator, clock)
-    price = stance_requirements(settings)
-    return _Paying(
-        FeedEntry(base_url, feed_requirements(settings)),
-        Wallets(facilitator, journal, gate, clock),
-        till,
-        {kind: stance_offer(kind, price, base_url) for kind in STANCE_PATHS},
-        [till.close, facilitator.close],
-    )
 
 
 def _allowance_store(settings: Settings, clock: Clock) -> tuple[AllowanceStore, LimitsFailing]:

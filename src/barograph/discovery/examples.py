@@ -7,7 +7,7 @@ import json
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-PLACEHOLDER = "{base_url}"
+BASE_ADDRESS = "{base_url}"
 """What stands for the base address in the file."""
 
 
@@ -27,4 +27,4 @@ class Examples(NamedTuple):
 def load_examples(base_url: str) -> Examples:
     """The examples as the instance at `base_url` would give them."""
     text = (files("barograph.discovery") / "examples.json").read_text("utf-8")
-    return Examples(**json.loads(text.replace(PLACEHOLDER, base_url)))
+    return Examples(**json.loads(text.replace(BASE_ADDRESS, base_url)))
