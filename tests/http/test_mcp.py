@@ -70,7 +70,7 @@ def test_a_handshake_settles_on_the_revision_asked_for(market: Service, version:
 def test_without_a_handshake_the_server_tells_what_it_speaks(market: Service) -> None:
     result = Peer(market, MODERN).result("server/discover")
 
-    assert result["supportedVersions"] == [MODERN]
+    assert result["supportedVersions"] == [MODERN, *HANDSHAKE]
     assert list(result["capabilities"]) == ["tools"]
     assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "barograph"
 
@@ -100,24 +100,58 @@ def test_both_eras_list_the_same_and_the_newer_one_may_keep_it(market: Service) 
     assert (newer["cacheScope"], newer["ttlMs"]) == ("public", 3_600_000)
 
 
-def test_the_whole_list_costs_few_tokens(peer: Peer) -> None:
-    assert len(peer.post("tools/list").body) <= MOST_TOKENS * BYTES_A_TOKEN
+@pytest.mark.parametrize(
+    ("base_url", "host"),
+    [
+        ("https://barograph.example.com", "barograph.example.com"),
+        ("http://127.0.0.1:8080", "127.0.0.1:8080"),  # the demo's
+    ],
+)
+def test_the_whole_list_costs_few_tokens_with_an_icon_for_each_tool(
+    tmp_path: Path, revision: str, base_url: str, host: str
+) -> None:
+    with fresh_service(tmp_path, base_url=base_url) as service:
+        answer = Peer(service, revision).send("tools/list", {}, host=host)
+
+    assert len(answer.body) <= MOST_TOKENS * BYTES_A_TOKEN
+    icons = [tool["icons"] for tool in answer.json()["result"]["tools"]]
+    assert icons == [[{"src": f"{base_url}/static/icon.svg"}]] * len(TOOLS)
 
 
 def test_every_tool_says_what_it_is_and_takes(peer: Peer) -> None:
     for tool in peer.result("tools/list")["tools"]:
         assert tool["title"]
         assert tool["description"]
-        assert tool["annotations"] == {
-            "readOnlyHint": True,
-            "idempotentHint": True,
-            "openWorldHint": False,
-        }
+        assert tool["annotations"] == {"readOnlyHint": True, "openWorldHint": False}
         assert tool["inputSchema"]["type"] == "object"
         assert tool["inputSchema"]["additionalProperties"] is False
         assert not {"anyOf", "oneOf", "allOf", "$schema"} & _keywords(tool["inputSchema"])
         assert tool["outputSchema"]["type"] == "object"
-        assert not {"$schema", "$ref", "$defs", "default"} & _keywords(tool["outputSchema"])
+        assert not {"$schema", "default"} & _keywords(tool["outputSchema"])
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        *((tool, ("Seconds old", "error")) for tool in MARKET_TOOLS),
+        ("get_briefs", ("newest first", "error")),
+        ("get_signals", ("unknown when stale", "120 calls an hour", "1,000", "error")),
+        ("get_guides", ("Rarely changes",)),
+        ("get_status", ("now", "when another tool fails")),
+    ],
+)
+def test_a_tool_tells_how_fresh_it_is_what_bounds_it_and_when_it_fails(
+    peer: Peer, tool: str, words: tuple[str, ...]
+) -> None:
+    listed = {each["name"]: each["description"] for each in peer.result("tools/list")["tools"]}
+
+    assert all(word in listed[tool] for word in words)
+
+
+def test_the_bound_of_all_tools_together_is_told_to_whoever_connects(market: Service) -> None:
+    told = Peer(market, MODERN).result("server/discover")["instructions"]
+
+    assert "300 calls a minute from one address" in told
 
 
 @pytest.mark.parametrize(("tool", "path"), TOOLS.items())
@@ -245,6 +279,42 @@ def test_an_unknown_tool_is_an_error_of_the_protocol(peer: Peer, name: str) -> N
     assert all(tool in error["message"] for tool in TOOLS)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": 7},
+        {"name": "get_market", "arguments": []},
+        {"name": "get_market", "_meta": {"progressToken": []}},
+        {},
+    ],
+    ids=str,
+)
+def test_a_call_out_of_shape_is_an_error_of_the_protocol(
+    market: Service, wrong: dict[str, Any]
+) -> None:
+    answer = Peer(market, HANDSHAKE[0]).send("tools/call", wrong)
+
+    assert answer.json()["error"]["code"] == -32602
+
+
+def test_a_client_that_describes_itself_out_of_shape_is_told_so(market: Service) -> None:
+    fields = FIELDS | {
+        "mcp_protocol_version": MODERN,
+        "mcp_method": "tools/call",
+        "mcp_name": "get_market",
+    }
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": 7,
+    }
+    params = {"name": "get_market", "_meta": meta}
+    message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+
+    answer = market.ask(PATH, "POST", body=json.dumps(message), **fields)
+
+    assert (answer.status, answer.json()["error"]["code"]) == (400, -32602)
+
+
 @pytest.mark.parametrize("method", ["resources/list", "prompts/list", "logging/setLevel", "nope"])
 def test_what_is_not_advertised_is_not_there(peer: Peer, method: str) -> None:
     params = {"level": "info"} if method == "logging/setLevel" else {}
@@ -253,18 +323,6 @@ def test_what_is_not_advertised_is_not_there(peer: Peer, method: str) -> None:
 
     assert answer.status == (404 if peer.revision == MODERN else 200)
     assert (answer.json()["error"]["code"], answer.json()["id"]) == (-32601, 7)
-
-
-def test_a_revision_that_is_not_spoken_is_refused_with_those_that_are(market: Service) -> None:
-    head = FIELDS | {"mcp_method": "tools/list", "mcp_protocol_version": "2031-01-01"}
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2031-01-01",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
-    answer = market.ask(PATH, "POST", body=json.dumps(message), **head)
-    assert answer.status == 400
-    assert answer.json()["error"]["data"] == {"supported": [MODERN], "requested": "2031-01-01"}
 
 
 @pytest.mark.contract("auth.mcp-and-gpt-need-no-feed")

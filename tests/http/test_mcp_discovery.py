@@ -13,7 +13,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from barograph import __version__
-from barograph.mcp.card import PROTOCOLS, card, catalog
+from barograph.discovery.mcp import PROTOCOLS
+from barograph.mcp.card import card, catalog
 from support.mcp_peer import HANDSHAKE, MODERN, Peer
 from support.service import BASE_URL, Service, fresh_service
 
@@ -56,6 +57,14 @@ def test_the_card_agrees_with_what_the_server_says_of_itself(market: Service) ->
     for member in ("title", "version", "description", "websiteUrl", "icons"):
         assert found[member] == live[member]
     assert found["version"] == __version__
+
+
+def test_the_card_and_the_server_name_the_same_revisions(market: Service) -> None:
+    [remote] = market.ask(CARD).json()["remotes"]
+
+    live = Peer(market, MODERN).result("server/discover")["supportedVersions"]
+
+    assert remote["supportedProtocolVersions"] == live == list(PROTOCOLS)
     assert (MODERN, *HANDSHAKE) == PROTOCOLS
 
 

@@ -46,7 +46,7 @@ def test_only_post_is_answered_and_nothing_is_streamed(
 
 @pytest.mark.parametrize(
     "host",
-    ["barograph.example", "BAROGRAPH.example", "barograph.example:443", "barograph.example:8443"],
+    ["barograph.example", "BAROGRAPH.example", "barograph.example:443"],
 )
 def test_the_host_of_the_base_address_is_let_in(market: Service, host: str) -> None:
     assert post(market, host=host).status == 200
@@ -65,6 +65,9 @@ def test_the_host_of_the_base_address_is_let_in(market: Service, host: str) -> N
             "barograph.example/",
             "127.0.0.1",
             "barograph.example:",
+            "barograph.example:8443",
+            "barograph.example:80",
+            "barograph.example:443:443",
         ),
     ],
 )
@@ -89,6 +92,9 @@ def test_a_request_without_a_host_or_with_an_unknown_one_beside_it_is_421(market
         ("https://barograph.example", 200),
         ("https://barograph.example:443", 200),
         ("HTTPS://Barograph.Example", 200),
+        ("http://barograph.example:443", 403),
+        ("https://barograph.example/", 403),
+        ("ftp://barograph.example", 403),
         ("http://barograph.example", 403),
         ("https://barograph.example:8443", 403),
         ("https://evil.example", 403),
@@ -106,15 +112,23 @@ def test_only_the_services_own_origin_may_ask(market: Service, origin: str, stat
         assert answer.json() == {"error": "pages of another origin may not ask"}
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]", "127.0.0.2"])
-@pytest.mark.parametrize("port", ["", ":8080", ":9000"])
-def test_on_loopback_every_name_of_it_is_let_in(local: Service, name: str, port: str) -> None:
-    host = name + port
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]", "127.0.0.2"])
+def test_on_loopback_every_name_of_it_is_let_in_by_the_port(local: Service, name: str) -> None:
+    host = f"{name}:8080"
 
     assert post(local, host=host).status == 200
     assert post(local, host=host, origin=f"http://{host}").status == 200
-    assert post(local, host=host, origin="http://evil.example").status == 403
-    assert post(local, host=f"evil.example{port}").status == 421
+    assert post(local, host=host, origin="http://localhost:8080").status == 200
+    assert post(local, host=host, origin=f"https://{host}").status == 403
+    assert post(local, host=host, origin="http://evil.example:8080").status == 403
+
+
+@pytest.mark.parametrize("port", ["", ":80", ":9000"])
+def test_on_loopback_another_port_is_somebody_else(local: Service, port: str) -> None:
+    for name in ("127.0.0.1", "localhost"):
+        assert post(local, host=name + port).status == 421
+        assert post(local, host=f"{name}:8080", origin=f"http://{name}{port}").status == 403
+    assert post(local, host="evil.example:8080").status == 421
 
 
 @pytest.mark.parametrize(
@@ -205,16 +219,16 @@ def test_what_is_not_json_is_a_parse_error(market: Service, revision: str, body:
 def test_what_is_no_single_message_is_an_invalid_request(
     market: Service, revision: str, message: Any
 ) -> None:
-    answer = post(market, json.dumps(message), mcp_protocol_version=revision)
+    answer = post(market, " " + json.dumps(message), mcp_protocol_version=revision)
 
+    told = "the body must be one JSON-RPC 2.0 request or notification"
+    if isinstance(message, list):
+        told = "batches are not taken: send one JSON-RPC 2.0 request or notification at a time"
     assert answer.status == 400
     assert answer.json() == {
         "jsonrpc": "2.0",
         "id": None,
-        "error": {
-            "code": -32600,
-            "message": "send one JSON-RPC 2.0 request or notification; batches are not taken",
-        },
+        "error": {"code": -32600, "message": told},
     }
 
 

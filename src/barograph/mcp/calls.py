@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -65,8 +66,14 @@ class ToolCalls:
         left: tuple[str, ...] = ()
         if tool.name == tools.SIGNALS:
             left = (_left(await self._gate.admit(scope)),)
-        body = self._reads[tool.name](given)
-        return Outcome((body.decode(), *left), msgspec.json.decode(body))
+        text, facts = _told(self._reads[tool.name](given))
+        return Outcome((text, *left), facts)
+
+
+@lru_cache(maxsize=32)
+def _told(body: bytes) -> tuple[str, dict[str, Any]]:
+    """A body as text and as data; most calls get one that was told before, so nobody changes it."""
+    return body.decode(), msgspec.json.decode(body)
 
 
 def _left(standing: Standing) -> str:

@@ -8,28 +8,19 @@ import json
 from typing import Any
 
 from barograph import __version__
+from barograph.discovery.mcp import CARD_TYPE, PROTOCOLS
+from barograph.discovery.paths import CARD_PATH, MCP_PATH
 from barograph.mcp.hosts import Names, is_loopback
-
-MCP_PATH = "/api/mcp"
-CARD_PATH = f"{MCP_PATH}/server-card"
-REGISTRY_PATH = f"{MCP_PATH}/server.json"
-CATALOG_PATH = "/.well-known/ai-catalog.json"
-FORMER_CARD_PATH = "/.well-known/mcp/server-card.json"
-"""Where earlier drafts had the card; many still look there."""
 
 ICON_PATH = "/static/icon.svg"
 
 ICON_TYPE = "image/svg+xml"
-CARD_TYPE = "application/mcp-server-card+json"
-CATALOG_TYPE = "application/ai-catalog+json"
 
 NAME = "barograph"
 TITLE = "Barograph"
 DESCRIPTION = (
     "Crypto perpetuals, funding regime, briefs and signals: measured, recorded, free, keyless."
 )
-PROTOCOLS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""The revisions that are spoken, newest first."""
 
 _CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 _REGISTRY_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"

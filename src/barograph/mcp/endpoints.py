@@ -6,7 +6,7 @@ answers the rest in the protocol's own words.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
@@ -16,6 +16,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from barograph.discovery import paths
+from barograph.discovery.mcp import CARD_TYPE, CATALOG_TYPE
 from barograph.kit.clock import Clock
 from barograph.kit.documents import JSON, NO_STORE, Document, Message
 from barograph.kit.http import (
@@ -31,22 +33,32 @@ from barograph.kit.single_flight import SingleFlight
 from barograph.mcp import card
 from barograph.mcp.calls import ToolCalls
 from barograph.mcp.hosts import Names
-from barograph.mcp.messages import NotAMessage, is_request
+from barograph.mcp.messages import Refused, read_message
+from barograph.mcp.revisions import FIELD as REVISION
+from barograph.mcp.revisions import check_revision
 
 if TYPE_CHECKING:
     from barograph.mcp.server import Transport
 
 log = logging.getLogger(__name__)
 
+Fields = Mapping[bytes, Sequence[bytes]]
+
 LONGEST_BODY = 256 * 1024
 PUBLIC_PATHS = frozenset(
-    {card.CARD_PATH, card.REGISTRY_PATH, card.CATALOG_PATH, card.FORMER_CARD_PATH, card.ICON_PATH}
+    {
+        paths.CARD_PATH,
+        paths.REGISTRY_PATH,
+        paths.CATALOG_PATH,
+        paths.FORMER_CARD_PATH,
+        card.ICON_PATH,
+    }
 )
 """What anyone from any origin may read."""
 
-_PATHS = (card.MCP_PATH, f"{card.MCP_PATH}/")
+_PATHS = (paths.MCP_PATH, f"{paths.MCP_PATH}/")
 _ALLOW = (b"allow", b"POST")
-_LOOKED_AT = (b"host", b"origin", b"content-type", b"accept")
+_LOOKED_AT = (b"host", b"origin", b"content-type", b"accept", REVISION)
 _KEEP = b"public, max-age=3600"
 _READABLE = {JSON, b"application/*", b"*/*"}
 
@@ -63,10 +75,11 @@ class McpDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        answer = self._refused(scope)
+        fields = _fields(scope)
+        answer = self._refused(scope["method"], fields)
         if answer is None:
             body = await _read(receive)
-            answer = _answered_body(body)
+            answer = _answered_body(body, fields[REVISION])
         if answer is not None:
             await answer(scope, receive, bodiless(send) if scope["method"] == "HEAD" else send)
             return
@@ -86,18 +99,18 @@ class McpDoor:
         if self._transport is not None:
             await self._transport.close()
 
-    def _refused(self, scope: Scope) -> Response | None:
+    def _refused(self, method: str, fields: Fields) -> Response | None:
         """The answer to what is no request of the protocol, seen by its head alone."""
-        if scope["method"] != "POST":
+        if method != "POST":
             return error_response(405, "method not allowed", _ALLOW, is_free=False)
-        hosts, origins, types, accepted = _fields(scope)
+        hosts = fields[b"host"]
         if len(hosts) != 1 or not self._names.is_host(hosts[0]):
             return _error(421, "the Host must be that of the service's public address")
-        if not all(map(self._names.is_origin, origins)):
+        if not all(map(self._names.is_origin, fields[b"origin"])):
             return _error(403, "pages of another origin may not ask")
-        if _media_types(types) != (JSON,):
+        if _media_types(tuple(fields[b"content-type"])) != (JSON,):
             return _error(415, "the Content-Type must be application/json")
-        if _READABLE.isdisjoint(_media_types(accepted)):
+        if _READABLE.isdisjoint(_media_types(tuple(fields[b"accept"]))):
             return _error(406, "the Accept field must have application/json")
         return None
 
@@ -148,10 +161,10 @@ def mcp_routes(door: McpDoor, base_url: str, clock: Clock) -> APIRouter:
         router.routes.append(Route(path, door, include_in_schema=False))
     documents = _documents(base_url)
 
-    @router.get(card.CARD_PATH)
-    @router.get(card.FORMER_CARD_PATH)
-    @router.get(card.REGISTRY_PATH)
-    @router.get(card.CATALOG_PATH)
+    @router.get(paths.CARD_PATH)
+    @router.get(paths.FORMER_CARD_PATH)
+    @router.get(paths.REGISTRY_PATH)
+    @router.get(paths.CATALOG_PATH)
     @router.get(card.ICON_PATH)
     async def read(request: Request) -> DocumentResponse:
         return DocumentResponse(documents[request.scope["path"]], clock())
@@ -160,12 +173,12 @@ def mcp_routes(door: McpDoor, base_url: str, clock: Clock) -> APIRouter:
 
 
 def _documents(base_url: str) -> dict[str, Document]:
-    server = _document(card.card(base_url), card.CARD_TYPE)
+    server = _document(card.card(base_url), CARD_TYPE)
     return {
-        card.CARD_PATH: server,
-        card.FORMER_CARD_PATH: server,
-        card.REGISTRY_PATH: _document(card.registry_entry(base_url), JSON.decode()),
-        card.CATALOG_PATH: _document(card.catalog(base_url), card.CATALOG_TYPE),
+        paths.CARD_PATH: server,
+        paths.FORMER_CARD_PATH: server,
+        paths.REGISTRY_PATH: _document(card.registry_entry(base_url), JSON.decode()),
+        paths.CATALOG_PATH: _document(card.catalog(base_url), CATALOG_TYPE),
         card.ICON_PATH: _document(
             files("barograph.mcp").joinpath("icon.svg").read_bytes(), card.ICON_TYPE
         ),
@@ -180,13 +193,13 @@ def _error(status: int, message: str) -> Response:
     return error_response(status, message, is_free=False)
 
 
-def _fields(scope: Scope) -> Iterable[tuple[bytes, ...]]:
+def _fields(scope: Scope) -> Fields:
     """Every value of each field that is looked at."""
     found: dict[bytes, list[bytes]] = {name: [] for name in _LOOKED_AT}
     for name, value in scope["headers"]:
         if name in found:
             found[name].append(value)
-    return map(tuple, found.values())
+    return found
 
 
 @lru_cache(maxsize=32)
@@ -208,15 +221,17 @@ async def _read(receive: Receive) -> bytes | None:
             return bytes(body)
 
 
-def _answered_body(body: bytes | None) -> Response | None:
+def _answered_body(body: bytes | None, revisions: Sequence[bytes]) -> Response | None:
     """The answer to a body that needs no server; None for a request."""
     if body is None:
         return _error(413, f"the body may have at most {LONGEST_BODY:,} bytes")
     try:
-        # A notification is only noted: no request knows of another that it could be about.
-        return None if is_request(body) else _unstorable(202)
-    except NotAMessage as error:
+        message = read_message(body)
+        check_revision(message, revisions)
+    except Refused as error:
         return _unstorable(400, error.answer)
+    # A notification is only noted: no request knows of another that it could be about.
+    return None if message.is_request else _unstorable(202)
 
 
 def _unstorable(status: int, body: bytes = b"") -> Response:

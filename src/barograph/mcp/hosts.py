@@ -6,11 +6,19 @@ is choose other names, so those that are not this service's are refused.
 
 import re
 from ipaddress import ip_address
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?", re.ASCII)
-_ORIGIN = re.compile(rf"(https?)://{_HOST.pattern}", re.ASCII | re.IGNORECASE)
-_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?", re.ASCII)
+_ORIGIN = re.compile(rf"(https?)://({_HOST.pattern})", re.ASCII | re.IGNORECASE)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Authority(NamedTuple):
+    """A host and its port, which is that of the scheme where none is given."""
+
+    name: str
+    port: int
 
 
 class Names:
@@ -19,27 +27,28 @@ class Names:
     def __init__(self, base_url: str) -> None:
         parts = urlsplit(base_url)
         self.host = parts.hostname or ""
+        self._scheme = parts.scheme
         self._usual = parts.netloc.encode()
-        self._origin = _origin(f"{parts.scheme}://{parts.netloc}")
+        self._port = parts.port or _DEFAULT_PORTS[parts.scheme]
         self._is_local = is_loopback(self.host)
 
     def is_host(self, field: bytes) -> bool:
-        """Whether a `Host` names this service, by whatever port."""
-        if field == self._usual:
-            return True
-        found = _HOST.fullmatch(field.decode("latin-1"))
-        return found is not None and self._is_named(found[1])
+        """Whether a `Host` is the one of the base address."""
+        # A proxy may speak another scheme to the service than the public does.
+        return field == self._usual or self._is_own(_authority(field, self._scheme))
 
     def is_origin(self, field: bytes) -> bool:
-        """Whether an `Origin` is this service's own; on loopback, any there."""
-        origin = _origin(field.decode("latin-1"))
-        if origin is None:
+        """Whether an `Origin` is the one of the base address."""
+        found = _ORIGIN.fullmatch(field.decode("latin-1"))
+        if found is None or found[1].lower() != self._scheme:
             return False
-        return origin == self._origin or (self._is_local and is_loopback(origin[1]))
+        return self._is_own(_authority(found[2].encode(), self._scheme))
 
-    def _is_named(self, host: str) -> bool:
-        name = _bare(host)
-        return name == self.host or (self._is_local and is_loopback(name))
+    def _is_own(self, found: Authority | None) -> bool:
+        """Whether it is this service's; on loopback, people write any of its names."""
+        if found is None or found.port != self._port:
+            return False
+        return found.name == self.host or (self._is_local and is_loopback(found.name))
 
 
 def is_loopback(name: str) -> bool:
@@ -52,13 +61,9 @@ def is_loopback(name: str) -> bool:
         return False
 
 
-def _origin(text: str) -> tuple[str, str, str] | None:
-    found = _ORIGIN.fullmatch(text)
+def _authority(field: bytes, scheme: str) -> Authority | None:
+    found = _HOST.fullmatch(field.decode("latin-1"))
     if found is None:
         return None
-    scheme = found[1].lower()
-    return scheme, _bare(found[2]), found[3] or _DEFAULT_PORTS[scheme]
-
-
-def _bare(host: str) -> str:
-    return host.strip("[]").lower()
+    port = _DEFAULT_PORTS[scheme] if found[2] is None else int(found[2])
+    return Authority(found[1].strip("[]").lower(), port)

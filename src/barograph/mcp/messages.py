@@ -12,39 +12,51 @@ from barograph.errors import BarographError
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 
+RequestId = int | str
+
 
 class Message(msgspec.Struct):
     """A request, or a notification when it has no id."""
 
     jsonrpc: Literal["2.0"]
     method: str
-    id: int | str | msgspec.UnsetType = msgspec.UNSET
+    id: RequestId | msgspec.UnsetType = msgspec.UNSET
     params: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
+    @property
+    def is_request(self) -> bool:
+        """Whether it is to be answered."""
+        return self.id is not msgspec.UNSET
 
-class NotAMessage(BarographError):
-    """A body that is no message; `answer` says so in the protocol's way."""
 
-    def __init__(self, code: int, message: str) -> None:
+class Refused(BarographError):
+    """A body that is not looked into any further; `answer` says so in the protocol's way."""
+
+    def __init__(
+        self, code: int, message: str, *, to: Message | None = None, data: object = None
+    ) -> None:
+        """Refuse a message, or with `to` None what is none."""
         super().__init__(message)
-        error = {"code": code, "message": message}
-        self.answer = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error})
+        error = {"code": code, "message": message} | ({} if data is None else {"data": data})
+        identity = to.id if to is not None and to.is_request else None
+        self.answer = msgspec.json.encode({"jsonrpc": "2.0", "id": identity, "error": error})
 
 
-def is_request(body: bytes) -> bool:
-    """Whether a body is a request, which is answered, or a notification, which is not.
+def read_message(body: bytes) -> Message:
+    """The message that a body is.
 
     Raises:
-        NotAMessage: it is neither.
+        Refused: it is none.
     """
     try:
-        message = _DECODER.decode(body)
+        return _DECODER.decode(body)
     except msgspec.ValidationError as error:
-        raise NotAMessage(INVALID_REQUEST, _NOT_ONE) from error
+        is_batch = body.lstrip().startswith(b"[")
+        raise Refused(INVALID_REQUEST, _BATCH if is_batch else _NO_MESSAGE) from error
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested too deeply
-        raise NotAMessage(PARSE_ERROR, "the body is not JSON") from error
-    return message.id is not msgspec.UNSET
+        raise Refused(PARSE_ERROR, "the body is not JSON") from error
 
 
-_NOT_ONE = "send one JSON-RPC 2.0 request or notification; batches are not taken"
+_NO_MESSAGE = "the body must be one JSON-RPC 2.0 request or notification"
+_BATCH = "batches are not taken: send one JSON-RPC 2.0 request or notification at a time"
 _DECODER = msgspec.json.Decoder(Message)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mcp.server import CacheHint, Server, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
@@ -18,18 +19,22 @@ from mcp.types import (
     SERVER_INFO_META_KEY,
     CallToolRequestParams,
     CallToolResult,
+    DiscoverResult,
     Icon,
     ListToolsResult,
     PaginatedRequestParams,
-    TextContent,
+    RequestParams,
     Tool,
 )
+from mcp.types.methods import validate_client_request
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from barograph import __version__
+from barograph.access.allowances import TOOL_CALLS
+from barograph.discovery.mcp import PROTOCOLS
 from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import HOUR
-from barograph.mcp.calls import ToolCalls
+from barograph.mcp.calls import Outcome, ToolCalls
 from barograph.mcp.card import DESCRIPTION, NAME, TITLE, icons
 from barograph.mcp.tools import BY_NAME, TOOLS
 from barograph.notice import NOTICE
@@ -38,9 +43,11 @@ Context = ServerRequestContext[Any, Any]
 
 INSTRUCTIONS = (
     "Crypto market data that is measured and recorded by this service. Begin with "
-    f"get_market_state. Null is not known, zero is data. {NOTICE}"
+    "get_market_state. Null is not known, zero is data. All tools together take "
+    f"{TOOL_CALLS.requests} calls a minute from one address. {NOTICE}"
 )
 _UNCHANGED = CacheHint(ttl_ms=HOUR, scope="public")
+_CALL = "tools/call"
 
 
 class Transport:
@@ -94,26 +101,20 @@ async def _keep(manager: StreamableHTTPSessionManager, started: asyncio.Event) -
 
 
 def _server(calls: ToolCalls, base_url: str) -> Server[Any]:
-    listed = ListToolsResult(tools=[Tool.model_validate(each.entry) for each in TOOLS])
+    entries = [Tool.model_validate(each.entry(base_url)) for each in TOOLS]
+    listed = ListToolsResult(tools=entries)
 
     async def list_tools(context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
-        return listed.model_copy(update={"meta": _said_by(context)})
+        return listed.model_copy(update={"meta": _said_by(context.protocol_version)})
 
-    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
-        tool = BY_NAME.get(params.name)
-        if tool is None:
-            known = ", ".join(BY_NAME)
-            raise MCPError(INVALID_PARAMS, f"no such tool; there are {known}")
-        assert context.request is not None  # it came over HTTP
-        outcome = await calls.call(tool, params.arguments or {}, context.request.scope)
-        return CallToolResult(
-            content=[TextContent(text=text) for text in outcome.texts],
-            structured_content=outcome.body,
-            is_error=outcome.body is None,
-            meta=_said_by(context),
+    async def discover(context: Context, _: RequestParams | None) -> DiscoverResult:
+        return DiscoverResult(
+            supported_versions=list(PROTOCOLS),
+            capabilities=server.get_capabilities(protocol_version=context.protocol_version),
+            instructions=server.instructions,
         )
 
-    return Server(
+    server: Server[Any] = Server(
         NAME,
         version=__version__,
         title=TITLE,
@@ -125,13 +126,56 @@ def _server(calls: ToolCalls, base_url: str) -> Server[Any]:
         # Without it the list of tools would be made anew for each call.
         get_tool_input_schema=_input_schema,
         on_list_tools=list_tools,
-        on_call_tool=call_tool,
+        on_call_tool=_no_such_tool,
     )
+    server.add_request_handler("server/discover", RequestParams, discover)
+    # In the place of the SDK's spans, of which nobody here makes use.
+    server.middleware[:] = [_answering(calls)]
+    return server
 
 
-def _said_by(context: Context) -> dict[str, Any] | None:
+def _answering(calls: ToolCalls) -> ServerMiddleware[Any]:
+    """Answer calls of tools in the form of the wire.
+
+    By way of the SDK's models a result would be checked, copied and taken apart several times,
+    which costs more than all the rest of a call.
+    """
+
+    async def answer(ctx: Context, call_next: CallNext) -> HandlerResult:
+        params = ctx.params
+        name = params.get("name") if params is not None else None
+        tool = BY_NAME.get(name) if isinstance(name, str) else None
+        if params is None or tool is None or ctx.method != _CALL:
+            return await call_next(ctx)
+        validate_client_request(_CALL, ctx.protocol_version, params)
+        assert ctx.request is not None  # it came over HTTP
+        outcome = await calls.call(tool, params.get("arguments") or {}, ctx.request.scope)
+        return call_result(outcome, ctx.protocol_version)
+
+    return answer
+
+
+def call_result(outcome: Outcome, revision: str) -> dict[str, Any]:
+    """What a call came to, as it is written in a revision of the protocol."""
+    result: dict[str, Any] = {
+        "content": [{"type": "text", "text": text} for text in outcome.texts],
+        "isError": outcome.body is None,
+    }
+    if outcome.body is not None:
+        result["structuredContent"] = outcome.body
+    if revision in MODERN_PROTOCOL_VERSIONS:
+        result |= {"resultType": "complete", "_meta": _said_by(revision)}
+    return result
+
+
+async def _no_such_tool(_: Context, __: CallToolRequestParams) -> CallToolResult:
+    """Calls of the tools that there are do not come this far."""
+    raise MCPError(INVALID_PARAMS, f"no such tool; there are {', '.join(BY_NAME)}")
+
+
+def _said_by(revision: str) -> dict[str, Any] | None:
     """Who answers: wanted in each answer by the revisions without a handshake."""
-    if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+    if revision not in MODERN_PROTOCOL_VERSIONS:
         return None
     return {SERVER_INFO_META_KEY: {"name": NAME, "version": __version__}}
 

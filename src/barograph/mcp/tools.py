@@ -15,6 +15,7 @@ from barograph.kit.wire import WireModel
 from barograph.markets.symbols import DEFAULT as DEFAULT_SYMBOL
 from barograph.markets.symbols import PATTERN
 from barograph.markets.wire import Market, MarketState, PerpetualRecord
+from barograph.mcp.card import ICON_PATH
 from barograph.mcp.schemas import Schema, output_schema
 from barograph.signals.wire import PublicSignals
 from barograph.status.wire import Status
@@ -46,9 +47,8 @@ class Tool(NamedTuple):
             "additionalProperties": False,
         }
 
-    @property
-    def entry(self) -> dict[str, Any]:
-        """The tool in a list of tools; the server's icon stands for each of them."""
+    def entry(self, base_url: str) -> dict[str, Any]:
+        """The tool in the list of tools of the service at a base address."""
         return {
             "name": self.name,
             "title": self.title,
@@ -56,12 +56,13 @@ class Tool(NamedTuple):
             "inputSchema": self.input_schema,
             "outputSchema": output_schema(self.body),
             "annotations": _ANNOTATIONS,
+            "icons": [{"src": base_url + ICON_PATH}],
         }
 
 
+# What only reads is neither destructive nor does it differ when it is repeated.
 _ANNOTATIONS = {
     "readOnlyHint": True,
-    "idempotentHint": True,
     # They read what the service has recorded, and nothing that a caller could choose.
     "openWorldHint": False,
 }
@@ -83,28 +84,29 @@ TOOLS = (
     Tool(
         MARKET_STATE,
         "Market state",
-        "BTC, ETH and SOL perpetuals, 24 h liquidations and the funding regime, with a citation. "
-        "Seconds old; an error instead of stale data.",
+        "BTC, ETH, SOL perpetuals, 24 h liquidations, funding regime, citation. Seconds old; an "
+        "error instead of stale data.",
         MarketState,
     ),
     Tool(
         DERIVATIVES,
-        "Perpetual derivatives",
-        "Price, funding, open interest and long accounts of one perpetual; unknown: available "
-        "false. An error instead of stale data.",
+        "Derivatives",
+        "Price, funding, open interest, long accounts of one perpetual; unknown: available false. "
+        "Seconds old, else an error.",
         PerpetualRecord,
         {"symbol": _SYMBOL},
     ),
     Tool(
         MARKET,
         "Market snapshot",
-        "Price, funding, open interest and long accounts of BTC, ETH and SOL.",
+        "Price, funding, open interest, long accounts of BTC, ETH, SOL. Seconds old, else an "
+        "error.",
         Market,
     ),
     Tool(
         BRIEFS,
         "Briefs",
-        "Short analyses written from the record, newest first.",
+        "Short analyses of the record, newest first. An error when it cannot be read.",
         BriefList,
         {"limit": _LIMIT},
     ),
@@ -112,19 +114,19 @@ TOOLS = (
         SIGNALS,
         "Regime signals",
         "Label and value of each; unknown when stale. 120 calls an hour, 1,000 with an X-API-Key "
-        "header; says what is left.",
+        "header, then an error; says what is left.",
         PublicSignals,
     ),
     Tool(
         GUIDES,
         "Guide catalog",
-        "27 trading guides with prices in USD; the guides themselves are paid.",
+        "27 trading guides with prices in USD; the guides are paid. Rarely changes.",
         Guides,
     ),
     Tool(
         STATUS,
         "Service status",
-        "Health and age of feed and API; ask when another tool fails.",
+        "Health and age of feed and API now; ask when another tool fails.",
         Status,
     ),
 )

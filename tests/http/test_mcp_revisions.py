@@ -1,0 +1,131 @@
+"""What `/api/mcp` answers when the revision of a message is not clear, or not spoken."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.mcp_peer import FIELDS, HANDSHAKE, MODERN, PATH
+from support.service import Answer, Service, fresh_service
+
+HEADER_MISMATCH = -32020
+UNSUPPORTED = -32022
+SPOKEN = [MODERN, *HANDSHAKE]
+VERSION = "io.modelcontextprotocol/protocolVersion"
+LIST = "tools/list"
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with fresh_service(tmp_path_factory.mktemp("market")) as service:
+        yield service
+
+
+def post(service: Service, header: str | None, inside: Any = None, method: str = LIST) -> Answer:
+    """Send a request with the revision that its header names, and with the one inside of it."""
+    meta = {VERSION: inside, "io.modelcontextprotocol/clientCapabilities": {}}
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": method}
+    if inside is not None:
+        message["params"] = {"_meta": meta}
+    named = {} if header is None else {"mcp_protocol_version": header, "mcp_method": method}
+    return service.ask(PATH, "POST", body=json.dumps(message), **(FIELDS | named))
+
+
+def error_of(answer: Answer) -> Any:
+    assert answer.status == 400
+    assert answer.headers["cache-control"] == "no-store"
+    body = answer.json()
+    assert (body["jsonrpc"], body["id"]) == ("2.0", 7)
+    return body["error"]
+
+
+@pytest.mark.parametrize("header", [None, *HANDSHAKE])
+def test_without_anything_inside_the_header_may_name_any_revision_with_a_handshake(
+    market: Service, header: str | None
+) -> None:
+    assert post(market, header).status == 200
+
+
+@pytest.mark.parametrize("header", ["2031-01-01", "2025-11-24", "latest", "2025-11-25x", ""])
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_a_revision_that_is_not_spoken_is_refused_with_those_that_are(
+    market: Service, header: str, is_inside: bool
+) -> None:
+    error = error_of(post(market, header, header if is_inside else None))
+
+    assert error == {
+        "code": UNSUPPORTED,
+        "message": "Unsupported protocol version",
+        "data": {"supported": SPOKEN, "requested": header},
+    }
+
+
+def test_a_handshake_under_a_revision_that_is_not_spoken_is_refused_as_well(
+    market: Service,
+) -> None:
+    assert error_of(post(market, "2031-01-01", method="initialize"))["code"] == UNSUPPORTED
+
+
+def test_a_notification_of_a_revision_that_is_not_spoken_is_not_accepted(market: Service) -> None:
+    message = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    head = FIELDS | {"mcp_protocol_version": "2031-01-01"}
+
+    answer = market.ask(PATH, "POST", body=message, **head)
+
+    assert answer.status == 400
+    assert (answer.json()["id"], answer.json()["error"]["code"]) == (None, UNSUPPORTED)
+
+
+@pytest.mark.outcome(
+    "the header of an MCP request names another revision than the request itself",
+    "400 with the code that the protocol has for it (-32020), in whichever era; nothing is called",
+)
+@pytest.mark.parametrize(
+    ("header", "inside"),
+    [
+        *((each, MODERN) for each in HANDSHAKE),
+        *((each, "2031-01-01") for each in (*SPOKEN, "2031-01-02")),
+        *((MODERN, each) for each in HANDSHAKE),
+        (None, MODERN),
+        (HANDSHAKE[0], 7),
+    ],
+)
+def test_a_header_that_differs_from_what_is_inside_is_a_mismatch(
+    market: Service, header: str | None, inside: Any
+) -> None:
+    error = error_of(post(market, header, inside))
+
+    assert error["code"] == HEADER_MISMATCH
+    assert "mcp-protocol-version" in error["message"].lower()
+
+
+@pytest.mark.parametrize("other", [HANDSHAKE[1], MODERN])
+def test_two_headers_that_differ_are_a_mismatch(market: Service, other: str) -> None:
+    message = json.dumps({"jsonrpc": "2.0", "id": 7, "method": LIST})
+    # Names of fields do not differ by case, so this is the same one twice.
+    twice = {"mcp_protocol_version": HANDSHAKE[0], "MCP_PROTOCOL_VERSION": other}
+
+    answer = market.ask(PATH, "POST", body=message, **(FIELDS | twice))
+
+    assert error_of(answer)["code"] == HEADER_MISMATCH
+
+
+def test_a_handshake_is_one_whatever_is_stamped_on_it(market: Service) -> None:
+    params = {
+        "protocolVersion": HANDSHAKE[0],
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+        "_meta": {VERSION: MODERN},
+    }
+    message = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params}
+
+    answer = market.ask(PATH, "POST", body=json.dumps(message), **FIELDS)
+
+    assert answer.json()["result"]["protocolVersion"] == HANDSHAKE[0]
+
+
+def test_without_what_every_request_of_the_newest_revision_has_it_is_refused(
+    market: Service,
+) -> None:
+    assert error_of(post(market, MODERN))["code"] == -32602

@@ -1,0 +1,29 @@
+"""Results of calls are written without the SDK's models, so they are held against them here."""
+
+import pytest
+from mcp.types.methods import serialize_server_result
+from mcp.types.version import KNOWN_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+from barograph.discovery.mcp import PROTOCOLS
+from barograph.mcp.calls import Outcome
+from barograph.mcp.server import call_result
+
+FACTS = {"zero": 0, "unknown": None, "list": [None, {"within": None}], "text": "\u00df"}
+OUTCOMES = {
+    "one text": Outcome(("{}",), {}),
+    "two texts": Outcome(('{"zero":0}', "119 of 120 are left"), FACTS),
+    "a failure": Outcome(("too many requests",)),
+}
+
+
+@pytest.mark.parametrize("revision", PROTOCOLS)
+@pytest.mark.parametrize("outcome", OUTCOMES.values(), ids=OUTCOMES)
+def test_a_result_is_what_the_sdk_would_have_written(outcome: Outcome, revision: str) -> None:
+    written = call_result(outcome, revision)
+
+    assert serialize_server_result("tools/call", revision, written) == written
+
+
+def test_every_revision_of_the_sdk_is_spoken_newest_first() -> None:
+    assert tuple(reversed(KNOWN_PROTOCOL_VERSIONS)) == PROTOCOLS
+    assert PROTOCOLS[:1] == MODERN_PROTOCOL_VERSIONS
