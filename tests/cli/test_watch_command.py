@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barograph.cli import cli
-from barograph.cli.watch import follow
+from barograph.cli.watch import Refused, follow
 from barograph.client import Barograph, ReferenceFile, Subscriber
-from barograph.errors import BarographError, ConfigurationError
+from barograph.errors import ConfigurationError
 from support.processes import unused_port
 from support.readers import InProcess, on_a_port
 from support.service import BASE_URL
@@ -136,8 +136,9 @@ def test_a_token_that_cannot_be_read_is_told_before_anything_is_asked(
 def test_it_ends_without_feed_and_shows_no_token(watcher: Watcher, token: str, status: int) -> None:
     watcher.token.write_text(token)
     result = watcher.run()
-    assert isinstance(result.exception, BarographError)
-    assert str(result.exception).endswith(f"({status})")
+    assert result.exit_code == 5
+    assert result.stderr.startswith("barograph: ")
+    assert result.stderr.endswith(f"({status})\n")
     assert token not in f"{result.output}{result.exception}"
     assert not (watcher.folder / "references.json").exists()
 
@@ -145,10 +146,47 @@ def test_it_ends_without_feed_and_shows_no_token(watcher: Watcher, token: str, s
 def test_nobody_there_is_one_line(watcher: Watcher, tmp_path: Path) -> None:
     watcher.arguments[3] = f"http://127.0.0.1:{unused_port()}"
     result = watcher.run()
-    assert isinstance(result.exception, BarographError)
-    assert str(result.exception) == "no whole answer came (ConnectError)"
+    assert result.exit_code == 4
+    assert result.stderr == "barograph: no whole answer came (ConnectError)\n"
     watcher.arguments[3] = "nowhere"
     assert watcher.run().exit_code == 2
+
+
+def test_a_service_that_cannot_tell_now_is_no_refusal(
+    watcher: Watcher, service: SubscriberService
+) -> None:
+    service.identities.is_down = True
+    assert watcher.run().exit_code == 4
+    service.identities.is_down = False
+    assert watcher.run().exit_code == 0
+
+
+@pytest.mark.parametrize(("token", "code"), [("wrong", 5), (FEED_TOKEN, 4), ("", 3)])
+def test_a_script_can_tell_what_to_do_by_the_exit_code(
+    watcher: Watcher, token: str, code: int
+) -> None:
+    watcher.token.write_text(token)
+    if code == 4:
+        watcher.arguments[3] = f"http://127.0.0.1:{unused_port()}"
+    done = subprocess.run(
+        [sys.executable, "-m", "barograph", *watcher.arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("barograph: ")
+
+
+def test_the_exit_codes_are_in_the_help_and_on_the_page() -> None:
+    shown = CliRunner().invoke(cli, ["watch", "--help"]).stdout
+    listed = shown.partition("Exit codes:\n")[2].partition("\n\n")[0].splitlines()
+    page = (Path(__file__).parents[2] / "docs" / "client.md").read_text("utf-8")
+    assert [line.split()[0] for line in listed] == ["0", "1", "2", "3", "4", "5"]
+    for line in listed:
+        assert f"\n| {line.split()[0]} | " in page
 
 
 def test_references_that_cannot_be_used_are_said_and_left_alone(watcher: Watcher) -> None:
@@ -202,7 +240,7 @@ def test_it_looks_again_after_the_interval_and_tells_what_is_new_once(
     def show(tape: Any, events: Any) -> None:
         shown.append((len(tape), [type(event).__name__ for event in events]))
 
-    with pytest.raises(BarographError, match=r"\(401\)"):
+    with pytest.raises(Refused, match=r"\(401\)"):
         follow(subscriber, show, interval=7, sleep=sleep)
     assert slept == [7] * 5
     assert shown == [

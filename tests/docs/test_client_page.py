@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from barograph.client import AsyncBarograph, Barograph, calls, errors, events
+from barograph.client.clients import SECONDS, WHOLE
 from barograph.client.exchange import PATIENCE
 from support.markets import reading, shares
 from support.readers import on_a_port
@@ -93,4 +94,8 @@ def test_the_page_s_errors_and_figures_are_the_client_s() -> None:
     assert all(issubclass(getattr(errors, name), errors.ClientError) for name in named)
     assert len(named) >= 6
     assert (PATIENCE.tries, PATIENCE.seconds) == (3, 60.0)
-    assert "at most three tries and 60 seconds in all" in PAGE
+    assert "at most three tries, with at most 60 seconds of waits between them" in PAGE
+    assert (SECONDS, WHOLE) == (10.0, 3)
+    assert (
+        "after 10 seconds without a byte (`timeout`), and when its body takes three times" in PAGE
+    )

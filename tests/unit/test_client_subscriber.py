@@ -1,6 +1,9 @@
 """The subscriber's routine against answers made by hand."""
 
+import asyncio
 import json
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -8,16 +11,17 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from barograph.client import Barograph, ReferenceFile, Subscriber
+from barograph.client import AsyncBarograph, AsyncSubscriber, Barograph, ReferenceFile, Subscriber
 from barograph.client.errors import PaymentRequired, ReferencesUnusable, Refused
 from barograph.client.events import Compared, Kept, Later, NotComparable, Skipped, Stopped
+from barograph.client.references import PreparedFile
 from barograph.client.wire import Reference
 
 BASE = "https://barograph.example"
 RATES, FUNDING = "rates-desk", "funding-regime-stance"
 
 
-class HandService(httpx.BaseTransport):
+class HandService(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """Answers the feed with what it was told to, and comparisons of any pair."""
 
     def __init__(self) -> None:
@@ -39,6 +43,9 @@ class HandService(httpx.BaseTransport):
         }
         self.pairs.append(query)
         return self._answer(self.comparison_fails.get(query["kind"]), self._comparison(query))
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return self.handle_request(request)
 
     def _answer(
         self, fails: httpx.Response | httpx.RequestError | None, body: dict[str, Any]
@@ -291,3 +298,87 @@ def test_the_links_of_the_tape_lead_the_token_nowhere(
     look(subscriber, service, entry(RATES, 2))
     assert service.asked == 3
     assert service.hosts == {"barograph.example"}
+
+
+class SlowFile(ReferenceFile):
+    """A file on a disk that answers when it is told to, and that knows who asks."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.is_written = threading.Event()
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.threads: list[int] = []
+
+    def read(self) -> dict[str, Reference]:
+        self.threads.append(threading.get_ident())
+        return super().read()
+
+    def prepare(self, references: Mapping[str, Reference]) -> PreparedFile:
+        self.threads.append(threading.get_ident())
+        prepared = super().prepare(references)
+        self.is_written.set()
+        assert self.may_go_on.wait(30)
+        return prepared
+
+
+def subscribed(service: HandService, store: ReferenceFile) -> AsyncSubscriber:
+    return AsyncSubscriber(AsyncBarograph(BASE, bearer="token", transport=service), store)
+
+
+def test_without_blocking_the_file_is_read_and_written_in_other_threads(
+    service: HandService, tmp_path: Path
+) -> None:
+    store = SlowFile(tmp_path / "references.json")
+    service.tape = [entry(RATES, 1)]
+    assert asyncio.run(subscribed(service, store).look()) == (Kept(RATES, reference(RATES, 1)),)
+    assert len(store.threads) == 2
+    assert threading.get_ident() not in store.threads
+    assert store.read() == {RATES: reference(RATES, 1)}
+
+
+def test_while_the_file_is_written_other_work_goes_on(service: HandService, tmp_path: Path) -> None:
+    store = SlowFile(tmp_path / "references.json")
+    service.tape = [entry(RATES, 1)]
+    store.may_go_on.clear()
+
+    async def other_work() -> None:
+        await asyncio.to_thread(store.is_written.wait, 30)
+        assert not store.path.exists()
+        store.may_go_on.set()
+
+    async def both() -> Any:
+        return (await asyncio.gather(subscribed(service, store).look(), other_work()))[0]
+
+    assert asyncio.run(both()) == (Kept(RATES, reference(RATES, 1)),)
+    assert list(tmp_path.iterdir()) == [store.path]
+
+
+def test_a_look_that_is_cut_off_while_it_writes_keeps_nothing_and_is_repeated(
+    service: HandService, tmp_path: Path
+) -> None:
+    store = SlowFile(tmp_path / "references.json")
+    service.tape = [entry(RATES, 1)]
+    store.may_go_on.clear()
+
+    async def cut_off() -> None:
+        looking = asyncio.create_task(subscribed(service, store).look())
+        await asyncio.to_thread(store.is_written.wait, 30)
+        looking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await looking
+        store.may_go_on.set()
+
+    asyncio.run(cut_off())
+    assert list(tmp_path.iterdir()) == []
+    assert asyncio.run(subscribed(service, store).look()) == (Kept(RATES, reference(RATES, 1)),)
+    assert list(tmp_path.iterdir()) == [store.path]
+
+
+def test_without_blocking_a_file_that_cannot_be_written_is_said(
+    service: HandService, tmp_path: Path
+) -> None:
+    service.tape = [entry(RATES, 1)]
+    store = ReferenceFile(tmp_path / "absent" / "references.json")
+    with pytest.raises(ReferencesUnusable, match="cannot be written"):
+        asyncio.run(subscribed(service, store).look())

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,30 @@ TOKEN = "FEED_TOKEN"  # noqa: S105  the name of a variable
 """Not named as the settings are: those are the service's, and this is its reader's."""
 
 LONGEST = 86_400
+
+
+class WatchEnded(click.ClickException):
+    """The end of a watch, with an exit code that tells why.
+
+    The codes go on from those of every command, where 3 is a wrong configuration: here a token
+    that cannot be read.
+    """
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Say it in one line, as every command does."""
+        click.echo(f"barograph: {self.message}", file=file, err=file is None)
+
+
+class Unanswered(WatchEnded):
+    """The only look found out nothing; another one later may."""
+
+    exit_code = 4
+
+
+class Refused(WatchEnded):
+    """The service refuses the token, now and later."""
+
+    exit_code = 5
 
 
 @click.command()
@@ -64,6 +88,15 @@ def watch(
     It ends when the token does not open Feed. It never pays.
 
     \b
+    Exit codes:
+      0  looked once, or stopped with Ctrl-C
+      1  the references cannot be read or kept
+      2  the command line is wrong
+      3  there is no token that can be read
+      4  --once: no answer, or none for now (429, 5xx); try again later
+      5  the service refuses the token (401, 402, 404); trying again is of no use
+
+    \b
     Examples:
       barograph demo token --tier feed > token
       barograph watch --token-file token --kind rates-desk
@@ -95,8 +128,9 @@ def follow(
     """Look again and again, and show what is new; once without an interval.
 
     Raises:
-        BarographError: the token does not open Feed, the references cannot be kept, or the only
-            look found out nothing.
+        Refused: the token does not open Feed.
+        Unanswered: the only look found out nothing.
+        BarographError: the references cannot be kept.
     """
     from barograph.client.errors import ClientError
     from barograph.client.events import Later, Stopped
@@ -114,10 +148,10 @@ def follow(
         tape, told = subscriber.tape, events
         for event in events:
             if isinstance(event, Stopped):
-                raise BarographError(f"{_plain(event.message)} ({event.status})")
+                raise Refused(f"{_plain(event.message)} ({event.status})")
         pauses = [each for each in events if isinstance(each, Later)]
         if interval is None and pauses:
-            raise BarographError(_plain(pauses[0].message))
+            raise Unanswered(_plain(pauses[0].message))
         if interval is None:
             return
         asked_for = [each.retry_after for each in pauses if each.retry_after is not None]

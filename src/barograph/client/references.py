@@ -40,20 +40,57 @@ class ReferenceFile:
         Raises:
             ReferencesUnusable: that is not possible.
         """
+        self.prepare(references).take_place()
+
+    def prepare(self, references: Mapping[str, Reference]) -> "PreparedFile":
+        """Write these beside what is kept, which takes as long as the disk does.
+
+        Raises:
+            ReferencesUnusable: that is not possible.
+        """
         try:
-            _replace(self.path, msgspec.json.encode(references) + b"\n")
+            written = _written(self.path, msgspec.json.encode(references) + b"\n")
         except OSError as error:
-            raise ReferencesUnusable(f"{self.path} cannot be written ({error.strerror})") from error
+            raise _not_writable(self.path, error) from error
+        return PreparedFile(written, self.path)
 
 
-def _replace(path: Path, content: bytes) -> None:
+class PreparedFile:
+    """References that are on the disk and not in their place yet."""
+
+    def __init__(self, written: Path, path: Path) -> None:
+        self._written = written
+        self._path = path
+
+    def take_place(self) -> None:
+        """Replace what is kept: one rename.
+
+        Raises:
+            ReferencesUnusable: that is not possible, and what is kept stays.
+        """
+        try:
+            self._written.replace(self._path)
+        except OSError as error:
+            self.drop()
+            raise _not_writable(self._path, error) from error
+
+    def drop(self) -> None:
+        """Leave what is kept as it is."""
+        self._written.unlink(missing_ok=True)
+
+
+def _written(path: Path, content: bytes) -> Path:
     descriptor, name = mkstemp(prefix=f".{path.name}.", dir=path.parent)  # its mode is 600
     try:
         with os.fdopen(descriptor, "wb") as out:
             out.write(content)
             out.flush()
             os.fsync(out.fileno())
-        Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    return Path(name)
+
+
+def _not_writable(path: Path, error: OSError) -> ReferencesUnusable:
+    return ReferencesUnusable(f"{path} cannot be written ({error.strerror})")

@@ -3,7 +3,9 @@
 It never pays and never looks for older references.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +22,7 @@ from barograph.client.events import (
     Stopped,
 )
 from barograph.client.exchange import Exchange, Steps
-from barograph.client.references import ReferenceFile
+from barograph.client.references import PreparedFile, ReferenceFile
 from barograph.client.wire import Comparison, FeedNow, Reference, TapeEntry
 
 FINAL = frozenset({400, 401, 402})
@@ -28,22 +30,38 @@ NO_ENTRY = (404, "not_found")
 """What a proxy or a firewall says in between passes; these are the service's own last words."""
 
 
-class _Routine:
-    """One look after the other, as steps that somebody else does."""
+References = Mapping[str, Reference]
+"""By kind."""
 
-    def __init__(
-        self, exchange: Exchange, store: ReferenceFile, kinds: Collection[str] | None
-    ) -> None:
+
+class _Look(NamedTuple):
+    """What one look found."""
+
+    events: tuple[Event, ...]
+    to_keep: References
+    """All that is to be kept from now on; empty when nothing changes."""
+
+
+class _Routine:
+    """One look after the other, as steps that somebody else does, files included."""
+
+    def __init__(self, exchange: Exchange, kinds: Collection[str] | None) -> None:
         self._exchange = exchange
-        self._store = store
         self._kinds = None if kinds is None else frozenset(kinds)
         self._stop: Refused | None = None
         self.tape: tuple[TapeEntry, ...] = ()
 
-    def look(self) -> Steps[tuple[Event, ...]]:
+    def require_going(self) -> None:
+        """Look whether there is anything left to ask.
+
+        Raises:
+            Refused: an earlier look ended it.
+        """
         if self._stop is not None:
             raise self._stop
-        kept = self._store.read()
+
+    def look(self, kept: References) -> Steps[_Look]:
+        """Ask, and compare with what is kept."""
         events: list[Event] = []
         changed: dict[str, Reference] = {}
         try:
@@ -56,10 +74,7 @@ class _Routine:
                 changed |= _to_keep(event)
         except ClientError as error:
             events.append(self._ended(error))
-        # Once, at the end: a look that was cut off is repeated, and nothing it found is lost.
-        if changed:
-            self._store.write(kept | changed)
-        return tuple(events)
+        return _Look(tuple(events), {**kept, **changed} if changed else {})
 
     def _chosen(self, feed: FeedNow) -> tuple[TapeEntry, ...]:
         tape = feed.tape.stance_tape
@@ -109,7 +124,8 @@ class Subscriber:
     ) -> None:
         """Without `kinds` every kind is followed."""
         self._client = client
-        self._routine = _Routine(client.exchange, store, kinds)
+        self._store = store
+        self._routine = _Routine(client.exchange, kinds)
 
     @property
     def tape(self) -> tuple[TapeEntry, ...]:
@@ -123,7 +139,12 @@ class Subscriber:
             ReferencesUnusable: the file of references cannot be read or written.
             Refused: an earlier look ended with `Stopped`; nothing is asked any more.
         """
-        return self._client.run(self._routine.look())
+        self._routine.require_going()
+        found = self._client.run(self._routine.look(self._store.read()))
+        # Once, at the end: a look that was cut off is repeated, and nothing it found is lost.
+        if found.to_keep:
+            self._store.write(found.to_keep)
+        return found.events
 
 
 class AsyncSubscriber:
@@ -134,7 +155,8 @@ class AsyncSubscriber:
     ) -> None:
         """Without `kinds` every kind is followed."""
         self._client = client
-        self._routine = _Routine(client.exchange, store, kinds)
+        self._store = store
+        self._routine = _Routine(client.exchange, kinds)
 
     @property
     def tape(self) -> tuple[TapeEntry, ...]:
@@ -148,7 +170,31 @@ class AsyncSubscriber:
             ReferencesUnusable: the file of references cannot be read or written.
             Refused: an earlier look ended with `Stopped`; nothing is asked any more.
         """
-        return await self._client.run(self._routine.look())
+        self._routine.require_going()
+        kept = await asyncio.to_thread(self._store.read)
+        found = await self._client.run(self._routine.look(kept))
+        if found.to_keep:
+            prepared = await self._prepared(found.to_keep)
+            # From here on nothing is awaited: a look that is cut off has kept nothing, and one that
+            # has kept something tells what it found.
+            prepared.take_place()
+        return found.events
+
+    async def _prepared(self, references: References) -> PreparedFile:
+        """Write in a thread; what is written when nobody waits any more is dropped."""
+        # No task: those are cancelled with the loop, and the thread would go on all the same.
+        loop = asyncio.get_running_loop()
+        writing = loop.run_in_executor(None, self._store.prepare, references)
+        try:
+            return await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            writing.add_done_callback(_drop)
+            raise
+
+
+def _drop(writing: "asyncio.Future[PreparedFile]") -> None:
+    if not writing.cancelled() and writing.exception() is None:
+        writing.result().drop()
 
 
 def reference_of(entry: TapeEntry) -> Reference | None:
