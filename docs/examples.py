@@ -25,9 +25,15 @@ from barograph.access.feed_refusals import (
     TooManyProofs,
 )
 from barograph.discovery.examples import BASE_ADDRESS
+from barograph.discovery.files import FILES, JSON_TYPE
+from barograph.discovery.mcp import OPERATION_ID as CALL_MCP
+from barograph.discovery.paths import MCP_PATH
+from barograph.discovery.well_known import security_text
 from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
 from barograph.feed.endpoints import FeedUnavailable
+from barograph.kit.clock import system_clock
 from barograph.material_change.refusals import ComparisonUnavailable
+from barograph.site.series.endpoints import UNREADABLE
 from barograph.stances.endpoints import StanceNotActive, StanceUnavailable
 from barograph.stances.history_endpoints import HistoryUnavailable
 
@@ -35,6 +41,8 @@ FILE = Path(__file__).parents[1] / "src/barograph/discovery/examples.json"
 PORT = 8080
 BASE_URL = f"http://127.0.0.1:{PORT}"
 EMAIL = {"email": "name@example.com"}
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_market"}}
+SECURITY = "getSecurityContact"
 KIND = "funding-regime-stance"
 READS = {
     "getBtcEtfStance": "/api/x402/btc-etf-stance",
@@ -54,6 +62,24 @@ FREE = {
     "getGuides": {"200": "/api/agent/guides"},
     "getSignals": {"200": "/api/v1/signals"},
     "getStatus": {"200": "/api/status"},
+    "getSeries": {
+        "200": "/data/BTC/funding.json?days=1",
+        "400": "/data/BTC/funding.json?days=2",
+        "404": "/data/NOSUCH/funding.json",
+    },
+    "getSeriesTable": {
+        "200": "/data/BTC/funding.csv?days=1",
+        "400": "/data/BTC/funding.csv?days=2",
+        "404": "/data/NOSUCH/funding.csv",
+    },
+    "getLiquidations": {
+        "200": "/data/liquidations.json?days=1",
+        "400": "/data/liquidations.json?days=2",
+    },
+    "getLiquidationsTable": {
+        "200": "/data/liquidations.csv?days=1",
+        "400": "/data/liquidations.csv?days=2",
+    },
     "getHistoryCheckpoints": {"200": "/api/history/checkpoint"},
     "getHistory": {"200": "/api/history/rates-desk?limit=2", "404": "/api/history/no-such"},
     "getHistoryEvents": {
@@ -113,6 +139,8 @@ class Demo(NamedTuple):
         answered = self.client.request(method, target, json=body, params=query, headers=headers)
         assert answered.status_code == int(status), (target, answered.status_code, answered.text)
         text = answered.text
+        if "csv" in answered.headers["content-type"]:
+            return "".join(text.splitlines(keepends=True)[:4])
         return text if target.partition("?")[0].endswith(".svg") else json.loads(text)
 
 
@@ -138,6 +166,8 @@ def free_answers(demo: Demo) -> Answers:
         name: {status: demo.answer(target, status) for status, target in targets.items()}
         for name, targets in FREE.items()
     }
+    for name in ("getSeries", "getLiquidations"):
+        answers[name]["200"]["points"] = answers[name]["200"]["points"][:3]
     for name, (path, query) in BADGES.items():
         for form in ("svg", "json"):
             shown = {"200": demo.answer(f"/badge/{path}.{form}{query}", "200")}
@@ -152,6 +182,39 @@ def free_answers(demo: Demo) -> Answers:
         "/api/v1/signals", "401", headers={"X-API-Key": "unknown"}
     )
     return answers
+
+
+def file_answers(demo: Demo) -> Answers:
+    """The beginnings of the descriptions; the whole of them would be in themselves."""
+    answers: Answers = {SECURITY: {"404": {"error": "not found"}}}
+    contact = security_text("mailto:security@example.com", BASE_URL, system_clock())
+    answers[SECURITY]["200"] = contact  # a demo has none
+    for file in FILES:
+        if file.operation_id not in answers:
+            text = demo.client.get(file.path).raise_for_status().text
+            body = json.loads(text) if "json" in file.media_type else text.partition("\n## ")[0]
+            answers[file.operation_id] = {"200": _shortened(body)}
+    return answers
+
+
+def mcp_answers(demo: Demo) -> Answers:
+    """What is said at the door of the Model Context Protocol."""
+    usual = {"Content-Type": JSON_TYPE, "Accept": JSON_TYPE}
+    asked: dict[str, tuple[bytes, dict[str, str]]] = {
+        "200": (json.dumps(CALL).encode(), {}),
+        "400": (b"{", {}),
+        "403": (b"", {"Origin": "https://elsewhere.example"}),
+        "406": (b"", {"Accept": "text/html"}),
+        "413": (b" " * 300_000, {}),
+        "415": (b"", {"Content-Type": "text/plain"}),
+        "421": (b"", {"Host": "elsewhere.example"}),
+    }
+    answers: dict[str, Any] = {"500": {"error": "internal error"}}
+    for status, (body, fields) in asked.items():
+        answered = demo.client.post(MCP_PATH, content=body, headers={**usual, **fields})
+        assert answered.status_code == int(status), (status, answered.text)
+        answers[status] = answered.json()
+    return {CALL_MCP: answers}
 
 
 def spent(demo: Demo) -> Answers:
@@ -201,11 +264,14 @@ def told() -> Answers:
     upstream, history = _said(UpstreamUnavailable()), _said(HistoryUnavailable())
     closed, many = _said(FeedEntryClosed()), _said(TooManyProofs(17))
     used = {"409": _said(PaymentUsed()), "429": many}
+    unreadable = {"503": {"error": UNREADABLE}}
     reads = {"404": _said(StanceNotActive()), **used, "503": _said(StanceUnavailable())}
     return {
         **{name: {"502": upstream} for name in ("getDerivatives", "getMarket", "getMarketState")},
         **{name: {"503": history} for name in FREE if "History" in name},
         **dict.fromkeys(READS, reads),
+        **{name: {"502": upstream, **unreadable} for name in ("getSeries", "getSeriesTable")},
+        **dict.fromkeys(("getLiquidations", "getLiquidationsTable"), unreadable),
         "getBriefs": {"500": _said(RecordUnavailable())},
         "getGuides": {"500": {"error": "internal error"}},
         "getSignals": {"503": {"error": "keys cannot be checked at the moment"}},
@@ -214,6 +280,14 @@ def told() -> Answers:
         "getMaterialChange": {"503": _said(ComparisonUnavailable())},
         "buyFeed": {"404": closed, **used, "503": _said(PaymentPending())},
     }
+
+
+def _shortened(body: Any) -> Any:  # noqa: ANN401
+    """The same, with what would make it long left empty."""
+    if isinstance(body, str) or "openapi" not in body:
+        return body
+    kept = ("openapi", "info", "servers")
+    return {**{name: body[name] for name in kept}, "tags": [], "paths": {}, "components": {}}
 
 
 def _refused(demo: Demo, path: str) -> dict[str, Any]:
@@ -244,7 +318,7 @@ def _said(error: RequestError) -> dict[str, str]:
 def main() -> None:
     """Write the file."""
     with TemporaryDirectory() as folder, started(Path(folder) / "demo") as demo:
-        answers = free_answers(demo)
+        answers = free_answers(demo) | file_answers(demo) | mcp_answers(demo)
         entitled, pair = entitled_answers(demo)
         for found in (entitled, spent(demo), told()):
             for name, bodies in found.items():
@@ -252,7 +326,7 @@ def main() -> None:
     examples = {
         "answers": {name: dict(sorted(bodies.items())) for name, bodies in answers.items()},
         "parameters": {"getMaterialChange": pair, **PARAMETERS},
-        "request": EMAIL,
+        "requests": {"registerKey": EMAIL, CALL_MCP: CALL},
     }
     text = json.dumps(examples, ensure_ascii=False, indent=1).replace(BASE_URL, BASE_ADDRESS)
     FILE.write_text(text + "\n", "utf-8")

@@ -19,10 +19,15 @@ from support.subscribers import SubscriberService
 
 CONTACT = "mailto:security@example.com"
 SECURITY = "/.well-known/security.txt"
+LINK = re.compile(r'<([^>]+)>; rel="([^"]+)"; type="([^"]+)"')
+REGISTERED_BY_RFC_8631 = {"service-desc", "service-doc", "service-meta", "status"}
 EXAMPLE = re.compile(r"^- Example: (GET|POST) (\S+)$", re.MULTILINE)
 LINKS = (
     '<{0}/openapi.json>; rel="service-desc"; type="application/json", '
-    '<{0}/developers>; rel="service-doc"; type="text/html"'
+    '<{0}/openapi-gpt.json>; rel="service-desc"; type="application/json"; title="GPT actions", '
+    '<{0}/developers>; rel="service-doc"; type="text/html", '
+    '<{0}/llms.txt>; rel="service-doc"; type="text/plain", '
+    '<{0}/api/mcp/server-card>; rel="service-meta"; type="application/mcp-server-card+json"'
 )
 
 
@@ -64,7 +69,9 @@ def test_llms_txt_names_every_free_endpoint_and_nothing_that_is_paid_for(
         is_twin = path.startswith("/badge/") and path.endswith(".json")
         method = "POST" if operation["operationId"] == "registerKey" else "GET"
         shown = f"### {method} {path}\n" in found
-        assert shown == (is_free(operation) and not is_twin), path
+        # Series, descriptions and the Model Context Protocol are told about at the end.
+        is_apart = operation["tags"] in (["data"], ["descriptions"], ["mcp"])
+        assert shown == (is_free(operation) and not is_twin and not is_apart), path
 
 
 def test_every_address_of_llms_txt_can_be_called_as_it_stands(market: Service) -> None:
@@ -122,6 +129,18 @@ def test_roots_link_to_description_and_documentation(
 
     assert market.ask(path + query).headers["link"] == LINKS.format(prefix)
     assert market.ask(path, if_none_match="*").headers["link"] == LINKS.format(prefix)
+
+
+@pytest.mark.parametrize("root", ["/", "/api/agent", "/openapi.json"])
+def test_every_link_leads_to_a_file_of_the_type_that_it_names(market: Service, root: str) -> None:
+    links = LINK.findall(market.ask(root).headers["link"])
+
+    assert len(links) == 5
+    for address, relation, media_type in links:
+        answer = market.ask(address.removeprefix(BASE_URL))
+        assert answer.status == 200, address
+        assert answer.headers["content-type"].partition(";")[0] == media_type, address
+        assert relation in REGISTERED_BY_RFC_8631
 
 
 def test_everything_is_below_another_base_address_too(tmp_path: Path) -> None:

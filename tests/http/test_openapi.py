@@ -37,6 +37,12 @@ HISTORY = {
     "/api/history/{kind}/proof": {"400", "404", "503"},
     "/api/history/{kind}/events/proof": {"400", "404", "503"},
 }
+DATA = {
+    "/data/{symbol}/{measure}.json": {"400", "404", "502", "503"},
+    "/data/{symbol}/{measure}.csv": {"400", "404", "502", "503"},
+    "/data/liquidations.json": {"400", "503"},
+    "/data/liquidations.csv": {"400", "503"},
+}
 ENTITLED = {
     "/api/agents/material-change": {"400", "401", "402", "404", "405", "503"},
     "/api/feed/now": {"401", "402", "404", "405", "503"},
@@ -45,6 +51,13 @@ ENTITLED = {
     "/api/x402/rates-desk": {"401", "402", "404", "405", "409", "429", "503"},
 }
 BUYING = "/api/x402/feed"
+FILES = {
+    *("/openapi.json", "/openapi-gpt.json", "/llms.txt", "/llms-full.txt", "/robots.txt"),
+    *("/.well-known/security.txt", "/.well-known/ai-catalog.json"),
+    *("/.well-known/mcp/server-card.json", "/api/mcp/server-card", "/api/mcp/server.json"),
+}
+MCP = "/api/mcp"
+ANY_READ = {"200", "304", "405"}
 UNAVAILABLE = [
     ("/api/agent/derivatives", "?symbol=1000PEPE"),
     ("/api/agent/derivatives", "?symbol=NOSUCH"),
@@ -82,14 +95,15 @@ def test_the_described_server_is_the_base_address(description: dict[str, Any]) -
 
 
 @pytest.mark.contract("endpoints.get")
-def test_every_endpoint_is_described_and_only_a_registration_is_no_get(
+def test_every_endpoint_is_described_and_only_a_registration_and_mcp_are_no_get(
     description: dict[str, Any],
 ) -> None:
     badges = {f"{name}.{form}" for name in BADGES for form in ("svg", "json")}
+    reads = {*ERRORS, *badges, *HISTORY, *DATA, *ENTITLED, BUYING, *FILES}
 
     assert {path: list(item) for path, item in description["paths"].items()} == {
-        **{path: ["get"] for path in {*ERRORS, *badges, *HISTORY, *ENTITLED, BUYING}},
-        KEYS_PATH: ["post"],
+        **{path: ["get"] for path in reads},
+        **{path: ["post"] for path in (KEYS_PATH, MCP)},
     }
 
 
@@ -139,14 +153,13 @@ def test_the_described_errors_are_those_of_the_contract_and_never_422(
 ) -> None:
     responses = description["paths"][path]["get"]["responses"]
 
-    assert set(responses) == {"200", "304"} | ERRORS[path]
+    assert set(responses) == ANY_READ | ERRORS[path]
     assert not {name for name in description["components"]["schemas"] if "Validation" in name}
 
 
 def test_the_history_is_described_with_its_errors(description: dict[str, Any]) -> None:
     described = {
-        path: set(description["paths"][path]["get"]["responses"]) - {"200", "304"}
-        for path in HISTORY
+        path: set(description["paths"][path]["get"]["responses"]) - ANY_READ for path in HISTORY
     }
     assert described == HISTORY
 
@@ -156,12 +169,12 @@ def test_a_registration_and_every_badge_are_described_with_their_errors(
 ) -> None:
     registration = description["paths"][KEYS_PATH]["post"]["responses"]
 
-    assert set(registration) == {"202", "400", "429", "503"}
+    assert set(registration) == {"202", "400", "405", "429", "503"}
     for name, errors in BADGES.items():
         for form, media in (("svg", "image/svg+xml"), ("json", "application/json")):
             responses = description["paths"][f"{name}.{form}"]["get"]["responses"]
-            assert set(responses) == {"200", "304"} | errors
-            bodies = [each["content"] for status, each in responses.items() if status != "304"]
+            assert set(responses) == ANY_READ | errors
+            bodies = [responses[status]["content"] for status in ("200", *errors)]
             assert [list(each) for each in bodies] == [[media]] * len(bodies)
 
 

@@ -27,6 +27,14 @@ def application() -> FastAPI:
     async def old(status: int = 200) -> Response:
         return Response("{}", 200) if status == 200 else error_response(status, "no")
 
+    @app.get("/of/{symbol}.svg", operation_id="of", tags=["badges"], response_model=ErrorBody)
+    async def of(symbol: str) -> Response:
+        return Response("{}", 200) if symbol == "BTC" else error_response(404, "no")
+
+    @app.get("/of/{symbol}/more", operation_id="more", tags=["badges"], response_model=ErrorBody)
+    async def more(symbol: str) -> Response:
+        return Response(symbol)
+
     @app.get("/new", operation_id="new", tags=["market"], response_model=ErrorBody)
     async def new() -> Response:
         return Response("{}", 200)
@@ -47,6 +55,53 @@ def test_a_deprecated_route_says_since_when_until_when_and_where_more_is_told(
     assert headers["deprecation"] == "@1767225600"
     assert headers["sunset"] == "Tue, 30 Jun 2026 00:00:00 GMT"
     assert headers["link"] == f'<{BASE_URL}/developers>; rel="deprecation"; type="text/html"'
+
+
+TEMPLATE = "/of/{symbol}.svg"
+
+
+@pytest.mark.parametrize(
+    ("target", "method"),
+    [
+        ("/of/BTC.svg", "GET"),
+        ("/of/BTC.svg?x=1", "GET"),
+        ("/of/no.svg", "GET"),
+        ("/of/A.svg", "PUT"),
+    ],
+)
+def test_a_deprecated_template_says_so_for_whatever_it_matches(target: str, method: str) -> None:
+    app = application()
+
+    answer = ask(announcing(app, {TEMPLATE: LEAVING}), target, method)
+
+    assert answer.headers["deprecation"] == "@1767225600"
+    assert answer.headers["sunset"] == "Tue, 30 Jun 2026 00:00:00 GMT"
+    assert answer.body == ask(app, target, method).body
+
+
+@pytest.mark.parametrize(
+    "path", ["/of/BTC/more", "/of/BTC.json", "/of/BTC_svg", "/of/A/B.svg", "/"]
+)
+def test_what_a_deprecated_template_does_not_match_says_nothing(path: str) -> None:
+    app = application()
+
+    assert ask(announcing(app, {TEMPLATE: LEAVING}), path) == ask(app, path)
+
+
+def test_what_is_set_apart_is_not_meant_by_a_template_but_can_be_by_its_own_name() -> None:
+    apart = frozenset({"/of/ALL.svg"})
+    by_template = announcing(application(), {TEMPLATE: LEAVING}, apart)
+    by_name = announcing(application(), {"/of/ALL.svg": LEAVING}, apart)
+
+    assert "deprecation" not in ask(by_template, "/of/ALL.svg").headers
+    assert "deprecation" in ask(by_template, "/of/BTC.svg").headers
+    assert "deprecation" in ask(by_name, "/of/ALL.svg").headers
+
+
+def test_a_deprecated_template_is_described_so() -> None:
+    schema: dict[str, Any] = openapi_schema(application(), BASE_URL, {TEMPLATE: LEAVING})
+
+    assert [path for path, each in operations(schema) if each.get("deprecated")] == [TEMPLATE]
 
 
 def test_other_routes_say_nothing_of_the_kind() -> None:

@@ -2,12 +2,22 @@
 
 from typing import Any
 
-from barograph.discovery.operations import ENTITLED, KEYS, PAID
+from barograph.discovery.operations import DATA, ENTITLED, KEYS, MCP, PAID
+from barograph.discovery.paths import INDEX_PATH, OPENAPI_PATH
 
 PRIVATE = {ENTITLED, PAID}
+NOT_READS = {*PRIVATE, KEYS, MCP}
+"""Tags of what is no free read."""
+
+SIGNALS = "signals"
+DATED = {"market", "briefs", SIGNALS, "status"}
+"""Tags of data with a time of its own; everything else has none to send."""
+
+LINKING = {INDEX_PATH, OPENAPI_PATH}
+"""Where a program that knows nothing else begins."""
+
 X402_FOLDER = "/api/x402/"
 
-CACHING = ("Cache-Control", "ETag", "Last-Modified")
 RATE_LIMIT = (
     *("RateLimit-Policy", "RateLimit"),
     *("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
@@ -24,8 +34,8 @@ _OF_REFUSALS = {
 
 def names_of(path: str, tags: set[str], status: str) -> list[str]:
     """The fields that an answer carries, by name."""
-    if status in {"200", "304"} and not tags & PRIVATE:
-        return [*CACHING]
+    if status in {"200", "304"} and not tags & NOT_READS:
+        return _of_reads(path, tags)
     found = ["Cache-Control"]
     if status in _OF_REFUSALS:
         found.append(_OF_REFUSALS[status])
@@ -33,6 +43,19 @@ def names_of(path: str, tags: set[str], status: str) -> list[str]:
         found.append("PAYMENT-RESPONSE")
     if KEYS in tags and status in {"202", "429"}:
         found += RATE_LIMIT
+    return found
+
+
+def _of_reads(path: str, tags: set[str]) -> list[str]:
+    found = ["Cache-Control", "ETag"]
+    if tags & DATED:
+        found.append("Last-Modified")
+    if SIGNALS in tags:  # counted, also where nothing is new
+        found += RATE_LIMIT
+    if path in LINKING:
+        found.append("Link")
+    if DATA in tags:
+        found.append("Content-Disposition")
     return found
 
 
@@ -55,7 +78,14 @@ FIELDS: dict[str, dict[str, Any]] = {
     "Last-Modified": _field(
         "The data's own time, where it has one.", "Sun, 15 Nov 2026 10:00:00 GMT", always=False
     ),
-    "Allow": _field("The methods of this path.", "GET"),
+    "Link": _field(
+        "The descriptions of the interface (RFC 8288, RFC 8631).",
+        '</openapi.json>; rel="service-desc"; type="application/json"',
+    ),
+    "Content-Disposition": _field(
+        "A name to save the series under.", 'inline; filename="BTC-funding-7d.csv"'
+    ),
+    "Allow": _field("The methods of this path.", "GET, HEAD, OPTIONS"),
     "WWW-Authenticate": _field("How to present a credential.", 'Bearer realm="Barograph Feed"'),
     "Retry-After": _field("Seconds to wait, where that is known.", "15", always=False),
     "PAYMENT-REQUIRED": _field("The body once more, in base64.", "eyJ4NDAyVmVyc2lvbiI6Mn0="),

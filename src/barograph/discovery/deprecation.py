@@ -4,8 +4,10 @@
 they are on every answer of the path, errors and 304 included.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import NamedTuple
+
+from starlette.routing import compile_path
 
 from barograph.kit.documents import Headers, Message
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
@@ -35,23 +37,39 @@ class Deprecation(NamedTuple):
 
 
 Deprecations = Mapping[str, Deprecation]
-"""By path."""
+"""By path as it is described, such as `/badge/regime.svg` or `/badge/funding/{symbol}.svg`."""
 
 
-def announcing(app: ASGIApp, deprecations: Deprecations) -> ASGIApp:
+def announcing(app: ASGIApp, deprecations: Deprecations, apart: Container[str] = ()) -> ASGIApp:
     """The application, with the fields on every answer of a deprecated path.
 
-    Without one it is the application itself, at no cost.
+    `apart` are paths with a route of their own: no template means them, although it may match.
+    Without a deprecation it is the application itself, at no cost.
     """
     if not deprecations:
         return app
-    announced = {path: each.fields() for path, each in deprecations.items()}
+    find = _finder(deprecations, apart)
 
     async def announce(scope: Scope, receive: Receive, send: Send) -> None:
-        fields = announced.get(scope["path"]) if scope["type"] == "http" else None
+        fields = find(scope["path"]) if scope["type"] == "http" else None
         await app(scope, receive, send if fields is None else _adding(send, fields))
 
     return announce
+
+
+def _finder(deprecations: Deprecations, apart: Container[str]) -> Callable[[str], Headers | None]:
+    """What tells which fields go with a path, if any."""
+    fields = {path: each.fields() for path, each in deprecations.items()}
+    templates = [(compile_path(path)[0], found) for path, found in fields.items() if "{" in path]
+
+    def find(path: str) -> Headers | None:
+        if path in fields:
+            return fields[path]
+        if not templates or path in apart:
+            return None
+        return next((found for pattern, found in templates if pattern.fullmatch(path)), None)
+
+    return find
 
 
 def _adding(send: Send, fields: Headers) -> Send:

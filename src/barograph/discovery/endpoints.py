@@ -2,7 +2,8 @@
 
 import json
 from asyncio import to_thread
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
@@ -27,17 +28,37 @@ from barograph.discovery.well_known import robots_text, security_text
 from barograph.kit.clock import Clock
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
+from barograph.kit.single_flight import SingleFlight
 
 TEXT = b"text/plain; charset=utf-8"
+
+Described = Mapping[str, Document]
+"""Descriptions by path."""
+
+
+class Descriptions:
+    """The descriptions of an application: made when somebody asks first, and once for all."""
+
+    def __init__(self, make: Callable[[FastAPI], Described]) -> None:
+        """`make` may take long: it runs in a thread of its own, and nobody else waits for it."""
+        self._make = make
+        self._made: Described | None = None
+        self._making: SingleFlight[str, Described] = SingleFlight()
+
+    async def of(self, app: FastAPI) -> Described:
+        """Every description of this application, whose routes must all be there."""
+        if self._made is None:
+            self._made = await self._making.do("", partial(to_thread, self._make, app))
+        return self._made
 
 
 def discovery_routes(
     base_url: str,
     index: Document,
+    described: Descriptions,
     clock: Clock,
     *,
     security_contact: str = "",
-    deprecations: Deprecations | None = None,
 ) -> APIRouter:
     """The routes of everything that describes the service."""
     router = APIRouter(tags=["discovery"])
@@ -51,18 +72,13 @@ def discovery_routes(
     async def read_index() -> DocumentResponse:
         return DocumentResponse(index, clock())
 
-    described: dict[str, Document] = {}
-
     @router.get(OPENAPI_PATH, include_in_schema=False)
     @router.get(GPT_PATH, include_in_schema=False)
     @router.get(LLMS_PATH, include_in_schema=False)
     @router.get(LLMS_FULL_PATH, include_in_schema=False)
     async def read_description(request: Request) -> DocumentResponse:
-        if not described:  # once all routes are there, and only when somebody asks
-            # A quarter of a second, in which nobody else shall wait.
-            made = await to_thread(descriptions, request.app, base_url, deprecations or {})
-            described.update(made)
-        return DocumentResponse(described[request.scope["path"]], clock())
+        found = await described.of(request.app)
+        return DocumentResponse(found[request.scope["path"]], clock())
 
     robots = _text(robots_text(base_url))
 
@@ -80,7 +96,7 @@ def discovery_routes(
     return router
 
 
-def descriptions(app: FastAPI, base_url: str, deprecations: Deprecations) -> Mapping[str, Document]:
+def descriptions(app: FastAPI, base_url: str, deprecations: Deprecations) -> Described:
     """Every description of an application's interface, by its path."""
     schema = openapi_schema(app, base_url, deprecations)
     return {

@@ -20,8 +20,8 @@ class Examples(NamedTuple):
     parameters: dict[str, dict[str, Any]]
     """Values by the name of the operation and of the parameter."""
 
-    request: Any
-    """The body of the only operation that takes one."""
+    requests: dict[str, Any]
+    """Bodies of requests by the name of the operation."""
 
 
 def load_examples(base_url: str) -> Examples:

@@ -8,6 +8,9 @@ Schema = dict[str, Any]
 TAGS = frozenset({"discovery", "market", "briefs", "guides", "signals", "status"})
 """What an action can use: JSON that anyone may read. Pictures and digests are left out."""
 
+METHOD_NOT_ALLOWED = "405"
+"""What no action ever gets: it sends what is described."""
+
 MAX_OPERATIONS = 30
 MAX_TEXT = 300
 """Characters of an operation's summary or description."""
@@ -47,7 +50,7 @@ def _operation(operation: Schema) -> Schema:
     responses = {
         status: {"description": each["description"], "content": _content(each["content"])}
         for status, each in operation["responses"].items()
-        if "content" in each
+        if "content" in each and status != METHOD_NOT_ALLOWED
     }
     kept = {name: operation[name] for name in ("tags", "operationId", "summary", "description")}
     asked = {"parameters": parameters} if parameters else {}

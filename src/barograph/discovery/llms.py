@@ -15,8 +15,14 @@ from barograph.access.allowances import (
     TOOL_CALLS,
 )
 from barograph.discovery.answer_fields import PRIVATE
-from barograph.discovery.operations import BADGES
-from barograph.discovery.paths import GPT_PATH, LLMS_FULL_PATH, MCP_PATH, OPENAPI_PATH
+from barograph.discovery.operations import BADGES, DATA, DESCRIPTIONS, MCP
+from barograph.discovery.paths import (
+    CATALOG_PATH,
+    GPT_PATH,
+    LLMS_FULL_PATH,
+    MCP_PATH,
+    OPENAPI_PATH,
+)
 from barograph.discovery.words import body_words, operation_words
 from barograph.notice import NOTICE
 from barograph.signals.documents import DOCS_PATH
@@ -55,10 +61,13 @@ def _operations(schema: Schema) -> Iterator[tuple[str, str, Schema]]:
 
 
 def _is_short(operation: Schema) -> bool:
-    """Whether the short text tells of it: free, and a badge only as a picture."""
+    """Whether the short text tells of it: free, and a badge only as a picture.
+
+    Recorded series, descriptions and the Model Context Protocol are listed at its end.
+    """
     tags = set(operation["tags"])
     is_twin = BADGES in tags and operation["operationId"].endswith("Json")
-    return not tags & PRIVATE and not is_twin
+    return not tags & {*PRIVATE, DATA, DESCRIPTIONS, MCP} and not is_twin
 
 
 def _beginning(base_url: str) -> str:
@@ -98,11 +107,13 @@ cannot be had; try again after some seconds, and do not show what you kept as cu
 
 ## More
 
+- [Recorded series]({base_url}/data/BTC/funding.json?days=7) (days 1, 7, 30, 60; also price, \
+open-interest, long-accounts), [liquidations]({base_url}/data/liquidations.json); or `.csv`
 - [OpenAPI 3.1]({base_url}{OPENAPI_PATH}): every endpoint, body and error
 - [GPT actions]({base_url}{GPT_PATH}): the reads under /api/agent, signals and status, as \
 a spec for GPT actions
 - [Model Context Protocol]({base_url}{MCP_PATH}): the same reads as seven tools, by POST; \
-found by [ai-catalog.json]({base_url}/.well-known/ai-catalog.json)
+found by [ai-catalog.json]({base_url}{CATALOG_PATH})
 - [For developers]({base_url}{DOCS_PATH}): limits, badges, methods and keys
 - [Everything in one text]({base_url}{LLMS_FULL_PATH}): members, examples, and what subscribers read
 """

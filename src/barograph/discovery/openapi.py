@@ -1,20 +1,24 @@
 """The whole interface as an OpenAPI 3.1 document.
 
 The framework describes paths, parameters and bodies from the routes and their models; here it
-gets what the framework does not know: header fields, conditional requests, credentials, texts and
-examples.
+gets what the framework does not know: header fields, conditional requests, credentials, texts,
+examples, and what is answered without a model: the descriptions themselves and `/api/mcp`.
 """
 
+from copy import deepcopy
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from barograph.discovery.answer_fields import FIELDS, PRIVATE, names_of
+from barograph.discovery.answer_fields import FIELDS, NOT_READS, PRIVATE, names_of
 from barograph.discovery.deprecation import Deprecations
 from barograph.discovery.examples import Examples, load_examples
+from barograph.discovery.files import FILES
+from barograph.discovery.mcp import SCHEMAS, mcp_operation
 from barograph.discovery.next_steps import LINKS
-from barograph.discovery.operations import ENTITLED, KEYS, TAGS, text_of
+from barograph.discovery.operations import ENTITLED, TAGS, text_of
+from barograph.discovery.paths import MCP_PATH
 from barograph.notice import NOTICE
 from barograph.signals.documents import DOCS_PATH
 
@@ -43,6 +47,9 @@ def openapi_schema(app: FastAPI, base_url: str, deprecations: Deprecations) -> S
         "headers": FIELDS,
         "parameters": {IF_NONE_MATCH: _IF_NONE_MATCH},
     }
+    schema["components"]["schemas"] |= SCHEMAS
+    schema["paths"] |= {MCP_PATH: {"post": mcp_operation()}}
+    schema["paths"] |= {file.path: {"get": file.operation()} for file in FILES}
     examples = load_examples(base_url)
     for path, item in schema["paths"].items():
         for operation in item.values():
@@ -61,10 +68,12 @@ def _complete(path: str, operation: Schema, examples: Examples) -> None:
         operation["description"] = text
     if tags & PRIVATE:
         operation["security"] = [{BEARER: []}] * (ENTITLED in tags) + [{PAYMENT_PROOF: []}]
-    elif KEYS not in tags:
+    elif not tags & NOT_READS:
         reference = {"$ref": f"#/components/parameters/{IF_NONE_MATCH}"}
         operation["parameters"] = [*operation.get("parameters", ()), reference]
         operation["responses"]["304"] = {"description": "What `If-None-Match` names still holds."}
+    if not tags & PRIVATE:  # which name theirs by a code
+        operation["responses"]["405"] = deepcopy(_METHOD_NOT_ALLOWED)
     for status, response in operation["responses"].items():
         fields = {
             name: {"$ref": f"#/components/headers/{name}"} for name in names_of(path, tags, status)
@@ -87,7 +96,7 @@ def _show(operation: Schema, examples: Examples) -> None:
         if parameter.get("name") in values:
             parameter["example"] = values[parameter["name"]]
     for content in operation.get("requestBody", {}).get("content", {}).values():
-        content["example"] = examples.request
+        content["example"] = examples.requests[operation["operationId"]]
 
 
 _DESCRIPTION = (
@@ -107,6 +116,15 @@ _SCHEMES = {
         "name": "PAYMENT-SIGNATURE",
         "description": "An x402 v2 payment proof in base64, over what the 402 of that path asks "
         "for. `X-PAYMENT` is read too.",
+    },
+}
+_METHOD_NOT_ALLOWED = {
+    "description": "Another method; `Allow` lists those of this path.",
+    "content": {
+        "application/json": {
+            "schema": {"$ref": "#/components/schemas/ErrorBody"},
+            "example": {"error": "method not allowed"},
+        }
     },
 }
 _IF_NONE_MATCH = {

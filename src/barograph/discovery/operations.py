@@ -11,6 +11,9 @@ PAID = "paid"
 BADGES = "badges"
 KEYS = "keys"
 HISTORY = "history"
+DESCRIPTIONS = "descriptions"
+MCP = "mcp"
+DATA = "data"
 
 TAGS: Mapping[str, str] = {
     "discovery": "What there is to read.",
@@ -22,10 +25,13 @@ TAGS: Mapping[str, str] = {
     KEYS: "Personal keys for signals, by e-mail.",
     "status": "Health of the feed and of the API.",
     BADGES: "Live badges, cached for ten minutes.",
+    DATA: "What was measured, over 1, 7, 30 or 60 days, as the charts of the site draw it: free.",
     HISTORY: "Digests, signed roots and proofs of the record of stances: free. They show that "
     "nothing was changed, and not what was concluded.",
     ENTITLED: "For subscribers of Feed. Answers are private and never stored.",
     PAID: "Bought by x402 v2. Answers are private and never stored.",
+    MCP: "The free reads as tools of the Model Context Protocol, over streamable HTTP.",
+    DESCRIPTIONS: "The interface as programs look for it.",
 }
 
 _UNAVAILABLE = "502 while fresh data cannot be had: try again after some seconds."
@@ -55,7 +61,8 @@ TEXTS: Mapping[str, str] = {
     "whether or not the address is known. The key goes into `X-API-Key` and gives 1,000 requests "
     "an hour for signals.",
     "getHistoryCheckpoints": "The newest checkpoint of every list, signed, in the C2SP format: "
-    f"keep one, and later ask for a consistency proof from its size. {_RECOMPUTE}",
+    f"keep one, and later ask for a consistency proof from its size. {_RECOMPUTE} The example is "
+    "of a demo's log and key, not of this instance's.",
     "getHistory": "In the order of recording, without a gap; `next` is the `after` of the next "
     f"page. {_RECOMPUTE}",
     "getHistoryEvents": "Such as withdrawals, in the order of recording; `next` is the `after` of "
@@ -66,6 +73,12 @@ TEXTS: Mapping[str, str] = {
     "getHistoryEventsProof": "RFC 6962 proofs about the tree of `size`: inclusion of `sequence`, "
     "consistency with the tree of `from`. What was not asked for is null; what does not exist in "
     "the tree is 400.",
+    "getSeries": "At most 361 samples of one contract on an even grid: price, funding per 8 hours, "
+    "open interest or long accounts. A sample that was not measured is null, never a guess.",
+    "getSeriesTable": "The same with a header; a sample that was not measured is an empty cell.",
+    "getLiquidations": "USD of positions closed by force, long and short, of all contracts, by 1, "
+    "6 or 24 hours, with how much of each was really watched. Unwatched is null.",
+    "getLiquidationsTable": "The same with a header; what was not watched is an empty cell.",
     "getFeedNow": "The newest stance of each kind with the address of its direct read, the market "
     "state and the newest briefs. Keep `leg_id`, `revision`, `history_digest` and `issued_at` of "
     "durable stances; skip the others.",
@@ -89,6 +102,23 @@ TEXTS: Mapping[str, str] = {
     "getFundingBadge": "Funding of any live perpetual, with its interval.",
     "getSignalBadge": "What one public signal says.",
     "getStatusBadge": "The same as `/api/status` in one word.",
+    "callMcp": "One JSON-RPC message in each POST, answered as JSON; no session is kept, and every "
+    "revision in `MCP-Protocol-Version` is spoken. Seven tools read what is free. What goes wrong "
+    "within the protocol is a JSON-RPC error, mostly in a 200; what a tool cannot do is a result "
+    "with `isError`. There is no stream and no session to end: GET and DELETE are 405.",
+    "getOpenApi": "This description.",
+    "getGptActions": "The reads under /api/agent, signals and status, within the limits of a GPT "
+    "action; nothing in it needs a key.",
+    "getLlmsText": "Every free endpoint with its parameters, an address that can be called, and "
+    "how it fails.",
+    "getLlmsFullText": "Everything, with the members of each body and an example of it.",
+    "getRobots": "What is paid for, private or a one-time link is not for crawlers.",
+    "getSecurityContact": "RFC 9116. 404 where the operator named no contact.",
+    "getAiCatalog": "What a program finds at this address: the MCP server card.",
+    "getMcpServerCard": "Name, address and protocol revisions of the MCP server, without "
+    "connecting to it.",
+    "getFormerMcpServerCard": "The same card as at /api/mcp/server-card.",
+    "getMcpRegistryEntry": "The `server.json` with which an operator lists the server.",
 }
 
 FORMS = ("Svg", "Json")

@@ -8,6 +8,11 @@ LLMS_FULL_PATH = "/llms-full.txt"
 ROBOTS_PATH = "/robots.txt"
 SECURITY_PATH = "/.well-known/security.txt"
 MCP_PATH = "/api/mcp"
+CARD_PATH = f"{MCP_PATH}/server-card"
+REGISTRY_PATH = f"{MCP_PATH}/server.json"
+CATALOG_PATH = "/.well-known/ai-catalog.json"
+FORMER_CARD_PATH = "/.well-known/mcp/server-card.json"
+"""Where earlier drafts had the card; many still look there."""
 
 DISCOVERY_PATHS = (
     *(INDEX_PATH, OPENAPI_PATH, GPT_PATH),

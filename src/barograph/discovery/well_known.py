@@ -30,6 +30,7 @@ def robots_text(base_url: str) -> str:
             f"# In words for programs: {base_url}{LLMS_PATH}",
             "User-agent: *",
             *(f"Disallow: {root}{path}" for path in hidden),
+            f"Sitemap: {base_url}/sitemap.xml",
             "",
         ]
     )

@@ -22,7 +22,8 @@ def operation_words(path: str, method: str, operation: Schema, base_url: str) ->
     errors = [
         f"{status} {response['description'].rstrip('.')}"
         for status, response in operation["responses"].items()
-        if int(status) >= 400  # noqa: PLR2004
+        # Another method is answered alike everywhere, and told about once.
+        if int(status) >= 400 and status != "405"  # noqa: PLR2004
     ]
     if errors:
         lines.append(f"- Errors: {'; '.join(errors)}")
@@ -70,7 +71,7 @@ def type_of(schema: Schema, schemas: Schema) -> str:
     if "const" in schema:
         return f"{schema.get('type', 'value')} {json.dumps(schema['const'])}"
     if "enum" in schema:
-        return f"{schema['type']}, one of {', '.join(schema['enum'])}"
+        return f"{schema['type']}, one of {', '.join(map(str, schema['enum']))}"
     if schema.get("type") == "array":
         return f"array of {type_of(schema['items'], schemas)}"
     return str(schema.get("type", "any"))

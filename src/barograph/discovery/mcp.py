@@ -1,0 +1,121 @@
+"""What is said about `/api/mcp` wherever the service describes itself (pure).
+
+The door itself is built further up, and takes from here what it has to agree with.
+"""
+
+from typing import Any
+
+from barograph.discovery.operations import MCP
+
+Schema = dict[str, Any]
+
+PROTOCOLS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""The revisions that are spoken, newest first: in the card, in `server/discover` and here."""
+
+CARD_TYPE = "application/mcp-server-card+json"
+CATALOG_TYPE = "application/ai-catalog+json"
+
+OPERATION_ID = "callMcp"
+
+_SPECIFICATION = f"https://modelcontextprotocol.io/specification/{PROTOCOLS[0]}"
+_JSON = "application/json"
+_VERSION = {"type": "string", "const": "2.0"}
+_ID = [{"type": "integer"}, {"type": "string"}]
+
+SCHEMAS: dict[str, Schema] = {
+    "JsonRpcMessage": {
+        "title": "JsonRpcMessage",
+        "description": "A request, or without `id` a notification.",
+        "type": "object",
+        "required": ["jsonrpc", "method"],
+        "properties": {
+            "jsonrpc": _VERSION,
+            "id": {"anyOf": _ID},
+            "method": {"type": "string", "description": "Such as `tools/list` or `tools/call`."},
+            "params": {"type": "object", "description": "What the method takes."},
+        },
+    },
+    "JsonRpcAnswer": {
+        "title": "JsonRpcAnswer",
+        "description": "The `result` of a request, or its `error`.",
+        "type": "object",
+        "required": ["jsonrpc", "id"],
+        "properties": {
+            "jsonrpc": _VERSION,
+            "id": {
+                "anyOf": [*_ID, {"type": "null"}],
+                "description": "That of the request; null where none could be read.",
+            },
+            "result": {"type": "object", "description": "By the method."},
+            "error": {"$ref": "#/components/schemas/JsonRpcError"},
+        },
+        "oneOf": [{"required": ["result"]}, {"required": ["error"]}],
+    },
+    "JsonRpcError": {
+        "title": "JsonRpcError",
+        "type": "object",
+        "required": ["code", "message"],
+        "properties": {
+            "code": {"type": "integer", "description": "One of JSON-RPC or of the protocol."},
+            "message": {"type": "string"},
+            "data": {"description": "More about it."},
+        },
+    },
+}
+
+_REFUSALS = {
+    "403": "A page of another origin asks.",
+    "406": "`Accept` has no application/json.",
+    "413": "The body is too long.",
+    "415": "The body is not called application/json.",
+    "421": "`Host` is not that of the base address.",
+    "500": "Internal error.",
+}
+
+
+def mcp_operation() -> Schema:
+    """The one operation of the door."""
+    return {
+        "tags": [MCP],
+        "summary": "Speak the Model Context Protocol",
+        "operationId": OPERATION_ID,
+        "externalDocs": {"url": _SPECIFICATION, "description": "The protocol's specification"},
+        "parameters": _PARAMETERS,
+        "requestBody": {"required": True, "content": _content("JsonRpcMessage")},
+        "responses": {
+            "200": _answer("The answer to a request, also where it is an error."),
+            "202": {"description": "A notification was noted."},
+            "400": _answer("No message, or none of a revision that is spoken."),
+            **{status: _refusal(text) for status, text in _REFUSALS.items()},
+        },
+    }
+
+
+def _answer(description: str) -> Schema:
+    return {"description": description, "content": _content("JsonRpcAnswer")}
+
+
+def _refusal(description: str) -> Schema:
+    return {"description": description, "content": _content("ErrorBody")}
+
+
+def _content(schema: str) -> Schema:
+    return {_JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+
+
+_PARAMETERS: list[Schema] = [
+    {
+        "name": "MCP-Protocol-Version",
+        "in": "header",
+        "required": False,
+        "description": "The revision that is spoken, after a handshake or without one.",
+        "schema": {"type": "string", "enum": list(PROTOCOLS)},
+    },
+    {
+        "name": "X-API-Key",
+        "in": "header",
+        "required": False,
+        "description": "A personal key, which raises the allowance of the signals tool.",
+        "schema": {"type": "string"},
+    },
+]

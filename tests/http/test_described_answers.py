@@ -1,0 +1,299 @@
+"""Every described operation, really asked: what it sends is what is declared, and the reverse."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_schema_validator import OAS31Validator
+from starlette.routing import compile_path
+
+from barograph.app import APART
+from barograph.briefs.records import Brief
+from barograph.discovery.mcp import PROTOCOLS
+from barograph.kit.timestamps import HOUR
+from support.clock import START
+from support.descriptions import operations, shop
+from support.mcp_peer import FIELDS, MODERN, PATH, Peer
+from support.service import Answer, Service, ask, fresh_service
+from support.stances import proposal
+from support.subscribers import SubscriberService
+
+CONTACT = "mailto:security@example.com"
+EVERYWHERE = {"content-type", "content-length", "content-encoding", "vary"}
+"""What belongs to any body, and is not declared."""
+
+CROSS_ORIGIN = "access-control-"
+"""What every free read sends alike, told in the text of the whole description."""
+
+MARKET_READS = ("/api/agent/derivatives", "/api/agent/market", "/api/agent/market-state")
+DATED = {*MARKET_READS, "/api/agent/briefs", "/api/v1/signals", "/api/status"}
+TEXTS = {"/llms.txt", "/llms-full.txt", "/robots.txt", "/.well-known/security.txt"}
+BRIEF = Brief(
+    slug="a-brief",
+    published_at=START - HOUR,
+    category="note",
+    headline="A headline",
+    coins=("BTC",),
+    summary="A summary.",
+    body="The text.",
+    source="test venue",
+    rule="operator",
+    window_start=START - HOUR,
+    window_end=START,
+    inputs="{}",
+    inputs_digest="0" * 64,
+    cooldown_key="operator:1",
+)
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service in which everything free has something to say."""
+    folder = tmp_path_factory.mktemp("described")
+    with fresh_service(folder, security_contact=CONTACT) as service:
+        service.keep_briefs(BRIEF)
+        yield service
+
+
+@pytest.fixture(scope="module")
+def description(market: Service) -> dict[str, Any]:
+    body: dict[str, Any] = market.ask("/openapi.json").json()
+    return body
+
+
+def target(path: str) -> str:
+    return path.format(kind="rates-desk", symbol="BTC", key="funding-breadth", measure="funding")
+
+
+def sent(answer: Answer) -> set[str]:
+    """The header fields that an answer should declare."""
+    return {
+        name
+        for name in answer.headers
+        if name not in EVERYWHERE and not name.startswith(CROSS_ORIGIN)
+    }
+
+
+def declared(operation: dict[str, Any], status: int) -> set[str]:
+    return {name.lower() for name in operation["responses"][str(status)].get("headers", {})}
+
+
+def is_free_read(operation: dict[str, Any]) -> bool:
+    return "304" in operation["responses"]
+
+
+def require_described(description: dict[str, Any], operation: dict[str, Any], got: Answer) -> None:
+    """That an answer has a described status, media type and body."""
+    response = operation["responses"][str(got.status)]
+    media = got.headers.get("content-type", "").partition(";")[0]
+    assert list(response.get("content", {"": {}})) == [media]
+    if media.endswith("json"):
+        schema = response["content"][media]["schema"]
+        whole = {**schema, "components": description["components"]}
+        assert [each.message for each in OAS31Validator(whole).iter_errors(got.json())] == []
+
+
+@pytest.mark.parametrize("status", [200, 304])
+def test_free_reads_send_exactly_the_header_fields_that_are_declared(
+    market: Service, description: dict[str, Any], status: int
+) -> None:
+    found = {}
+    for path, operation in operations(description):
+        if is_free_read(operation):
+            fields = {"if_none_match": "*"} if status == 304 else {}
+            answer = market.ask(target(path), **fields)
+            assert answer.status == status, path
+            assert sent(answer) == declared(operation, status), path
+            require_described(description, operation, answer)
+            found[path] = sent(answer)
+    assert len(found) == 37
+    assert {path for path, fields in found.items() if "last-modified" in fields} == DATED
+    assert {path for path, fields in found.items() if "link" in fields} == {
+        "/api/agent",
+        "/openapi.json",
+    }
+
+
+def test_everything_else_that_is_described_answers_as_declared_too(
+    tmp_path: Path, description: dict[str, Any]
+) -> None:
+    service = shop(tmp_path)
+    refused = {}
+    for path, operation in operations(description):
+        if not is_free_read(operation) and path != PATH:
+            method = "POST" if operation["operationId"] == "registerKey" else "GET"
+            answer = service.ask(path, method)
+            assert sent(answer) == declared(operation, answer.status) - {"retry-after"}, path
+            require_described(description, operation, answer)
+            refused[path] = answer.status
+    service.close()
+    assert refused.pop("/api/v1/keys") == 503
+    assert set(refused.values()) == {402}
+    assert len(refused) == 6
+
+
+def test_a_subscriber_s_answers_send_the_header_fields_that_are_declared(
+    tmp_path: Path, description: dict[str, Any]
+) -> None:
+    service = SubscriberService(tmp_path)
+    service.record(*(proposal(kind=kind) for kind in ("btc-etf-stance", "rates-desk")))
+    for path in ("/api/feed/now", "/api/x402/btc-etf-stance", "/api/x402/rates-desk"):
+        answer = service.read(path)
+        assert answer.status == 200
+        promised = declared(description["paths"][path]["get"], 200)
+        assert sent(answer) == promised - {"payment-response"}  # nothing was paid
+    service.close()
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_a_wrong_method_on_a_free_path_is_the_declared_405(
+    market: Service, description: dict[str, Any], method: str
+) -> None:
+    looked_at = 0
+    for path, operation in operations(description):
+        if is_free_read(operation):
+            answer = market.ask(target(path), method)
+            assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+            assert sent(answer) == declared(operation, 405) == {"allow", "cache-control"}
+            require_described(description, operation, answer)
+            looked_at += 1
+    assert looked_at == 37
+
+
+@pytest.mark.parametrize(("path", "allow"), [("/api/v1/keys", "POST, OPTIONS"), (PATH, "POST")])
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_what_is_posted_declares_its_405_as_well(
+    market: Service, description: dict[str, Any], path: str, allow: str, method: str
+) -> None:
+    answer = market.ask(path, method)
+    operation = description["paths"][path]["post"]
+
+    assert (answer.status, answer.headers["allow"]) == (405, allow)
+    assert sent(answer) == declared(operation, 405)
+    require_described(description, operation, answer)
+
+
+def test_no_action_is_told_of_a_405(market: Service) -> None:
+    found = market.ask("/openapi-gpt.json").json()
+
+    assert not [path for path, each in operations(found) if "405" in each["responses"]]
+
+
+REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "fields"),
+    [
+        (200, REQUEST, {}),
+        (200, '{"jsonrpc":"2.0","id":"a","method":"no/such"}', {}),
+        (202, '{"jsonrpc":"2.0","method":"notifications/initialized"}', {}),
+        (400, "{", {}),
+        (400, "[]", {}),
+        (403, REQUEST, {"origin": "https://elsewhere.example"}),
+        (406, REQUEST, {"accept": "text/html"}),
+        (413, " " * 300_000, {}),
+        (415, REQUEST, {"content_type": "text/plain"}),
+        (421, REQUEST, {"host": "elsewhere.example"}),
+    ],
+)
+def test_the_protocol_s_door_answers_as_described(
+    market: Service, description: dict[str, Any], status: int, body: str, fields: dict[str, str]
+) -> None:
+    operation = description["paths"][PATH]["post"]
+
+    answer = market.ask(PATH, "POST", body=body, **(FIELDS | fields))
+
+    assert answer.status == status
+    assert sent(answer) == declared(operation, status) == {"cache-control"}
+    require_described(description, operation, answer)
+
+
+def test_the_example_of_the_protocol_can_be_sent_as_it_stands(
+    market: Service, description: dict[str, Any]
+) -> None:
+    operation = description["paths"][PATH]["post"]
+    example = operation["requestBody"]["content"]["application/json"]["example"]
+
+    answer = market.ask(PATH, "POST", body=json.dumps(example), **FIELDS)
+
+    assert answer.json()["result"]["isError"] is False
+    assert answer.json()["id"] == example["id"]
+
+
+def test_the_protocol_is_linked_to_its_specification_and_names_every_revision(
+    market: Service, description: dict[str, Any]
+) -> None:
+    operation = description["paths"][PATH]["post"]
+    version, key = operation["parameters"]
+    [remote] = market.ask("/api/mcp/server-card").json()["remotes"]
+
+    assert operation["externalDocs"]["url"] == (
+        f"https://modelcontextprotocol.io/specification/{MODERN}"
+    )
+    assert version["schema"]["enum"] == list(PROTOCOLS) == remote["supportedProtocolVersions"]
+    assert (key["name"], key["required"]) == ("X-API-Key", False)
+    assert "security" not in operation
+
+
+def test_the_card_and_the_server_name_the_same_revisions(market: Service) -> None:
+    told = Peer(market, MODERN).result("server/discover")["supportedVersions"]
+    [remote] = market.ask("/api/mcp/server-card").json()["remotes"]
+
+    assert told == remote["supportedProtocolVersions"] == list(PROTOCOLS)
+
+
+def test_a_file_that_an_instance_may_lack_declares_its_404(
+    tmp_path: Path, description: dict[str, Any]
+) -> None:
+    path = "/.well-known/security.txt"
+    with fresh_service(tmp_path) as service:
+        answer = service.ask(path)
+    operation = description["paths"][path]["get"]
+
+    assert answer.status == 404
+    assert sent(answer) == declared(operation, 404)
+    require_described(description, operation, answer)
+
+
+def test_texts_are_described_as_texts(description: dict[str, Any]) -> None:
+    found = {
+        path
+        for path, operation in operations(description)
+        if "text/plain" in operation["responses"].get("200", {}).get("content", {})
+    }
+    assert found == TEXTS
+
+
+def test_every_free_path_that_a_template_matches_by_chance_is_set_apart(
+    description: dict[str, Any],
+) -> None:
+    templates = [compile_path(path)[0] for path in description["paths"] if "{" in path]
+    matched = {
+        path
+        for path in description["paths"]
+        if "{" not in path and any(each.fullmatch(path) for each in templates)
+    }
+    assert matched == APART
+
+
+def test_the_example_of_a_checkpoint_says_whose_it_is(
+    market: Service, description: dict[str, Any]
+) -> None:
+    operation = description["paths"]["/api/history/checkpoint"]["get"]
+    body = operation["responses"]["200"]["content"]["application/json"]
+    origins = {each["checkpoint"].partition("/")[0] for each in body["example"]["checkpoints"]}
+    own = market.ask("/api/history/checkpoint").json()["checkpoints"][0]["checkpoint"]
+
+    assert origins == {"127.0.0.1:8080"}
+    assert own.startswith("barograph.example/")
+    assert (
+        "The example is of a demo's log and key, not of this instance's."
+        in (operation["description"])
+    )
+
+
+def test_the_whole_application_and_its_routes_describe_the_same(market: Service) -> None:
+    assert ask(market.routes, "/openapi.json") == market.ask("/openapi.json")
