@@ -206,8 +206,9 @@ def test_every_forged_token_is_401_at_every_address(run: Run) -> None:
 
 def test_nobody_is_asked_about_a_forged_token(run: Run) -> None:
     assert run.questions[USER_PATH] == 0
-    # An unknown key makes the service look for new ones, but not twice in half a minute.
-    assert run.questions[KEYS_PATH] <= 1
+    # An unknown key makes the service look for new ones, but not twice in half a minute; once a
+    # minute it looks by itself.
+    assert run.questions[KEYS_PATH] <= 2
     assert run.somebody_came is False
 
 

@@ -27,6 +27,8 @@ CHECKS = [
     "limits",
     "daily-figures",
     "stances",
+    "identity",
+    "payments",
 ]
 CONDITIONS = {"ok", "degraded", "down"}
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -126,6 +128,8 @@ def test_before_the_first_reading_the_feed_is_down_and_nothing_is_made_up(
         "limits",
         "daily-figures",
         "stances",
+        "identity",
+        "payments",
     }
 
 

@@ -81,7 +81,7 @@ class EntitledServer:
         return dict(self.tell_provider(count=True)["requests"])
 
     def tables(self) -> Tables:
-        """Every row of both databases."""
+        """Every row of both databases, but for the status, which is recorded by the minute."""
         files = [self.folder / f"data/{name}.sqlite3" for name in ("barograph", "history")]
         return {name: rows for file in files for name, rows in _tables(file)}
 
@@ -152,4 +152,7 @@ def _tables(file: Path) -> Iterator[tuple[str, list[Any]]]:
             yield f"{file.stem}.{name}", list(database.execute(f'SELECT * FROM "{name}"'))
 
 
-_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+_TABLES = """
+SELECT name FROM sqlite_master
+WHERE type = 'table' AND name NOT LIKE 'status!_%' ESCAPE '!' AND name <> 'leases'
+"""

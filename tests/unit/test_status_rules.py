@@ -14,7 +14,7 @@ from barograph.markets.records import ExchangeHealth, LongAccountShares
 from barograph.notice import NOTICE
 from barograph.settings import Settings
 from barograph.stances.standing import StanceNow, Stances
-from barograph.status.rules import DATABASE_SILENT_MS, Observation, assess
+from barograph.status.rules import DATABASE_SILENT_MS, Observation, Reach, assess
 from barograph.status.wire import Check, Status
 from support.clock import START
 from support.markets import BTC, ETH, SOL, SOURCE, reading, shares
@@ -66,6 +66,8 @@ def test_every_check_is_always_listed_in_the_same_order() -> None:
         "limits",
         "daily-figures",
         "stances",
+        "identity",
+        "payments",
     ]
 
     assert [each.name for each in assess(WELL).checks] == names
@@ -107,6 +109,8 @@ def test_before_anything_is_known_unknown_is_null_and_never_zero() -> None:
         "limits": "ok",
         "daily-figures": "ok",
         "stances": "ok",
+        "identity": "ok",
+        "payments": "ok",
     }
 
 
@@ -133,6 +137,28 @@ def test_allowances_that_are_not_counted_together_are_said() -> None:
     assert (status.status, status.api.status) == ("degraded", "ok")
     assert check(status, "limits").status == "degraded"
     assert iso_timestamp(NOW - 5_000) in check(status, "limits").detail
+
+
+@pytest.mark.parametrize(
+    ("reach", "condition", "identity", "payments"),
+    [
+        (None, "ok", "not configured", "Feed x402 is disabled"),
+        (Reach(), "ok", "not asked yet", "not asked yet"),
+        (Reach(START), "ok", *["answered at 2026-11-06T21:20:00.000Z"] * 2),
+        (Reach(START, NOW), "degraded", *["unreachable since 2026-11-06T21:20:02.000Z"] * 2),
+        (Reach(None, START), "degraded", *["unreachable since 2026-11-06T21:20:00.000Z"] * 2),
+    ],
+)
+def test_who_is_asked_by_some_requests_only_is_told_as_far_as_it_is_known(
+    reach: Reach | None, condition: str, identity: str, payments: str
+) -> None:
+    status = assess(WELL._replace(identity=reach, payments=reach))
+
+    assert [tuple(check(status, name))[1:] for name in ("identity", "payments")] == [
+        (("status", condition), ("detail", identity)),
+        (("status", condition), ("detail", payments)),
+    ]
+    assert (status.status, status.api.status, status.feed.status) == (condition, "ok", "ok")
 
 
 @pytest.mark.outcome(

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from barograph.access.contact import Contact
 from barograph.access.identity import IdentityRefused, IdentityUnavailable
 from barograph.access.public_keys import KeySet, PublicKey, read_key_set
 from barograph.kit.clock import Clock
@@ -36,6 +37,7 @@ class KeySetCache:
         self._tried_at: int | None = None
         self._failed = False
         self._renewal: asyncio.Task[bool] | None = None
+        self.contact = Contact(clock)
 
     async def find(self, kid: str | None, made_by: int | None = None) -> PublicKey:
         """The key that a token names; `made_by` tells when the token had been made, if it says so.
@@ -51,6 +53,14 @@ class KeySetCache:
         if found is None:
             raise IdentityRefused("the token names no key of the identity provider")
         return found
+
+    async def renew(self, age: int) -> None:
+        """Read the set again if it is older than that, though no token needs it.
+
+        This is no try that counts: a key that is new after it is still asked for at once.
+        """
+        if self._within(age) is None:
+            await asyncio.shield(self._start_renewal(counts=False))
 
     async def _current(self) -> KeySet:
         """The known set for as long as it can be used; it is renewed beside that."""
@@ -76,13 +86,13 @@ class KeySetCache:
             raise IdentityUnavailable("the identity provider's keys cannot be read")
         return self._keys
 
-    def _start_renewal(self) -> asyncio.Task[bool]:
+    def _start_renewal(self, *, counts: bool = True) -> asyncio.Task[bool]:
         """Ask for the set, unless that is under way; it goes on when whoever waits gives up."""
         if self._renewal is None or self._renewal.done():
-            self._renewal = asyncio.create_task(self._renew())
+            self._renewal = asyncio.create_task(self._renew(counts=counts))
         return self._renewal
 
-    async def _renew(self) -> bool:
+    async def _renew(self, *, counts: bool) -> bool:
         """Whether the set could be read; nothing is raised, because nobody may be waiting."""
         asked, failed = self._clock(), True
         try:
@@ -93,7 +103,14 @@ class KeySetCache:
             log.exception("key set not renewed")
         else:
             self._read_at, failed = asked, False
-        self._tried_at, self._failed = self._clock(), failed
+        if failed:
+            self.contact.failed()
+        else:
+            self.contact.answered()
+        if counts:
+            self._tried_at = self._clock()
+        if counts or not failed:
+            self._failed = failed
         return not failed
 
     def _within(self, age: int) -> KeySet | None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from barograph.access.identity import Identity, IdentityRefused
+from barograph.access.contact import Contact
+from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
 from barograph.access.tokens import Token
 from barograph.kit.clock import Clock
 from barograph.kit.single_flight import SingleFlight
@@ -41,6 +42,7 @@ class UserVerdicts:
         self._limit = limit
         self._verdicts: dict[bytes, Verdict] = {}
         self._flight: SingleFlight[bytes, Verdict] = SingleFlight()
+        self.contact = Contact(clock)
 
     def known(self, text: str) -> Identity | None:
         """Who a token was found to be lately; it was verified then, and has not expired since."""
@@ -66,12 +68,16 @@ class UserVerdicts:
         asked = self._clock()  # what is said may have been so since then
         try:
             identity = await ask()
+        except IdentityUnavailable:
+            self.contact.failed()
+            raise
         except IdentityRefused as refusal:
             lasts = int(min(self._seconds, REFUSAL_SECONDS) * SECOND)
             verdict = Verdict(asked, lasts, None, str(refusal))
         else:
             lasts = min(int(self._seconds * SECOND), token.expires_at - asked)
             verdict = Verdict(asked, lasts, identity)
+        self.contact.answered()
         self._keep(key, verdict)
         return verdict
 

@@ -1,9 +1,11 @@
 """Reads the board as health: what a worker knows about everybody at one instant."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from barograph import __version__
+from barograph.access.contact import Contact
 from barograph.board.board import Board
+from barograph.kit.timestamps import MINUTE
 from barograph.macro.feeds import MACRO_HEALTH
 from barograph.markets.feeds import (
     EXCHANGE_HEALTH,
@@ -13,20 +15,35 @@ from barograph.markets.feeds import (
 )
 from barograph.markets.view import Bounds
 from barograph.stances.feeds import STANCES
-from barograph.status.rules import Observation, assess
+from barograph.status.rules import Observation, Reach, assess
 from barograph.status.wire import Status
 
 LimitsFailing = Callable[[], int | None]
 """Since when request allowances are not counted together; None when they are."""
 
+REMEMBERED = MINUTE
+"""So long a failure counts beside another question that was answered since: not every question has
+the same machine behind it, and nobody may come to ask the first again."""
+
 
 class StatusReader:
     """Judges the health of feed and API from memory."""
 
-    def __init__(self, bounds: Bounds, started_at: int, limits_failing: LimitsFailing) -> None:
+    def __init__(
+        self,
+        bounds: Bounds,
+        started_at: int,
+        limits_failing: LimitsFailing,
+        *,
+        identity: Sequence[Contact] | None = None,
+        payments: Sequence[Contact] | None = None,
+    ) -> None:
+        """Take what can be asked; `identity` and `payments` are None where there is none."""
         self._bounds = bounds
         self._started_at = started_at
         self._limits_failing = limits_failing
+        self._identity = identity
+        self._payments = payments
 
     def status(self, board: Board, now: int) -> Status:
         """The status at an instant."""
@@ -44,5 +61,25 @@ class StatusReader:
                 limits_failing_since=self._limits_failing(),
                 macro=board.latest(MACRO_HEALTH),
                 stances=board.latest(STANCES),
+                identity=None if self._identity is None else reach(self._identity, now),
+                payments=None if self._payments is None else reach(self._payments, now),
             )
         )
+
+
+def reach(contacts: Sequence[Contact], now: int) -> Reach:
+    """What all questions to one and the same part tell together."""
+    answers = [each.answered_at for each in contacts if each.answered_at is not None]
+    newest = max(answers, default=None)
+    failing = [
+        each.failing_since
+        for each in contacts
+        if each.failing_since is not None and _counts(each, newest, now)
+    ]
+    return Reach(newest, min(failing, default=None))
+
+
+def _counts(failing: Contact, newest_answer: int | None, now: int) -> bool:
+    if failing.failed_at is None or newest_answer is None or newest_answer <= failing.failed_at:
+        return True
+    return now - failing.failed_at < REMEMBERED

@@ -14,6 +14,13 @@ from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, Statu
 DATABASE_SILENT_MS = 5 * SECOND
 
 
+class Reach(NamedTuple):
+    """Whether somebody outside can be asked, as far as a worker knows by its own questions."""
+
+    answered_at: int | None = None
+    failing_since: int | None = None
+
+
 class Observation(NamedTuple):
     """What a worker knows about everybody's health at `now`."""
 
@@ -29,6 +36,11 @@ class Observation(NamedTuple):
     limits_failing_since: int | None = None
     macro: MacroHealth | None = None
     stances: Stances | None = None
+    identity: Reach | None = None
+    """Of the identity provider; None where none is configured."""
+
+    payments: Reach | None = None
+    """Of the facilitator; None where none is configured."""
 
 
 def assess(seen: Observation) -> Status:
@@ -43,6 +55,8 @@ def assess(seen: Observation) -> Status:
         _limits(seen),
         _macro(seen),
         _stances(seen),
+        _outside("identity", seen.identity, "not configured"),
+        _outside("payments", seen.payments, "Feed x402 is disabled"),
     ]
     by_name = {check.name: check.status for check in checks}
     api: Condition = "ok" if by_name["database"] == "ok" else "degraded"
@@ -209,6 +223,18 @@ def _stances(seen: Observation) -> Check:
         return Check(name="stances", status="degraded", detail="; ".join([detail, *silent]))
     status: Condition = "degraded" if silent else "ok"
     return Check(name="stances", status=status, detail="; ".join(silent) or "issued and recorded")
+
+
+def _outside(name: str, reach: Reach | None, absent: str) -> Check:
+    """Somebody whom only some requests need; that a part is absent is no fault."""
+    if reach is None:
+        return Check(name=name, status="ok", detail=absent)
+    if reach.failing_since is not None:
+        since = iso_timestamp(reach.failing_since)
+        return Check(name=name, status="degraded", detail=f"unreachable since {since}")
+    if reach.answered_at is None:
+        return Check(name=name, status="ok", detail="not asked yet")
+    return Check(name=name, status="ok", detail=f"answered at {iso_timestamp(reach.answered_at)}")
 
 
 def _seconds(milliseconds: int) -> float:

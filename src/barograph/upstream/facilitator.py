@@ -9,11 +9,14 @@ payer's. To be told to pay again by either would be wrong.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import httpx
 
+from barograph.access.contact import Contact
 from barograph.errors import ConfigurationError
+from barograph.kit.clock import Clock, system_clock
 from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
 from barograph.payments.proof import wire_payload, wire_requirements
 from barograph.payments.records import X402_VERSION, NotSettled, Proof, Settled
@@ -109,6 +112,7 @@ simulation: an earlier attempt, perhaps one whose answer was lost, may be why. T
 _OK = 200
 # These are about us, or about how much is asked; whatever their body says is not about a payment.
 _NO_VERDICT = frozenset({401, 403, 407, 408, 425, 429})
+_NOT_OFFERED = frozenset({404, 405, 501})
 _SIMULATION = "simulation_failed"
 _REVERT = "revert"
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,79}")
@@ -124,6 +128,7 @@ class HttpFacilitator:
         self,
         settings: Settings,
         *,
+        clock: Clock = system_clock,
         transport: httpx.AsyncBaseTransport | None = None,
         verify_seconds: float = VERIFY_SECONDS,
         settle_seconds: float = SETTLE_SECONDS,
@@ -141,6 +146,25 @@ class HttpFacilitator:
         self._settle_seconds = settle_seconds
         token = settings.x402_facilitator_token.get_secret_value()
         self._http = JsonHttp(longest=MAX_REPLY_BYTES, headers=_bearer(token), transport=transport)
+        self._payments = Contact(clock)
+        self._offer = Contact(clock)
+
+    @property
+    def contacts(self) -> Sequence[Contact]:
+        """How asking about payments went, and reading what it supports."""
+        return self._payments, self._offer
+
+    async def probe(self) -> None:
+        """Read what it supports; one that does not tell that at all has said nothing of itself."""
+        status: int | None
+        try:
+            status = (await self._http.get(f"{self._url}/supported", self._verify_seconds)).status
+            answered = _may_refuse(status)
+        except (NotSent, NoAnswer) as error:
+            status = error.status if isinstance(error, NoAnswer) else None
+            answered = False
+        if status not in _NOT_OFFERED:
+            _note(self._offer, answered=answered)
 
     async def verify(self, proof: Proof) -> None:
         """Return when the facilitator says that the proof is valid and names the same payer.
@@ -202,7 +226,21 @@ class HttpFacilitator:
             "paymentPayload": wire_payload(proof),
             "paymentRequirements": wire_requirements(proof.requirements),
         }
-        return await self._http.post(f"{self._url}/{path}", message, seconds)
+        try:
+            reply = await self._http.post(f"{self._url}/{path}", message, seconds)
+        except (NotSent, NoAnswer):
+            _note(self._payments, answered=False)
+            raise
+        # A facilitator that cannot tell was asked: a payer's odd proof may be why.
+        _note(self._payments, answered=_may_refuse(reply.status))
+        return reply
+
+
+def _note(contact: Contact, *, answered: bool) -> None:
+    if answered:
+        contact.answered()
+    else:
+        contact.failed()
 
 
 def _settled(reply: Reply, proof: Proof) -> Settled | None:

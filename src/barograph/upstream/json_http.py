@@ -41,6 +41,11 @@ class NotSent(BarographError):
 class NoAnswer(BarographError):
     """The question may have arrived, and no answer came that can be read."""
 
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """Of an answer that came but is not JSON."""
+
 
 class Reply(NamedTuple):
     """An answer: one JSON object, whatever the status."""
@@ -50,7 +55,7 @@ class Reply(NamedTuple):
 
 
 class JsonHttp:
-    """Posts one JSON object and reads one back.
+    """Posts one JSON object, or none, and reads one back.
 
     Nothing is asked twice, no redirect is followed, and no message of an error names an address,
     a header or anything that was sent.
@@ -88,10 +93,28 @@ class JsonHttp:
             NotSent: no connection came about.
             NoAnswer: anything else but one JSON object of reasonable size, in time.
         """
+        return await self._whole("POST", address, msgspec.json.encode(message), seconds)
+
+    async def get(self, address: str, seconds: float) -> Reply:
+        """Read something that is published there, within so many seconds.
+
+        Raises:
+            NotSent: no connection came about.
+            NoAnswer: anything else but one JSON object of reasonable size, in time.
+        """
+        return await self._whole("GET", address, None, seconds)
+
+    async def close(self) -> None:
+        """Release every connection."""
+        await self._http.aclose()
+
+    async def _whole(
+        self, method: str, address: str, content: bytes | None, seconds: float
+    ) -> Reply:
         deadline = _now() + seconds
         # Waiting for a connection ends before the whole does, so that it is known for what it was.
         before = min(CONNECT_SECONDS, seconds / 3)
-        question = _Question(address, msgspec.json.encode(message), before, deadline)
+        question = _Question(method, address, content, before, deadline)
         try:
             async with asyncio.timeout(before):
                 await self._places.acquire()
@@ -107,15 +130,11 @@ class JsonHttp:
             # Only the name: the text of some of these holds the address.
             raise NoAnswer(f"the connection broke ({type(error).__name__})") from error
 
-    async def close(self) -> None:
-        """Release every connection."""
-        await self._http.aclose()
-
     async def _ask(self, question: "_Question") -> Reply:
         timeout = httpx.Timeout(question.deadline - _now(), connect=question.connect_seconds)
         try:
             async with self._http.stream(
-                "POST", question.address, content=question.content, timeout=timeout
+                question.method, question.address, content=question.content, timeout=timeout
             ) as response:
                 body = await self._body(response, question.deadline)
         finally:
@@ -137,8 +156,9 @@ class JsonHttp:
 
 
 class _Question(NamedTuple):
+    method: str
     address: str
-    content: bytes
+    content: bytes | None
     connect_seconds: float
     deadline: float
 
@@ -152,4 +172,4 @@ def _members(status: int, body: bytes) -> dict[str, Any]:
         return strict_object(body)
     except ValueError:
         # Without its cause, which may repeat what was sent.
-        raise NoAnswer(f"the reply is no JSON object (HTTP {status})") from None
+        raise NoAnswer(f"the reply is no JSON object (HTTP {status})", status) from None

@@ -2,14 +2,20 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
+from barograph.access.contact import Contact
 from barograph.access.identity import Identity, IdentityUnavailable
 from barograph.access.key_set import KeySetCache
 from barograph.access.tokens import Token, TokenVerifier
 from barograph.access.users import UserVerdicts
 from barograph.kit.clock import Clock
+from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 from barograph.upstream.identity_http import IdentityHttp
+
+PROBE_AGE = 10 * SECOND
+"""A key set that was read less long ago tells enough about the provider."""
 
 
 class TokenIdentity(ABC):
@@ -18,8 +24,9 @@ class TokenIdentity(ABC):
     def __init__(self, issuer: str, settings: Settings, http: IdentityHttp, clock: Clock) -> None:
         self._issuer = issuer
         self._http = http
+        self._keys = KeySetCache(self._read_keys, clock)
         self._verifier = TokenVerifier(
-            KeySetCache(self._read_keys, clock),
+            self._keys,
             issuer=issuer,
             audience=settings.identity_audience,
             clock=clock,
@@ -41,6 +48,15 @@ class TokenIdentity(ABC):
                 return await self._judge(token, await self._verifier.verify(token))
         except TimeoutError as error:
             raise IdentityUnavailable("the identity provider does not answer in time") from error
+
+    @property
+    def contacts(self) -> Sequence[Contact]:
+        """How reading its keys went, and asking about a user."""
+        return self._keys.contact, self._users.contact
+
+    async def probe(self) -> None:
+        """Read its keys, unless that was done just now."""
+        await self._keys.renew(PROBE_AGE)
 
     async def close(self) -> None:
         """Release every connection."""

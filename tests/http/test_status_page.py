@@ -1,0 +1,316 @@
+"""The status page, and what becomes of a fault outside in the whole application."""
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from barograph.access.contact import Contact, Watched
+from barograph.access.identity import NoIdentityProvider
+from barograph.app import create_app
+from barograph.cli.demo_proof import payment_settings
+from barograph.demo.identity import API_KEY
+from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
+from barograph.kit.timestamps import MINUTE
+from barograph.settings import Settings
+from barograph.status.recording import sightings
+from barograph.status.store import record
+from barograph.status.wire import Status
+from barograph.upstream.facilitator import HttpFacilitator
+from barograph.upstream.identity import identity_provider
+from support.clock import HandClock
+from support.identities import identity_settings
+from support.markets import reading, shares
+from support.service import Answer, Service, ask
+from support.tokens import key, key_set
+
+PAGE = "/status"
+PLACE = "127.0.0.1:1"
+"""Where nobody listens; nobody is asked there either."""
+
+
+class Outside:
+    """An identity provider and a facilitator that can be switched off, behind one transport."""
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self.asked: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.path)
+        if self.is_away:
+            raise httpx.ConnectError("no route to secret-host.example")
+        if request.url.path.endswith("/supported"):
+            return httpx.Response(200, json={"kinds": []})
+        return httpx.Response(200, content=key_set(key("EC", 0)))
+
+
+class Watch:
+    """A service with both parts outside, of which nobody asks anything but the minute's probe."""
+
+    def __init__(self, folder: Path) -> None:
+        self.outside = Outside()
+        transport = httpx.MockTransport(self.outside)
+        clock = HandClock()
+        self.identity = identity_provider(identity_settings(), clock, transport)
+        settings = Settings.model_validate(payment_settings(PLACE))
+        self.facilitator = HttpFacilitator(settings, clock=clock, transport=transport)
+        self.service = Service(
+            folder,
+            identity=self.identity,
+            facilitator=self.facilitator,
+            **payment_settings(PLACE),
+        )
+        self.clock = clock
+        self.service.watch_day()
+        self.service.publish(reading(), shares())
+
+    def pass_minute(self) -> None:
+        """A minute later, with fresh data and a probe of everybody outside."""
+        self.service.clock.pass_seconds(60)
+        self.clock.now = self.service.clock.now
+        self.service.watch_day()
+        self.service.publish(reading(self.clock()), shares(self.clock()))
+        assert isinstance(self.identity, Watched)
+        assert isinstance(self.facilitator, Watched)
+        asyncio.run(self.identity.probe())
+        asyncio.run(self.facilitator.probe())
+
+    def check(self, name: str) -> tuple[str, str]:
+        checks = self.service.ask("/api/status").json()["checks"]
+        (found,) = [each for each in checks if each["name"] == name]
+        return found["status"], found["detail"]
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Iterator[Watch]:
+    watch = Watch(tmp_path)
+    yield watch
+    watch.service.close()
+
+
+def page(service: Service) -> str:
+    answer = service.ask(PAGE)
+    assert answer.status == 200
+    return answer.body.decode()
+
+
+def part(text: str, name: str) -> str:
+    """What the page shows of one part."""
+    found = re.search(rf'<li id="part-{name}" data-part>(.*?)</li>', text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def recorded(service: Service, *minutes: int) -> None:
+    """Record the status of the service as it is, in each of these minutes before now."""
+    now = service.clock.now // MINUTE * MINUTE
+    status = Status.model_validate_json(service.ask("/api/status").body)
+
+    async def work(tx: Any) -> None:
+        for minute in minutes:
+            await record(tx, sightings(status), now - minute * MINUTE)
+
+    asyncio.run(service.database.write(work))
+
+
+@pytest.mark.outcome(
+    "the identity provider or the facilitator is away",
+    "within a minute `/api/status` and the status page say since when, without anybody's request; "
+    "within a minute of its return they say that it answers",
+)
+@pytest.mark.parametrize("name", ["identity", "payments"])
+def test_who_is_away_shows_without_traffic_and_so_does_who_is_back(watch: Watch, name: str) -> None:
+    assert watch.check(name) == ("ok", "not asked yet")
+    watch.pass_minute()
+    assert watch.check(name) == ("ok", "answered at 2026-11-06T21:21:00.000Z")
+
+    watch.outside.is_away = True
+    watch.pass_minute()
+    watch.pass_minute()
+    away = ("degraded", "unreachable since 2026-11-06T21:22:00.000Z")
+    assert watch.check(name) == away
+    shown = part(page(watch.service), name)
+    assert '<span class="pill degraded">degraded</span>' in shown
+    assert away[1] in shown
+
+    watch.outside.is_away = False
+    watch.pass_minute()
+    assert watch.check(name) == ("ok", "answered at 2026-11-06T21:24:00.000Z")
+    assert '<span class="pill ok">ok</span>' in part(page(watch.service), name)
+
+
+def test_nothing_about_those_outside_leaks(watch: Watch) -> None:
+    watch.outside.is_away = True
+    watch.pass_minute()
+
+    for path in ("/api/status", PAGE):
+        text = watch.service.ask(path).body.decode()
+        for secret in ("secret-host", "id.example", PLACE, API_KEY, "ConnectError"):
+            assert secret not in text
+        assert str(watch.service.settings.data) not in text
+
+
+def test_no_reader_of_the_status_makes_anybody_ask_outside(watch: Watch) -> None:
+    for path in ("/api/status", PAGE) * 3:
+        watch.service.ask(path)
+
+    assert watch.outside.asked == []
+
+
+def test_parts_that_are_not_there_are_said_to_be_absent(service: Service) -> None:
+    text = page(service)
+
+    assert "not configured" in part(text, "identity")
+    assert "Feed x402 is disabled" in part(text, "payments")
+
+
+def test_the_page_shows_what_the_api_says_and_links_to_it(service: Service) -> None:
+    text = page(service)
+
+    assert '<div id="overall" data-part class="banner ok">' in text
+    assert 'href="/api/status"' in text
+    for check in service.ask("/api/status").json()["checks"]:
+        assert f'<span class="pill {check["status"]}">' in part(text, check["name"])
+    feed = part(text, "market-feed")
+    assert "bound 30 s; last reading" in feed
+    assert '<time datetime="2026-11-06T21:20:00.000Z">' in feed
+    assert "s old" not in feed
+
+
+def test_before_anything_was_recorded_the_page_says_so_and_shows_no_percentage(
+    service: Service,
+) -> None:
+    text = page(service)
+
+    assert text.count("nothing recorded</p>") == 2 * text.count("<li id=")
+    assert "None recorded in the last 60 days." in text
+    assert "ok 100 %" not in text
+
+
+def test_recorded_minutes_become_strips_with_a_text_for_each_cell(service: Service) -> None:
+    recorded(service, 2, 1, 0)
+    text = page(service)
+    shown = part(text, "api")
+
+    assert shown.count("<rect ") == shown.count("<title>") == 24 + 60
+    assert "21:00 UTC: 3 min ok" in shown
+    assert "6 Nov: 3 min ok" in shown
+    assert "Last 24 hours: ok 100 % of 3 min recorded" in shown
+    assert "style=" not in text
+
+
+def test_an_incident_is_shown_as_it_was_recorded(service: Service) -> None:
+    service.clock.pass_seconds(31)  # past the bound of the feed
+    service.refresh()
+    recorded(service, 3, 2)
+    text = page(service)
+
+    assert "<h3>Market feed</h3>" in text
+    assert "not over yet." in text
+    assert "When it began: 31 s old, past its bound of 30 s." in text
+
+    service.watch_day()
+    service.publish(reading(service.clock()), shares(service.clock()))
+    recorded(service, 1, 0)
+    service.clock.pass_seconds(61)
+    service.refresh()
+    assert re.search(r"From <time [^>]*>[^<]*</time> to <time [^<]*</time>, 2 min\.", page(service))
+
+
+def test_the_page_is_kept_for_moments_and_the_record_for_a_minute(service: Service) -> None:
+    first = service.ask(PAGE)
+    recorded(service, 0)
+    assert service.ask(PAGE).body == first.body
+    assert "max-age=3" in first.headers["cache-control"]
+    assert service.ask(PAGE, if_none_match=first.headers["etag"]).status == 304
+
+    service.clock.pass_seconds(3)
+    assert "min recorded" not in page(service)
+    service.clock.pass_seconds(57)
+    assert "1 min recorded" in page(service)
+
+
+@pytest.mark.outcome(
+    "the database cannot be read while somebody looks at the status page",
+    "the page shows the live checks and says that the record cannot be read",
+)
+def test_without_its_database_the_page_shows_the_live_checks_and_says_what_is_missing(
+    service: Service, tmp_path: Path
+) -> None:
+    database = SQLiteDatabase(tmp_path / "no such folder" / "secret.sqlite3")
+    app, _, board = create_app(service.settings, database, service.history, clock=HandClock())
+    with pytest.raises(DatabaseUnavailable):
+        asyncio.run(board.refresh())
+
+    answer: Answer = ask(app, PAGE)
+    asyncio.run(database.close())
+    text = answer.body.decode()
+
+    assert answer.status == 200
+    assert '<div id="overall" data-part class="banner down">' in text
+    assert "The record cannot be read at the moment" in text
+    assert "<rect " not in text
+    assert "secret" not in text
+
+
+def test_the_record_is_read_again_soon_after_the_database_is_back(service: Service) -> None:
+    service.execute("ALTER TABLE status_counts RENAME TO lost")
+    assert "cannot be read" in page(service)
+
+    service.execute("ALTER TABLE lost RENAME TO status_counts")
+    service.clock.pass_seconds(5)
+    service.refresh()
+    assert "cannot be read" not in page(service)
+
+
+def test_queries_are_ignored_and_fill_no_memory(service: Service) -> None:
+    page(service)
+    kept = len(service.board.hot)
+
+    assert service.ask(f"{PAGE}?x=1").status == 200
+    assert len(service.board.hot) == kept
+
+
+def in_its_life(app: Any, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Do something while the application runs with its background tasks."""
+
+    async def run() -> None:
+        received: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+        sent: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+        scope = {"type": "lifespan", "asgi": {"version": "3.0"}}
+        running = asyncio.create_task(app(scope, received.get, sent.put))
+        await received.put({"type": "lifespan.startup"})
+        assert (await sent.get())["type"] == "lifespan.startup.complete"
+        await work()
+        await received.put({"type": "lifespan.shutdown"})
+        assert (await sent.get())["type"] == "lifespan.shutdown.complete"
+        await running
+
+    asyncio.run(run())
+
+
+class ProbedIdentity(NoIdentityProvider):
+    """Vouches for nobody, and tells when it was probed."""
+
+    def __init__(self) -> None:
+        self.contacts = (Contact(HandClock()),)
+        self.probed = asyncio.Event()
+
+    async def probe(self) -> None:
+        self.contacts[0].answered()
+        self.probed.set()
+
+
+def test_a_worker_that_starts_asks_those_outside_by_itself(tmp_path: Path) -> None:
+    identity = ProbedIdentity()
+    service = Service(tmp_path, identity=identity)
+
+    in_its_life(service.app, identity.probed.wait)
+
+    checks = {each["name"]: each["detail"] for each in service.ask("/api/status").json()["checks"]}
+    assert checks["identity"] == "answered at 2026-11-06T21:20:00.000Z"

@@ -1,0 +1,330 @@
+"""The recorded status in a real database, and who records it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from barograph.access.contact import Contact
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.notice import NOTICE
+from barograph.status.keeper import LEASE_MS, Keeper
+from barograph.status.recording import KEPT_FOR, Count, Incident, Record, Sighting
+from barograph.status.store import read_record, record
+from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, Status
+from support.clock import START, HandClock
+
+T = TypeVar("T")
+T0 = START // DAY * DAY + 23 * HOUR + 58 * MINUTE
+"""Two minutes before midnight."""
+
+
+def status(condition: Condition, now: int) -> Status:
+    """A status whose only check is so."""
+    return Status(
+        status=condition,
+        as_of=iso_timestamp(now),
+        feed=FeedStatus(
+            status="ok",
+            source=None,
+            last_update=None,
+            age_seconds=None,
+            max_age_seconds=30,
+            liquidation_coverage_pct=None,
+        ),
+        api=ApiStatus(status="ok", version="1", started_at=iso_timestamp(now), uptime_seconds=0),
+        checks=[Check(name="database", status=condition, detail=f"so at {iso_timestamp(now)}")],
+        notice=NOTICE,
+    )
+
+
+class Book:
+    """The record, written by hand and read back."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        self.database = database
+        self.run = runner.run
+
+    def write(self, at: int, *found: tuple[str, Condition]) -> None:
+        seen = [Sighting(name, condition, f"{name} so") for name, condition in found]
+
+        async def work(tx: Transaction) -> None:
+            await record(tx, seen, at)
+
+        self.run(self.database.write(work))
+
+    def read(self, now: int) -> Record:
+        async def work(tx: Transaction) -> Record:
+            return await read_record(tx, now)
+
+        return self.run(self.database.read(work))
+
+    def rows(self, sql: str) -> list[Row]:
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch(sql)
+
+        return self.run(self.database.read(work))
+
+
+@pytest.fixture
+def book(database: Database, runner: asyncio.Runner) -> Book:
+    return Book(database, runner)
+
+
+def test_minutes_are_counted_by_the_hour_and_by_the_day(book: Book) -> None:
+    found: list[Condition] = ["ok", "degraded", "down"]
+    for number, condition in enumerate(found):
+        book.write(T0 + number * MINUTE, ("feed", condition))
+    midnight = T0 + 2 * MINUTE
+
+    assert set(book.read(midnight).counts) == {
+        Count("hour", "feed", midnight - HOUR, 1, 1, 0),
+        Count("hour", "feed", midnight, 0, 0, 1),
+        Count("day", "feed", midnight - DAY, 1, 1, 0),
+        Count("day", "feed", midnight, 0, 0, 1),
+    }
+    assert book.read(midnight).last_at == {"feed": midnight}
+
+
+def test_the_same_minute_counts_once_for_each_part(book: Book) -> None:
+    book.write(T0, ("feed", "ok"))
+    book.write(T0, ("feed", "down"), ("api", "ok"))
+    book.write(T0 - MINUTE, ("feed", "down"))
+
+    hours = [each for each in book.read(T0).counts if each.resolution == "hour"]
+    assert {(each.name, each.ok, each.down) for each in hours} == {("feed", 1, 0), ("api", 1, 0)}
+
+
+def test_an_incident_is_opened_grown_and_closed_in_place(book: Book) -> None:
+    def incidents() -> list[Incident]:
+        return list(book.read(T0 + HOUR).incidents)
+
+    book.write(T0, ("feed", "degraded"), ("api", "ok"))
+    assert incidents() == []
+    book.write(T0 + MINUTE, ("feed", "degraded"), ("api", "ok"))
+    opened = Incident("feed", T0, None, "degraded", "feed so")
+    assert incidents() == [opened]
+    book.write(T0 + 2 * MINUTE, ("feed", "down"), ("api", "ok"))
+    assert incidents() == [opened._replace(worst="down")]
+    book.write(T0 + 3 * MINUTE, ("feed", "ok"), ("api", "ok"))
+    assert incidents() == [opened._replace(worst="down")]
+    book.write(T0 + 4 * MINUTE, ("feed", "ok"), ("api", "ok"))
+    assert incidents() == [opened._replace(worst="down", ended_at=T0 + 3 * MINUTE)]
+
+
+def test_incidents_come_newest_first_and_only_those_of_the_days_that_are_shown(book: Book) -> None:
+    for start in (T0, T0 + DAY, T0 + 61 * DAY):
+        for number, condition in enumerate(("degraded", "degraded", "ok", "ok")):
+            book.write(start + number * MINUTE, ("feed", condition))  # type: ignore[arg-type]
+    now = T0 + 61 * DAY + HOUR
+
+    assert [each.started_at for each in book.read(now).incidents] == [T0 + 61 * DAY]
+    assert [each.started_at for each in book.read(T0 + 2 * DAY).incidents] == [
+        T0 + 61 * DAY,
+        T0 + DAY,
+        T0,
+    ]
+
+
+def test_only_the_last_day_of_hours_and_sixty_days_are_read(book: Book) -> None:
+    for days in (0, 59, 60):
+        book.write(T0 + days * DAY, ("feed", "ok"))
+    counts = book.read(T0 + 60 * DAY).counts
+
+    assert [each.at for each in counts if each.resolution == "hour"] == [
+        (T0 + 60 * DAY) // HOUR * HOUR
+    ]
+    assert [each.at // DAY - T0 // DAY for each in counts if each.resolution == "day"] == [59, 60]
+
+
+def test_what_is_older_than_ninety_days_is_dropped_but_an_incident_that_lasts_is_not(
+    book: Book,
+) -> None:
+    for number, (one, other) in enumerate([("down", "down"), ("down", "down"), ("ok", "down")] * 2):
+        book.write(T0 + number * MINUTE, ("a", one), ("b", other))  # type: ignore[arg-type]
+    book.write(T0 + 6 * MINUTE, ("a", "ok"), ("b", "down"))
+    book.write(T0 + KEPT_FOR + DAY, ("c", "ok"))
+
+    assert book.rows("SELECT DISTINCT name FROM status_counts") == [("c",)]
+    assert book.rows("SELECT name, ended_at FROM status_incidents") == [("b", None)]
+
+
+def test_three_months_of_records_stay_small(book: Book) -> None:
+    names = [(f"part {number}", "ok") for number in range(12)]
+    for hours in range(0, 100 * 24, 24):
+        book.write(T0 + hours * HOUR, *names)  # type: ignore[arg-type]
+
+    ((rows,),) = book.rows("SELECT count(*) FROM status_counts")
+    assert rows <= 12 * 2 * 92
+
+
+class Room:
+    """Web workers that keep one record, on a clock held by hand."""
+
+    def __init__(self, open_database: Callable[[], Database], runner: asyncio.Runner) -> None:
+        self.clock = HandClock(T0)
+        self.run = runner.run
+        self.found: Condition = "ok"
+        self.open = open_database
+        self.looked: list[str] = []
+
+    def keeper(self, name: str = "", database: Database | None = None) -> Keeper:
+        def read(now: int) -> Status:
+            self.looked.append(name)
+            return status(self.found, now)
+
+        return Keeper(database or self.open(), read, [], clock=self.clock)
+
+
+@pytest.fixture
+def room(database: Database, open_database: Callable[[], Database], runner: asyncio.Runner) -> Room:
+    return Room(open_database, runner)
+
+
+def test_of_two_keepers_one_records_each_minute_once(room: Room, book: Book) -> None:
+    one, other = room.keeper("one"), room.keeper("other")
+
+    async def together() -> None:
+        await asyncio.gather(one.look(), other.look())
+
+    for _ in range(3):
+        room.run(together())
+        room.clock.pass_seconds(60)
+
+    assert len(set(room.looked)) == 1
+    days = [each for each in book.read(T0 + HOUR).counts if each.resolution == "day"]
+    assert sum(each.recorded for each in days if each.name == "database") == 3
+
+
+@pytest.mark.outcome(
+    "the web worker that records the status dies",
+    "another takes over when the lease has run out, and no incident or gap comes of it",
+)
+def test_another_keeper_takes_over_when_the_first_is_gone(room: Room, book: Book) -> None:
+    one, other = room.keeper("one"), room.keeper("other")
+    room.run(one.look())
+    for _ in range(2):
+        room.clock.now += MINUTE
+        room.run(other.look())
+
+    assert room.looked == ["one", "other"]
+    assert LEASE_MS < 2 * MINUTE
+    room.clock.now += MINUTE
+    room.run(one.look())
+    assert room.looked == ["one", "other"]
+
+
+def test_a_keeper_that_is_stopped_lets_the_next_one_in_at_once(room: Room, book: Book) -> None:
+    one, other = room.keeper("one"), room.keeper("other")
+
+    async def start_and_stop() -> None:
+        await one.look()
+        running = asyncio.create_task(one.run())
+        await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running])
+
+    room.run(start_and_stop())
+    room.clock.now += MINUTE
+    room.run(other.look())
+
+    assert room.looked == ["one", "other"]
+
+
+def test_the_keeper_looks_right_after_every_minute_began(room: Room) -> None:
+    pauses: list[float] = []
+    room.clock.pass_seconds(12.5)
+
+    class Stopped(Exception):
+        pass
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise Stopped
+        room.clock.pass_seconds(seconds)
+
+    def read(now: int) -> Status:
+        room.looked.append(iso_timestamp(now)[14:])
+        return status("ok", now)
+
+    keeper = Keeper(room.open(), read, [], clock=room.clock, sleep=sleep)
+    with pytest.raises(Stopped):
+        room.run(keeper.run())
+
+    assert room.looked == ["59:00.100Z", "00:00.100Z"]
+    assert pauses == [47.6, 60.0, 60.0]
+
+
+class Away:
+    """A database that is out of reach until told otherwise."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.is_away = True
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._database.read(work)
+
+    async def write(self, work: Work[T]) -> T:
+        if self.is_away:
+            raise DatabaseUnavailable("the database cannot be used (IOError)")
+        return await self._database.write(work)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+@pytest.mark.outcome(
+    "the database fails while the status is recorded",
+    "nothing is recorded for that time, which shows as such; one line is logged",
+)
+def test_a_database_that_fails_leaves_a_gap_and_one_line_in_the_log(
+    room: Room, book: Book, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = Away(room.open())
+    keeper = room.keeper(database=away)
+    with caplog.at_level(logging.INFO):
+        for _ in range(5):
+            room.run(keeper.look())
+            room.clock.now += MINUTE
+    assert [line.message for line in caplog.records] == ["status not recorded"]
+    assert book.read(T0 + HOUR).counts == []
+
+    away.is_away = False
+    room.run(keeper.look())
+    assert book.read(T0 + HOUR).last_at["database"] == T0 + 5 * MINUTE
+
+
+class Outside:
+    """Somebody outside who fails in an unexpected way, or hangs."""
+
+    def __init__(self, clock: HandClock, error: Exception | None = None) -> None:
+        self.contacts = (Contact(clock),)
+        self.probed = 0
+        self._error = error
+
+    async def probe(self) -> None:
+        self.probed += 1
+        if self._error is not None:
+            raise self._error
+
+
+def test_those_outside_are_asked_by_every_keeper_whatever_one_of_them_does(
+    room: Room, book: Book, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = Outside(room.clock, RuntimeError("https://secret.example"))
+    good = Outside(room.clock)
+    keepers = [
+        Keeper(room.open(), lambda now: status("ok", now), [bad, good], clock=room.clock)
+        for _ in range(2)
+    ]
+    for keeper in keepers:
+        room.run(keeper.look())
+
+    assert (bad.probed, good.probed) == (2, 2)
+    assert book.read(T0).last_at["database"] == T0
+    assert "secret" not in caplog.text

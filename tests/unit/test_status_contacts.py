@@ -1,0 +1,83 @@
+"""What a worker knows about those outside whom it asked."""
+
+import pytest
+
+from barograph.access.contact import Contact
+from barograph.status.reader import REMEMBERED, reach
+from barograph.status.rules import Reach
+from support.clock import START, HandClock
+
+
+class Asked:
+    """Two questions to the same part, on a clock held by hand."""
+
+    def __init__(self) -> None:
+        self.clock = HandClock()
+        self.keys, self.users = Contact(self.clock), Contact(self.clock)
+
+    def known(self) -> Reach:
+        return reach([self.keys, self.users], self.clock())
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return Asked()
+
+
+def test_nothing_is_known_of_who_was_never_asked(asked: Asked) -> None:
+    assert asked.known() == Reach(None, None)
+    assert reach([], START) == Reach(None, None)
+
+
+def test_the_newest_answer_to_any_question_counts(asked: Asked) -> None:
+    asked.users.answered()
+    asked.clock.pass_seconds(5)
+    asked.keys.answered()
+
+    assert asked.known() == Reach(START + 5_000, None)
+
+
+def test_a_failure_is_told_since_its_first_time_until_the_same_question_is_answered(
+    asked: Asked,
+) -> None:
+    asked.keys.failed()
+    asked.clock.pass_seconds(60)
+    asked.keys.failed()
+    assert asked.known() == Reach(None, START)
+
+    asked.clock.pass_seconds(1)
+    asked.keys.answered()
+    assert asked.known() == Reach(START + 61_000, None)
+
+    asked.clock.pass_seconds(1)
+    asked.keys.failed()
+    assert asked.known() == Reach(START + 61_000, START + 62_000)
+
+
+def test_a_failure_stays_for_as_long_as_nothing_else_is_learned(asked: Asked) -> None:
+    asked.users.failed()
+    asked.clock.pass_seconds(86_400)
+
+    assert asked.known() == Reach(None, START)
+
+
+def test_a_question_that_nobody_asks_again_is_forgotten_once_another_is_answered(
+    asked: Asked,
+) -> None:
+    asked.users.failed()
+    asked.clock.pass_seconds(1)
+    asked.keys.answered()
+    assert asked.known().failing_since == START
+
+    asked.clock.now = START + REMEMBERED - 1
+    assert asked.known().failing_since == START
+    asked.clock.now = START + REMEMBERED
+    assert asked.known() == Reach(START + 1_000, None)
+
+
+def test_the_longest_failure_is_told_where_both_fail(asked: Asked) -> None:
+    asked.users.failed()
+    asked.clock.pass_seconds(3)
+    asked.keys.failed()
+
+    assert asked.known() == Reach(None, START)

@@ -1,0 +1,228 @@
+"""What the status page makes of a status and its record."""
+
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.site.status.facts import (
+    TITLES,
+    bars,
+    incidents,
+    parts,
+    share_words,
+    span_words,
+)
+from barograph.site.status.strips import Cell, strip
+from barograph.status.recording import Count, Incident, Record
+from barograph.status.wire import Check, Condition, Status
+from support.clock import START
+
+NOTHING = Record(START, (), (), {})
+
+
+def status(feed: dict[str, Any] | None = None, **checks: Condition) -> Status:
+    """A status with these checks, named with underscores; the API is ok."""
+    conditions: dict[str, Condition] = {"market_feed": "ok", **checks}
+    found = [
+        Check(name=name.replace("_", "-"), status=condition, detail=f"{name} detail")
+        for name, condition in conditions.items()
+    ]
+    described = {
+        "status": "ok",
+        "source": "test venue",
+        "last_update": "2026-11-06T21:19:59.999Z",
+        "age_seconds": 0.0,
+        "max_age_seconds": 30.0,
+        "liquidation_coverage_pct": 100.0,
+    }
+    api = {
+        "status": "ok",
+        "version": "1.2.3",
+        "started_at": "2026-11-06T21:00:00.001Z",
+        "uptime_seconds": 1200.0,
+    }
+    members = {
+        "status": "ok",
+        "as_of": "2026-11-06T21:20:00.000Z",
+        "feed": {**described, **(feed or {})},
+        "api": api,
+        "notice": "",
+    }
+    return Status.model_validate({**members, "checks": found})
+
+
+def test_parts_come_as_people_look_for_them_and_an_unknown_one_last() -> None:
+    shown = parts(
+        status(
+            stances="ok",
+            new_check="ok",
+            limits="ok",
+            payments="ok",
+            identity="ok",
+            database="ok",
+            exchange="ok",
+        )
+    )
+
+    assert [each.title for each in shown] == [
+        "Market feed",
+        "API",
+        "Database",
+        "Identity provider",
+        "Payments",
+        "Limits store",
+        "Exchange",
+        "Stances",
+        "new-check",
+    ]
+
+
+def test_the_feed_shows_its_time_and_bound_and_no_age_that_would_be_wrong_soon() -> None:
+    feed, api = parts(status())[:2]
+
+    assert (feed.detail, feed.at_word, feed.at) == ("bound 30 s", "last reading", START - 1)
+    assert (api.detail, api.at) == ("version 1.2.3", START - 20 * MINUTE + 1)
+
+
+def test_what_is_wrong_with_the_feed_is_said_as_the_check_says_it() -> None:
+    (feed, *_) = parts(status(market_feed="down"))
+    assert (feed.condition, feed.detail) == ("down", "market_feed detail")
+
+    (unread, *_) = parts(status(feed={"last_update": None}, market_feed="down"))
+    assert (unread.at, unread.detail) == (None, "market_feed detail")
+
+
+def cells(drawing: str) -> list[tuple[str, str]]:
+    """The condition and the text of each cell."""
+    root = ET.fromstring(drawing)
+    assert root.get("role") == "img"
+    assert root.get("aria-label")
+    return [(each.get("class", ""), each[0].text or "") for each in root]
+
+
+def test_without_any_record_every_cell_says_so_and_there_is_no_percentage() -> None:
+    day, months = bars(NOTHING, ["api"])["api"]
+
+    assert [len(cells(each.drawing)) for each in (day, months)] == [24, 60]
+    assert {name for name, _ in cells(day.drawing) + cells(months.drawing)} == {"none"}
+    assert cells(day.drawing)[-1] == ("none", "21:00 UTC: nothing recorded")
+    assert cells(months.drawing)[-1] == ("none", "6 Nov: nothing recorded")
+    assert (day.uptime, months.uptime) == ("nothing recorded", "nothing recorded")
+    assert (day.words, months.words) == ("Last 24 hours", "Last 60 days")
+
+
+def test_each_cell_is_the_worst_of_its_time_and_says_how_long_it_was_what() -> None:
+    hour, day = START // HOUR * HOUR, START // DAY * DAY
+    record = NOTHING._replace(
+        counts=[
+            Count("hour", "api", hour, 20, 0, 0),
+            Count("hour", "api", hour - HOUR, 50, 6, 4),
+            Count("hour", "api", hour - 23 * HOUR, 59, 1, 0),
+            Count("hour", "api", hour - 24 * HOUR, 60, 0, 0),
+            Count("day", "api", day, 1_000, 0, 0),
+            Count("day", "api", day - 59 * DAY, 1_439, 0, 1),
+            Count("day", "other", day, 0, 0, 7),
+        ]
+    )
+    last_day, months = bars(record, ["api"])["api"]
+
+    assert cells(last_day.drawing)[0] == ("degraded", "22:00 UTC: 59 min ok, 1 min degraded")
+    assert cells(last_day.drawing)[-2:] == [
+        ("down", "20:00 UTC: 50 min ok, 6 min degraded, 4 min down"),
+        ("ok", "21:00 UTC: 20 min ok"),
+    ]
+    assert last_day.uptime == "ok 92.14 % of 2 h 20 min recorded"
+    assert cells(months.drawing)[0] == ("down", "8 Sep: 23 h 59 min ok, 1 min down")
+    assert months.uptime == "ok 99.95 % of 1 d 16 h recorded"
+    label = ET.fromstring(months.drawing).get("aria-label")
+    assert label == "API, last 60 days: 1 ok, 1 down, 58 without record, by the day, oldest first"
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "words"),
+    [
+        (1, 1, "100 %"),
+        (86_399, 86_400, "99.99 %"),
+        (999_999, 1_000_000, "99.99 %"),
+        (0, 5, "0 %"),
+        (1, 3, "33.33 %"),
+        (1, 2, "50 %"),
+    ],
+)
+def test_only_the_whole_is_a_hundred_percent(part: int, whole: int, words: str) -> None:
+    assert share_words(part, whole) == words
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [
+        (0, "0 min"),
+        (59 * MINUTE, "59 min"),
+        (HOUR, "1 h"),
+        (3 * HOUR + 12 * MINUTE, "3 h 12 min"),
+        (DAY, "1 d"),
+        (41 * DAY + 3 * HOUR + MINUTE, "41 d 3 h"),
+    ],
+)
+def test_lengths_of_time_are_said_in_the_two_largest_units(milliseconds: int, words: str) -> None:
+    assert span_words(milliseconds) == words
+
+
+def test_an_incident_says_how_long_it_was_only_where_somebody_watched_it_all() -> None:
+    over = Incident("api", START - DAY, START - DAY + 12 * MINUTE, "down", "so")
+    holey = over._replace(
+        unwatched_from=START - DAY + MINUTE,
+        unwatched_until=START - DAY + 6 * MINUTE,
+        unwatched_ms=5 * MINUTE,
+    )
+    first, second = incidents(NOTHING._replace(incidents=[over, holey]), START)
+
+    assert (first.title, first.lasted, first.unwatched) == ("API", "12 min", None)
+    assert (second.lasted, second.unwatched) == (None, "5 min")
+
+
+@pytest.mark.parametrize(("minutes", "told"), [(0, False), (4, False), (5, True)])
+def test_an_open_incident_that_nobody_looks_at_any_more_says_when_it_was_last(
+    minutes: int, *, told: bool
+) -> None:
+    last_at = START - minutes * MINUTE
+    record = NOTHING._replace(
+        incidents=[Incident("api", START - DAY, None, "down", "so")], last_at={"api": last_at}
+    )
+    (shown,) = incidents(record, START)
+
+    assert shown.last_at == (last_at if told else None)
+
+
+conditions: st.SearchStrategy[Condition | None] = st.sampled_from(["ok", "degraded", "down", None])
+
+
+@given(st.lists(st.tuples(conditions, st.text(st.characters(min_codepoint=32, codec="ascii")))))
+def test_a_strip_is_a_drawing_with_one_text_a_cell_whatever_the_text(
+    given_cells: list[tuple[Condition | None, str]],
+) -> None:
+    drawing = strip([Cell(*each) for each in given_cells], 'a "label" & <more>')
+
+    assert cells(drawing) == [(each or "none", text) for each, text in given_cells]
+    assert "style=" not in strip([Cell("ok", "x")], "label")
+
+
+def test_every_condition_has_another_height_so_that_nobody_needs_colours() -> None:
+    root = ET.fromstring(strip([Cell(each, "") for each in ("ok", "degraded", "down", None)], "x"))
+
+    assert len({each.get("height") for each in root}) == 4
+
+
+def test_every_part_that_people_know_comes_before_the_other_checks() -> None:
+    assert list(TITLES)[:6] == [
+        "market-feed",
+        "api",
+        "database",
+        "identity",
+        "payments",
+        "limits",
+    ]

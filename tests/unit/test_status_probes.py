@@ -1,0 +1,264 @@
+"""What is learned about those outside: from questions that are asked anyway, and from probes."""
+
+import asyncio
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from barograph.access.contact import Contact
+from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
+from barograph.access.key_set import KeySetCache
+from barograph.access.tokens import Token
+from barograph.access.users import UserVerdicts
+from barograph.errors import BarographError
+from barograph.kit.timestamps import HOUR, SECOND
+from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
+from barograph.settings import Settings
+from barograph.upstream.facilitator import HttpFacilitator
+from barograph.upstream.identity import identity_provider
+from barograph.upstream.token_identity import PROBE_AGE, TokenIdentity
+from support.clock import START, HandClock
+from support.identities import identity_settings
+from support.payments import PAYER, STANCE, proof
+from support.tokens import key, key_set
+
+Answering = Callable[[httpx.Request], httpx.Response]
+AGE = 10 * SECOND
+
+
+def told(contact: Contact) -> str:
+    """The last thing that was learned."""
+    if contact.failing_since is not None:
+        return "failed"
+    return "nothing" if contact.answered_at is None else "answered"
+
+
+class Keys:
+    """A key set on a clock held by hand, and what its publisher does."""
+
+    def __init__(self) -> None:
+        self.clock = HandClock()
+        self.body = key_set(key("EC", 0))
+        self.error: Exception | None = None
+        self.asked = 0
+        self.cache = KeySetCache(self.publish, self.clock)
+
+    async def publish(self) -> bytes:
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        return self.body
+
+    def renew(self) -> None:
+        asyncio.run(self.cache.renew(AGE))
+
+    def find(self, kid: str) -> str:
+        try:
+            asyncio.run(self.cache.find(kid, self.clock()))
+        except IdentityRefused:
+            return "refused"
+        except IdentityUnavailable:
+            return "unavailable"
+        return "found"
+
+
+def test_a_key_set_is_read_again_for_a_probe_only_when_it_is_older_than_that() -> None:
+    keys = Keys()
+    for milliseconds, asked in ((0, 1), (AGE - 1, 1), (1, 2)):
+        keys.clock.now += milliseconds
+        keys.renew()
+        assert keys.asked == asked
+    assert keys.cache.contact.answered_at == START + AGE
+
+
+@pytest.mark.parametrize("error", [IdentityUnavailable("no answer"), RuntimeError("unexpected")])
+def test_a_key_set_that_does_not_come_is_noted_and_not_raised(error: Exception) -> None:
+    keys = Keys()
+    keys.error = error
+    keys.renew()
+    assert told(keys.cache.contact) == "failed"
+
+    keys.error = None
+    keys.renew()
+    assert told(keys.cache.contact) == "answered"
+
+
+def test_a_key_set_that_makes_no_sense_is_no_answer() -> None:
+    keys = Keys()
+    keys.body = b"<html>"
+    keys.renew()
+
+    assert told(keys.cache.contact) == "failed"
+
+
+def test_a_key_that_is_new_right_after_a_probe_is_asked_for_at_once() -> None:
+    keys = Keys()
+    keys.renew()
+    keys.clock.pass_seconds(1)
+    keys.body = key_set(key("EC", 0), key("EC", 1))
+
+    assert keys.find("EC-1") == "found"
+    assert keys.asked == 2
+
+
+def test_probes_do_not_let_invented_keys_ask_more_often() -> None:
+    keys = Keys()
+    assert keys.find("invented") == "refused"
+    asked = keys.asked
+    keys.clock.pass_seconds(1)
+
+    assert [keys.find("invented") for _ in range(5)] == ["unavailable"] * 5
+    assert keys.asked == asked
+
+
+@pytest.mark.parametrize(
+    ("error", "learned"),
+    [
+        (None, "answered"),
+        (IdentityRefused("no such user"), "answered"),
+        (IdentityUnavailable("no answer"), "failed"),
+    ],
+)
+def test_what_came_of_a_question_about_a_user_is_noted(
+    error: BarographError | None, learned: str
+) -> None:
+    verdicts = UserVerdicts(HandClock(), 60)
+
+    async def ask() -> Identity:
+        if error is not None:
+            raise error
+        return Identity("user")
+
+    async def judge() -> None:
+        await verdicts.judge("token", Token("user", START + HOUR, {}), ask)
+
+    if error is None:
+        asyncio.run(judge())
+    else:
+        with pytest.raises(type(error)):
+            asyncio.run(judge())
+
+    assert told(verdicts.contact) == learned
+
+
+@pytest.mark.parametrize("name", ["supabase", "oidc"])
+@pytest.mark.parametrize("status", [302, 401, 404, 500, 503])
+def test_a_provider_is_probed_by_its_keys_and_only_those_are_an_answer(
+    name: str, status: int
+) -> None:
+    clock = HandClock()
+    answers: list[httpx.Response] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if answers:
+            return answers.pop()
+        if request.url.path.endswith("openid-configuration"):
+            issuer = str(request.url).partition("/.well-known")[0]
+            described = {"issuer": issuer, "jwks_uri": f"{issuer}/keys"}
+            return httpx.Response(200, json=described)
+        return httpx.Response(200, content=key_set(key("EC", 0)))
+
+    settings = identity_settings(identity=name)
+    provider = identity_provider(settings, clock, httpx.MockTransport(answer))
+    assert isinstance(provider, TokenIdentity)
+    keys, users = provider.contacts
+    learned = []
+    for response in (httpx.Response(200), httpx.Response(status)):
+        answers = [response] if response.status_code != 200 else []
+        asyncio.run(provider.probe())
+        learned.append(told(keys))
+        clock.now += PROBE_AGE
+
+    assert learned == ["answered", "failed"]
+    assert told(users) == "nothing"
+
+
+def facilitator(answer: Answering) -> HttpFacilitator:
+    settings = Settings.model_validate(
+        {
+            "x402_facilitator_url": "https://pay.example",
+            "x402_asset": STANCE.asset,
+            "x402_pay_to": STANCE.pay_to,
+        }
+    )
+    return HttpFacilitator(settings, clock=HandClock(), transport=httpx.MockTransport(answer))
+
+
+def lost(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("no route")
+
+
+@pytest.mark.parametrize(
+    ("answer", "learned"),
+    [
+        (httpx.Response(200, json={"kinds": []}), "answered"),
+        (httpx.Response(404, json={"error": "no such thing"}), "nothing"),
+        (httpx.Response(404, html="<h1>nothing here</h1>"), "nothing"),
+        (httpx.Response(405, content=b""), "nothing"),
+        (httpx.Response(200, html="<h1>be right back</h1>"), "failed"),
+        (httpx.Response(307, headers={"location": "/"}), "failed"),
+        (httpx.Response(401, json={}), "failed"),
+        (httpx.Response(429, json={}), "failed"),
+        (httpx.Response(503, json={}), "failed"),
+        (None, "failed"),
+    ],
+)
+def test_a_facilitator_is_probed_by_what_it_supports(
+    answer: httpx.Response | None, learned: str
+) -> None:
+    asked: list[str] = []
+
+    def reply(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.method} {request.url}")
+        return lost(request) if answer is None else answer
+
+    probed = facilitator(reply)
+    asyncio.run(probed.probe())
+
+    payments, offer = probed.contacts
+    assert (told(payments), told(offer)) == ("nothing", learned)
+    assert asked == ["GET https://pay.example/supported"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "learned"),
+    [
+        (httpx.Response(200, json={"isValid": True, "payer": PAYER}), "answered"),
+        (httpx.Response(200, json={"isValid": False, "invalidReason": "no_funds"}), "answered"),
+        (httpx.Response(200, json={"isValid": False, "invalidReason": "timeout"}), "answered"),
+        (httpx.Response(500, json={}), "failed"),
+        (httpx.Response(429, json={}), "failed"),
+        (httpx.Response(200, html="<h1>be right back</h1>"), "failed"),
+        (None, "failed"),
+    ],
+)
+def test_whether_a_question_about_a_payment_was_answered_is_noted(
+    answer: httpx.Response | None, learned: str
+) -> None:
+    asked = facilitator(lost if answer is None else lambda _: answer)
+
+    async def settle_and_verify() -> None:
+        for question in (asked.verify, asked.settle):
+            try:
+                await question(proof())
+            except (FacilitatorUnavailable, InvalidProof, SettlementUnknown):
+                continue
+
+    asyncio.run(settle_and_verify())
+
+    payments, offer = asked.contacts
+    assert (told(payments), told(offer)) == (learned, "nothing")
+
+
+def test_a_set_that_a_probe_could_read_tells_again_which_keys_there_are() -> None:
+    keys = Keys()
+    keys.error = IdentityUnavailable("no answer")
+    assert keys.find("invented") == "unavailable"
+
+    keys.error = None
+    keys.clock.pass_seconds(1)
+    keys.renew()
+
+    assert keys.find("invented") == "refused"
+    assert keys.find("EC-0") == "found"

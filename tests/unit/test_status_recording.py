@@ -1,0 +1,197 @@
+"""What follows from recorded conditions: runs, incidents, gaps."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.reader import market_bounds
+from barograph.settings import Settings
+from barograph.status.recording import (
+    WATCHED_APART,
+    Count,
+    Incident,
+    Run,
+    Sighting,
+    counts,
+    extended,
+    is_due,
+    judged,
+    sightings,
+)
+from barograph.status.rules import Observation, assess
+from barograph.status.wire import Condition
+from support.clock import START
+
+WORDS: dict[str, Condition] = {"o": "ok", "g": "degraded", "d": "down"}
+
+
+def watch(text: str) -> list[Incident]:
+    """The incidents of a part that is found so, minute by minute: ok, deGraded, down, `.` nobody.
+
+    Its details are the minutes, counted from the start.
+    """
+    last: Run | None = None
+    incident: Incident | None = None
+    found: dict[int, Incident] = {}
+    for minute, letter in enumerate(text):
+        if letter in WORDS:
+            seen = Sighting("x", WORDS[letter], f"minute {minute}")
+            run = extended(last, seen, minute * MINUTE)
+            incident = judged(incident, last, run)
+            last = run
+            if incident is not None:
+                found[incident.started_at] = incident
+                incident = incident if incident.ended_at is None else None
+    return list(found.values())
+
+
+def at(minute: int | None) -> int | None:
+    return None if minute is None else minute * MINUTE
+
+
+def incident(
+    start: int,
+    end: int | None,
+    worst: Condition = "degraded",
+    gap: tuple[int, int, int] | None = None,
+) -> Incident:
+    since, until, length = gap or (None, None, 0)
+    return Incident(
+        "x",
+        start * MINUTE,
+        at(end),
+        worst,
+        f"minute {start}",
+        at(since),
+        at(until),
+        length * MINUTE,
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "incidents"),
+    [
+        ("", []),
+        ("oooo", []),
+        ("g", []),
+        ("ogo", []),
+        ("ogogogo", []),
+        ("ogg", [incident(1, None)]),
+        ("oggo", [incident(1, None)]),
+        ("oggoo", [incident(1, 3)]),
+        ("ogdgoo", [incident(1, 4, "down")]),
+        ("oggogoo", [incident(1, 5)]),
+        ("ggoogg", [incident(0, 2), incident(4, None)]),
+        ("dd", [incident(0, None, "down")]),
+    ],
+)
+def test_two_records_open_an_incident_and_two_close_it(
+    found: str, incidents: list[Incident]
+) -> None:
+    assert watch(found) == incidents
+
+
+@pytest.mark.parametrize(
+    ("found", "incidents"),
+    [
+        ("g..g", [incident(0, None)]),  # the next worker stepped in
+        ("g...g", []),
+        ("g...g...g", []),
+        ("oo......oo", []),
+        ("gg....gg", [incident(0, None, gap=(2, 6, 4))]),
+        ("gg....oo", [incident(0, 6, gap=(2, 6, 4))]),
+        ("gg....go", [incident(0, None, gap=(2, 6, 4))]),
+        ("ggo....oo", [incident(0, 7, gap=(3, 7, 4))]),
+        ("gg....g....g", [incident(0, None, gap=(2, 11, 8))]),
+        ("gg....o....g", [incident(0, None, gap=(2, 11, 8))]),
+    ],
+)
+def test_what_nobody_watched_is_neither_an_outage_nor_health(
+    found: str, incidents: list[Incident]
+) -> None:
+    assert watch(found) == incidents
+
+
+@given(st.text("ogd.", max_size=60))
+def test_incidents_never_overlap_and_begin_and_end_where_the_records_say(found: str) -> None:
+    incidents = watch(found)
+
+    for each in incidents:
+        assert found[each.started_at // MINUTE] in "gd"
+        if each.ended_at is not None:
+            assert found[each.ended_at // MINUTE] == "o"
+            assert each.unwatched_ms < each.ended_at - each.started_at
+    for before, after in pairwise(incidents):
+        assert before.ended_at is not None
+        assert before.ended_at < after.started_at
+
+
+def test_a_minute_is_recorded_once_and_a_clock_that_ran_ahead_is_not_waited_for() -> None:
+    last = Run("x", START, START + HOUR, "ok", "")
+
+    assert is_due(None, START)
+    assert is_due(last, START + HOUR + MINUTE)
+    assert not is_due(last, START + HOUR)
+    assert not is_due(last, START + HOUR - WATCHED_APART)
+    assert is_due(last, START + HOUR - WATCHED_APART - MINUTE)
+
+
+def test_an_incident_of_a_clock_that_ran_ahead_does_not_end_before_it_began() -> None:
+    ahead = Incident("x", START + DAY, None, "down", "")
+    last = Run("x", START + DAY, START + DAY, "down", "")
+    first = extended(last, Sighting("x", "ok", ""), START)
+    second = extended(first, Sighting("x", "ok", ""), START + MINUTE)
+
+    still = judged(ahead, last, first)
+    assert still == ahead
+    assert judged(still, first, second) == ahead._replace(ended_at=START + DAY)
+
+
+def test_one_record_counts_for_its_hour_and_its_day() -> None:
+    at = 20 * DAY + 5 * HOUR + 7 * MINUTE
+
+    assert counts(Sighting("x", "degraded", ""), at) == [
+        Count("hour", "x", 20 * DAY + 5 * HOUR, 0, 1, 0),
+        Count("day", "x", 20 * DAY, 0, 1, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "worst"),
+    [
+        ((0, 0, 0), None),
+        ((60, 0, 0), "ok"),
+        ((59, 1, 0), "degraded"),
+        ((59, 0, 1), "down"),
+        ((0, 59, 1), "down"),
+    ],
+)
+def test_the_worst_of_an_hour_is_shown_and_silence_is_not_ok(
+    numbers: tuple[int, int, int], worst: str | None
+) -> None:
+    count = Count("hour", "x", 0, *numbers)
+
+    assert (count.worst, count.recorded) == (worst, sum(numbers))
+
+
+def test_every_check_is_recorded_and_the_api_beside_them() -> None:
+    nothing = Observation(
+        now=START,
+        started_at=START,
+        version="1.2.3",
+        bounds=market_bounds(Settings.model_validate({})),
+        polled_at=None,
+        perpetuals=None,
+        shares=None,
+        liquidations=None,
+        health=None,
+    )
+    status = assess(nothing)
+
+    assert sightings(status) == [
+        Sighting("api", "degraded", "database cannot be read"),
+        *(Sighting(each.name, each.status, each.detail) for each in status.checks),
+    ]
