@@ -1,5 +1,6 @@
 """The front door answers as the routes do, byte for byte, and spares them the hot reads."""
 
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 
 from barograph.board.front_door import front_door
 from barograph.desk import Desk
-from barograph.guides.files import load_catalog
 from barograph.kit.documents import HotKey
 from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import DAY
@@ -24,10 +24,11 @@ MARKET_READS = [
     *MARKET_PATHS,
     *(f"/api/agent/derivatives?symbol={each.base}" for each in MARKET),
 ]
-STANDING = [
-    *("/api/agent", "/api/agent/guides", "/", "/guides", "/developers", "/static/site.css"),
-    "/pricing",
-    *(f"/guides/{guide.slug}" for guide in load_catalog(None).guides),
+STANDING = ["/api/agent", "/api/agent/guides"]
+PAGES = [
+    *("/", "/?days=30", "/markets", "/markets/BTC", "/signals", "/briefs", "/guides", "/record"),
+    *("/guides/record-keeping", "/signals/funding-breadth", "/developers", "/docs", "/pricing"),
+    *("/status", "/static/site.css"),
 ]
 BADGES = [
     f"/badge/{name}.{form}{query}"
@@ -37,7 +38,7 @@ BADGES = [
 ]
 HOT = [*STANDING, *MARKET_READS, *BRIEFS, *BADGES]
 SOME_HOT = [
-    *("/", "/api/agent", "/api/agent/guides", "/guides/record-keeping", "/static/site.css"),
+    *STANDING,
     *MARKET_READS,
     *BRIEFS,
     *(each for each in BADGES if "flat" not in each),
@@ -102,6 +103,40 @@ def test_a_hot_read_is_answered_before_any_routing(
 
     assert answer == market.ask(asked, method)
     assert ask(door, asked, method, [("If-None-Match", answer.headers["etag"])]).status == 304
+
+
+@pytest.mark.parametrize("asked", PAGES)
+def test_a_page_that_was_read_once_is_answered_before_any_routing_until_the_data_changes(
+    service: Service, asked: str
+) -> None:
+    service.publish(reading(), shares())
+    first = service.ask(asked)
+    door = front_door(nothing_behind, service.board)
+
+    assert first.status == 200
+    assert ask(door, asked) == first
+    assert ask(door, asked, "HEAD").fields == first.fields
+    assert ask(door, asked, "GET", [("If-None-Match", first.headers["etag"])]).status == 304
+
+    service.publish(reading(contracts=(changed(BTC, last_price=1.5),)), shares())
+    with pytest.raises(AssertionError, match="went through the front door"):
+        ask(door, asked)
+
+
+def test_a_page_is_compressed_for_who_takes_it_so(service: Service) -> None:
+    service.publish(reading(), shares())
+    plain = service.ask("/")
+    door = front_door(nothing_behind, service.board)
+
+    packed = ask(door, "/", "GET", [("Accept-Encoding", "br, gzip")])
+
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed.body) == plain.body
+    assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+    assert packed.headers["etag"] != plain.headers["etag"]
+    for refused in ("gzip;q=0", "gzip; q=0.0", "br", "identity"):
+        assert ask(door, "/", "GET", [("Accept-Encoding", refused)]) == plain
 
 
 @pytest.mark.parametrize("asked", SOME_HOT)

@@ -37,7 +37,12 @@ class Board:
         self._render = render
         self.clock = clock
         self.polled_at: int | None = None
-        self.hot: Mapping[HotKey, Document] = render(self, clock())
+        self.changes = 0
+        """How often the data has changed."""
+
+        self.hot: dict[HotKey, Document] = dict(render(self, clock()))
+        """What is answered before routing. Each change of the data begins a new one, and routes
+        may put what they rendered into the one that they rendered it from."""
 
     def latest(self, feed: Feed[R]) -> R | None:
         """The newest record of a feed, whatever its age; None before its first publication."""
@@ -57,7 +62,8 @@ class Board:
             if record is not None:
                 self._records[name] = record
         if loaded:
-            self.hot = self._render(self, self.clock())
+            self.changes += 1
+            self.hot = dict(self._render(self, self.clock()))
         return bool(loaded)
 
     async def follow(self) -> None:

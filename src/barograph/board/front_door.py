@@ -19,6 +19,8 @@ def front_door(app: ASGIApp, board: Board) -> ASGIApp:
             document = board.hot.get((scope["path"], scope["query_string"]))
             if document is not None and (method := scope["method"]) in READS:
                 now = board.clock()
+                if document.packed is not None:
+                    document = document.suited(scope["headers"])
                 if document.since <= now < document.until:
                     for name, _ in scope["headers"]:
                         if name == b"if-none-match":

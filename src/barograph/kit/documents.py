@@ -5,7 +5,7 @@ follows its `Cache-Control` shows it after that.
 """
 
 from base64 import urlsafe_b64encode
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from hashlib import sha256
 from typing import Any
 
@@ -37,7 +37,17 @@ JSON = b"application/json"
 class Document:
     """An answer that is ready to be sent."""
 
-    __slots__ = ("_bare", "body", "end", "etag", "since", "until", "whole", "whole_until")
+    __slots__ = (
+        "_bare",
+        "body",
+        "end",
+        "etag",
+        "packed",
+        "since",
+        "until",
+        "whole",
+        "whole_until",
+    )
 
     def __init__(
         self,
@@ -51,6 +61,9 @@ class Document:
         fields: Headers | None = None,
     ) -> None:
         """`fields` go out with every answer, next to the usual ones."""
+        self.packed: Document | None = None
+        """The same, compressed, for who takes it so."""
+
         self.body = body
         self.since = since
         self.until = until
@@ -81,12 +94,29 @@ class Document:
             return self.whole
         return _begin([*self._bare, _CACHE_CONTROL[max(0, (self.until - now) // SECOND)]])
 
+    def suited(self, fields: Iterable[tuple[bytes, bytes]]) -> "Document":
+        """This document in the form that a request with these header fields takes."""
+        if self.packed is not None:
+            for name, value in fields:
+                if name == b"accept-encoding" and takes_gzip(value):
+                    return self.packed
+        return self
+
     def matches(self, if_none_match: bytes) -> bool:
         """Whether a client that sent this `If-None-Match` has these bytes already."""
         if if_none_match.strip() == b"*":
             return True
         tags = (tag.strip() for tag in if_none_match.split(b","))
         return any(tag.removeprefix(b"W/") == self.etag for tag in tags)
+
+
+def takes_gzip(accept_encoding: bytes) -> bool:
+    """Whether an `Accept-Encoding` names gzip and does not refuse it."""
+    for choice in accept_encoding.lower().split(b","):
+        coding, _, weight = choice.partition(b";")
+        if coding.strip() == b"gzip":
+            return weight.replace(b" ", b"").rstrip(b"0.") != b"q="
+    return False
 
 
 def _begin(headers: Headers) -> Message:

@@ -27,6 +27,7 @@ async def send_document(
 
     `extra` fields are those of this one answer.
     """
+    document = document.suited(scope["headers"])
     begin = document.begin(now)
     if extra is not None:
         begin = {**begin, "headers": [*begin["headers"], *extra]}

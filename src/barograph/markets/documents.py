@@ -85,7 +85,7 @@ def market_state_document(view: MarketView) -> Document:
     body = MarketState(
         as_of=as_of,
         source=source,
-        citation=f"Barograph, crypto market state as of {as_of}. Source: {source}. {NOTICE}",
+        citation=citation(source, view.perpetuals.as_of),
         notice=NOTICE,
         assets=[
             SourcedAssetSnapshot.model_validate(fields | {"source": source})
@@ -100,6 +100,12 @@ def market_state_document(view: MarketView) -> Document:
     if view.regime is not None:
         until = min(until, view.regime.as_of + view.bounds.perpetuals)
     return _document(view, body, _major_shares(view), until)
+
+
+def citation(source: str, as_of: int) -> str:
+    """How the market state of an instant is cited."""
+    moment = iso_timestamp(as_of)
+    return f"Barograph, crypto market state as of {moment}. Source: {source}. {NOTICE}"
 
 
 def has_majors(view: MarketView) -> bool:

@@ -1,0 +1,116 @@
+"""The record as charts show it: values on a grid of instants, with its gaps (pure)."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+
+Measure = Literal["price", "funding", "open-interest", "long-accounts"]
+
+DAYS = (1, 7, 30, 60)
+"""How many days back a series may reach."""
+
+DEFAULT_DAYS = 7
+FINE_STEP = 5 * MINUTE
+"""The grid of one day where there are readings by the minute."""
+
+STEPS: Mapping[int, int] = {1: HOUR, 7: HOUR, 30: 2 * HOUR, 60: 4 * HOUR}
+"""The grid of each number of days, in milliseconds: no series has many more than 360 points."""
+
+COLUMN_HOURS: Mapping[int, int] = {1: 1, 7: 6, 30: 24, 60: 24}
+GRACE = 5 * MINUTE
+"""For so long after its instant a sample is awaited, not missing."""
+
+
+class MeasureFacts(NamedTuple):
+    """How a measure is called."""
+
+    name: str
+    unit: str
+    column: str
+    """Its name in a table, with the unit."""
+
+
+MEASURES: Mapping[Measure, MeasureFacts] = {
+    "price": MeasureFacts("Last price", "USDT", "last_price_usdt"),
+    "funding": MeasureFacts("Funding rate", "% per 8 h", "funding_8h_pct"),
+    "open-interest": MeasureFacts("Open interest", "USD", "open_interest_usd"),
+    "long-accounts": MeasureFacts("Long accounts", "% of accounts", "long_account_pct"),
+}
+
+
+class Point(NamedTuple):
+    """A sample; None where nothing was recorded."""
+
+    at: int
+    value: float | None
+
+
+class Series(NamedTuple):
+    """One measure of one contract, on a grid without holes."""
+
+    contract: str
+    measure: Measure
+    days: int
+    interval: int
+    """Between two points, in milliseconds."""
+
+    as_of: int
+    points: tuple[Point, ...]
+
+    @property
+    def known(self) -> list[Point]:
+        """The points that were recorded."""
+        return [point for point in self.points if point.value is not None]
+
+    @property
+    def missing(self) -> int:
+        """How many points were not."""
+        return sum(point.value is None for point in self.points)
+
+    @property
+    def last(self) -> Point | None:
+        """The newest point that was recorded."""
+        return next((each for each in reversed(self.points) if each.value is not None), None)
+
+
+class LiquidationColumn(NamedTuple):
+    """What one venue liquidated from `at` on, in USD; None when nobody watched."""
+
+    at: int
+    long_usd: float | None
+    short_usd: float | None
+    watched_pct: float
+    """Share of the column's time in which nothing can have been missed, in percent."""
+
+    partial: bool
+    """Too little was watched, or the column's time is not over: there may be more."""
+
+
+class LiquidationSeries(NamedTuple):
+    """Liquidations in columns of equal length, oldest first."""
+
+    days: int
+    interval: int
+    """How long a column is, in milliseconds."""
+
+    as_of: int
+    columns: tuple[LiquidationColumn, ...]
+
+
+def on_grid(
+    values: Mapping[int, float | None], days: int, step: int, now: int
+) -> tuple[Point, ...]:
+    """Lay values on the grid of the last days; what is not among them is None."""
+    newest = now // step * step
+    points = [Point(at, values.get(at)) for at in range(newest - days * DAY, newest + 1, step)]
+    if points[-1].value is None and now - newest < GRACE:
+        points.pop()
+    return tuple(points)
+
+
+def column_starts(days: int, newest_hour: int) -> range:
+    """The columns of so many days, of which the last holds `newest_hour`."""
+    length = COLUMN_HOURS[days] * HOUR
+    last = newest_hour // length * length
+    return range(last + length - days * DAY, last + length, length)

@@ -1,0 +1,368 @@
+"""Series from the record: on a grid, with their gaps, and quickly."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import TypeVar
+
+import pytest
+
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets import series as statements
+from barograph.markets.history import (
+    Reading,
+    RegimeChange,
+    Resolution,
+    record_liquidation_hours,
+    record_readings,
+    record_regime_changes,
+)
+from barograph.markets.samples import (
+    DAYS,
+    GRACE,
+    LiquidationColumn,
+    LiquidationSeries,
+    Measure,
+    Point,
+    Series,
+)
+from barograph.markets.series import liquidation_series, reading_series, regimes_at
+from barograph.markets.trailing import LiquidationHour
+from barograph.site.series.reader import KEPT_SERIES, SeriesReader
+from support.clock import START, HandClock
+
+T = TypeVar("T")
+
+NOW = START
+THIS_HOUR = NOW // HOUR * HOUR
+MIN_WATCHED = 95.0
+
+
+def a_reading(
+    at: int,
+    resolution: Resolution = "hour",
+    contract: str = "BTCUSDT",
+    *,
+    price: float = 100.0,
+    rate_pct: float = 0.01,
+    interval_hours: float = 8,
+    interest: float = 5.0,
+    long_pct: float | None = None,
+) -> Reading:
+    return Reading(resolution, contract, at, price, rate_pct, interval_hours, interest, long_pct)
+
+
+class Record:
+    """Writes the record and reads series from it, each in a transaction of its own."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        self.database = database
+        self.runner = runner
+
+    def keep(self, readings: Iterable[Reading]) -> None:
+        rows = list(readings)
+        self.write(lambda tx: record_readings(tx, rows))
+
+    def keep_hours(self, *hours: LiquidationHour) -> None:
+        self.write(lambda tx: record_liquidation_hours(tx, hours))
+
+    def write(self, work: Work[T]) -> T:
+        return self.runner.run(self.database.write(work))
+
+    def series(
+        self, measure: Measure = "price", days: int = 7, now: int = NOW, contract: str = "BTCUSDT"
+    ) -> Series:
+        async def work(tx: Transaction) -> Series:
+            return await reading_series(tx, contract, measure, days, now)
+
+        return self.runner.run(self.database.read(work))
+
+    def liquidations(self, days: int = 1, now: int = NOW) -> LiquidationSeries:
+        async def work(tx: Transaction) -> LiquidationSeries:
+            return await liquidation_series(tx, days, now, MIN_WATCHED)
+
+        return self.runner.run(self.database.read(work))
+
+    def plan(self, sql: str, *values: str | int) -> str:
+        async def work(tx: Transaction) -> str:
+            rows = await tx.fetch(f"EXPLAIN QUERY PLAN {sql}", *values)
+            return "; ".join(str(row[-1]) for row in rows)
+
+        return self.runner.run(self.database.read(work))
+
+
+@pytest.fixture
+def record(database: Database, runner: asyncio.Runner) -> Record:
+    return Record(database, runner)
+
+
+def hours_back(count: int, price: float = 100.0) -> list[Reading]:
+    return [a_reading(THIS_HOUR - each * HOUR, price=price) for each in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("days", "step", "count"),
+    [(1, HOUR, 25), (7, HOUR, 169), (30, 2 * HOUR, 361), (60, 4 * HOUR, 361)],
+)
+def test_each_span_has_its_grid_and_few_points(
+    record: Record, days: int, step: int, count: int
+) -> None:
+    record.keep(hours_back(61 * 24))
+    found = record.series(days=days)
+    assert (found.interval, len(found.points), found.missing) == (step, count, 0)
+    assert [point.at for point in found.points] == list(
+        range(found.points[0].at, found.points[0].at + count * step, step)
+    )
+    assert all(point.at % step == 0 for point in found.points)
+    assert found.points[-1].at == NOW // step * step
+
+
+def test_an_hour_without_a_reading_is_a_gap_and_is_not_filled(record: Record) -> None:
+    missing = THIS_HOUR - 5 * HOUR
+    record.keep(each for each in hours_back(7 * 24 + 1) if each.at != missing)
+    found = record.series()
+    assert [point.at for point in found.points if point.value is None] == [missing]
+    assert found.missing == 1
+    assert len(found.known) == len(found.points) - 1
+
+
+def test_what_is_between_two_points_of_a_coarse_grid_does_not_fill_one(record: Record) -> None:
+    on_grid = THIS_HOUR // (4 * HOUR) * 4 * HOUR
+    record.keep([a_reading(on_grid - HOUR), a_reading(on_grid - 3 * HOUR)])
+    assert not record.series(days=60).known
+
+
+def test_each_measure_is_read_in_its_unit(record: Record) -> None:
+    record.keep(
+        [
+            a_reading(
+                THIS_HOUR,
+                price=67_000.5,
+                rate_pct=-0.01,
+                interval_hours=4,
+                interest=9e9,
+                long_pct=61.5,
+            )
+        ]
+    )
+    measures: tuple[Measure, ...] = ("price", "funding", "open-interest", "long-accounts")
+    found = [record.series(measure).last for measure in measures]
+    assert found == [Point(THIS_HOUR, value) for value in (67_000.5, -0.02, 9e9, 61.5)]
+
+
+def test_zero_is_a_value_and_a_share_that_was_not_known_is_a_gap(record: Record) -> None:
+    record.keep([a_reading(THIS_HOUR, rate_pct=0.0, interest=0.0)])
+    assert record.series("funding").last == Point(THIS_HOUR, 0.0)
+    assert record.series("open-interest").last == Point(THIS_HOUR, 0.0)
+    assert record.series("long-accounts").last is None
+
+
+def test_a_day_is_drawn_from_every_fifth_minute_where_there_are_minutes(record: Record) -> None:
+    record.keep(hours_back(30, price=1.0))
+    record.keep(a_reading(NOW - each * MINUTE, "minute", price=2.0) for each in range(24 * 60 + 1))
+    found = record.series(days=1)
+    assert (found.interval, len(found.points), found.missing) == (5 * MINUTE, 289, 0)
+    assert {point.value for point in found.points} == {2.0}
+
+
+def test_a_day_is_drawn_from_the_hours_where_no_minute_was_recorded(record: Record) -> None:
+    record.keep(hours_back(25))
+    record.keep([a_reading(NOW, "minute", "ETHUSDT")])
+    found = record.series(days=1)
+    assert (found.interval, found.missing) == (HOUR, 0)
+
+
+def test_the_first_minutes_of_a_record_do_not_hide_its_hours(record: Record) -> None:
+    record.keep(hours_back(25))
+    record.keep(a_reading(NOW - each * MINUTE, "minute") for each in range(60))
+    assert record.series(days=1).interval == HOUR
+
+
+def test_an_unknown_contract_has_a_series_of_gaps(record: Record) -> None:
+    record.keep(hours_back(25))
+    found = record.series(contract="GONEUSDT")
+    assert not found.known
+    assert found.last is None
+    assert found.missing == len(found.points) > 0
+
+
+def test_a_sample_is_awaited_for_a_while_before_it_is_missing(record: Record) -> None:
+    record.keep([a_reading(THIS_HOUR - HOUR)])
+    assert record.series(now=THIS_HOUR + GRACE - 1).points[-1].at == THIS_HOUR - HOUR
+    assert record.series(now=THIS_HOUR + GRACE).points[-1] == Point(THIS_HOUR, None)
+
+
+def test_readings_of_a_clock_that_was_set_back_stay_out(record: Record) -> None:
+    record.keep([a_reading(THIS_HOUR), a_reading(THIS_HOUR + HOUR)])
+    assert record.series().points[-1].at == THIS_HOUR
+
+
+@pytest.mark.parametrize(("days", "hours"), [(1, 1), (7, 6), (30, 24), (60, 24)])
+def test_liquidations_come_in_columns_that_lie_on_a_grid(
+    record: Record, days: int, hours: int
+) -> None:
+    record.keep_hours(
+        *(LiquidationHour(THIS_HOUR - each * HOUR, 2.0, 1.0, 100.0) for each in range(1, 62 * 24))
+    )
+    found = record.liquidations(days)
+    assert (found.interval, len(found.columns)) == (hours * HOUR, days * 24 // hours)
+    assert all(column.at % found.interval == 0 for column in found.columns)
+    assert found.columns[0] == LiquidationColumn(
+        found.columns[0].at, 2.0 * hours, 1.0 * hours, 100.0, partial=False
+    )
+    assert found.columns[-1].at <= THIS_HOUR - HOUR < found.columns[-1].at + found.interval
+
+
+def test_a_column_that_was_watched_too_little_is_partial(record: Record) -> None:
+    record.keep_hours(
+        LiquidationHour(THIS_HOUR - 3 * HOUR, 5.0, 4.0, 94.99),
+        LiquidationHour(THIS_HOUR - 2 * HOUR, 3.0, 0.0, 95.0),
+        LiquidationHour(THIS_HOUR - HOUR, 0.0, 0.0, 0.0),
+    )
+    *_, unknown, partial, whole, unwatched = record.liquidations().columns
+    assert partial == LiquidationColumn(THIS_HOUR - 3 * HOUR, 5.0, 4.0, 94.99, partial=True)
+    assert whole == LiquidationColumn(THIS_HOUR - 2 * HOUR, 3.0, 0.0, 95.0, partial=False)
+    assert unwatched == LiquidationColumn(THIS_HOUR - HOUR, None, None, 0.0, partial=True)
+    assert unknown == LiquidationColumn(THIS_HOUR - 4 * HOUR, None, None, 0.0, partial=True)
+
+
+def test_a_column_of_many_hours_counts_the_unwatched_among_them(record: Record) -> None:
+    day = NOW // DAY * DAY - DAY
+    record.keep_hours(*(LiquidationHour(day + each * HOUR, 1.5, 0.5, 100.0) for each in range(12)))
+    column = next(each for each in record.liquidations(30).columns if each.at == day)
+    assert column == LiquidationColumn(day, 18.0, 6.0, 50.0, partial=True)
+
+
+def test_the_day_that_is_not_over_is_partial(record: Record) -> None:
+    today = NOW // DAY * DAY
+    record.keep_hours(
+        *(LiquidationHour(at, 1.0, 1.0, 100.0) for at in range(today, THIS_HOUR, HOUR))
+    )
+    last = record.liquidations(30).columns[-1]
+    assert (last.at, last.partial) == (today, True)
+    assert last.watched_pct == pytest.approx(100 * (THIS_HOUR - today) / DAY, abs=0.01)
+
+
+def test_the_hour_that_has_just_ended_is_awaited(record: Record) -> None:
+    record.keep_hours(LiquidationHour(THIS_HOUR - 2 * HOUR, 1.0, 1.0, 100.0))
+    early = record.liquidations(now=THIS_HOUR + GRACE - 1).columns
+    assert (early[-1].at, early[-1].long_usd) == (THIS_HOUR - 2 * HOUR, 1.0)
+    late = record.liquidations(now=THIS_HOUR + GRACE).columns
+    assert (late[-1].at, late[-1].long_usd) == (THIS_HOUR - HOUR, None)
+
+
+def test_the_regime_in_force_is_that_of_the_last_change_before(record: Record) -> None:
+    changes = [
+        RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02),
+        RegimeChange(NOW - DAY, "unknown", None),
+        RegimeChange(NOW - HOUR, "neutral", 0.01),
+    ]
+    record.write(lambda tx: record_regime_changes(tx, changes))
+
+    async def work(tx: Transaction) -> list[RegimeChange | None]:
+        return await regimes_at(tx, [NOW, NOW - DAY, NOW - 7 * DAY, NOW - 30 * DAY])
+
+    found = record.runner.run(record.database.read(work))
+    assert found == [changes[2], changes[1], changes[0], None]
+
+
+def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
+    readings = record.plan(statements._READINGS, "hour", "BTCUSDT", 0, HOUR)
+    assert "(resolution=? AND contract=? AND at>?)" in readings
+    columns = record.plan(statements._COLUMNS, 0, NOW, HOUR)
+    assert "SEARCH liquidation_hours USING INDEX" in columns
+    assert "(at>? AND at<?)" in columns
+    hour = record.plan(statements._HOUR, NOW)
+    assert "(at=?)" in hour
+    regime = record.plan(statements._REGIME, NOW)
+    assert "(at<?)" in regime
+    for plan in (readings, columns, hour, regime):
+        assert "SCAN" not in plan
+    for plan in (readings, regime):
+        assert "TEMP B-TREE" not in plan
+
+
+class Counted:
+    """A database that counts its reads and can be away."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.reads = 0
+        self.away = False
+
+    async def read(self, work: Work[T]) -> T:
+        self.reads += 1
+        if self.away:
+            raise DatabaseUnavailable("away")
+        return await self._database.read(work)
+
+    async def write(self, work: Work[T]) -> T:
+        return await self._database.write(work)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+@pytest.fixture
+def counted(database: Database) -> Counted:
+    return Counted(database)
+
+
+def test_a_crowd_of_readers_costs_one_read_a_minute(
+    counted: Counted, runner: asyncio.Runner
+) -> None:
+    clock = HandClock()
+    reader = SeriesReader(counted, clock, MIN_WATCHED)
+
+    async def crowd() -> list[Series]:
+        asked = [reader.reading("BTCUSDT", "price", 7) for _ in range(50)]
+        return await asyncio.gather(*asked)
+
+    first = runner.run(crowd())
+    assert counted.reads == 1
+    assert all(each is first[0] for each in first)
+    clock.pass_seconds(59)
+    runner.run(crowd())
+    assert counted.reads == 1
+    clock.pass_seconds(1)
+    assert runner.run(crowd())[0].as_of == START + MINUTE
+    assert counted.reads == 2
+
+
+def test_series_regimes_and_liquidations_are_kept_apart(
+    counted: Counted, runner: asyncio.Runner
+) -> None:
+    reader = SeriesReader(counted, HandClock(), MIN_WATCHED)
+    for _ in range(2):
+        for days in DAYS:
+            assert runner.run(reader.reading("BTCUSDT", "price", days)).days == days
+            assert runner.run(reader.liquidations(days)).days == days
+        assert runner.run(reader.regimes()) == [None] * 4
+        assert runner.run(reader.regimes((1,))) == [None]
+    assert counted.reads == 2 * len(DAYS) + 2
+
+
+def test_a_failed_read_is_not_kept(counted: Counted, runner: asyncio.Runner) -> None:
+    reader = SeriesReader(counted, HandClock(), MIN_WATCHED)
+    counted.away = True
+    with pytest.raises(DatabaseUnavailable):
+        runner.run(reader.reading("BTCUSDT", "price", 7))
+    counted.away = False
+    assert runner.run(reader.reading("BTCUSDT", "price", 7)).days == 7
+
+
+def test_no_more_series_are_kept_than_there_is_room_for(
+    counted: Counted, runner: asyncio.Runner
+) -> None:
+    reader = SeriesReader(counted, HandClock(), MIN_WATCHED)
+
+    async def ask(names: Iterable[int]) -> None:
+        for name in names:
+            await reader.reading(f"C{name}USDT", "price", 1)
+
+    runner.run(ask(range(KEPT_SERIES + 1)))
+    assert counted.reads == KEPT_SERIES + 1
+    runner.run(ask(range(1, KEPT_SERIES + 1)))  # the newest are still there
+    assert counted.reads == KEPT_SERIES + 1
+    runner.run(ask([0]))
+    assert counted.reads == KEPT_SERIES + 2
