@@ -2,9 +2,10 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 
-.PHONY: help run setup test test-fast test-long lint format bench docs clean
+.PHONY: help run setup browser test test-fast test-long lint format bench docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -12,9 +13,9 @@ help: ## list the commands
 run: .venv/run ## start the demo: simulated exchange, collector and API on this machine
 	@$(BIN)/barograph demo $(ARGS)
 
-setup: .venv/dev .venv-payer/ready ## install everything that tests, lint and benchmarks need
+setup: .venv/dev .venv-payer/ready browser ## install everything that tests, lint and benchmarks need
 
-test: .venv/dev .venv-payer/ready lint ## everything that guards the product
+test: .venv/dev .venv-payer/ready browser lint ## everything that guards the product
 	$(BIN)/pytest -n 2 --dist loadfile -m "not long"
 
 test-fast: .venv/dev ## the tests that need no other process
@@ -22,6 +23,12 @@ test-fast: .venv/dev ## the tests that need no other process
 
 test-long: .venv/dev .venv-payer/ready ## crash, fuzz and soak work at full counts
 	$(BIN)/pytest -m long
+
+browser: ## Debian's Chromium for the tests of pages, where it is missing
+	@command -v chromium > /dev/null || { \
+		$(AS_ROOT) apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive $(AS_ROOT) apt-get install -y -qq --no-install-recommends \
+			chromium fonts-liberation; }
 
 lint: .venv/dev ## style, types and the direction of imports
 	$(BIN)/ruff check

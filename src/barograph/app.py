@@ -1,32 +1,24 @@
 """The web side, assembled."""
 
-import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from http import HTTPStatus
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
-from fastapi import FastAPI, Request, Response
-from starlette.exceptions import HTTPException
-
 from barograph.access.allowances import AllowanceStore
-from barograph.access.endpoints import KEYS_ALLOW, key_routes
+from barograph.access.contact import Contact, Watched
+from barograph.access.endpoints import key_routes
 from barograph.access.entitlements import Entitlements
 from barograph.access.feed_door import FeedDoor
-from barograph.access.feed_entry import FEED_PATH
 from barograph.access.feed_grants import FeedGrants
-from barograph.access.feed_refusals import PaymentRequired
 from barograph.access.gate import Gate
 from barograph.access.guarded import GuardedStore
-from barograph.access.identity import IdentityProvider
+from barograph.access.identity import IdentityProvider, NoIdentityProvider
 from barograph.access.keys import ApiKeys
 from barograph.access.memory import MemoryStore
 from barograph.access.pepper import load_pepper
-from barograph.access.refusals import KEYS_PATH
 from barograph.access.registration import Registrations
 from barograph.access.shared import SharedStore
-from barograph.badges.documents import BADGE_FOLDER
 from barograph.badges.endpoints import badge_routes, hot_badges
 from barograph.badges.reader import BadgeReader
 from barograph.board.board import Board
@@ -35,78 +27,67 @@ from barograph.briefs.endpoints import brief_routes
 from barograph.briefs.feeds import BRIEFS
 from barograph.briefs.reader import BriefsReader
 from barograph.discovery.deprecation import Deprecations, announcing
-from barograph.discovery.endpoints import discovery_routes
+from barograph.discovery.endpoints import Descriptions, descriptions, discovery_routes
 from barograph.discovery.index import index_document
-from barograph.discovery.paths import DISCOVERY_PATHS, INDEX_PATH
+from barograph.discovery.paths import INDEX_PATH
 from barograph.errors import (
-    PrivateError,
     RecordUnavailable,
-    RequestError,
     UpstreamUnavailable,
 )
 from barograph.feed.buying import buying_routes
-from barograph.feed.endpoints import FEED_NOW_PATH, FeedParts, feed_routes
+from barograph.feed.endpoints import FeedParts, feed_routes
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
 from barograph.guides.files import load_catalog
 from barograph.kit.clock import Clock, system_clock
-from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.database import Database
 from barograph.kit.documents import Document, HotKey
-from barograph.kit.http import ALLOW, ASGIApp, FreeReads, error_response, private_response
-from barograph.kit.wire import CodedErrorBody
+from barograph.kit.http import ASGIApp, FreeReads
 from barograph.macro.feeds import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
 from barograph.markets.feeds import FEEDS
 from barograph.markets.reader import MarketReader, market_bounds
-from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH, material_change_routes
+from barograph.material_change.endpoints import material_change_routes
 from barograph.material_change.pair import LatestPair
 from barograph.mcp.calls import ToolCalls
-from barograph.mcp.endpoints import PUBLIC_PATHS as MCP_DOCUMENTS
 from barograph.mcp.endpoints import mcp_door, mcp_routes, open_door
 from barograph.mcp.readers import free_readers
+from barograph.mcp.tools import TOOLS
 from barograph.paying import paying_parts
-from barograph.payments.offers import payment_required_field
 from barograph.payments.ports import Facilitator
+from barograph.routed import allowed_methods, routed_app
 from barograph.settings import Settings
 from barograph.signals.catalog import METHODS
-from barograph.signals.documents import SIGNALS_PATH
 from barograph.signals.endpoints import signals_answer, signals_door, signals_routes
 from barograph.signals.feeds import SIGNALS
 from barograph.signals.reader import SignalsReader
-from barograph.site.endpoints import (
-    PAGE_FOLDERS,
-    PAGE_PATHS,
-    missing_page,
-    page_routes,
-    standing_pages,
-)
-from barograph.site.key_endpoints import KeyPages
-from barograph.site.pages import Pages
+from barograph.site.endpoints import SiteParts, page_routes
+from barograph.site.frame.site import Site
+from barograph.site.frame.writer import Pages
+from barograph.site.pricing.pages import Terms
+from barograph.site.series.reader import SeriesReader
 from barograph.stances.continuity import Continuity
-from barograph.stances.endpoints import STANCE_PATHS, StanceReads, stance_routes
+from barograph.stances.endpoints import StanceReads, stance_routes
 from barograph.stances.feeds import STANCES
-from barograph.stances.history_documents import HISTORY_FOLDER
+from barograph.stances.history_documents import CHECKPOINT_PATH
 from barograph.stances.history_endpoints import history_routes
 from barograph.stances.ledger import Ledger
 from barograph.stances.public_log import PublicLogs
 from barograph.stances.reading import StanceReader
 from barograph.stances.signing import load_history_key
-from barograph.status.endpoints import STATUS_PATH, status_routes
+from barograph.status.endpoints import status_routes
+from barograph.status.keeper import Keeper
 from barograph.status.reader import LimitsFailing, StatusReader
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.identity import identity_provider
 from barograph.upstream.mail import SmtpSender
 
-log = logging.getLogger(__name__)
-
-FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, *MCP_DOCUMENTS, SIGNALS_PATH, STATUS_PATH})
-FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS)
-PRIVATE_PATHS = frozenset({MATERIAL_CHANGE_PATH, FEED_NOW_PATH, FEED_PATH, *STANCE_PATHS.values()})
-"""What only its caller may see, errors included."""
-
 DEPRECATIONS: Deprecations = {}
 """What will go away, by path; docs/versioning.md has the policy."""
+
+APART = frozenset({CHECKPOINT_PATH})
+"""What a described template matches although it does not mean it."""
 
 
 class WebSide(NamedTuple):
@@ -150,7 +131,7 @@ def create_app(
     """
     provider = identity_provider(settings, clock) if identity is None else identity
     if facilitator is None and settings.takes_payments:
-        facilitator = HttpFacilitator(settings)
+        facilitator = HttpFacilitator(settings, clock=clock)
     allowances, limits_failing = _allowance_store(settings, clock)
     keys = ApiKeys(database, load_pepper(settings), clock)
     registrations = _registrations(settings, database, keys, allowances, clock)
@@ -160,7 +141,13 @@ def create_app(
     markets = MarketReader(bounds)
     signals = SignalsReader(settings)
     briefs = BriefsReader(settings)
-    status = StatusReader(bounds, clock(), limits_failing)
+    status = StatusReader(
+        bounds,
+        clock(),
+        limits_failing,
+        identity=_contacts(provider),
+        payments=None if facilitator is None else _contacts(facilitator),
+    )
     badges = BadgeReader(
         markets,
         status,
@@ -171,17 +158,12 @@ def create_app(
     index = index_document(settings.base_url)
     guides = guides_document(catalog, settings.base_url)
     pages = Pages(settings.base_url, settings.exchange_source)
-    standing = standing_pages(
-        pages,
-        catalog,
-        can_register=registrations is not None,
-        takes_payments=facilitator is not None,
-        feed_price=settings.feed_price_usd,
-    )
 
     def render(board: Board, now: int) -> Mapping[HotKey, Document]:
-        documents: dict[HotKey, Document] = {(path, b""): page for path, page in standing.items()}
-        documents |= {(INDEX_PATH, b""): index, (GUIDES_PATH, b""): guides}
+        documents: dict[HotKey, Document] = {
+            (INDEX_PATH, b""): index,
+            (GUIDES_PATH, b""): guides,
+        }
         documents |= hot_badges(board, badges, now)
         # What is stale is not kept hot; the routes say so.
         with suppress(RecordUnavailable):
@@ -205,7 +187,6 @@ def create_app(
     reads = StanceReads(stances, clock, door, paid, paying.offers)
     budget = settings.comparison_seconds
     answer = signals_answer(board, signals, gate)
-    key_pages = KeyPages(pages, registrations, gate, clock)
     readers = free_readers(
         board, markets=markets, briefs=briefs, signals=signals, guides=guides, status=status
     )
@@ -218,16 +199,25 @@ def create_app(
         allowances.close,
         provider.close,
     ]
-    routes = _routed_app(board, closings, pages)
+    keeper = Keeper(
+        database,
+        lambda now: status.status(board, now),
+        _watched(provider, facilitator),
+        clock=clock,
+    )
+    described = Descriptions(
+        partial(descriptions, base_url=settings.base_url, deprecations=DEPRECATIONS)
+    )
+    routes = routed_app(board, [board.follow, keeper.run], closings, pages)
     for router in (
         # Routes are tried in order; what is hot is answered before them, and this is not.
         material_change_routes(door, LatestPair(history, continuity), clock, budget),
         discovery_routes(
             settings.base_url,
             index,
+            described,
             clock,
             security_contact=settings.security_contact,
-            deprecations=DEPRECATIONS,
         ),
         mcp_routes(mcp, settings.base_url, clock),
         market_routes(board, markets),
@@ -241,32 +231,36 @@ def create_app(
         feed_routes(door, FeedParts(board, stances, markets, briefs, settings.base_url), budget),
         status_routes(board, status),
         badge_routes(board, badges),
-        page_routes(
-            pages,
-            standing,
-            board,
-            database,
-            briefs=briefs,
-            signals=signals,
+        *page_routes(
+            Site(
+                pages,
+                board,
+                database,
+                markets=markets,
+                signals=signals,
+                briefs=briefs,
+                status=status,
+                series=SeriesReader(database, clock, bounds.min_coverage_pct),
+            ),
+            SiteParts(
+                catalog=catalog,
+                terms=_terms(settings, facilitator),
+                registrations=registrations,
+                gate=gate,
+                described=described,
+                tools=TOOLS,
+                ledger=ledger,
+                logs=logs,
+                continuity=continuity,
+                source=settings.exchange_source,
+            ),
         ),
-        key_pages.routes(),
     ):
         routes.include_router(router)
     free = FreeReads(routes, allowed_methods)
     whole = front_door(signals_door(mcp_door(free, mcp), answer), board)
-    return WebSide(announcing(whole, DEPRECATIONS), announcing(free, DEPRECATIONS), board)
-
-
-def is_free(path: str) -> bool:
-    """Whether anyone from any origin may read this path; `/api/agents` is not `/api/agent`."""
-    return path in FREE_PATHS or path.startswith(FREE_FOLDERS)
-
-
-def allowed_methods(path: str) -> bytes | None:
-    """What anyone from any origin may do with this path, as `Allow` says it."""
-    if path == KEYS_PATH:
-        return KEYS_ALLOW
-    return ALLOW if is_free(path) else None
+    app, without_doors = (announcing(each, DEPRECATIONS, APART) for each in (whole, free))
+    return WebSide(app, without_doors, board)
 
 
 def _allowance_store(settings: Settings, clock: Clock) -> tuple[AllowanceStore, LimitsFailing]:
@@ -276,6 +270,15 @@ def _allowance_store(settings: Settings, clock: Clock) -> tuple[AllowanceStore, 
         return local, lambda: None
     guarded = GuardedStore(SharedStore(settings.limits_path, clock), local, clock)
     return guarded, lambda: guarded.failing_since
+
+
+def _terms(settings: Settings, facilitator: Facilitator | None) -> Terms:
+    return Terms(
+        feed_price=settings.feed_price_usd,
+        feed_period_days=settings.feed_period_days,
+        stance_price=settings.stance_price_usd,
+        takes_payments=facilitator is not None,
+    )
 
 
 def _registrations(
@@ -291,75 +294,12 @@ def _registrations(
     return Registrations(database, keys, allowances, base_url=settings.base_url, clock=clock)
 
 
-def _routed_app(
-    board: Board, closings: Sequence[Callable[[], Awaitable[None]]], pages: Pages
-) -> FastAPI:
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        try:
-            await board.refresh()
-        except DatabaseUnavailable as error:
-            log.warning("starting without data", extra={"reason": str(error)})
-        following = asyncio.create_task(board.follow())
-        yield
-        following.cancel()
-        await asyncio.wait([following])
-        for close in closings:
-            await close()
-
-    async def http_error(request: Request, error: Exception) -> Response:
-        """What the router itself refuses: unknown paths and wrong methods."""
-        assert isinstance(error, HTTPException)
-        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            return _method_not_allowed(request, error)
-        page = missing_page(pages, request)
-        free = is_free(request.scope["path"])
-        return page or error_response(error.status_code, "not found", is_free=free)
-
-    app = FastAPI(
-        title="Barograph",
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        lifespan=lifespan,
-    )
-    app.add_exception_handler(RequestError, _request_error)
-    app.add_exception_handler(PrivateError, _private_error)
-    app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(Exception, _unexpected_error)
-    return app
+def _watched(*parts: object) -> list[Watched]:
+    return [each for each in parts if isinstance(each, Watched)]
 
 
-def _method_not_allowed(request: Request, error: HTTPException) -> Response:
-    path = request.scope["path"]
-    if path in PRIVATE_PATHS:
-        return _coded(405, "method_not_allowed", "only GET is supported", (b"allow", b"GET"))
-    allow = allowed_methods(path)
-    is_open = allow is not None
-    if allow is None:
-        known = (error.headers or {}).get("Allow", "GET").split(", ")
-        allow = ", ".join(sorted(known)).encode()
-    return error_response(405, "method not allowed", (b"allow", allow), is_free=is_open)
-
-
-async def _request_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestError)
-    return error_response(error.status, error.message)
-
-
-async def _private_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, PrivateError)
-    if isinstance(error, PaymentRequired):
-        field = payment_required_field(error.document)
-        return private_response(error.status, error.document, field)
-    return _coded(error.status, error.code, error.message, *error.fields())
-
-
-def _coded(status: int, code: str, message: str, *headers: tuple[bytes, bytes]) -> Response:
-    return private_response(status, CodedErrorBody(error=code, message=message).encode(), *headers)
-
-
-async def _unexpected_error(request: Request, error: Exception) -> Response:
-    log.error("unexpected failure", exc_info=error)
-    return error_response(500, "internal error", is_free=is_free(request.scope["path"]))
+def _contacts(part: IdentityProvider | Facilitator) -> Sequence[Contact] | None:
+    """How questions to a part went; None where no such part is configured."""
+    if isinstance(part, Watched):
+        return part.contacts
+    return None if isinstance(part, NoIdentityProvider) else ()

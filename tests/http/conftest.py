@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.markets import reading, shares
+from support.pages import FOUND, NOTE, SiteService
 from support.service import Service
 
 
@@ -31,3 +32,13 @@ def side(request: pytest.FixtureRequest, service: Service) -> Service:
     if request.param == "routes":
         service.app = service.routes
     return service
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[SiteService]:
+    """Every page, with signals and two briefs."""
+    found = SiteService(tmp_path)
+    found.judged()
+    found.service.keep_briefs(NOTE, FOUND)
+    yield found
+    found.close()

@@ -59,7 +59,7 @@ def test_a_502_is_exactly_one_sentence(empty_service: Service, path: str) -> Non
         "/api/status/",
         "/api/v1/nope",
         "/openapi.json/",
-        "/docs",
+        "/docs/nope",
         "/redoc",
     ],
 )
@@ -83,7 +83,7 @@ def test_an_unknown_badge_is_a_picture_also_for_browsers(market: Service, path: 
     assert b"badge not found" in answer.body
 
 
-@pytest.mark.parametrize("path", ["/nope", "/guides/nope", "/briefs/nope", "/signals/x", "/docs"])
+@pytest.mark.parametrize("path", ["/nope", "/guides/nope", "/briefs/nope", "/signals/x", "/docs/x"])
 def test_an_unknown_page_is_a_page_for_browsers(market: Service, path: str) -> None:
     answer = market.ask(path, accept=BROWSER)
 

@@ -290,7 +290,7 @@ def test_the_interface_description_says_how_to_register(desk: Desk) -> None:
     operation = paths[KEYS_PATH]["post"]
 
     assert operation["operationId"] == "registerKey"
-    assert set(operation["responses"]) == {"202", "400", "429", "503"}
+    assert set(operation["responses"]) == {"202", "400", "405", "429", "503"}
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     assert schema["required"] == ["email"]
     assert schema["additionalProperties"] is False

@@ -1,13 +1,22 @@
 """The developer page says what the code does."""
 
 import re
+from decimal import Decimal
+from importlib import import_module
+from pathlib import Path
 
 import pytest
+from markupsafe import Markup
 
 from barograph.access.allowances import ANONYMOUS, PERSONAL
+from barograph.errors import PrivateError
 from barograph.markets.regime import judge
-from barograph.site import reference
-from barograph.site.pages import Pages, usd
+from barograph.site.developers import reference
+from barograph.site.developers.facts import Prices, groups, marked, pretty
+from barograph.site.developers.releases import RELEASES
+from barograph.site.frame.writer import price_usd
+
+CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
 
 
 def test_the_allowances_of_the_contract_are_in_the_table() -> None:
@@ -15,6 +24,8 @@ def test_the_allowances_of_the_contract_are_in_the_table() -> None:
 
     assert rows["/api/v1/signals without a key"] == "120 per hour"
     assert rows["/api/v1/signals with a personal key"] == "1,000 per hour"
+    assert rows["Calls of MCP tools"] == "300 per minute"
+    assert rows["Links to one mailbox"] == "3 per day"
     assert (ANONYMOUS.requests, PERSONAL.requests) == (120, 1_000)
 
 
@@ -49,17 +60,122 @@ def test_every_error_says_whether_to_try_again() -> None:
     }
 
 
+def all_codes(base: type[PrivateError]) -> set[tuple[int, str]]:
+    """What every error below a class is on the wire."""
+    found: set[tuple[int, str]] = set()
+    for each in base.__subclasses__():
+        found |= all_codes(each)
+        if each.__module__.startswith("barograph.") and "code" in vars(each):
+            found.add((each.status, each.code))
+    return found
+
+
+def test_the_table_of_codes_has_each_that_the_service_can_raise() -> None:
+    import_module("barograph.app")  # loads every part that raises one
+    rows = [(row.status, row.code) for row in reference.CODED_ERRORS]
+
+    assert len(set(rows)) == len(rows)
+    assert set(rows) == all_codes(PrivateError) | {(405, "method_not_allowed")}
+    for row in reference.CODED_ERRORS:
+        may_retry = row.status in {429, 503}
+        assert row.retry.split()[0].rstrip(",:") == ("yes" if may_retry else "no")
+
+
+def test_the_releases_are_those_of_the_changelog() -> None:
+    headings = re.findall(
+        r"^## \[(.+?)\](?: - (\S+))?$", CHANGELOG.read_text("utf-8"), re.MULTILINE
+    )
+
+    assert [(each.version, each.date) for each in RELEASES] == headings
+    assert all(each.changes for each in RELEASES)
+
+
 @pytest.mark.parametrize(
     ("price", "shown"), [(29, "29 USD"), (44.5, "44.50 USD"), (1200, "1,200 USD")]
 )
 def test_a_price_is_shown_in_dollars(price: float, shown: str) -> None:
-    assert usd(price) == shown
+    assert price_usd(price) == shown
 
 
-def test_an_instance_below_a_path_links_below_it() -> None:
-    page = Pages("https://example.com/barograph").developers(can_register=True).decode()
+def test_prices_by_x402_are_shown_exactly() -> None:
+    prices = Prices(feed=Decimal(100), stance=Decimal("0.0050"), period_days=7)
 
-    links = re.findall(r'(?:href|src|action)="([^"#][^"]*)"', page)
-    assert links
-    assert all(link.startswith("/barograph/") for link in links)
-    assert "https://example.com/barograph/api/v1/signals" in page
+    assert prices.rows[0] == ("Feed for 7 days", "/api/x402/feed", "100 USD")
+    assert {price for _, _, price in prices.rows[1:]} == {"0.005 USD"}
+    assert len(prices.rows) == 4
+
+
+def test_texts_of_the_description_keep_their_code_and_nothing_else() -> None:
+    assert marked("a `<b>` & `c`") == Markup("a <code>&lt;b&gt;</code> &amp; <code>c</code>")
+    assert marked("`x` first") == Markup("<code>x</code> first")
+    assert marked("") == Markup("")
+
+
+def test_a_long_answer_is_cut() -> None:
+    assert pretty(b'{"a":[]}') == '{\n  "a": []\n}'
+    assert pretty(b"[%s]" % b",".join([b"0"] * 500)).splitlines()[-1] == "…"
+    assert len(pretty(b"[%s]" % b",".join([b"0"] * 500)).splitlines()) == 61
+
+
+DESCRIBED = {
+    "tags": [{"name": "one", "description": "The `first`."}],
+    "components": {
+        "schemas": {},
+        "securitySchemes": {
+            "token": {"type": "http", "scheme": "bearer"},
+            "proof": {"type": "apiKey", "in": "header", "name": "PAYMENT-SIGNATURE"},
+        },
+    },
+    "paths": {
+        "/a/{kind}": {
+            "get": {
+                "tags": ["one"],
+                "operationId": "getA",
+                "summary": "A",
+                "description": "About A.",
+                "security": [{"token": []}, {"proof": []}],
+                "parameters": [
+                    {"$ref": "#/components/parameters/If-None-Match"},
+                    {
+                        "name": "kind",
+                        "in": "path",
+                        "required": True,
+                        "description": "Which.",
+                        "schema": {"type": "string", "enum": ["x", "y"]},
+                    },
+                    {
+                        "name": "size",
+                        "in": "query",
+                        "description": "How many.",
+                        "schema": {"type": "integer", "minimum": 0, "maximum": 9, "default": 0},
+                        "example": 0,
+                    },
+                    {
+                        "name": "name",
+                        "in": "query",
+                        "description": "Of whom.",
+                        "schema": {"type": "string", "minLength": 1, "pattern": "^a+$"},
+                    },
+                ],
+                "responses": {"405": {"description": "No."}, "200": {"description": "Yes."}},
+            }
+        }
+    },
+}
+
+
+def test_an_operation_is_shown_with_all_that_is_described() -> None:
+    (group,) = groups(DESCRIBED)
+    (endpoint,) = group.endpoints
+    kind, size, name = endpoint.parameters
+
+    assert group.text == Markup("The <code>first</code>.")
+    assert (kind.kind, kind.is_required, kind.default) == ("string, one of x, y", True, None)
+    assert (size.limits, size.default, size.is_required) == ("0 to 9", "0", False)
+    assert name.limits == "at least 1 characters, matching ^a+$"
+    assert endpoint.target == "/a/x?size=0"
+    assert not endpoint.opens
+    assert [answer.status for answer in endpoint.answers] == ["200", "405"]
+    assert endpoint.command("https://b") == (
+        "curl -H 'Authorization: Bearer <ACCESS_TOKEN>' 'https://b/a/x?size=0'"
+    )

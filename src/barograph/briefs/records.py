@@ -1,5 +1,6 @@
 """What a brief is, as frozen records."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 from msgspec import Struct
@@ -64,3 +65,17 @@ class Briefs(Struct, frozen=True):
     """The newest briefs, newest first."""
 
     briefs: tuple[ListedBrief, ...]
+
+
+class BriefsPage(NamedTuple):
+    """A part of a list of briefs, and how many the whole list has."""
+
+    briefs: Sequence[ListedBrief]
+    total: int
+
+
+class Neighbours(NamedTuple):
+    """The briefs before and after one, in the order of publication."""
+
+    older: ListedBrief | None
+    newer: ListedBrief | None

@@ -6,7 +6,7 @@ from typing import Any
 
 from barograph.board.snapshots import Publication, publish
 from barograph.briefs.feeds import BRIEFS
-from barograph.briefs.records import Brief, Briefs, ListedBrief
+from barograph.briefs.records import Brief, Briefs, BriefsPage, ListedBrief, Neighbours
 from barograph.kit.database import Transaction, Value
 
 NEWEST = 50
@@ -34,6 +34,33 @@ async def record_briefs(tx: Transaction, briefs: Sequence[Brief]) -> None:
     await publish(tx, [Publication.of(BRIEFS, Briefs(listed))])
 
 
+async def briefs_page(
+    tx: Transaction, *, category: str | None, coin: str | None, offset: int, count: int
+) -> BriefsPage:
+    """A part of all briefs, newest first; of one category, or about one coin, where given.
+
+    A coin is letters and digits in upper case.
+    """
+    values = ["%" if coin is None else f'%"{coin}"%']
+    where = "coins LIKE $1"
+    if category is not None:
+        values.append(category)
+        where += " AND category = $2"
+    part = f"LIMIT ${len(values) + 1} OFFSET ${len(values) + 2}"
+    # No text of a caller is in these statements: they are made of the words above.
+    ((total,),) = await tx.fetch(f"SELECT count(*) FROM briefs WHERE {where}", *values)  # noqa: S608
+    sql = f"SELECT {_LISTED} FROM briefs WHERE {where} {_NEWEST_FIRST} {part}"  # noqa: S608
+    rows = await tx.fetch(sql, *values, count, offset)
+    return BriefsPage([_listed(row) for row in rows], total)
+
+
+async def brief_neighbours(tx: Transaction, brief: Brief) -> Neighbours:
+    """The briefs that come right before and after one in the list."""
+    older = await tx.fetch(_OLDER, brief.published_at, brief.slug)
+    newer = await tx.fetch(_NEWER, brief.published_at, brief.slug)
+    return Neighbours(*(_listed(rows[0]) if rows else None for rows in (older, newer)))
+
+
 async def newest_briefs(tx: Transaction, count: int) -> list[Brief]:
     """The newest briefs, newest first; those of one instant by their address."""
     return [_brief(row) for row in await tx.fetch(_NEWEST, count)]
@@ -59,12 +86,31 @@ def _brief(row: tuple[Any, ...]) -> Brief:
     return brief._replace(coins=tuple(json.loads(row[4])))
 
 
+def _listed(row: tuple[Any, ...]) -> ListedBrief:
+    slug, published_at, category, headline, coins, summary, source = row
+    return ListedBrief(
+        slug, published_at, category, headline, tuple(json.loads(coins)), summary, source
+    )
+
+
 _COLUMNS = ", ".join(Brief._fields)
+_LISTED = ", ".join(ListedBrief.__struct_fields__)
+_NEWEST_FIRST = "ORDER BY published_at DESC, slug"
 _INSERT = f"""
 INSERT INTO briefs ({_COLUMNS})
 VALUES ({", ".join(f"${number}" for number in range(1, len(Brief._fields) + 1))})
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - the names of our own columns
-_NEWEST = f"SELECT {_COLUMNS} FROM briefs ORDER BY published_at DESC, slug LIMIT $1"  # noqa: S608
+_NEWEST = f"SELECT {_COLUMNS} FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
 _BY_SLUG = f"SELECT {_COLUMNS} FROM briefs WHERE slug = $1"  # noqa: S608
 _LAST_BY_COOLDOWN = "SELECT cooldown_key, max(published_at) FROM briefs GROUP BY cooldown_key"
+_OLDER = f"""
+SELECT {_LISTED} FROM briefs
+WHERE published_at <= $1 AND (published_at < $1 OR slug > $2)
+{_NEWEST_FIRST} LIMIT 1
+"""  # noqa: S608
+_NEWER = f"""
+SELECT {_LISTED} FROM briefs
+WHERE published_at >= $1 AND (published_at > $1 OR slug < $2)
+ORDER BY published_at, slug DESC LIMIT 1
+"""  # noqa: S608

@@ -1,5 +1,6 @@
 """What the developer page tells, taken from the code that it tells about (pure)."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from barograph.access.allowances import (
@@ -7,33 +8,36 @@ from barograph.access.allowances import (
     BAD_KEYS,
     MAILBOX,
     PERSONAL,
+    PROOFS,
     REGISTRATIONS,
+    TOOL_CALLS,
     Allowance,
     Standing,
 )
+from barograph.access.feed_refusals import (
+    FeedEntitlementRequired,
+    FeedEntryClosed,
+    FeedIdentityRequired,
+    PaymentPending,
+    PaymentRequired,
+    PaymentUnavailable,
+    PaymentUsed,
+    TooManyProofs,
+)
 from barograph.access.fields import rate_limit_fields
 from barograph.badges.documents import BADGE_FOLDER
-from barograph.briefs.documents import BRIEFS_PATH
-from barograph.discovery.paths import INDEX_PATH, OPENAPI_PATH
-from barograph.guides.documents import GUIDES_PATH
+from barograph.errors import PrivateError
+from barograph.feed.endpoints import FeedUnavailable
 from barograph.kit.timestamps import HOUR, MINUTE
-from barograph.markets.documents import DERIVATIVES_PATH, MARKET_PATH, MARKET_STATE_PATH
 from barograph.markets.regime import EDGES_PCT, LABELS
+from barograph.material_change.refusals import (
+    ComparisonReferenceUnavailable,
+    ComparisonUnavailable,
+    InvalidComparisonReference,
+)
 from barograph.signals.catalog import METHODS
-from barograph.signals.documents import SIGNALS_PATH
-from barograph.status.endpoints import STATUS_PATH
-
-ENDPOINTS = {
-    MARKET_STATE_PATH: "the market in one answer: assets, liquidations, regime",
-    MARKET_PATH: "BTC, ETH and SOL",
-    f"{DERIVATIVES_PATH}?symbol=ETH": "any live perpetual",
-    BRIEFS_PATH: "analysis written from the record, newest first",
-    GUIDES_PATH: "the catalog of paid guides, with every price",
-    SIGNALS_PATH: "regime signals",
-    STATUS_PATH: "health of the feed and of this service",
-    INDEX_PATH: "what there is to read",
-    OPENAPI_PATH: "the interface description",
-}
+from barograph.signals.documents import PAGE_FOLDER, SIGNALS_PATH
+from barograph.stances.endpoints import NoStance, StanceNotActive, StanceUnavailable
 
 _EXAMPLE_NOW = 1_794_000_000_000
 _EXAMPLE = Standing(ANONYMOUS, accepted=False, remaining=0, resets_in=2 * MINUTE)
@@ -56,19 +60,29 @@ class Field(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A row of the table of errors."""
+    """A row of the table of errors of free endpoints."""
 
     status: int
     when: str
     retry: str
 
 
+class CodedProblem(NamedTuple):
+    """A row of the table of errors of entitled and paid endpoints."""
+
+    status: int
+    code: str
+    when: str
+    retry: str
+
+
 class BadgeEntry(NamedTuple):
-    """A row of the badge gallery."""
+    """A badge of the gallery; `page` is where it leads to when it is pressed."""
 
     name: str
     path: str
     text: str
+    page: str
 
 
 class Band(NamedTuple):
@@ -81,11 +95,13 @@ class Band(NamedTuple):
 def limits() -> list[Limit]:
     """Every allowance."""
     return [
-        Limit(f"{SIGNALS_PATH} without a key", _per(ANONYMOUS), _ADDRESS),
-        Limit(f"{SIGNALS_PATH} with a personal key", _per(PERSONAL), "key"),
-        Limit(f"{SIGNALS_PATH} with a key that is not valid", _per(BAD_KEYS), _ADDRESS),
-        Limit("Asking for a key", _per(REGISTRATIONS), _ADDRESS),
-        Limit("Links to one mailbox", _per(MAILBOX), "mailbox"),
+        Limit(f"{SIGNALS_PATH} without a key", per(ANONYMOUS), _ADDRESS),
+        Limit(f"{SIGNALS_PATH} with a personal key", per(PERSONAL), "key"),
+        Limit(f"{SIGNALS_PATH} with a key that is not valid", per(BAD_KEYS), _ADDRESS),
+        Limit("Asking for a key", per(REGISTRATIONS), _ADDRESS),
+        Limit("Links to one mailbox", per(MAILBOX), "mailbox"),
+        Limit("Calls of MCP tools", per(TOOL_CALLS), _ADDRESS),
+        Limit("Payment proofs", per(PROOFS), _ADDRESS),
         Limit("Every other free read", "none", "not counted"),
     ]
 
@@ -101,7 +117,12 @@ def fields() -> list[Field]:
 def badges() -> list[BadgeEntry]:
     """One badge of each kind, and every signal's."""
     signals = [
-        BadgeEntry(method.name, f"{BADGE_FOLDER}signal/{method.key}.svg", "what the signal says")
+        BadgeEntry(
+            method.name,
+            f"{BADGE_FOLDER}signal/{method.key}.svg",
+            "What the signal says.",
+            f"{PAGE_FOLDER}{method.key}",
+        )
         for method in METHODS
     ]
     return [*_BADGES, *signals]
@@ -125,9 +146,14 @@ def percent(value: float) -> str:
     return f"{value:+g} %"
 
 
-def _per(allowance: Allowance) -> str:
-    unit = "hour" if allowance.window == HOUR else "day"
+def per(allowance: Allowance) -> str:
+    """An allowance in words: `120 per hour`."""
+    unit = {MINUTE: "minute", HOUR: "hour"}.get(allowance.window, "day")
     return f"{allowance.requests:,} per {unit}"
+
+
+def _coded(error: type[PrivateError], when: str, retry: str) -> CodedProblem:
+    return CodedProblem(error.status, error.code, when, retry)
 
 
 _ADDRESS = "address (IPv6: /64)"
@@ -148,17 +174,80 @@ ERRORS = [
     Problem(429, "the allowance is spent", "yes, after Retry-After seconds"),
     Problem(500, "briefs cannot be read, or a fault of ours", "yes, a few times, with pauses"),
     Problem(502, "fresh market data is not to be had", "yes, after some seconds, with pauses"),
-    Problem(503, "keys cannot be handed out now", "yes, after Retry-After seconds if it is there"),
+    Problem(503, "it cannot be read or counted now", "yes, after Retry-After or some seconds"),
+]
+CODED_ERRORS: Sequence[CodedProblem] = [
+    _coded(
+        InvalidComparisonReference,
+        "a parameter is missing, extra, repeated or malformed",
+        "no: send exactly the seven parameters, each once and as it came",
+    ),
+    _coded(
+        FeedIdentityRequired,
+        "the token or proof does not verify, or its user has no confirmed address",
+        "no: get a new token, or sign a new proof",
+    ),
+    _coded(
+        FeedEntitlementRequired,
+        "nobody paid, or the caller has no active Feed; Reserve alone is not enough",
+        "no: look whether Feed is active, and do not pay again automatically",
+    ),
+    _coded(
+        PaymentRequired,
+        "one read of a stance: the body says what it costs",
+        "no: pay for it or show a Feed identity; what was refused was not charged",
+    ),
+    _coded(
+        ComparisonReferenceUnavailable,
+        "the pair is not the latest two, or the latest has expired or was withdrawn",
+        "no: read the current stance, and stop if it has no pair",
+    ),
+    _coded(FeedEntryClosed, "no credential came, and x402 is disabled here", "no"),
+    _coded(NoStance, "no stance of this kind was issued yet", "no: /api/status says why"),
+    _coded(
+        StanceNotActive,
+        "the newest stance has expired or was withdrawn; nothing was charged",
+        "no: wait for the next one",
+    ),
+    CodedProblem(405, "method_not_allowed", "another method than GET", "no"),
+    _coded(
+        PaymentUsed,
+        "this payment was charged before; nothing is asked for",
+        "no: what it paid for was delivered, or waits where it was shown first",
+    ),
+    _coded(TooManyProofs, "too many proofs from one address", "yes, after Retry-After seconds"),
+    _coded(
+        PaymentPending,
+        "what became of the payment is being found out",
+        "yes, with the same proof after Retry-After seconds; never pay again",
+    ),
+    _coded(
+        PaymentUnavailable,
+        "payments cannot be verified; nothing was charged",
+        "yes, after Retry-After seconds",
+    ),
+    *(
+        _coded(error, "identity, entitlement or the history cannot be asked", "yes, later")
+        for error in (ComparisonUnavailable, FeedUnavailable, StanceUnavailable)
+    ),
 ]
 _BADGES = [
     BadgeEntry(
         "paper record",
         f"{BADGE_FOLDER}record.svg",
-        "days since sinceDate of a legacy paper-strategy record: elapsed time, not observations "
+        "Days since sinceDate of a legacy paper-strategy record: elapsed time, not observations "
         "or uninterrupted operation; continuity is unverified, and it is no evidence of "
-        "live-capital results or of paid stance outcomes",
+        "live-capital results or of paid stance outcomes.",
+        "/developers#badges",
     ),
-    BadgeEntry("regime", f"{BADGE_FOLDER}regime.svg", "the regime of the market"),
-    BadgeEntry("BTC funding", f"{BADGE_FOLDER}funding/BTC.svg", "funding of any live perpetual"),
-    BadgeEntry("status", f"{BADGE_FOLDER}status.svg", "health of the feed and of this service"),
+    BadgeEntry("regime", f"{BADGE_FOLDER}regime.svg", "The regime of the market.", "/"),
+    BadgeEntry(
+        "BTC funding",
+        f"{BADGE_FOLDER}funding/BTC.svg",
+        "Funding of any live perpetual.",
+        "/markets/BTC",
+    ),
+    BadgeEntry(
+        "status", f"{BADGE_FOLDER}status.svg", "Health of the feed and of this service.", "/status"
+    ),
 ]

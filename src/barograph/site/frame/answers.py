@@ -1,5 +1,6 @@
 """Pages on their way out: documents with the headers that every page carries."""
 
+import gzip
 from collections.abc import Iterable
 
 from starlette.responses import Response
@@ -8,21 +9,31 @@ from barograph.kit.documents import FOREVER, JSON, NO_STORE, Document, Headers
 
 HTML = b"text/html; charset=utf-8"
 CSS = b"text/css; charset=utf-8"
+SCRIPT = b"text/javascript; charset=utf-8"
+SVG = b"image/svg+xml"
+PNG = b"image/png"
 
 _POLICY = (
-    b"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
-    b"base-uri 'none'; frame-ancestors 'none'"
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-GUARD: Headers = [
-    (b"content-security-policy", _POLICY),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-]
-"""A page runs no script, loads nothing from elsewhere, sits in no frame and tells no referrer."""
+_REST: Headers = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
+GUARD: Headers = [(b"content-security-policy", _POLICY), *_REST]
+"""A page runs our scripts alone, loads nothing from elsewhere, sits in no frame and tells no
+referrer."""
+
+WORTH_PACKING = 1_000
+"""Less bytes than this are not worth compressing."""
+
+_PACKED: Headers = [(b"content-encoding", b"gzip")]
+_BY_ENCODING: Headers = [(b"vary", b"Accept-Encoding")]
 
 
 class Page(Document):
-    """A page that is the same for everyone."""
+    """A page, or what it is made of, that is the same for everyone.
+
+    Texts are compressed once, when they are written, for those who take them so.
+    """
 
     __slots__ = ()
 
@@ -35,15 +46,28 @@ class Page(Document):
         content_type: bytes = HTML,
         cache_control: bytes | None = None,
         fields: Headers | None = None,
+        guard: Headers = GUARD,
     ) -> None:
+        is_packed = len(body) >= WORTH_PACKING and content_type != PNG
+        fields = [*guard, *(fields or []), *(_BY_ENCODING if is_packed else [])]
         super().__init__(
             body,
             since=since,
             until=until,
             content_type=content_type,
             cache_control=cache_control,
-            fields=[*GUARD, *(fields or [])],
+            fields=fields,
         )
+        if is_packed:
+            self.packed = Document(
+                # No time in the header: the same page is the same bytes on every worker.
+                gzip.compress(body, 6, mtime=0),
+                since=since,
+                until=until,
+                content_type=content_type,
+                cache_control=cache_control,
+                fields=[*fields, *_PACKED],
+            )
 
 
 def private_page(status: int, body: bytes, *fields: tuple[bytes, bytes]) -> Response:

@@ -1,7 +1,5 @@
 """The pages about personal keys: ask for one, open the mailed link, see the key once."""
 
-from urllib.parse import parse_qsl
-
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
@@ -14,8 +12,16 @@ from barograph.errors import InvalidRequest
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.wire import ErrorBody, WireModel
-from barograph.site.answers import accepts, private_json, private_page
-from barograph.site.pages import DEVELOPERS_PATH, Pages
+from barograph.site.frame.answers import accepts, private_json, private_page
+from barograph.site.frame.writer import Pages
+from barograph.site.keys.pages import (
+    FORM_PLACE,
+    NOT_AN_ADDRESS,
+    email_from_form,
+    write_key,
+    write_link,
+    write_message,
+)
 
 ASK_PATH = LINK_FOLDER
 LINK_PATH = f"{LINK_FOLDER}/{{token}}"
@@ -52,13 +58,13 @@ class KeyPages:
     async def ask(self, request: Request) -> Response:
         """Mail a link to the address of a form; who only looks is sent to the form."""
         if request.method == "GET":
-            return RedirectResponse(f"{self._pages.root}{DEVELOPERS_PATH}#get-a-key", 303)
+            return RedirectResponse(f"{self._pages.root}{FORM_PLACE}", 303)
         if self._registrations is None:
             return self._say(503, "No mail", _NO_MAIL)
         try:
             standing = await register(request, email_from_form, self._registrations, self._gate)
         except InvalidRequest:
-            return self._say(400, "Not an address", _NOT_AN_ADDRESS)
+            return self._say(400, "Not an address", NOT_AN_ADDRESS)
         except Refusal as refusal:
             text = f"Too many came from your network. {_again(retry_seconds(refusal.standing))}"
             fields = refusal.fields(self._clock())
@@ -89,7 +95,7 @@ class KeyPages:
     async def _button(self, token: str) -> Response:
         if self._registrations is None or not await self._registrations.peek(token):
             raise LinkNotUsable
-        return private_page(200, self._pages.link(token))
+        return private_page(200, write_link(self._pages, token))
 
     async def _reveal(self, request: Request, token: str) -> Response:
         if self._registrations is None:
@@ -97,25 +103,10 @@ class KeyPages:
         made = await self._registrations.redeem(token)
         if _wants_json(request):
             return private_json(200, RevealedKey(key=made.key).encode())
-        return private_page(200, self._pages.key(made.key))
+        return private_page(200, write_key(self._pages, made.key))
 
     def _say(self, status: int, title: str, text: str, *fields: tuple[bytes, bytes]) -> Response:
-        return private_page(status, self._pages.message(title, text), *fields)
-
-
-def email_from_form(body: bytes) -> str:
-    """Read the one field of a form's body.
-
-    Raises:
-        InvalidRequest: it is not the one field `email`, given once, in UTF-8.
-    """
-    try:
-        found = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
-    except ValueError as error:
-        raise InvalidRequest(_NOT_AN_ADDRESS) from error
-    if [name for name, _ in found] != ["email"]:
-        raise InvalidRequest(_NOT_AN_ADDRESS)
-    return found[0][1].strip(" ")
+        return private_page(status, write_message(self._pages, title, text), *fields)
 
 
 def _wants_json(request: Request) -> bool:
@@ -126,7 +117,6 @@ def _again(seconds: int) -> str:
     return f"Try again in {seconds} second{'' if seconds == 1 else 's'}."
 
 
-_NOT_AN_ADDRESS = "That is not one plain e-mail address such as name@example.com."
 _NO_MAIL = "This instance sends no mail, so keys come from its operator."
 _NOT_USABLE = (
     "This link cannot be used",

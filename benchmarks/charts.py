@@ -1,0 +1,135 @@
+"""What a chart costs: reading sixty days of one contract, drawing them, and the bytes."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Iterator
+from math import sin
+from pathlib import Path
+from statistics import median
+
+from barograph.kit.clock import system_clock
+from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.timestamps import HOUR
+from barograph.markets.history import Reading, record_liquidation_hours, record_readings
+from barograph.markets.samples import LiquidationSeries, Series
+from barograph.markets.series import liquidation_series, reading_series
+from barograph.markets.trailing import LiquidationHour
+from barograph.site.charts.columns import column_chart
+from barograph.site.charts.gauge import REGIME_BANDS
+from barograph.site.charts.lines import line_chart
+from barograph.site.series.documents import series_document
+from benchmarks.plan import Plan
+from benchmarks.table import Figure, Section
+
+TITLE = "Charts of 60 days, among {contracts} contracts in the record: median"
+DAYS = 60
+CONTRACTS, FEW_CONTRACTS = 700, 70
+BATCH = 50_000
+REPEATS = 60
+BOUND_BYTES = 5_000
+MIN_WATCHED_PCT = 95.0
+
+
+def measure(plan: Plan, folder: Path) -> Section:
+    """Fill a record, then read and draw from it again and again."""
+    print("charts", file=sys.stderr)
+    contracts = CONTRACTS if plan.demo else FEW_CONTRACTS
+    figures = asyncio.run(_measure(folder, contracts))
+    return Section(TITLE.format(contracts=contracts), figures)
+
+
+async def _measure(folder: Path, contracts: int) -> list[Figure]:
+    database = SQLiteDatabase(folder / "charts.sqlite3", survives_power_cuts=False)
+    now = system_clock() // HOUR * HOUR
+    try:
+        await upgrade(database, packaged_migrations(), system_clock)
+        await _fill(database, contracts, now)
+        return await _figures(database, now)
+    finally:
+        await database.close()
+
+
+async def _figures(database: SQLiteDatabase, now: int) -> list[Figure]:
+    async def lines(tx: Transaction) -> Series:
+        return await reading_series(tx, "C1USDT", "funding", DAYS, now)
+
+    async def columns(tx: Transaction) -> LiquidationSeries:
+        return await liquidation_series(tx, DAYS, now, MIN_WATCHED_PCT)
+
+    line_reads, column_reads = [], []
+    for _ in range(REPEATS):
+        begun = time.perf_counter()
+        series = await database.read(lines)
+        read = time.perf_counter()
+        liquidated = await database.read(columns)
+        line_reads.append(read - begun)
+        column_reads.append(time.perf_counter() - read)
+    drawn = _line(series)
+    size = len(drawn.encode())
+    return [
+        Figure(f"read a line of {len(series.points)} points", _ms(line_reads)),
+        Figure("draw it, with the regime's bands", _ms(_times(lambda: _line(series)))),
+        Figure("  its bytes", f"{size}", f"<= {BOUND_BYTES}", size <= BOUND_BYTES),
+        Figure(f"read {len(liquidated.columns)} columns of liquidations", _ms(column_reads)),
+        Figure("draw them", _ms(_times(lambda: _columns(liquidated)))),
+        Figure("write the line as JSON", _ms(_times(lambda: _json(series)))),
+    ]
+
+
+def _line(series: Series) -> str:
+    return line_chart(
+        series, prefix="funding", name="Funding", unit="% per 8 h", bands=REGIME_BANDS
+    )
+
+
+def _columns(series: LiquidationSeries) -> str:
+    return column_chart(series, prefix="liquidations", name="Liquidations")
+
+
+def _json(series: Series) -> bytes:
+    # Past what is kept, because this asks how long it takes to write it.
+    return series_document.__wrapped__(series, "C1", "benchmark", "json").body
+
+
+def _times(work: Callable[[], object]) -> list[float]:
+    times = []
+    for _ in range(REPEATS):
+        begun = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begun)
+    return times
+
+
+def _ms(seconds: list[float]) -> str:
+    return f"{1000 * median(seconds):.2f} ms"
+
+
+async def _fill(database: SQLiteDatabase, contracts: int, now: int) -> None:
+    rows: list[Reading] = []
+
+    async def write(tx: Transaction) -> None:
+        await record_readings(tx, rows)
+
+    for reading in _readings(contracts, now):
+        rows.append(reading)
+        if len(rows) == BATCH:
+            await database.write(write)
+            rows.clear()
+    await database.write(write)
+    hours = [
+        LiquidationHour(now - back * HOUR, 1e6 * (2 + sin(back)), 1e6, 100.0)
+        for back in range(1, DAYS * 24 + 1)
+    ]
+    await database.write(lambda tx: record_liquidation_hours(tx, hours))
+
+
+def _readings(contracts: int, now: int) -> Iterator[Reading]:
+    """Hour by hour, as the record grows: the hours of one contract lie far apart in the file."""
+    for back in range(DAYS * 24, -1, -1):
+        for number in range(contracts):
+            rate_pct = 0.01 + 0.02 * sin(back / 9 + number)
+            yield Reading(
+                "hour", f"C{number}USDT", now - back * HOUR, 100.0, rate_pct, 8, 1e9, 50.0
+            )

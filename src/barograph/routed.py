@@ -1,0 +1,135 @@
+"""The application that routes are added to: what it runs beside them, and how it refuses."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from barograph.access.endpoints import KEYS_ALLOW
+from barograph.access.feed_entry import FEED_PATH
+from barograph.access.feed_refusals import PaymentRequired
+from barograph.access.refusals import KEYS_PATH
+from barograph.badges.documents import BADGE_FOLDER
+from barograph.board.board import Board
+from barograph.discovery.paths import DISCOVERY_PATHS, INDEX_PATH
+from barograph.errors import PrivateError, RequestError
+from barograph.feed.endpoints import FEED_NOW_PATH
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.http import ALLOW, error_response, private_response
+from barograph.kit.wire import CodedErrorBody
+from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
+from barograph.mcp.endpoints import PUBLIC_PATHS as MCP_DOCUMENTS
+from barograph.payments.offers import payment_required_field
+from barograph.signals.documents import SIGNALS_PATH
+from barograph.site.endpoints import PAGE_FOLDERS, PAGE_PATHS
+from barograph.site.frame.error_pages import error_page
+from barograph.site.frame.writer import Pages
+from barograph.stances.endpoints import STANCE_PATHS
+from barograph.stances.history_documents import HISTORY_FOLDER
+from barograph.status.endpoints import STATUS_PATH
+
+log = logging.getLogger(__name__)
+
+FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, *MCP_DOCUMENTS, SIGNALS_PATH, STATUS_PATH})
+FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS)
+PRIVATE_PATHS = frozenset({MATERIAL_CHANGE_PATH, FEED_NOW_PATH, FEED_PATH, *STANCE_PATHS.values()})
+"""What only its caller may see, errors included."""
+
+
+def is_free(path: str) -> bool:
+    """Whether anyone from any origin may read this path; `/api/agents` is not `/api/agent`."""
+    return path in FREE_PATHS or path.startswith(FREE_FOLDERS)
+
+
+def allowed_methods(path: str) -> bytes | None:
+    """What anyone from any origin may do with this path, as `Allow` says it."""
+    if path == KEYS_PATH:
+        return KEYS_ALLOW
+    return ALLOW if is_free(path) else None
+
+
+def routed_app(
+    board: Board,
+    tasks: Sequence[Callable[[], Coroutine[Any, Any, None]]],
+    closings: Sequence[Callable[[], Awaitable[None]]],
+    pages: Pages,
+) -> FastAPI:
+    """An application without routes: it follows the board, does its tasks, and closes the rest."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            await board.refresh()
+        except DatabaseUnavailable as error:
+            log.warning("starting without data", extra={"reason": str(error)})
+        running = [asyncio.create_task(task()) for task in tasks]
+        yield
+        for each in running:
+            each.cancel()
+        await asyncio.wait(running)
+        for close in closings:
+            await close()
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        """What the router itself refuses: unknown paths and wrong methods."""
+        assert isinstance(error, HTTPException)
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            return _method_not_allowed(pages, request, error)
+        page = error_page(pages, request, error.status_code)
+        free = is_free(request.scope["path"])
+        return page or error_response(error.status_code, "not found", is_free=free)
+
+    async def unexpected_error(request: Request, error: Exception) -> Response:
+        log.error("unexpected failure", exc_info=error)
+        free = is_free(request.scope["path"])
+        page = error_page(pages, request, 500)
+        return page or error_response(500, "internal error", is_free=free)
+
+    app = FastAPI(
+        title="Barograph",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    app.add_exception_handler(RequestError, _request_error)
+    app.add_exception_handler(PrivateError, _private_error)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(Exception, unexpected_error)
+    return app
+
+
+def _method_not_allowed(pages: Pages, request: Request, error: HTTPException) -> Response:
+    path = request.scope["path"]
+    if path in PRIVATE_PATHS:
+        return _coded(405, "method_not_allowed", "only GET is supported", (b"allow", b"GET"))
+    allow = allowed_methods(path)
+    is_open = allow is not None
+    if allow is None:
+        known = (error.headers or {}).get("Allow", "GET").split(", ")
+        allow = ", ".join(sorted(known)).encode()
+    page = error_page(pages, request, 405, (b"allow", allow))
+    return page or error_response(405, "method not allowed", (b"allow", allow), is_free=is_open)
+
+
+async def _request_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)
+    return error_response(error.status, error.message)
+
+
+async def _private_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, PrivateError)
+    if isinstance(error, PaymentRequired):
+        field = payment_required_field(error.document)
+        return private_response(error.status, error.document, field)
+    return _coded(error.status, error.code, error.message, *error.fields())
+
+
+def _coded(status: int, code: str, message: str, *headers: tuple[bytes, bytes]) -> Response:
+    return private_response(status, CodedErrorBody(error=code, message=message).encode(), *headers)

@@ -1,0 +1,1 @@
+"""The list of briefs, and a page for each."""

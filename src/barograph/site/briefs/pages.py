@@ -1,0 +1,106 @@
+"""What the pages of briefs show (pure)."""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlencode
+
+from barograph.briefs.documents import BRIEFS_PATH, PAGE_FOLDER
+from barograph.briefs.records import CATEGORIES, OPERATOR, Brief, BriefsPage, Neighbours
+from barograph.kit.timestamps import iso_timestamp
+from barograph.notice import NOTICE
+from barograph.site.frame.writer import SITE_NAME, Pages
+
+LIST_PATH = PAGE_FOLDER.rstrip("/")
+PAGE_SIZE = 20
+
+_PAGE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
+_COIN = re.compile(r"[A-Za-z0-9]{1,15}", re.ASCII)
+
+
+class Asked(NamedTuple):
+    """Which briefs are listed."""
+
+    category: str | None = None
+    coin: str | None = None
+    page: int = 1
+
+    @property
+    def query(self) -> str:
+        """The one query that asks for this."""
+        given = {"category": self.category, "coin": self.coin}
+        given["page"] = str(self.page) if self.page > 1 else None
+        return urlencode({name: value for name, value in given.items() if value is not None})
+
+    @property
+    def address(self) -> str:
+        """The one address of this list, below the root."""
+        return f"{LIST_PATH}?{self.query}" if self.query else LIST_PATH
+
+    @property
+    def offset(self) -> int:
+        """How many briefs come before this page."""
+        return (self.page - 1) * PAGE_SIZE
+
+
+def asked_from_query(query: bytes) -> Asked | None:
+    """Read what is asked for; None for what can be no list. Other parameters are ignored."""
+    given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    values = {name: given.get(name, [""]) for name in ("category", "coin", "page")}
+    if any(len(each) > 1 for each in values.values()):
+        return None
+    return _asked({name: each[0].strip() for name, each in values.items()})
+
+
+def _asked(given: Mapping[str, str]) -> Asked | None:
+    """A field that was left empty, as forms send it, asks for everything."""
+    category, coin, page = given["category"], given["coin"], given["page"] or "1"
+    if category and category not in CATEGORIES:
+        return None
+    if (coin and _COIN.fullmatch(coin) is None) or _PAGE.fullmatch(page) is None:
+        return None
+    return Asked(category or None, coin.upper() or None, int(page))
+
+
+def write_briefs(pages: Pages, asked: Asked, found: BriefsPage) -> bytes | None:
+    """A page of the list; None beyond its end."""
+    last = max(1, -(-found.total // PAGE_SIZE))
+    if asked.page > last:
+        return None
+    return pages.fill(
+        "briefs.html",
+        here=LIST_PATH,
+        asked=asked,
+        briefs=found.briefs,
+        total=found.total,
+        last=last,
+        newer=asked._replace(page=asked.page - 1) if asked.page > 1 else None,
+        older=asked._replace(page=asked.page + 1) if asked.page < last else None,
+        choices=[(name, asked._replace(category=name, page=1)) for name in (None, *CATEGORIES)],
+        everything=Asked(),
+        api_path=BRIEFS_PATH,
+    )
+
+
+def write_brief(pages: Pages, brief: Brief, around: Neighbours) -> bytes:
+    """One brief, where it comes from, and those before and after it."""
+    return pages.fill(
+        "brief.html",
+        here=LIST_PATH,
+        brief=brief,
+        operator=OPERATOR,
+        around=around,
+        citation=citation(brief, pages.base_url),
+        of_category=Asked(category=brief.category).address,
+        of_coins=[(coin, Asked(coin=coin).address) for coin in brief.coins],
+        api_path=BRIEFS_PATH,
+    )
+
+
+def citation(brief: Brief, base_url: str) -> str:
+    """How a brief is cited: what, by whom, when, where, and that it is no advice."""
+    at = iso_timestamp(brief.published_at)
+    return (
+        f"“{brief.headline}”, {SITE_NAME}, {at} ({brief.source}). "
+        f"{base_url}{PAGE_FOLDER}{brief.slug} {NOTICE}"
+    )

@@ -1,0 +1,156 @@
+"""Liquidations over time, drawn as columns: longs below, shorts on top of them (pure)."""
+
+from collections.abc import Iterator, Sequence
+
+from markupsafe import Markup
+
+from barograph.markets.samples import LiquidationColumn, LiquidationSeries
+from barograph.markets.words import usd
+from barograph.site.charts.lines import (
+    BOTTOM,
+    LEAST_LEFT,
+    RIGHT,
+    SIZE,
+    TOP,
+    Axes,
+    draw_axes,
+    empty_chart,
+    every,
+)
+from barograph.site.charts.scale import drawable, value_scale
+from barograph.site.charts.svg import (
+    NOTHING,
+    Box,
+    Frame,
+    Show,
+    block,
+    drawing,
+    instant,
+    name_of,
+    path,
+    pointing,
+    text,
+    widest,
+)
+
+SHARE_DRAWN = 0.76
+"""How much of its place a column fills."""
+
+LEGEND = "longs below, shorts on top"
+
+
+def column_chart(
+    series: LiquidationSeries,
+    *,
+    prefix: str,
+    name: str,
+    unit: str = "USD",
+    show: Show = usd,
+    data_url: str = "",
+) -> Markup:
+    """Draw what was liquidated; what was watched too little is hatched."""
+    columns = [_drawable(column) for column in series.columns]
+    totals = [_total(column) for column in columns if column.long_usd is not None]
+    if not totals:
+        return empty_chart(prefix, name, f"Liquidations, {unit}: {NOTHING}.")
+    scale = value_scale([0.0, max(totals)])
+    box = Box(max(LEAST_LEFT, widest(scale.labels) + 6), TOP, RIGHT, BOTTOM)
+    span = (columns[0].at, columns[-1].at + series.interval)
+    axes = Axes(box, scale, *span)
+    description = f"Liquidations, {unit}. {_described(series, columns, show)}"
+    frame = Frame(prefix, name, description, SIZE, pointing(box, span, unit, data_url))
+    return drawing(
+        frame,
+        _hatching(prefix),
+        path("gap", "".join(_unwatched(axes, columns, series.interval))),
+        draw_axes(axes, unit),
+        path("long", "".join(_blocks(axes, columns, series.interval, upper=False))),
+        path("short", "".join(_blocks(axes, columns, series.interval, upper=True))),
+        path(
+            "partial",
+            "".join(_partial(axes, columns, series.interval)),
+            f' fill="url(#{name_of(prefix)}-h)"',
+        ),
+        _legend(box),
+    )
+
+
+def _drawable(column: LiquidationColumn) -> LiquidationColumn:
+    """A column of which both numbers can be drawn, or neither."""
+    longs, shorts = drawable(column.long_usd), drawable(column.short_usd)
+    if longs is None or shorts is None:
+        return column._replace(long_usd=None, short_usd=None)
+    return column._replace(long_usd=max(0.0, longs), short_usd=max(0.0, shorts))
+
+
+def _total(column: LiquidationColumn) -> float:
+    return (column.long_usd or 0.0) + (column.short_usd or 0.0)
+
+
+def _described(series: LiquidationSeries, columns: Sequence[LiquidationColumn], show: Show) -> str:
+    watched = [column for column in columns if column.long_usd is not None]
+    longs = sum(column.long_usd or 0.0 for column in watched)
+    shorts = sum(column.short_usd or 0.0 for column in watched)
+    highest = max(watched, key=_total)
+    partial = sum(column.partial for column in watched)
+    end = columns[-1].at + series.interval
+    return (
+        f"From {instant(columns[0].at)} to {instant(end)}, a column every "
+        f"{every(series.interval)}: {LEGEND}. Longs {show(longs)}, shorts {show(shorts)} in all; "
+        f"highest {show(_total(highest))} from {instant(highest.at)}, last "
+        f"{show(_total(watched[-1]))} from {instant(watched[-1].at)}. {len(columns)} columns, "
+        f"{partial or 'none'} watched in part, {len(columns) - len(watched) or 'none'} not at all."
+    )
+
+
+def _hatching(prefix: str) -> str:
+    return (
+        f'<defs><pattern id="{name_of(prefix)}-h" width="3" height="3" '
+        'patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+        '<path class="hatch" d="M0 0V3"/></pattern></defs>'
+    )
+
+
+def _sides(axes: Axes, at: int, interval: int) -> tuple[float, float]:
+    """Where a column begins, and how wide it is."""
+    left, right = axes.x(at), axes.x(at + interval)
+    room = (right - left) * (1 - SHARE_DRAWN) / 2
+    return left + room, (right - left) - 2 * room
+
+
+def _blocks(
+    axes: Axes, columns: Sequence[LiquidationColumn], interval: int, *, upper: bool
+) -> Iterator[str]:
+    for column in columns:
+        if column.long_usd is None:
+            continue
+        low, high = (column.long_usd, _total(column)) if upper else (0.0, column.long_usd)
+        if high > low:
+            left, width = _sides(axes, column.at, interval)
+            yield block(left, axes.y(high), width, axes.y(low) - axes.y(high))
+
+
+def _partial(axes: Axes, columns: Sequence[LiquidationColumn], interval: int) -> Iterator[str]:
+    for column in columns:
+        if column.partial and column.long_usd is not None:
+            left, width = _sides(axes, column.at, interval)
+            top = axes.y(_total(column))
+            yield block(left, top, width, axes.box.bottom - top)
+
+
+def _unwatched(axes: Axes, columns: Sequence[LiquidationColumn], interval: int) -> Iterator[str]:
+    for column in columns:
+        if column.long_usd is None:
+            left, right = axes.x(column.at), axes.x(column.at + interval)
+            yield block(left, axes.box.top, right - left, axes.box.height)
+
+
+def _legend(box: Box) -> str:
+    """The two colours, each with its word, above the middle of the columns."""
+    middle = (box.left + box.right) / 2
+    return (
+        path("long", block(middle - 46, 2.5, 8, 8))
+        + text(middle - 35, 10, "longs", "legend")
+        + path("short", block(middle + 6, 2.5, 8, 8))
+        + text(middle + 17, 10, "shorts", "legend")
+    )

@@ -1,0 +1,238 @@
+"""A measure over time, drawn as the pen of a recorder does: one thin line, open where it lacks."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.samples import Point, Series
+from barograph.site.charts.bands import Band, edges_around
+from barograph.site.charts.scale import Scale, drawable, time_marks, value_scale
+from barograph.site.charts.svg import (
+    NOTHING,
+    Box,
+    Frame,
+    Place,
+    Show,
+    block,
+    drawing,
+    instant,
+    number,
+    path,
+    plain,
+    pointing,
+    text,
+    trace,
+    widest,
+)
+
+SIZE = (320, 174)
+TOP, RIGHT, BOTTOM = 22, 313, 155
+LEAST_LEFT = 28
+BAND_WITH_NAME = 13
+"""A band that is lower has no room for its name."""
+
+MOST_GAPS = 24
+SEEN_GAP = 3
+
+
+class Axes(NamedTuple):
+    """Where instants and values lie in a drawing."""
+
+    box: Box
+    scale: Scale
+    start: int
+    end: int
+
+    def x(self, at: int) -> float:
+        """The place of an instant."""
+        if self.end == self.start:
+            return self.box.right
+        share = (at - self.start) / (self.end - self.start)
+        return self.box.left + min(1.0, max(0.0, share)) * self.box.width
+
+    def y(self, value: float) -> float:
+        """The height of a value."""
+        return self.box.y(self.scale.share(value))
+
+
+def line_chart(
+    series: Series,
+    *,
+    prefix: str,
+    name: str,
+    unit: str,
+    bands: Sequence[Band] = (),
+    show: Show = plain,
+    data_url: str = "",
+) -> Markup:
+    """Draw one measure of one contract."""
+    points = [Point(at, drawable(value)) for at, value in series.points]
+    values = [value for _, value in points if value is not None]
+    if not values:
+        return empty_chart(prefix, name, f"{series.contract}, {unit}: {NOTHING}.")
+    scale = value_scale([*values, *edges_around(bands, values)])
+    box = Box(max(LEAST_LEFT, widest(scale.labels) + 6), TOP, RIGHT, BOTTOM)
+    axes = Axes(box, scale, points[0].at, points[-1].at)
+    description = f"{series.contract}, {unit}. {described(series, show)}"
+    span = (axes.start, axes.end)
+    frame = Frame(prefix, name, description, SIZE, pointing(box, span, unit, data_url))
+    return drawing(
+        frame,
+        *draw_bands(axes, bands),
+        draw_gaps(axes, points),
+        draw_axes(axes, unit),
+        path("line", trace(_places(axes, points))),
+        _last_dot(axes, points),
+        *_band_names(axes, bands, points),
+    )
+
+
+def empty_chart(prefix: str, name: str, description: str) -> Markup:
+    """Draw that there is nothing to draw."""
+    return drawing(
+        Frame(prefix, name, description, SIZE),
+        path("gap", block(LEAST_LEFT, TOP, RIGHT - LEAST_LEFT, BOTTOM - TOP)),
+        text((LEAST_LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2 + 4, NOTHING, "axis", "middle"),
+        kind="empty",
+    )
+
+
+def described(series: Series, show: Show) -> str:
+    """Say in words what the line shows."""
+    known = [point for point in series.points if drawable(point.value) is not None]
+    values = [point.value for point in known if point.value is not None]
+    first, last = series.points[0].at, series.points[-1].at
+    missing = len(series.points) - len(known)
+    return (
+        f"From {instant(first)} to {instant(last)}, a sample every {every(series.interval)}. "
+        f"Lowest {show(min(values))}, highest {show(max(values))}, last {show(values[-1])} at "
+        f"{instant(known[-1].at)}. {samples(len(series.points))}, {missing or 'none'} missing."
+    )
+
+
+def every(interval: int) -> str:
+    """A length of time in words: `5 minutes`, `hour`, `4 hours`."""
+    unit, word = next(
+        (unit, word)
+        for unit, word in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (1, "millisecond"))
+        if interval % unit == 0
+    )
+    count = interval // unit
+    return word if count == 1 else f"{count} {word}s"
+
+
+def samples(count: int) -> str:
+    """How many there are, in words."""
+    return f"{count} sample{'' if count == 1 else 's'}"
+
+
+def draw_axes(axes: Axes, unit: str) -> str:
+    """The paper: quiet lines at round values and instants, each with its label."""
+    box, scale = axes.box, axes.scale
+    heights = [axes.y(mark) for mark in scale.marks]
+    across = "".join(f"M{number(box.left)} {number(y)}H{number(box.right)}" for y in heights)
+    marks = [(axes.x(at), label) for at, label in time_marks(axes.start, axes.end)]
+    down = "".join(f"M{number(x)} {number(box.top)}V{number(box.bottom)}" for x, _ in marks)
+    labels = [
+        text(box.left - 5, y + 3.8, label, "axis", "end")
+        for y, label in zip(heights, scale.labels, strict=True)
+    ]
+    instants = [
+        text(x, box.bottom + 15, label, "axis", _anchor(box, x, label)) for x, label in marks
+    ]
+    return (
+        path("grid", across + down)
+        + "".join(labels)
+        + "".join(instants)
+        + text(0, 10, unit, "unit")
+        + text(box.right, 10, "UTC", "unit", "end")
+    )
+
+
+def draw_bands(axes: Axes, bands: Sequence[Band]) -> Iterator[str]:
+    """The bands, as far as the scale shows them."""
+    for band in bands:
+        low, high = band.clipped(axes.scale.low, axes.scale.high)
+        if high > low:
+            top, height = axes.y(high), axes.y(low) - axes.y(high)
+            steps = block(axes.box.left, top, axes.box.width, height)
+            yield path(f"band band-{band.label}", steps)
+
+
+def draw_gaps(axes: Axes, points: Sequence[Point]) -> str:
+    """The largest spans in which nothing was recorded, as one shape."""
+    spans = [(axes.x(start), axes.x(end)) for start, end in _gaps(points)]
+    seen = sorted((span for span in spans if span[1] - span[0] >= SEEN_GAP), key=_narrowness)
+    box = axes.box
+    return path(
+        "gap",
+        "".join(block(left, box.top, right - left, box.height) for left, right in seen[:MOST_GAPS]),
+    )
+
+
+def _places(axes: Axes, points: Sequence[Point]) -> Iterator[Place | None]:
+    for at, value in points:
+        yield None if value is None else (axes.x(at), axes.y(value))
+
+
+def _last_dot(axes: Axes, points: Sequence[Point]) -> str:
+    at, value = next(each for each in reversed(points) if each.value is not None)
+    assert value is not None
+    return f'<circle class="last" cx="{number(axes.x(at))}" cy="{number(axes.y(value))}" r="2.5"/>'
+
+
+def _band_names(axes: Axes, bands: Sequence[Band], points: Sequence[Point]) -> Iterator[str]:
+    """The names of bands, each in a corner of its band where the line is not; or nowhere."""
+    places = [place for place in _places(axes, points) if place is not None]
+    for band in bands:
+        low, high = band.clipped(axes.scale.low, axes.scale.high)
+        room = Box(axes.box.left, axes.y(high), axes.box.right, axes.y(low))
+        if room.height < BAND_WITH_NAME:
+            continue
+        corners = _corners(room, widest([band.label]) + 6)
+        corner = next((each for each in corners if _is_free(each, places)), None)
+        if corner is not None:
+            is_left = corner.left == room.left
+            x, anchor = (corner.left + 4, "") if is_left else (corner.right - 4, "end")
+            yield text(x, corner.bottom - 3, band.label, "band-name", anchor)
+
+
+def _is_free(corner: Box, places: Sequence[Place]) -> bool:
+    """Whether the line through places, which go from left to right, keeps out of a corner."""
+    first = max(0, bisect_left(places, (corner.left,)) - 1)
+    near = places[first : bisect_left(places, (corner.right,)) + 1]
+    return not any(corner.meets(*stroke) for stroke in pairwise([*near, near[-1]]))
+
+
+def _corners(room: Box, width: float) -> Iterator[Box]:
+    for left in (room.left, room.right - width):
+        for top in (room.top, room.bottom - BAND_WITH_NAME):
+            yield Box(left, top, left + width, top + BAND_WITH_NAME)
+
+
+def _gaps(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
+    """From the last point before each gap to the first after it."""
+    before = points[0].at
+    in_gap = False
+    for at, value in points:
+        if value is None:
+            in_gap = True
+            continue
+        if in_gap:
+            yield before, at
+        before, in_gap = at, False
+    if in_gap:
+        yield before, points[-1].at
+
+
+def _narrowness(span: tuple[float, float]) -> float:
+    return span[0] - span[1]
+
+
+def _anchor(box: Box, x: float, label: str) -> str:
+    """Where a label is held, so that it does not leave the drawing."""
+    return "end" if x + widest([label]) / 2 > box.right + 8 else "middle"

@@ -1,0 +1,1 @@
+"""How to use the service by program."""

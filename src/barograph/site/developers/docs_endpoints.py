@@ -1,0 +1,90 @@
+"""`/docs`: the interface to browse and to try out, with Swagger UI from an installed package."""
+
+from asyncio import to_thread
+from functools import lru_cache, partial
+from importlib.metadata import version
+from importlib.resources import files
+
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
+
+from barograph.discovery.openapi import INTERFACE_VERSION
+from barograph.discovery.paths import OPENAPI_PATH
+from barograph.kit.http import DocumentResponse
+from barograph.kit.single_flight import SingleFlight
+from barograph.site.frame.answers import CSS, GUARD, SCRIPT, Page
+from barograph.site.frame.site import Site
+from barograph.site.frame.writer import DEVELOPERS_PATH
+
+REFERENCE_PATH = "/docs"
+FOLDER = f"{REFERENCE_PATH}/"
+
+_PACKAGE = "fastapi_offline"
+_DISTRIBUTION = "fastapi-offline"
+_TYPES = {"swagger-ui-bundle.js": SCRIPT, "swagger-ui.css": CSS}
+_KEEP_LONG = b"public, max-age=31536000, immutable"
+_KEEP = b"public, max-age=3600"
+
+_POLICY = b"content-security-policy"
+DOCS_GUARD = [
+    (name, value.replace(b"img-src 'self'", b"img-src 'self' data:") if name == _POLICY else value)
+    for name, value in GUARD
+]
+"""The guard of every page; the pictures of Swagger UI are written into its stylesheet."""
+
+
+class SwaggerFiles:
+    """The files of Swagger UI: read and packed when somebody asks first, which takes long."""
+
+    def __init__(self) -> None:
+        self._packed: dict[tuple[str, bool], Page] = {}
+        self._packing: SingleFlight[tuple[str, bool], Page] = SingleFlight()
+
+    async def get(self, name: str, *, lasts: bool) -> Page:
+        """A file by its name; what `lasts` may be kept for ever under its address."""
+        key = (name, lasts)
+        if key not in self._packed:
+            work = partial(to_thread, _page, name, _KEEP_LONG if lasts else _KEEP)
+            self._packed[key] = await self._packing.do(key, work)
+        return self._packed[key]
+
+
+def docs_routes(site: Site) -> APIRouter:
+    """The routes of the page and of what it is made of."""
+    router = APIRouter(include_in_schema=False)
+    swagger = SwaggerFiles()
+
+    async def write(_: int) -> Page:
+        body = site.pages.fill(
+            "docs.html",
+            folder=FOLDER,
+            version=swagger_version(),
+            interface_version=INTERFACE_VERSION,
+            openapi_path=OPENAPI_PATH,
+            developers_path=DEVELOPERS_PATH,
+        )
+        return Page(body, guard=DOCS_GUARD)
+
+    @router.get(REFERENCE_PATH)
+    async def read_docs(request: Request) -> Response:
+        return await site.show(request, write, keep=request.scope["query_string"] == b"")
+
+    @router.get(f"{FOLDER}{{name}}")
+    async def read_file(request: Request, name: str) -> Response:
+        if name not in _TYPES:
+            raise HTTPException(404)
+        lasts = request.scope["query_string"] == f"v={swagger_version()}".encode()
+        return DocumentResponse(await swagger.get(name, lasts=lasts), site.board.clock())
+
+    return router
+
+
+@lru_cache(maxsize=1)
+def swagger_version() -> str:
+    """The version of the package that the files come from; their addresses change with it."""
+    return version(_DISTRIBUTION)
+
+
+def _page(name: str, cache_control: bytes) -> Page:
+    body = (files(_PACKAGE) / "static" / name).read_bytes()
+    return Page(body, content_type=_TYPES[name], cache_control=cache_control)

@@ -1,0 +1,176 @@
+"""The developer page: how to use the service by program."""
+
+import json
+from asyncio import to_thread
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from markupsafe import Markup
+
+from barograph import __version__
+from barograph.access.allowances import ANONYMOUS, PERSONAL, TOOL_CALLS
+from barograph.access.feed_entry import FEED_PATH
+from barograph.access.mailboxes import MAX_LENGTH
+from barograph.access.refusals import KEYS_PATH
+from barograph.access.registration import LINK_HOURS
+from barograph.discovery.deprecation import MIN_NOTICE
+from barograph.discovery.endpoints import Descriptions
+from barograph.discovery.links import service_links
+from barograph.discovery.mcp import CARD_TYPE, PROTOCOLS
+from barograph.discovery.openapi import INTERFACE_VERSION
+from barograph.discovery.paths import (
+    CARD_PATH,
+    GPT_PATH,
+    INDEX_PATH,
+    LLMS_FULL_PATH,
+    LLMS_PATH,
+    MCP_PATH,
+    OPENAPI_PATH,
+)
+from barograph.errors import UpstreamUnavailable
+from barograph.kit.documents import FOREVER
+from barograph.kit.timestamps import DAY
+from barograph.kit.wire import ErrorBody
+from barograph.markets.documents import MARKET_STATE_PATH, derivatives_document
+from barograph.markets.regime import HYSTERESIS_PCT
+from barograph.signals.catalog import METHODS
+from barograph.site.developers import reference, snippets
+from barograph.site.developers.docs_endpoints import REFERENCE_PATH
+from barograph.site.developers.facts import SECTIONS, Prices, groups, pretty
+from barograph.site.developers.releases import RELEASES
+from barograph.site.frame.answers import Page
+from barograph.site.frame.site import Site
+from barograph.site.frame.writer import DEVELOPERS_PATH, Pages
+
+
+class Tool(Protocol):
+    """A tool of the Model Context Protocol."""
+
+    @property
+    def name(self) -> str:
+        """By which it is called."""
+
+    @property
+    def description(self) -> str:
+        """What it is for."""
+
+
+class FirstCall(NamedTuple):
+    """What this worker answers to the first call."""
+
+    status: int
+    body: str
+    as_of: int | None
+    """When what it says was read; None where it says that nothing can be said."""
+
+    until: int
+
+
+def developers_routes(
+    site: Site,
+    described: Descriptions,
+    *,
+    tools: Sequence[Tool],
+    can_register: bool,
+    prices: Prices | None,
+) -> APIRouter:
+    """The route of the page; without prices nothing is taken by x402."""
+    router = APIRouter(include_in_schema=False)
+    pages = site.pages
+    values = facts(pages.base_url, tools=tools, can_register=can_register, prices=prices)
+    standing: list[Markup] = []
+
+    async def write(app: FastAPI, now: int) -> Page:
+        if not standing:
+            openapi = (await described.of(app))[OPENAPI_PATH].body
+            standing.append(await to_thread(standing_part, pages, openapi, values))
+        first = first_call(site, now)
+        body = pages.fill(
+            "developers.html",
+            here=DEVELOPERS_PATH,
+            first=first,
+            standing=standing[0],
+            **values,
+        )
+        return Page(body, since=now, until=first.until, fields=service_links(pages.root))
+
+    @router.get(DEVELOPERS_PATH)
+    async def read_developers(request: Request) -> Response:
+        is_plain = request.scope["query_string"] == b""
+        return await site.show(request, lambda now: write(request.app, now), keep=is_plain)
+
+    return router
+
+
+def first_call(site: Site, now: int) -> FirstCall:
+    """Make the first call here, and show what comes of it."""
+    try:
+        view = site.markets.view(site.board, now)
+    except UpstreamUnavailable as error:
+        body = ErrorBody(error=error.message).encode()
+        # Only new data changes that, and with new data every page is written anew.
+        return FirstCall(error.status, pretty(body), None, FOREVER)
+    document = derivatives_document(view, snippets.FIRST_SYMBOL)
+    return FirstCall(200, pretty(document.body), view.perpetuals.as_of, document.until)
+
+
+def standing_part(pages: Pages, openapi: bytes, values: Mapping[str, object]) -> Markup:
+    """All but the beginning: the same for the life of a worker, and it takes some time."""
+    found = groups(json.loads(openapi))
+    endpoints = [endpoint for group in found for endpoint in group.endpoints]
+    deprecated = [endpoint.path for endpoint in endpoints if endpoint.is_deprecated]
+    written = pages.fill("developers_standing.html", groups=found, deprecated=deprecated, **values)
+    return Markup(written.decode())  # noqa: S704
+
+
+def facts(
+    base_url: str, *, tools: Sequence[Tool], can_register: bool, prices: Prices | None
+) -> dict[str, object]:
+    """What the templates show of the code, by its name in them."""
+    return {
+        **_PATHS,
+        "sections": SECTIONS,
+        "first_curl": snippets.first_curl(base_url),
+        "first_python": snippets.first_python(base_url),
+        "first_javascript": snippets.first_javascript(base_url),
+        "client_python": snippets.client_python(base_url),
+        "mcp_file": snippets.mcp_file(base_url),
+        "interface_version": INTERFACE_VERSION,
+        "software_version": __version__,
+        "anonymous": reference.per(ANONYMOUS),
+        "personal": reference.per(PERSONAL),
+        "tool_calls": reference.per(TOOL_CALLS),
+        "limits": reference.limits(),
+        "fields": reference.fields(),
+        "errors": reference.ERRORS,
+        "coded_errors": reference.CODED_ERRORS,
+        "badges": reference.badges(),
+        "bands": reference.bands(),
+        "hysteresis": reference.percent(HYSTERESIS_PCT).lstrip("+"),
+        "methods": METHODS,
+        "can_register": can_register,
+        "link_hours": LINK_HOURS,
+        "max_email": MAX_LENGTH,
+        "protocols": PROTOCOLS,
+        "card_type": CARD_TYPE,
+        "tools": tools,
+        "prices": prices,
+        "notice_days": MIN_NOTICE // DAY,
+        "releases": RELEASES,
+    }
+
+
+_PATHS = {
+    "openapi_path": OPENAPI_PATH,
+    "gpt_path": GPT_PATH,
+    "llms_path": LLMS_PATH,
+    "llms_full_path": LLMS_FULL_PATH,
+    "index_path": INDEX_PATH,
+    "card_path": CARD_PATH,
+    "mcp_path": MCP_PATH,
+    "docs_path": REFERENCE_PATH,
+    "keys_path": KEYS_PATH,
+    "feed_path": FEED_PATH,
+    "market_state_path": MARKET_STATE_PATH,
+}

@@ -1,0 +1,259 @@
+"""The described interface as the developer page shows it (pure).
+
+Everything comes from the OpenAPI document that `/openapi.json` gives away, so that the page cannot
+say anything else.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from itertools import cycle
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from markupsafe import Markup, escape
+
+from barograph.access.feed_entry import FEED_PATH
+from barograph.discovery.words import type_of
+from barograph.stances.endpoints import STANCE_PATHS
+
+Schema = dict[str, Any]
+
+COMMON_STATUSES = {"304", "405"}
+"""What every free read answers alike, and the page tells once."""
+
+SECTIONS = {
+    "base-address": "At a glance",
+    "first-call": "First call",
+    "endpoints": "Endpoints",
+    "limits": "Limits",
+    "get-a-key": "Get a key",
+    "send-a-key": "Send a key",
+    "errors": "Errors",
+    "badges": "Badges",
+    "mcp": "Model Context Protocol",
+    "gpt": "GPT actions",
+    "agents": "Texts for agents",
+    "feed": "For Feed subscribers",
+    "x402": "Paying by x402",
+    "client": "Client and terminal",
+    "regime": "Regime bands",
+    "signals": "Signals",
+    "versioning": "Versions and deprecation",
+    "changelog": "Changelog",
+}
+"""The parts of the page, by their anchor."""
+
+_MOST_LINES = 60
+_CODE = Markup("<code>{}</code>")
+
+
+class Prices(NamedTuple):
+    """What is asked for by x402, in USD."""
+
+    feed: Decimal
+    stance: Decimal
+    period_days: int
+
+    @property
+    def rows(self) -> list[tuple[str, str, str]]:
+        """What there is, where, and for how much."""
+        return [
+            (f"Feed for {self.period_days} days", FEED_PATH, f"{self.feed.normalize():f} USD"),
+            *(
+                (f"{kind} once, without Feed", path, f"{self.stance.normalize():f} USD")
+                for kind, path in STANCE_PATHS.items()
+            ),
+        ]
+
+
+class Parameter(NamedTuple):
+    """One parameter: where it goes, what it may be, what it is for."""
+
+    name: str
+    place: str
+    kind: str
+    is_required: bool
+    default: str | None
+    limits: str
+    text: Markup
+    example: str | None
+
+
+class Answer(NamedTuple):
+    """One status and what it means."""
+
+    status: str
+    text: Markup
+
+
+class Endpoint(NamedTuple):
+    """One operation."""
+
+    method: str
+    path: str
+    name: str
+    tag: str
+    summary: str
+    text: Markup
+    is_deprecated: bool
+    credentials: tuple[str, ...]
+    """Header fields of which one opens it; none for what is free."""
+
+    parameters: tuple[Parameter, ...]
+    body: str | None
+    """An example of what is sent, as JSON."""
+
+    answers: tuple[Answer, ...]
+
+    @property
+    def target(self) -> str:
+        """A path and query that can be called as they stand."""
+        path, query = self.path, {}
+        for each in self.parameters:
+            if each.place == "path":
+                path = path.replace(f"{{{each.name}}}", each.example or "")
+            elif each.place == "query" and each.example is not None:
+                query[each.name] = each.example
+        return f"{path}?{urlencode(query)}" if query else path
+
+    @property
+    def opens(self) -> bool:
+        """Whether anyone gets an answer at `target`, whatever this instance has recorded."""
+        is_certain = all(
+            each.place != "path" and not each.is_required for each in self.parameters
+        ) and "404" not in {answer.status for answer in self.answers}
+        return self.method == "GET" and not self.credentials and is_certain
+
+    def command(self, base_url: str) -> str:
+        """The call, for a shell."""
+        words = ["curl"]
+        if self.credentials:
+            words.append(f"-H '{self.credentials[0]}'")
+        if self.body is not None:
+            # What the Model Context Protocol wants; nobody else minds.
+            words += ["-H 'Content-Type: application/json'", "-H 'Accept: application/json'"]
+            words.append(f"-d '{self.body}'")
+        return " ".join([*words, f"'{base_url}{self.target}'"])
+
+
+class Group(NamedTuple):
+    """The operations of one tag."""
+
+    tag: str
+    text: Markup
+    endpoints: tuple[Endpoint, ...]
+
+
+def groups(schema: Schema) -> list[Group]:
+    """Every operation of the described interface, by its first tag, in the order of the tags."""
+    found = list(_endpoints(schema))
+    return [
+        Group(
+            tag["name"],
+            marked(tag["description"]),
+            tuple(each for each in found if each.tag == tag["name"]),
+        )
+        for tag in schema["tags"]
+    ]
+
+
+def marked(text: str) -> Markup:
+    """A text of the description with its `code` as pages show it."""
+    words, *rest = (escape(part) for part in text.split("`"))
+    for part, is_code in zip(rest, cycle((True, False)), strict=False):
+        words += _CODE.format(part) if is_code else part
+    return words
+
+
+def pretty(body: bytes) -> str:
+    """A JSON body for people, cut where it gets long."""
+    lines = json.dumps(json.loads(body), ensure_ascii=False, indent=2).splitlines()
+    return "\n".join(lines if len(lines) <= _MOST_LINES else [*lines[:_MOST_LINES], "…"])
+
+
+def _endpoints(schema: Schema) -> Iterator[Endpoint]:
+    schemes = schema["components"]["securitySchemes"]
+    for path, item in schema["paths"].items():
+        for method, operation in item.items():
+            yield Endpoint(
+                method=method.upper(),
+                path=path,
+                name=operation["operationId"],
+                tag=operation["tags"][0],
+                summary=operation["summary"],
+                text=marked(operation["description"]),
+                is_deprecated=operation.get("deprecated", False),
+                credentials=tuple(_credentials(operation, schemes)),
+                parameters=tuple(_parameters(operation, schema["components"]["schemas"])),
+                body=_body(operation),
+                answers=tuple(_answers(operation)),
+            )
+
+
+def _credentials(operation: Schema, schemes: Mapping[str, Schema]) -> Iterator[str]:
+    for alternative in operation.get("security", ()):
+        for name in alternative:
+            scheme = schemes[name]
+            if scheme["type"] == "http":
+                yield "Authorization: Bearer <ACCESS_TOKEN>"
+            else:
+                yield f"{scheme['name']}: <PROOF>"
+
+
+def _parameters(operation: Schema, schemas: Schema) -> Iterator[Parameter]:
+    for each in operation.get("parameters", ()):
+        if "$ref" in each:
+            continue  # `If-None-Match`, which goes with every read
+        schema = each["schema"]
+        default = schema.get("default")
+        yield Parameter(
+            name=each["name"],
+            place=each["in"],
+            kind=type_of(schema, schemas),
+            is_required=each.get("required", False),
+            default=None if default is None else str(default),
+            limits=", ".join(_limits(schema)),
+            text=marked(each["description"]),
+            example=_example(each),
+        )
+
+
+def _limits(schema: Schema) -> Iterator[str]:
+    numbers = _range(schema.get("minimum"), schema.get("maximum"))
+    lengths = _range(schema.get("minLength"), schema.get("maxLength"))
+    if numbers:
+        yield numbers
+    if lengths:
+        yield f"{lengths} characters"
+    if "pattern" in schema:
+        yield f"matching {schema['pattern']}"
+
+
+def _range(lowest: int | None, highest: int | None) -> str:
+    if lowest is None:
+        return "" if highest is None else f"at most {highest}"
+    return f"at least {lowest}" if highest is None else f"{lowest} to {highest}"
+
+
+def _example(parameter: Schema) -> str | None:
+    """A value to call it with; none for what may be left out and says no more than the default."""
+    schema = parameter["schema"]
+    found = parameter.get("example")
+    if found is None and parameter.get("required"):
+        found = schema.get("default", schema.get("enum", [None])[0])
+    return None if found is None else str(found)
+
+
+def _body(operation: Schema) -> str | None:
+    if "requestBody" not in operation:
+        return None
+    (content,) = operation["requestBody"]["content"].values()
+    return json.dumps(content["example"], ensure_ascii=False)
+
+
+def _answers(operation: Schema) -> Iterator[Answer]:
+    is_coded = "security" in operation
+    for status, response in sorted(operation["responses"].items()):
+        if is_coded or status not in COMMON_STATUSES:
+            yield Answer(status, marked(response["description"]))

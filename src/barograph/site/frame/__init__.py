@@ -1,0 +1,1 @@
+"""What every page shares: how it is written, sent and kept."""

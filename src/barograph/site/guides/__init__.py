@@ -1,0 +1,1 @@
+"""The catalog of guides, and a page for each."""

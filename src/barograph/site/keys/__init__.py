@@ -1,0 +1,1 @@
+"""Personal keys: asked for, and shown once."""

@@ -1,0 +1,1 @@
+"""Every perpetual, and a page for each."""

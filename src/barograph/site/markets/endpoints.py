@@ -1,0 +1,155 @@
+"""The pages of markets: every live perpetual, and each by itself."""
+
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
+
+from barograph.badges.documents import BADGE_FOLDER
+from barograph.errors import UpstreamUnavailable
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.http import DocumentResponse
+from barograph.markets.documents import DERIVATIVES_PATH
+from barograph.markets.feeds import PERPETUALS
+from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES
+from barograph.markets.view import MarketView
+from barograph.site.frame.answers import GUARD, Page, accepts, private_page
+from barograph.site.frame.site import LOOK_AGAIN_MS, Site
+from barograph.site.markets.listing import (
+    COLUMNS,
+    MARKETS_PATH,
+    NUMBERS,
+    Choice,
+    listing,
+    table_rows,
+)
+from barograph.site.markets.market import Found, find, is_symbol, market
+from barograph.site.series.figures import Chart, chosen_days, measure_chart
+
+LONGEST_ECHO = 40
+MOVED_FIELDS = [(b"cache-control", b"public, max-age=3600"), *GUARD]
+"""Not for ever: which contract an asset names can change."""
+
+
+def market_page_routes(site: Site) -> APIRouter:
+    """The routes of `/markets` and of the page of each perpetual."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get(MARKETS_PATH)
+    async def read_markets(request: Request) -> Response:
+        choice = Choice.of(request.query_params)
+        if choice.search:
+            return await site.show(request, lambda now: _markets(site, choice, now), keep=False)
+        # However the same table was asked for, it is written once.
+        usual = Request({**request.scope, "query_string": choice.query.encode()})
+        kept = _kept(site, usual)
+        return kept or await site.show(usual, lambda now: _markets(site, choice, now))
+
+    @router.get(f"{MARKETS_PATH}/{{symbol}}")
+    async def read_market(request: Request, symbol: str) -> Response:
+        reading = site.board.latest(PERPETUALS)
+        if reading is None:
+            return site.unavailable()
+        found = find(reading, symbol)
+        if found is None:
+            return _not_known(site, request, symbol, reading.source)
+        days = chosen_days(request.query_params.get("days"))
+        if symbol != found.name:
+            return _moved(site, found.name, days)
+        usual = b"" if days == DEFAULT_DAYS else b"days=%d" % days
+        asked = Request({**request.scope, "query_string": usual})
+        return _kept(site, asked) or await site.show(
+            asked, lambda now: _market(site, found, days, now)
+        )
+
+    return router
+
+
+def _kept(site: Site, request: Request) -> Response | None:
+    """What was written already for the usual form of an address."""
+    page = site.board.hot.get((request.scope["path"], request.scope["query_string"]))
+    now = site.board.clock()
+    if page is None or not page.since <= now < page.until:
+        return None
+    return DocumentResponse(page, now)
+
+
+def _view(site: Site, now: int) -> MarketView | None:
+    try:
+        return site.markets.view(site.board, now)
+    except UpstreamUnavailable:
+        return None
+
+
+async def _markets(site: Site, choice: Choice, now: int) -> Page:
+    view = _view(site, now)
+    last = site.board.latest(PERPETUALS)
+    found = None if view is None else listing(view)
+    rows = [] if found is None else found.chosen(choice)
+    body = site.pages.fill(
+        "markets.html",
+        here=MARKETS_PATH,
+        listing=found,
+        last=last,
+        choice=choice,
+        columns=COLUMNS,
+        numbers=NUMBERS,
+        usual=Choice(),
+        shown=len(rows),
+        rows="" if found is None else table_rows(rows, site.pages.root, found.as_of),
+    )
+    return Page(body, since=now, until=now + LOOK_AGAIN_MS if found is None else found.until)
+
+
+async def _market(site: Site, found: Found, days: int, now: int) -> Page:
+    view = _view(site, now)
+    shown = None if view is None else market(view, found)
+    try:
+        charts = await _charts(site, found, days)
+    except DatabaseUnavailable:
+        charts = None
+    body = site.pages.fill(
+        "market.html",
+        here=MARKETS_PATH,
+        found=found,
+        market=shown,
+        last=site.board.latest(PERPETUALS),
+        charts=charts,
+        days=days,
+        all_days=DAYS,
+        badge_path=f"{BADGE_FOLDER}funding/{found.name}.svg",
+        api_path=f"{DERIVATIVES_PATH}?symbol={found.name}",
+    )
+    is_whole = shown is not None and charts is not None
+    until = now + LOOK_AGAIN_MS if shown is None else shown.until
+    return Page(body, since=now, until=until if is_whole else min(until, now + LOOK_AGAIN_MS))
+
+
+async def _charts(site: Site, found: Found, days: int) -> list[Chart]:
+    contract = found.perpetual.contract
+    return [
+        measure_chart(
+            await site.series.reading(contract, measure, days), found.name, site.pages.root
+        )
+        for measure in MEASURES
+    ]
+
+
+def _moved(site: Site, name: str, days: int) -> Response:
+    query = "" if days == DEFAULT_DAYS else f"?days={days}"
+    response = Response(status_code=308)
+    to = f"{site.pages.root}{MARKETS_PATH}/{name}{query}"
+    response.raw_headers = [(b"location", to.encode()), (b"content-length", b"0"), *MOVED_FIELDS]
+    return response
+
+
+def _not_known(site: Site, request: Request, symbol: str, source: str) -> Response:
+    """There is no such perpetual, in words for people and as ever for programs."""
+    if not accepts(request.scope["headers"], b"text/html"):
+        raise HTTPException(404)
+    body = site.pages.fill(
+        "market_not_known.html",
+        here=MARKETS_PATH,
+        symbol=symbol if len(symbol) <= LONGEST_ECHO else f"{symbol[:LONGEST_ECHO]}…",
+        source=source,
+        is_symbol=is_symbol(symbol),
+    )
+    return private_page(404, body)

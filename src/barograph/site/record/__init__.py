@@ -1,0 +1,1 @@
+"""The public history, and how anyone checks it."""

@@ -1,0 +1,170 @@
+"""The pages of the record: what was recorded, its checkpoints, and how anyone checks them."""
+
+import logging
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
+
+from barograph.errors import BarographError
+from barograph.kit.timestamps import SECOND
+from barograph.site.frame.answers import Page, private_page
+from barograph.site.frame.site import RETRY_SECONDS, Site, WritePage
+from barograph.site.record.facts import (
+    RECORD_FOLDER,
+    RECORD_PATH,
+    TITLES,
+    Entry,
+    NoSuchPage,
+    before_from_query,
+    event_entry,
+    kinds_of,
+    list_name,
+    list_page,
+    list_path,
+    place_of_page,
+    verifier_facts,
+    version_entry,
+)
+from barograph.stances.checkpoint import LogName
+from barograph.stances.continuity import Continuity, RecordReplaced
+from barograph.stances.history_documents import CHECKPOINT_PATH, HISTORY_FOLDER
+from barograph.stances.ledger import Ledger
+from barograph.stances.public_log import HistoryRewritten, PublicLogs
+from barograph.stances.records import KINDS
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+LOOK_AGAIN_MS = 5 * SECOND
+"""For so long a page is shown without looking again: the record grows apart from the board."""
+
+
+class RecordLost(BarographError):
+    """What stands in the record's place is not the record."""
+
+
+def record_routes(
+    site: Site, ledger: Ledger, logs: PublicLogs, continuity: Continuity
+) -> APIRouter:
+    """The routes of the record's page and of its lists."""
+    router = APIRouter(include_in_schema=False)
+    pages = _RecordPages(site, ledger, logs, continuity)
+
+    @router.get(RECORD_PATH)
+    async def read_record(request: Request) -> Response:
+        return await _show(site, request, pages.record)
+
+    @router.get(RECORD_FOLDER + "{kind}")
+    async def read_versions(request: Request) -> Response:
+        return await read_list(request, "versions")
+
+    @router.get(RECORD_FOLDER + "{kind}/events")
+    async def read_events(request: Request) -> Response:
+        return await read_list(request, "events")
+
+    async def read_list(request: Request, name: LogName) -> Response:
+        kind: str = request.path_params["kind"]
+        if kind not in KINDS:
+            raise HTTPException(404)
+        try:
+            before = before_from_query(request.scope["query_string"])
+            return await _show(site, request, lambda now: pages.part(kind, name, before, now))
+        except NoSuchPage:
+            raise HTTPException(404) from None
+
+    return router
+
+
+async def _show(site: Site, request: Request, write: WritePage) -> Response:
+    """Answer with a page, or with the one that says that the record is lost."""
+    try:
+        # An address with a query is not kept: there is no end of them.
+        return await site.show(request, write, keep=not request.scope["query_string"])
+    except RecordLost:
+        again = (b"retry-after", b"%d" % RETRY_SECONDS)
+        return private_page(503, site.pages.fill("record_lost.html", here=RECORD_PATH), again)
+
+
+class _RecordPages:
+    """Reads the record and writes its pages."""
+
+    def __init__(
+        self, site: Site, ledger: Ledger, logs: PublicLogs, continuity: Continuity
+    ) -> None:
+        self._pages = site.pages
+        self._ledger = ledger
+        self._logs = logs
+        self._continuity = continuity
+
+    async def record(self, now: int) -> Page:
+        """What is recorded, with the newest checkpoint of every list."""
+        published = await _of_the_record(self._logs.checkpoints())
+        # By the sizes that were signed: whatever is recorded meanwhile comes with the next page.
+        newest = {
+            (each.kind, each.log): await self._last(each.kind, each.log, each.checkpoint.size)
+            for each in published
+        }
+        body = self._pages.fill(
+            "record.html",
+            here=RECORD_PATH,
+            kinds=kinds_of(published, newest),
+            verifier=verifier_facts(self._pages.base_url, self._logs.public_key),
+            checkpoint_path=CHECKPOINT_PATH,
+        )
+        return Page(body, since=now, until=now + LOOK_AGAIN_MS)
+
+    async def part(self, kind: str, name: LogName, before: int | None, now: int) -> Page:
+        """A part of one list.
+
+        Raises:
+            NoSuchPage: the list does not go that far.
+        """
+        await _of_the_record(self._continuity.require(kind))
+        count = await self._count(kind, name)
+        entries = await self._entries(kind, name, *place_of_page(count, before))
+        body = self._pages.fill(
+            "record_list.html",
+            here=RECORD_PATH,
+            kind=kind,
+            title=TITLES[kind],
+            log=name,
+            count=count,
+            page=list_page(entries, count),
+            path=list_path(kind, name),
+            other=list_path(kind, "events" if name == "versions" else "versions"),
+            api_path=HISTORY_FOLDER + list_name(kind, name),
+        )
+        return Page(body, since=now, until=now + LOOK_AGAIN_MS)
+
+    async def _count(self, kind: str, name: LogName) -> int:
+        if name == "versions":
+            return await self._ledger.count(kind)
+        return await self._ledger.count_events(kind)
+
+    async def _last(self, kind: str, name: LogName, size: int) -> Entry | None:
+        if size == 0:
+            return None
+        found = await self._entries(kind, name, size - 1, 1)
+        if not found:  # signed a moment ago, and no longer there
+            raise RecordLost
+        return found[0]
+
+    async def _entries(self, kind: str, name: LogName, after: int, limit: int) -> list[Entry]:
+        if name == "versions":
+            rows = await self._ledger.digests(kind, after, limit)
+            return [version_entry(row) for row in rows]
+        events = await self._ledger.event_digests(kind, after, limit)
+        return [event_entry(row) for row in events]
+
+
+async def _of_the_record(reading: Awaitable[T]) -> T:
+    """Tell a record that is another one from a database that cannot be read now."""
+    try:
+        return await reading
+    except RecordReplaced as error:
+        raise RecordLost from error
+    except (HistoryRewritten, ValueError) as error:  # another digest, or what is none at all
+        log.critical("history rewritten", extra={"reason": str(error)})
+        raise RecordLost from error

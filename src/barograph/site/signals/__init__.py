@@ -1,0 +1,1 @@
+"""What signals say and said."""

@@ -1,0 +1,97 @@
+"""`/signals`: what every signal says now, and the record of each."""
+
+from collections.abc import Mapping
+
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
+
+from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.timestamps import DAY, SECOND
+from barograph.signals.catalog import BY_KEY, Method
+from barograph.signals.documents import PAGE_FOLDER
+from barograph.signals.feeds import SIGNALS
+from barograph.signals.records import SignalChange
+from barograph.signals.store import changes_since, last_changes
+from barograph.site.frame.answers import Page
+from barograph.site.frame.site import Site
+from barograph.site.signals.pages import (
+    HISTORY_DAYS,
+    LIST_PATH,
+    History,
+    history,
+    write_signal,
+    write_signals,
+)
+
+RETRY_MS = 5 * SECOND
+"""For so long it is said that the record cannot be read without looking again."""
+
+
+def signal_page_routes(site: Site) -> APIRouter:
+    """The routes of the list and of every signal.
+
+    What they say now is in memory: it is shown also while the record cannot be read.
+    """
+    router = APIRouter(include_in_schema=False)
+
+    @router.get(LIST_PATH)
+    async def read_signals(request: Request) -> Response:
+        async def write(now: int) -> Page:
+            last = await _last_changes(site)
+            judged = site.signals.fresh(site.board, now)
+            body = write_signals(site.pages, judged, last)
+            return Page(body, since=now, until=_until(site, now, is_read=last is not None))
+
+        return await site.show(request, write, keep=request.scope["query_string"] == b"")
+
+    @router.get(f"{PAGE_FOLDER}{{key}}")
+    async def read_signal(request: Request, key: str) -> Response:
+        if key not in BY_KEY:
+            raise HTTPException(404)
+        method = BY_KEY[key]
+
+        async def write(now: int) -> Page:
+            recorded = await _history(site, method, now)
+            judged = site.signals.fresh(site.board, now)
+            body = write_signal(site.pages, method, judged, recorded)
+            return Page(body, since=now, until=_until(site, now, is_read=recorded is not None))
+
+        return await site.show(request, write, keep=request.scope["query_string"] == b"")
+
+    return router
+
+
+def _until(site: Site, now: int, *, is_read: bool) -> int:
+    until = site.signals.known_until(site.board, now)
+    return until if is_read else min(until, now + RETRY_MS)
+
+
+async def _last_changes(site: Site) -> Mapping[str, SignalChange] | None:
+    async def work(tx: Transaction) -> Mapping[str, SignalChange]:
+        return await last_changes(tx, BY_KEY)
+
+    try:
+        return await site.database.read(work)
+    except DatabaseUnavailable:
+        return None
+
+
+async def _history(site: Site, method: Method, now: int) -> History | None:
+    async def work(tx: Transaction) -> list[SignalChange]:
+        return await changes_since(tx, method.key, now - HISTORY_DAYS * DAY)
+
+    try:
+        changes = await site.database.read(work)
+    except DatabaseUnavailable:
+        return None
+    return history(method.key, changes, now, _held_until(site, method, now))
+
+
+def _held_until(site: Site, method: Method, now: int) -> int:
+    """Until when a signal's last recorded label holds: as long as it was judged."""
+    fresh = site.signals.fresh(site.board, now)
+    if fresh is not None and any(each.key == method.key for each in fresh.signals):
+        return now
+    judged = site.board.latest(SIGNALS)
+    signals = () if judged is None else judged.signals
+    return next((each.as_of for each in signals if each.key == method.key), 0)

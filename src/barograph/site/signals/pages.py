@@ -1,0 +1,146 @@
+"""What the pages of signals show (pure)."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from barograph.kit.timestamps import DAY
+from barograph.signals.catalog import METHODS, Method
+from barograph.signals.documents import PAGE_FOLDER
+from barograph.signals.records import NOT_KNOWN, UNKNOWN, SignalChange, Signals
+from barograph.site.frame.writer import Pages
+from barograph.site.signals.strip import Lane, Span, lanes
+
+LIST_PATH = PAGE_FOLDER.rstrip("/")
+HISTORY_DAYS = 60
+LISTED_CHANGES = 15
+AGO = (("Yesterday", 1), ("7 days ago", 7), ("30 days ago", 30))
+
+
+class Shown(NamedTuple):
+    """A signal as it stands now."""
+
+    key: str
+    name: str
+    sentence: str
+    label: str
+    value: str
+    since: int | None
+    """When it took its label; None where that is not recorded."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it says anything."""
+        return self.label != UNKNOWN
+
+
+class Change(NamedTuple):
+    """A label in the list of changes, and how long it lasted; None: it still does."""
+
+    at: int
+    label: str
+    value: str
+    until: int | None
+
+
+class History(NamedTuple):
+    """What is recorded of a signal, as its page shows it."""
+
+    start: int
+    end: int
+    ago: Sequence[tuple[str, SignalChange | None]]
+    lanes: Sequence[Lane]
+    changes: Sequence[Change]
+    """The newest first."""
+
+    total: int
+    """How many changes there were."""
+
+
+def shown_signal(method: Method, judged: Signals | None, last: SignalChange | None) -> Shown:
+    """A signal by its last judgement; without a fresh one it is unknown."""
+    signals = () if judged is None else judged.signals
+    label, value = next(
+        ((each.label, each.value) for each in signals if each.key == method.key), NOT_KNOWN
+    )
+    since = last.at if last is not None and last.label == label else None
+    return Shown(method.key, method.name, first_sentence(method), label, value, since)
+
+
+def first_sentence(method: Method) -> str:
+    """What a signal is about, in a sentence."""
+    return " ".join(method.explanation.partition("\n\n")[0].split())
+
+
+def label_at(changes: Sequence[SignalChange], at: int) -> SignalChange | None:
+    """The label in force at an instant; None before the first. `changes` go from old to new."""
+    return next((each for each in reversed(changes) if each.at <= at), None)
+
+
+def history(key: str, changes: Sequence[SignalChange], now: int, held_until: int) -> History:
+    """What is recorded of a signal in the last days, of the changes from old to new.
+
+    `held_until` is how long the last of them holds: until now, or until it was judged last.
+    """
+    start = now - HISTORY_DAYS * DAY
+    ends = [*(each.at for each in changes[1:]), None][: len(changes)]
+    listed = [
+        Change(each.at, each.label, each.value, end)
+        for each, end in zip(changes, ends, strict=True)
+    ]
+    spans = [
+        Span(each.label, max(each.at, start), min(now, held_until if end is None else end))
+        for each, end in zip(changes, ends, strict=True)
+    ]
+    return History(
+        start=start,
+        end=now,
+        ago=[(words, label_at(changes, now - days * DAY)) for words, days in AGO],
+        lanes=lanes(key, [span for span in spans if span.start < span.end], start, now),
+        changes=listed[::-1][:LISTED_CHANGES],
+        total=sum(each.at > start for each in changes),
+    )
+
+
+def write_signals(
+    pages: Pages, judged: Signals | None, last: Mapping[str, SignalChange] | None
+) -> bytes:
+    """Every signal; without a fresh judgement each of them is unknown.
+
+    `last` are the last recorded changes by key; None where they cannot be read.
+    """
+    known = last or {}
+    return pages.fill(
+        "signals.html",
+        here=LIST_PATH,
+        signals=[shown_signal(method, judged, known.get(method.key)) for method in METHODS],
+        is_recorded=last is not None,
+        **_origin(judged),
+    )
+
+
+def write_signal(
+    pages: Pages, method: Method, judged: Signals | None, recorded: History | None
+) -> bytes:
+    """One signal: now, in the last days, and how it is judged.
+
+    `recorded` is None where the record cannot be read.
+    """
+    last = None
+    if recorded is not None and recorded.changes:
+        newest = recorded.changes[0]
+        last = SignalChange(method.key, newest.at, newest.label, newest.value)
+    return pages.fill(
+        "signal.html",
+        here=LIST_PATH,
+        signal=shown_signal(method, judged, last),
+        explanation=method.explanation.split("\n\n"),
+        recorded=recorded,
+        days=HISTORY_DAYS,
+        **_origin(judged),
+    )
+
+
+def _origin(judged: Signals | None) -> dict[str, object]:
+    if judged is None:
+        return {"source": None, "as_of": None}
+    return {"source": judged.source, "as_of": judged.as_of}

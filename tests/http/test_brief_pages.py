@@ -1,0 +1,253 @@
+"""Briefs on the site: every recorded one, page by page, and where each comes from."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from barograph.board.front_door import front_door
+from barograph.briefs.records import Brief
+from barograph.kit.http import Receive, Scope, Send
+from support.clock import START
+from support.pages import BROWSER, FOUND, NOTE, Checked, SiteService
+from support.service import BASE_URL, ask
+
+
+def many(count: int) -> list[Brief]:
+    """So many briefs, the first one the newest."""
+    return [
+        NOTE._replace(
+            slug=f"brief-{number:03}",
+            headline=f"Headline {number:03}.",
+            published_at=START - number * 60_000,
+            category="funding" if number % 2 else "rates",
+            coins=("BTC",) if number % 3 else (),
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> SiteService:
+    site = SiteService(tmp_path)
+    # More than the newest, which the board has.
+    site.service.keep_briefs(*many(70))
+    return site
+
+
+def headlines(page: Checked) -> list[str]:
+    return [word for word in "".join(page.words).splitlines() if word.startswith("Headline")]
+
+
+def test_briefs_are_listed_newest_first_and_escaped(site: SiteService) -> None:
+    site.service.keep_briefs(NOTE._replace(slug="newer", published_at=START, headline="Newer"))
+
+    text = site.look("/briefs").text
+
+    assert text.index("Newer") < text.index("Funding is high") < text.index("Fees & <b>spreads</b>")
+    assert "2026-11-06 21:19 UTC · note · BTC, ETH" in text
+    assert "A summary with <i>marks</i>." in text
+
+
+def test_every_recorded_brief_is_on_exactly_one_page(archive: SiteService) -> None:
+    pages = [archive.look(f"/briefs?page={number}") for number in range(1, 5)]
+    after = archive.ask("/briefs?page=5", accept=BROWSER)
+    archive.close()
+
+    assert [len(headlines(page)) for page in pages] == [20, 20, 20, 10]
+    found = [each for page in pages for each in headlines(page)]
+    assert found == [f"Headline {number:03}." for number in range(70)]
+    assert "70 briefs · page 4 of 4" in pages[3].text
+    assert after.status_code == 404
+
+
+def test_pages_lead_to_the_newer_and_the_older_one(archive: SiteService) -> None:
+    first, second, last = (archive.look(f"/briefs?page={number}") for number in (1, 2, 4))
+    archive.close()
+
+    assert ("prev" in first.relations, first.relations["next"]) == (False, "/briefs?page=2")
+    assert (second.relations["prev"], second.relations["next"]) == ("/briefs", "/briefs?page=3")
+    assert (last.relations["prev"], "next" in last.relations) == ("/briefs?page=3", False)
+    assert first.relations["canonical"] == f"{BASE_URL}/briefs"
+    assert second.relations["canonical"] == f"{BASE_URL}/briefs?page=2"
+    assert first.relations["alternate"] == "/api/agent/briefs"
+
+
+def test_a_list_can_be_of_one_category_and_about_one_coin(archive: SiteService) -> None:
+    rates = archive.look("/briefs?category=rates&page=2")
+    coin = archive.look("/briefs?coin=btc")
+    both = archive.look("/briefs?category=funding&coin=BTC&page=2")
+    none = archive.look("/briefs?coin=SOL")
+    archive.close()
+
+    assert headlines(rates) == [f"Headline {number:03}." for number in range(40, 70, 2)]
+    assert rates.relations["prev"] == "/briefs?category=rates"
+    assert "46 briefs about BTC · page 1 of 3" in coin.text
+    assert coin.relations["next"] == "/briefs?coin=BTC&page=2"
+    assert coin.relations["canonical"] == f"{BASE_URL}/briefs?coin=BTC"
+    assert "23 briefs in funding about BTC · page 2 of 2" in both.text
+    assert len(headlines(both)) == 3
+    assert "0 briefs about SOL" in none.text
+    assert "No brief fits." in none.text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("page=0", "page=-1", "page=01", "page=x", "page=1.0", "page=%D9%A1", "page=9999999"),
+        *(
+            "page=1&page=1",
+            "category=nope",
+            "category=Funding",
+            "coin=B%25",
+            "coin=%22",
+            "coin=B_C",
+        ),
+        *("coin=" + "A" * 16, "coin=BTC&coin=ETH", "coin=BTC%00", "coin=\u017fol"),
+        "coin=%3Cscript%3E",
+    ],
+)
+def test_what_can_be_no_list_is_not_found(site: SiteService, query: str) -> None:
+    answer = site.ask(f"/briefs?{query}", accept=BROWSER)
+
+    assert answer.status_code == 404
+    assert "script&gt;" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "query", ["category=&coin=", "page=1", "x=%3Cb%3E", "page=", "coin=&page=1"]
+)
+def test_empty_fields_and_unknown_parameters_ask_for_everything(
+    site: SiteService, query: str
+) -> None:
+    assert site.ask(f"/briefs?{query}").content == site.ask("/briefs").content
+
+
+def test_a_brief_shows_its_body_and_where_it_comes_from(site: SiteService) -> None:
+    note = site.look(f"/briefs/{NOTE.slug}")
+    found = site.look(f"/briefs/{FOUND.slug}")
+
+    assert "Text with <script>alert(1)</script> and a link." in note.text
+    assert "https://example.com/" in note.targets
+    assert "Written by the operator of this instance" in note.text
+    assert "Rule funding-extreme Data from 2026-11-06 20:20 UTC" in found.text
+    assert FOUND.inputs_digest in found.text
+    assert {"/briefs?category=funding", "/briefs?coin=BTC", "/briefs?coin=ETH"} <= set(
+        found.targets
+    )
+
+
+def test_a_brief_can_be_cited_with_its_time_its_source_and_the_notice(site: SiteService) -> None:
+    page = site.look(f"/briefs/{FOUND.slug}")
+
+    assert (
+        f"“Funding is high”, Barograph, 2026-11-06T21:19:00.000Z (test venue). "
+        f"{BASE_URL}/briefs/{FOUND.slug} Information only, not financial advice."
+    ) in page.text
+    assert {"citation", "address", "inputs"} == set(page.copied)
+
+
+def test_a_brief_leads_to_the_one_before_and_the_one_after_it(archive: SiteService) -> None:
+    newest, middle, oldest = (archive.look(f"/briefs/brief-{number:03}") for number in (0, 30, 69))
+    archive.close()
+
+    assert "next" not in newest.relations
+    assert newest.relations["prev"] == "/briefs/brief-001"
+    assert middle.relations["next"] == "/briefs/brief-029"
+    assert middle.relations["prev"] == "/briefs/brief-031"
+    assert oldest.relations["next"] == "/briefs/brief-068"
+    assert "prev" not in oldest.relations
+
+
+def test_a_newer_brief_is_linked_from_the_one_that_was_the_newest(site: SiteService) -> None:
+    assert "next" not in site.look(f"/briefs/{FOUND.slug}").relations
+
+    site.service.keep_briefs(NOTE._replace(slug="newer", published_at=START))
+
+    assert site.look(f"/briefs/{FOUND.slug}").relations["next"] == "/briefs/newer"
+
+
+MARKUP = "<img src=x onerror=alert(1)>\"'</title></p>{{ 7 * 7 }}"
+
+
+def test_a_brief_full_of_markup_stays_text(site: SiteService) -> None:
+    hostile = NOTE._replace(
+        slug="hostile",
+        published_at=START,
+        headline=MARKUP,
+        coins=("BTC",),
+        summary=MARKUP,
+        body=f"{MARKUP}\n\n[x](javascript:alert(1)) ![x](https://example.com/x.png)",
+        source=MARKUP,
+        rule=MARKUP,
+        inputs=MARKUP,
+        inputs_digest=MARKUP,
+    )
+    site.service.keep_briefs(hostile)
+
+    for path in ("/briefs", "/briefs/hostile", f"/briefs/{FOUND.slug}"):
+        page = site.look(path)
+        assert not [each for each in page.targets if "javascript" in each or "onerror" in each]
+        assert "<img" not in site.ask(path).text
+        assert MARKUP in page.text
+        assert "49" not in page.text
+
+
+async def nothing_behind(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError(f"{scope['path']} went through the front door")
+
+
+def test_what_many_read_is_written_once_and_answered_before_routing(site: SiteService) -> None:
+    door = front_door(nothing_behind, site.service.board)
+
+    for path in ("/briefs", "/briefs?category=note", f"/briefs/{NOTE.slug}"):
+        first = site.service.ask(path)
+        assert ask(door, path).body == first.body
+
+
+def test_lists_about_a_coin_and_far_pages_are_not_kept(archive: SiteService) -> None:
+    archive.service.keep_briefs(*many(140))
+    for path in ("/briefs?coin=BTC", "/briefs?page=6", "/briefs/brief-139", "/briefs?page=2"):
+        archive.look(path)
+    kept = {(path, query) for path, query in archive.service.board.hot if path.startswith("/brief")}
+    archive.close()
+
+    assert kept == {("/briefs", b"page=2")}
+
+
+def test_without_briefs_the_page_says_so(tmp_path: Path) -> None:
+    site = SiteService(tmp_path)
+
+    text = site.look("/briefs").text
+    site.close()
+
+    assert "Nothing has been published yet." in text
+
+
+@pytest.mark.outcome(
+    "the database cannot be read while somebody looks at briefs",
+    "the page says so with 503 once the worker's copy is too old; the other pages are still there",
+)
+def test_briefs_that_cannot_be_read_are_a_page_that_says_so(site: SiteService) -> None:
+    site.look("/briefs")
+    site.rename("briefs", "away")
+    assert site.ask("/briefs").status_code == 200
+
+    site.clock.pass_seconds(60)
+
+    for path in ("/briefs", f"/briefs/{NOTE.slug}"):
+        answer = site.ask(path)
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"] == "5"
+        assert answer.headers["cache-control"] == "no-store"
+        assert "cannot be read right now" in Checked(answer).text
+    assert site.ask("/guides").status_code == 200
+
+
+def test_a_new_brief_is_on_the_list_at_once(site: SiteService) -> None:
+    site.look("/briefs")
+
+    site.service.keep_briefs(NOTE._replace(slug="newer", published_at=START, headline="Newer"))
+    asyncio.run(site.service.board.refresh())
+
+    assert "Newer" in site.look("/briefs").text

@@ -1,0 +1,323 @@
+"""The developer page: what it shows is what this instance does."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from html import unescape
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from barograph.mcp.tools import TOOLS
+from barograph.site.developers.facts import COMMON_STATUSES, SECTIONS
+from support.descriptions import PAYMENTS, operations
+from support.markets import reading, shares
+from support.node import NODE
+from support.pages import Checked, SiteService
+from support.payments import HandFacilitator
+from support.service import BASE_URL, Service, fresh_service
+
+Operation = tuple[str, str, list[str], list[str]]
+"""Method, path, parameters, statuses."""
+
+IF_NONE_MATCH = "#/components/parameters/If-None-Match"
+
+
+@pytest.fixture
+def market(site: SiteService) -> SiteService:
+    """A site whose market is fresh."""
+    site.service.publish(reading(), shares())
+    return site
+
+
+def element(page: str, name: str) -> str:
+    """The text of a code element."""
+    found = re.search(rf'<code id="{name}">(.*?)</code>', page, re.DOTALL)
+    assert found is not None, name
+    return unescape(found[1])
+
+
+def developers(service: Service) -> str:
+    answer = service.ask("/developers")
+    assert answer.status == 200
+    return answer.body.decode()
+
+
+def shown_operations(page: str) -> dict[str, Operation]:
+    """Every operation of the page, by its name."""
+    pattern = r'<details class="operation" data-operation="(\w+)">(.*?)</details>'
+    blocks = re.findall(pattern, page, re.DOTALL)
+    found = {}
+    for name, block in blocks:
+        head = re.search(r'<span class="method">(\w+)</span> <code>(.*?)</code>', block)
+        assert head is not None
+        parameters = re.findall(r'data-parameter="(.*?)"', block)
+        statuses = re.findall(r'data-status="(\d+)"', block)
+        found[name] = (head[1], unescape(head[2]), parameters, statuses)
+    return found
+
+
+def described_operations(
+    schema: dict[str, Any],
+) -> dict[str, tuple[str, str, list[str], list[str]]]:
+    """The same of a description, less what the page tells once for all."""
+    found = {}
+    for path, item in schema["paths"].items():
+        for method, operation in item.items():
+            names = [each.get("name") for each in operation.get("parameters", ())]
+            common = set() if "security" in operation else COMMON_STATUSES
+            statuses = sorted(set(operation["responses"]) - common)
+            shown = [name for name in names if name is not None]
+            found[operation["operationId"]] = (method.upper(), path, shown, statuses)
+    return found
+
+
+def test_every_operation_of_the_description_is_on_the_page_as_it_is(service: Service) -> None:
+    schema = service.ask("/openapi.json").json()
+
+    assert shown_operations(developers(service)) == described_operations(schema)
+    assert len(schema["paths"]) > 40
+
+
+def test_what_the_page_tells_once_holds_for_every_free_operation(service: Service) -> None:
+    page = developers(service)
+    schema = service.ask("/openapi.json").json()
+
+    assert "is 304 when what it names still holds; another method is 405" in page
+    for _, operation in operations(schema):
+        is_private = "security" in operation
+        references = [each["$ref"] for each in operation.get("parameters", ()) if "$ref" in each]
+        assert references == ([IF_NONE_MATCH] if "304" in operation["responses"] else [])
+        assert is_private or "405" in operation["responses"]
+
+
+def test_each_parameter_is_shown_with_type_default_and_limits(service: Service) -> None:
+    page = re.sub(r"<[^>]+>", "", developers(service))
+
+    assert "integer; 1 to 50; default 15" in page
+    assert "string; matching ^[A-Za-z0-9]{1,15}$; default BTC" in page
+    assert "integer; 1 to 2147483647" in page
+
+
+def test_what_is_entitled_or_paid_says_what_it_needs(service: Service) -> None:
+    blocks = developers(service).split('<details class="operation"')
+    needs = {
+        name: re.findall(r"(?:Needs| or) <code>(.*?)</code>", block)
+        for block in blocks
+        for name in re.findall(r'data-operation="(\w+)"', block)
+    }
+    token, proof = "Authorization: Bearer &lt;ACCESS_TOKEN&gt;", "PAYMENT-SIGNATURE: &lt;PROOF&gt;"
+
+    assert needs["getMaterialChange"] == needs["getFeedNow"] == [token, proof]
+    assert needs["buyFeed"] == [proof]
+    assert [name for name, fields in needs.items() if fields] == [
+        *("getMaterialChange", "getBtcEtfStance", "getRatesDesk", "getFundingRegime"),
+        *("getFeedNow", "buyFeed"),
+    ]
+
+
+def test_the_first_answer_is_the_one_that_this_instance_gives(market: SiteService) -> None:
+    page = developers(market.service)
+    really = market.service.ask("/api/agent/derivatives?symbol=BTC").json()
+
+    assert json.loads(element(page, "first-answer")) == really
+    assert really["available"] is True
+    assert "As this instance gives it (200), from its reading of <time" in page
+
+
+@pytest.mark.outcome(
+    "the market feed is stale while somebody reads the developer page",
+    "in the place of the example answer it says `not available now (502)`, with the real error",
+)
+def test_stale_data_is_not_shown_as_an_answer(market: SiteService) -> None:
+    service = market.service
+    fresh = service.ask("/developers")
+    service.clock.pass_seconds(service.settings.feed_max_age_seconds)
+    stale = service.ask("/developers", if_none_match=fresh.headers["etag"])
+    error = service.ask("/api/agent/derivatives?symbol=BTC")
+
+    assert (stale.status, error.status) == (200, 502)
+    page = stale.body.decode()
+    assert "The answer: not available now (502)" in page
+    assert json.loads(element(page, "first-answer")) == error.json()
+    service.publish(reading(service.clock()), shares(service.clock()))
+    assert "not available now" not in developers(service)
+
+
+def test_the_page_is_written_once_for_each_state_of_the_data(market: SiteService) -> None:
+    service = market.service
+    first = service.ask("/developers")
+    kept = service.board.hot["/developers", b""]
+    again = service.ask("/developers")
+    assert (first.body, first.headers) == (again.body, again.headers)
+    assert service.board.hot["/developers", b""] is kept
+
+    service.publish(reading(service.clock() + 1_000), shares())
+    assert ("/developers", b"") not in service.board.hot
+    assert service.ask("/developers").headers["etag"] != first.headers["etag"]
+
+
+def test_addresses_that_nobody_counts_are_not_kept(market: SiteService) -> None:
+    assert market.ask("/developers?a=b").status_code == 200
+    assert ("/developers", b"a=b") not in market.service.board.hot
+
+
+def test_the_contents_lead_to_every_part(market: SiteService) -> None:
+    page = market.look("/developers")
+
+    parts = [target[1:] for target in page.targets if target.startswith("#") and target != "#main"]
+    assert parts[: len(SECTIONS)] == list(SECTIONS)
+    assert set(parts) <= set(page.ids)
+
+
+@pytest.mark.contract("signals.docs")
+def test_the_page_tells_how_to_use_the_service(market: SiteService) -> None:
+    page = market.look("/developers")
+
+    for words in (
+        *(BASE_URL, "120 per hour", "1,000 per hour", "X-API-Key", "RateLimit-Policy"),
+        *("Retry-After", "long-crowded", "+0.03 % or more", "do not pay again automatically"),
+        *("free for non-commercial use", "at least 180 days", "Nothing is deprecated now."),
+    ):
+        assert words in page.text
+    assert {"/openapi.json", "/badge/record.svg", "/badge/funding/BTC.svg"} <= set(page.targets)
+    assert {*("limits", "get-a-key", "send-a-key", "errors", "badges", "regime")} <= set(page.ids)
+    assert "/keys" in page.targets
+
+
+def test_programs_find_the_descriptions_from_the_page(market: SiteService) -> None:
+    answer = market.ask("/developers")
+    linked = re.findall(r'<(/[^>]+)>; rel="([\w-]+)"; type="([^"]+)"', answer.headers["link"])
+    in_page = re.findall(r'<link rel="(service-[\w-]+)" type="([^"]+)" href="([^"]+)"', answer.text)
+
+    assert {path for path, _, _ in linked} == {path for _, _, path in in_page} | {"/developers"}
+    for relation, content_type, path in in_page:
+        assert (path, relation, content_type) in linked
+        assert market.ask(path).headers["content-type"].startswith(content_type)
+
+
+def test_every_badge_can_be_copied_in_three_forms(market: SiteService) -> None:
+    page = market.ask("/developers").text
+    pictures = re.findall(r'<img src="(/badge/[^"]+)"', page)
+
+    assert len(pictures) > 9
+    for number, picture in enumerate(pictures, 1):
+        address = f"{BASE_URL}{picture}"
+        assert market.ask(picture).headers["content-type"].startswith("image/svg+xml")
+        assert element(page, f"badge-{number}-url") == address
+        markdown = element(page, f"badge-{number}-markdown")
+        prefix = f"({address})]({BASE_URL}"
+        target = markdown.partition(prefix)[2].removesuffix(")")
+        assert markdown.startswith("[![")
+        assert market.ask(target).status_code == 200
+        html = element(page, f"badge-{number}-html")
+        assert html.startswith(f'<a href="{BASE_URL}{target}"><img src="{address}" alt="')
+
+
+def test_the_tools_are_named_as_they_are_called(market: SiteService) -> None:
+    page = market.ask("/developers").text
+
+    assert re.findall(r'data-tool="(\w+)"', page) == [tool.name for tool in TOOLS]
+    server = json.loads(element(page, "mcp-file"))["mcpServers"]["barograph"]
+    assert server["url"] == element(page, "mcp-address") == f"{BASE_URL}/api/mcp"
+    assert element(page, "gpt-address") == f"{BASE_URL}/openapi-gpt.json"
+
+
+def test_prices_are_shown_where_payments_are_taken(tmp_path: Path) -> None:
+    terms = {"feed_price_usd": "29.50", "stance_price_usd": "0.4", "feed_period_days": 31}
+    with fresh_service(tmp_path, facilitator=HandFacilitator(), **PAYMENTS, **terms) as service:
+        page = re.sub(r"<[^>]+>", " ", developers(service))
+
+    assert re.search(r"Feed for 31 days\s+/api/x402/feed\s+29\.5 USD", page)
+    assert re.search(r"rates-desk once, without Feed\s+/api/x402/rates-desk\s+0\.4 USD", page)
+    assert "Do not pay again automatically." in page
+
+
+def test_without_payments_the_page_promises_none(service: Service) -> None:
+    page = developers(service)
+
+    assert "This instance takes no payments by x402" in page
+    assert "PAYMENT-RESPONSE" not in page
+
+
+def test_an_instance_below_a_path_links_below_it(tmp_path: Path) -> None:
+    with fresh_service(tmp_path, base_url="https://example.com/barograph") as service:
+        page = developers(service)
+
+    links = re.findall(r'(?:href|src|action)="([^"#][^"]*)"', page)
+    assert links
+    assert all(link.startswith("/barograph/") for link in links)
+    assert "https://example.com/barograph/api/v1/signals" in page
+
+
+def test_a_source_full_of_markup_stays_text(tmp_path: Path) -> None:
+    source = "</code><script>alert(1)</script>"
+    site = SiteService(tmp_path, exchange_source=source)
+    site.service.publish(replace(reading(), source=source), shares())
+    page = Checked(site.ask("/developers"))
+    site.close()
+
+    assert json.dumps(source) in page.text
+
+
+@contextmanager
+def listening(bodies: Mapping[str, bytes]) -> Iterator[str]:
+    """A server on loopback that gives these JSON bodies away, by target; yields its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = bodies[self.path]
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    return done.stdout
+
+
+def test_the_programs_run_as_they_stand(tmp_path: Path) -> None:
+    bodies: dict[str, bytes] = {}
+    with (
+        listening(bodies) as base_url,
+        fresh_service(tmp_path, base_url=base_url) as service,
+    ):
+        page = developers(service)
+        for target in ("/api/agent/derivatives?symbol=BTC", "/api/agent/market-state"):
+            bodies[target] = service.ask(target).body
+        printed = [
+            run(sys.executable, "-c", element(page, "first-python")),
+            run(str(NODE), "--input-type=module", "-e", element(page, "first-javascript")),
+            *run(sys.executable, "-c", element(page, "client-python")).splitlines(),
+        ]
+
+    btc, state = (json.loads(body) for body in bodies.values())
+    assert printed.pop() == state["regime"]["label"]
+    for text in printed:
+        price, funding, source = text.split(maxsplit=2)
+        assert (float(price), float(funding)) == (btc["lastPrice"], btc["fundingRatePct"])
+        assert source.strip() == btc["source"]
+    assert element(page, "first-curl") == f"curl '{base_url}/api/agent/derivatives?symbol=BTC'"

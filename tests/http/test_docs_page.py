@@ -1,0 +1,83 @@
+"""`/docs`: Swagger UI from the installed package, in the frame of our pages."""
+
+import gzip
+import re
+from importlib.metadata import version
+from importlib.resources import files
+
+import pytest
+
+from support.pages import POLICY
+from support.service import BASE_URL, Service
+
+FILES = {
+    "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
+    "swagger-ui.css": "text/css; charset=utf-8",
+}
+CURRENT = f"v={version('fastapi-offline')}"
+
+
+def test_the_policy_makes_one_exception_for_pictures_in_the_stylesheet(service: Service) -> None:
+    answer = service.ask("/docs")
+
+    assert answer.status == 200
+    assert answer.headers["content-security-policy"] == POLICY.replace(
+        "img-src 'self'", "img-src 'self' data:"
+    )
+
+
+def test_the_page_is_made_of_what_this_instance_has(service: Service) -> None:
+    page = service.ask("/docs").body.decode()
+    made_of = re.findall(r'<(?:script[^>]* src|link rel="stylesheet" href)="([^"]+)"', page)
+
+    assert len(made_of) == 6
+    for path in made_of:
+        assert service.ask(path).status == 200, path
+    assert f'data-openapi="/openapi.json" data-base="{BASE_URL}" data-root=""' in page
+    assert "<style" not in page
+    assert re.findall(r"<script[^>]*>[^<]", page) == []
+    assert re.findall(r'href="https?:', page) == []
+
+
+def test_without_scripts_the_page_says_where_the_same_is_to_be_read(service: Service) -> None:
+    page = service.ask("/docs").body.decode()
+    (without,) = re.findall(r"<noscript>(.*?)</noscript>", page, re.DOTALL)
+
+    assert re.findall('href="([^"]+)"', without) == ["/developers#endpoints", "/openapi.json"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_comes_from_the_package_and_may_be_kept_long(service: Service, name: str) -> None:
+    installed = (files("fastapi_offline") / "static" / name).read_bytes()
+    named = service.ask(f"/docs/{name}?{CURRENT}")
+    packed = service.ask(f"/docs/{name}?{CURRENT}", accept_encoding="gzip")
+    known = service.ask(f"/docs/{name}?{CURRENT}", if_none_match=named.headers["etag"])
+    head = service.ask(f"/docs/{name}?{CURRENT}", "HEAD")
+
+    assert named.body == installed == gzip.decompress(packed.body)
+    assert len(packed.body) < len(installed) / 3
+    assert named.headers["content-type"] == packed.headers["content-type"] == FILES[name]
+    assert packed.headers["content-encoding"] == "gzip"
+    assert named.headers["vary"] == packed.headers["vary"] == "Accept-Encoding"
+    assert named.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert (known.status, known.body) == (304, b"")
+    assert (head.status, head.body, head.headers) == (200, b"", named.headers)
+
+
+@pytest.mark.parametrize("query", ["", "?v=0", f"?{CURRENT}&a=b"])
+def test_another_address_of_a_file_may_not_be_kept_long(service: Service, query: str) -> None:
+    answer = service.ask(f"/docs/swagger-ui.css{query}")
+
+    assert answer.headers["cache-control"] == "public, max-age=3600"
+
+
+@pytest.mark.parametrize(
+    "name", ["favicon.png", "redoc.standalone.js", "..%2fcore.py", "core.py", ""]
+)
+def test_nothing_else_of_the_package_is_given_away(service: Service, name: str) -> None:
+    assert service.ask(f"/docs/{name}").status == 404
+
+
+def test_the_page_is_kept_only_under_its_own_address(service: Service) -> None:
+    assert service.ask("/docs").status == service.ask("/docs?show=market/getMarket").status == 200
+    assert {key for key in service.board.hot if key[0] == "/docs"} == {("/docs", b"")}

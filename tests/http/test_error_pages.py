@@ -1,0 +1,52 @@
+"""Failures as pages for people, in the same hand as the others."""
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+
+from barograph.site.frame.error_pages import error_page
+from barograph.site.frame.writer import Pages
+from support.pages import BROWSER, POLICY
+from support.service import BASE_URL
+
+PAGES = Pages(BASE_URL)
+
+
+def failed(status: int, path: str = "/briefs", accept: str = BROWSER) -> Response | None:
+    fields = [(b"accept", accept.encode())]
+    request = Request({"type": "http", "method": "GET", "path": path, "headers": fields})
+    return error_page(PAGES, request, status, (b"allow", b"GET"))
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "Bad request"),
+        (404, "There is no page at this address."),
+        (405, "Method not allowed"),
+        (418, "What was asked for cannot be done."),
+        (500, "This page could not be made."),
+        (503, "cannot be read right now"),
+    ],
+)
+def test_a_browser_is_told_what_failed_in_a_page_that_nobody_keeps(status: int, words: str) -> None:
+    answer = failed(status)
+
+    assert answer is not None
+    assert answer.status_code == status
+    assert words in bytes(answer.body).decode()
+    assert f'<p class="quiet">{status}</p>' in bytes(answer.body).decode()
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["content-security-policy"] == POLICY
+    assert answer.headers["allow"] == "GET"
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/api/status", "/api/agent/nope", "/badge/x.svg", "/data/x.csv"])
+def test_what_is_for_programs_never_fails_as_a_page(path: str) -> None:
+    assert failed(404, path) is None
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "text/html;q=0", ""])
+def test_who_does_not_ask_for_a_page_gets_none(accept: str) -> None:
+    assert failed(500, accept=accept) is None

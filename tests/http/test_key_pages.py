@@ -1,0 +1,187 @@
+"""The pages about personal keys: a form, a mailed link, a key that is shown once."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from support.pages import FORM, Checked, SiteService
+
+
+def test_without_mail_there_is_no_form_and_no_link(tmp_path: Path) -> None:
+    site = SiteService(tmp_path, mails=False)
+
+    page = Checked(site.ask("/developers"))
+    asked = site.register("name@example.com")
+    link = site.ask("/keys/" + "a" * 43)
+    site.close()
+
+    assert "/keys" not in page.targets
+    assert "keys come from its operator" in page.text
+    assert asked.status_code == 503
+    assert "keys come from its operator" in Checked(asked).text
+    assert link.status_code == 410
+
+
+@pytest.mark.contract("auth.key-registration")
+def test_the_form_mails_a_link_whose_button_shows_the_key_once(site: SiteService) -> None:
+    asked = site.register("name@example.com")
+    assert asked.status_code == 202
+    assert "If this mailbox was sent fewer than 3 links" in Checked(asked).text
+    path = site.mailed_path()
+
+    looked = Checked(site.ask(path))
+    assert path in looked.targets
+    shown = site.ask(path, "POST")
+
+    assert shown.status_code == 200
+    assert shown.headers["cache-control"] == "no-store"
+    (key,) = set(re.findall("bg_[0-9a-f]{16}_[0-9a-f]{64}", Checked(shown).text))
+    assert asyncio.run(site.keys.verify(key)) is not None
+    for method in ("GET", "POST"):
+        again = site.ask(path, method)
+        assert again.status_code == 410
+        assert "Ask for a new one." in Checked(again).text
+        assert "/developers#get-a-key" in Checked(again).targets
+
+
+def test_looking_at_a_link_any_number_of_times_does_not_use_it_up(site: SiteService) -> None:
+    site.register("name@example.com")
+    path = site.mailed_path()
+
+    for _ in range(3):
+        looked = site.ask(path)
+        assert looked.status_code == 200
+        assert looked.headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in looked.headers
+    assert site.service.rows("SELECT * FROM api_keys") == []
+
+
+def test_a_program_gets_the_key_as_json(site: SiteService) -> None:
+    site.register("name@example.com")
+    path = site.mailed_path()
+
+    shown = site.ask(path, "POST", accept="application/json")
+    again = site.ask(path, "POST", accept="application/json")
+
+    assert shown.headers["content-type"] == "application/json"
+    assert shown.headers["cache-control"] == "no-store"
+    assert list(shown.json()) == ["key"]
+    assert asyncio.run(site.keys.verify(shown.json()["key"])) is not None
+    assert again.status_code == 410
+    assert list(again.json()) == ["error"]
+
+
+@pytest.mark.parametrize("token", ["nope", "a" * 43, "a" * 500, "%3Cscript%3E", "a%00b", "é"])
+def test_a_link_that_never_was_is_a_page_that_repeats_nothing(
+    site: SiteService, token: str
+) -> None:
+    for method in ("GET", "POST"):
+        answer = site.ask(f"/keys/{token}", method)
+        assert answer.status_code == 410
+        assert "<script>" not in Checked(answer).text
+        assert "Ask for a new one." in Checked(answer).text
+
+
+def test_a_link_ends_after_a_day(site: SiteService) -> None:
+    site.register("name@example.com")
+    site.clock.pass_seconds(24 * 3_600)
+
+    assert site.ask(site.mailed_path()).status_code == 410
+
+
+def test_the_answer_is_the_same_for_every_address(site: SiteService) -> None:
+    first = site.register("name@example.com")
+    site.ask(site.mailed_path(), "POST")
+
+    known = site.register("name@example.com")
+    unknown = site.register("other@example.com")
+
+    assert first.content == known.content == unknown.content
+    assert {first.status_code, known.status_code, unknown.status_code} == {202}
+    assert first.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "email=",
+        "email=name",
+        "email=a%40example.com&email=b%40example.com",
+        "email=a%40example.com&role=admin",
+        "mail=a%40example.com",
+        "email=a%40example.com%0d%0aBcc:%20b%40example.com",
+        "email=%ff%40example.com",
+        "email=<script>@example.com",
+        '{"email": "a@example.com"}',
+        "email=" + "a" * 5_000,
+        b"email=\xff@example.com",
+        "a=b&" * 1_000,
+    ],
+)
+def test_a_form_that_is_not_one_address_is_refused_and_not_repeated(
+    site: SiteService, body: str | bytes
+) -> None:
+    answer = site.ask("/keys", "POST", body, **FORM)
+
+    assert answer.status_code == 400
+    text = Checked(answer).text
+    assert "That is not one plain e-mail address such as name@example.com." in text
+    assert "script" not in text
+    assert site.service.rows("SELECT * FROM outbox") == []
+
+
+def test_spaces_around_a_typed_address_do_no_harm(site: SiteService) -> None:
+    assert site.register(" name@example.com ").status_code == 202
+    assert site.service.rows("SELECT recipient FROM outbox") == [("name@example.com",)]
+
+
+def test_one_network_may_ask_ten_times_an_hour(site: SiteService) -> None:
+    codes = [site.register(f"name{number}@example.com").status_code for number in range(11)]
+    refused = site.register("name@example.com")
+
+    assert codes == [202] * 10 + [429]
+    assert refused.headers["retry-after"] == "3600"
+    assert refused.headers["ratelimit-policy"] == '"register";q=10;w=3600'
+    assert "Try again in 3600 seconds." in Checked(refused).text
+
+
+@pytest.mark.outcome(
+    "the database is away while somebody opens or uses a link on the site",
+    "a page says so with 503 and `Retry-After`; the link still works afterwards",
+)
+def test_links_survive_an_outage(site: SiteService) -> None:
+    site.register("name@example.com")
+    path = site.mailed_path()
+    site.rename("registrations", "away")
+
+    for method in ("GET", "POST"):
+        answer = site.ask(path, method)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+        assert "Keys cannot be handed out now." in Checked(answer).text
+    spoken = site.ask(path, "POST", accept="application/json")
+    assert (spoken.status_code, list(spoken.json())) == (503, ["error"])
+    assert site.register("other@example.com").status_code == 503
+    site.rename("away", "registrations")
+    assert site.ask(path, "POST").status_code == 200
+
+
+def test_who_only_looks_at_keys_is_sent_to_the_form(site: SiteService) -> None:
+    answer = site.ask("/keys")
+
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/developers#get-a-key"
+
+
+def test_the_form_is_never_sent_elsewhere_and_its_pages_tell_no_other_origin(
+    site: SiteService,
+) -> None:
+    asked = site.register("name@example.com")
+    shown = site.ask(site.mailed_path(), "POST")
+
+    for answer in (asked, shown):
+        assert "form-action 'self'" in answer.headers["content-security-policy"]
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert "access-control-allow-origin" not in answer.headers

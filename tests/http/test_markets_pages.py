@@ -1,0 +1,379 @@
+"""`/markets` and the page of each perpetual: what they show, and when they cannot."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from barograph.notice import NOTICE
+from barograph.site.markets.listing import SORTS, Choice
+from barograph.site.markets.market import MEANINGS
+from support.clock import START
+from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
+from support.service import BASE_URL, Answer, Service, fresh_service
+
+LIST = "/markets"
+PAGE = "/markets/BTC"
+EVIL = '"><script>x</script>'
+HTML = {"accept": "text/html,application/xhtml+xml"}
+VOID = {"meta", "link", "img", "input", "br"}
+
+
+class Read(HTMLParser):
+    """A page, read strictly: what is opened is closed, in order, and nothing acts."""
+
+    def __init__(self, answer: Answer, status: int = 200) -> None:
+        super().__init__()
+        assert answer.status == status
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.targets: list[str] = []
+        self.words: list[str] = []
+        self.fields: dict[str, str | None] = {}
+        self.tables: list[list[list[str]]] = []
+        self.sorted_by: dict[str, str] = {}
+        self.feed(answer.body.decode())
+        self.close()
+        assert self.open == []
+        assert len(set(self.ids)) == len(self.ids)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        assert tag not in {"style", "iframe", "object", "base", "b", "marquee"}
+        assert tag != "script" or "/static/" in str(given["src"])
+        assert not any(name.startswith("on") or name == "style" for name in given)
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "input":
+            self.fields[str(given["name"])] = given["value"]
+        if tag == "th" and "aria-sort" in given:
+            self.sorted_by[str(given["data-sort"])] = str(given["aria-sort"])
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in {"th", "td"}:
+            self.tables[-1][-1].append("")
+        self.ids += [str(given["id"])] if "id" in given else []
+        self.targets += [str(given[name]) for name in ("href", "src", "action") if name in given]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+        if {"th", "td"} & set(self.open):
+            self.tables[-1][-1][-1] += data
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.words).split())
+
+    @property
+    def listed(self) -> list[str]:
+        """The symbols of the table, from top to bottom."""
+        return [cells[0] for cells in self.tables[0][1:]]
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A fresh market that the tests here only read."""
+    with fresh_service(tmp_path_factory.mktemp("markets")) as service:
+        yield service
+
+
+def read(service: Service, address: str, status: int = 200) -> Read:
+    return Read(service.ask(address, **HTML), status)
+
+
+def test_every_live_perpetual_is_listed_with_price_funding_interest_and_accounts(
+    fresh: Service,
+) -> None:
+    page = read(fresh, LIST)
+
+    assert page.tables[0] == [
+        [
+            *("Symbol", "Price (USDT)", "Funding, as stated", "Funding per 8 h"),
+            *("Next settlement (UTC)", "Open interest (USD)", "Long accounts"),
+        ],
+        ["BTC", "67000.5", "+0.0100 % / 8 h", "+0.0100 %", "22:20", "$5.00B", "61.5 %"],
+        ["ETH", "3500.25", "-0.0125 % / 8 h", "-0.0125 %", "22:20", "$2.50B", "55.0 %"],
+        ["1000PEPE", "0.012", "+0.0050 % / 4 h", "+0.0100 %", "22:20", "$90.00M", "—"],
+        ["SOL", "180.1", "+0.0000 % / 8 h", "+0.0000 %", "22:20", "$0", "0.0 %"],
+    ]
+    assert "live As of 2026-11-06 21:20 UTC . Source: test venue" in page.text
+    assert "4 of 4 perpetuals" in page.text
+    assert {f"/markets/{each.base}" for each in MARKET} <= set(page.targets)
+
+
+@pytest.mark.parametrize(
+    ("query", "order"),
+    [
+        ("sort=symbol", "1000PEPE BTC ETH SOL"),
+        ("sort=symbol&order=desc", "SOL ETH BTC 1000PEPE"),
+        ("sort=price&order=asc", "1000PEPE SOL ETH BTC"),
+        ("sort=funding", "1000PEPE BTC SOL ETH"),
+        ("sort=funding&order=asc", "ETH SOL 1000PEPE BTC"),
+        ("sort=open-interest&order=asc", "SOL 1000PEPE ETH BTC"),
+        ("sort=long-accounts&order=desc", "BTC ETH SOL 1000PEPE"),
+        ("sort=long-accounts&order=asc", "SOL ETH BTC 1000PEPE"),
+    ],
+)
+def test_the_table_is_sorted_by_the_query_and_says_so(
+    fresh: Service, query: str, order: str
+) -> None:
+    page = read(fresh, f"{LIST}?{query}")
+
+    assert page.listed == order.split()
+    sort = query.removeprefix("sort=").partition("&")[0]
+    is_up = query == "sort=symbol" or query.endswith("asc")
+    assert page.sorted_by == {sort: "ascending" if is_up else "descending"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["sort=size", "order=sideways", "sort=&order=", "x=1", "q=", "sort=funding;price", "%ff=%fe"],
+)
+def test_unknown_values_fall_back_to_the_largest_open_interest(fresh: Service, query: str) -> None:
+    answer = fresh.ask(f"{LIST}?{query}", **HTML)
+
+    assert answer.body == fresh.ask(LIST, **HTML).body
+    assert Read(answer).sorted_by == {"open-interest": "descending"}
+
+
+def test_every_heading_that_sorts_is_a_link_that_turns_the_order(fresh: Service) -> None:
+    usual, turned = read(fresh, LIST), read(fresh, f"{LIST}?sort=price&order=desc&q=e")
+
+    for sort in SORTS:
+        assert f"{LIST}?{Choice().turned(sort).query}" in usual.targets
+    assert f"{LIST}?sort=open-interest&order=asc" in usual.targets
+    assert f"{LIST}?sort=price&order=asc&q=e" in turned.targets
+    assert f"{LIST}?q=e" in turned.targets
+    assert turned.fields == {"q": "e", "sort": "price", "order": "desc"}
+    assert usual.fields == {"q": ""}
+
+
+def test_a_search_shows_what_matches_and_how_many_there_are(fresh: Service) -> None:
+    page = read(fresh, f"{LIST}?q=btcusdt")
+
+    assert page.listed == ["BTC"]
+    assert page.fields["q"] == "btcusdt"
+    assert "1 of 4 perpetuals" in page.text
+    assert "0 of 4 perpetuals" in read(fresh, f"{LIST}?q=nope").text
+
+
+def test_a_search_full_of_markup_stays_text_and_is_cut(fresh: Service) -> None:
+    page = read(fresh, f"{LIST}?q={quote(EVIL + 'x' * 5_000)}")
+
+    assert page.fields["q"] == EVIL[:15]
+    assert page.listed == []
+
+
+def test_names_full_of_markup_stay_text(tmp_path: Path) -> None:
+    evil = changed(ETH, base="<b>ETH", contract=EVIL)
+    with fresh_service(tmp_path) as service:
+        service.publish(reading(contracts=(BTC, evil)))
+
+        page = read(service, LIST)
+
+    assert page.listed == ["BTC", "<b>ETH"]
+    assert not any("<b>" in unescape(target) for target in page.targets)
+
+
+@pytest.mark.parametrize("path", [LIST, f"{LIST}?sort=funding&order=asc", PAGE, f"{PAGE}?days=30"])
+def test_a_usual_address_is_kept_and_answers_conditionally(fresh: Service, path: str) -> None:
+    first = fresh.ask(path)
+    key = (path.partition("?")[0], path.partition("?")[2].encode())
+
+    assert fresh.board.hot[key].body == first.body
+    assert fresh.ask(path, if_none_match=first.headers["etag"]).status == 304
+    assert fresh.ask(path, "HEAD").body == b""
+    assert first.headers["cache-control"].startswith("public, max-age=5")
+    assert "script-src 'self'" in first.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "path", [f"{LIST}?q=btc", f"{LIST}?x=1", f"{LIST}?sort=symbol", f"{PAGE}?x=1", f"{PAGE}?days=2"]
+)
+def test_an_address_that_has_endless_forms_is_never_kept(fresh: Service, path: str) -> None:
+    assert fresh.ask(path).status == 200
+
+    kept = {(path, query) for path, query in fresh.board.hot if path.startswith(LIST)}
+    assert (path.partition("?")[0], path.partition("?")[2].encode()) not in kept
+
+
+def test_the_same_table_is_written_once_however_it_is_asked_for(fresh: Service) -> None:
+    usual = fresh.ask(f"{LIST}?sort=symbol&order=asc")
+    page = fresh.board.hot[LIST, b"sort=symbol&order=asc"]
+
+    assert fresh.ask(f"{LIST}?order=asc&sort=symbol&x=1").body == usual.body
+    assert fresh.board.hot[LIST, b"sort=symbol&order=asc"] is page
+
+
+@pytest.mark.outcome(
+    "the market feed is older than its bound while somebody looks at a page of markets",
+    "the page says since when and shows no number as if it were live; the record stays",
+)
+@pytest.mark.parametrize("path", [LIST, PAGE, f"{LIST}?q=btc", f"{PAGE}?days=30"])
+def test_a_stale_feed_is_said_and_shows_no_number(service: Service, path: str) -> None:
+    assert "67000.5" in read(service, path).text
+    service.clock.pass_seconds(30)
+
+    answer = service.ask(path, **HTML)
+    page = Read(answer)
+
+    assert "stale The exchange was last read at 2026-11-06 21:20 UTC" in page.text
+    assert "test venue" in page.text
+    shown = re.sub(r"(?s)<svg.*?</svg>", "", answer.body.decode())
+    assert not re.search(r"67000|0\.0100 %|5\.00B|61\.5|\blive</span>", shown)
+    assert answer.headers["cache-control"] == "public, max-age=2, stale-while-revalidate=0"
+
+    service.publish(reading(service.clock()), shares(service.clock()))
+    assert "67000.5" in read(service, path).text
+
+
+def test_before_the_first_reading_there_is_no_number_and_no_perpetual(
+    empty_service: Service,
+) -> None:
+    empty_service.refresh()
+
+    assert "stale The exchange has not been read yet. Source: test venue" in (
+        read(empty_service, LIST).text
+    )
+    answer = empty_service.ask(PAGE, **HTML)
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+
+
+def test_no_cache_keeps_a_number_past_its_bound(service: Service) -> None:
+    service.clock.pass_seconds(28)
+
+    for path in (LIST, PAGE):
+        kept = service.ask(path).headers["cache-control"]
+        assert kept == "public, max-age=2, stale-while-revalidate=0"
+
+
+def test_a_perpetual_is_shown_with_unit_venue_interval_time_and_meaning(fresh: Service) -> None:
+    page = read(fresh, "/markets/1000PEPE")
+    facts = {cells[0]: cells[1:] for cells in page.tables[0][1:]}
+
+    assert facts["Last price"][0] == "0.012USDT"
+    assert facts["Funding rate"][0] == "+0.0050 %per 4 h, settled 2026-11-06 22:20 UTC "
+    assert facts["Funding per 8 hours"][0] == "+0.0100 %per 8 h"
+    assert facts["Open interest"][0] == "$90.00M90,000,000 USD"
+    assert facts["Long accounts"][0] == "—not sampled recently"
+    assert [cells[-1] for cells in facts.values()] == list(MEANINGS.values())
+    read_at = {name: cells[1] for name, cells in facts.items()}
+    assert read_at.pop("Long accounts") == "—test venue"
+    assert set(read_at.values()) == {"2026-11-06 21:20 UTC test venue"}
+    assert f'data-since="{START}"' in fresh.ask("/markets/1000PEPE").body.decode()
+
+
+def test_a_perpetual_can_be_called_cited_and_embedded(fresh: Service) -> None:
+    page = read(fresh, PAGE)
+
+    api = "/api/agent/derivatives?symbol=BTC"
+    badge = "/badge/funding/BTC.svg"
+    assert {api, badge} <= set(page.targets)
+    assert f"curl -s '{BASE_URL}{api}'" in page.text
+    assert f"[![BTC funding]({BASE_URL}{badge})]({BASE_URL}/markets/BTC)" in page.text
+    cited = f"BTC perpetual as of 2026-11-06T21:20:00.000Z. Source: test venue. {NOTICE}"
+    assert f"Barograph, {cited}" in page.text
+    assert fresh.ask(api).json()["available"] is True
+    assert fresh.ask(badge).status == 200
+
+
+@pytest.mark.parametrize("days", [1, 7, 30, 60])
+def test_four_charts_go_over_the_days_that_were_asked_for(fresh: Service, days: int) -> None:
+    page = read(fresh, f"{PAGE}?days={days}")
+    charts = fresh.ask(f"{PAGE}?days={days}").body.decode()
+
+    assert charts.count("<figure ") == charts.count('<svg class="chart') == 4
+    assert f'{PAGE}?days={days}#recorded" aria-current="true"' in charts
+    for measure in ("price", "funding", "open-interest", "long-accounts"):
+        for form in ("json", "csv"):
+            data = f"/data/BTC/{measure}.{form}?days={days}"
+            assert data in page.targets
+            assert fresh.ask(data).status == 200
+
+
+def test_days_that_are_not_offered_are_seven(fresh: Service) -> None:
+    usual = fresh.ask(PAGE).body
+
+    for query in ("days=7", "days=2", "days=", "days=x", "days=07"):
+        assert fresh.ask(f"{PAGE}?{query}").body == usual
+    assert fresh.ask(f"{PAGE}?days=1").body != usual
+
+
+@pytest.mark.parametrize(
+    ("asked", "there"),
+    [
+        ("/markets/btc", "/markets/BTC"),
+        ("/markets/BTCUSDT", "/markets/BTC"),
+        ("/markets/1000pepeusdt?days=30&x=1", "/markets/1000PEPE?days=30"),
+        ("/markets/bTc?days=5", "/markets/BTC"),
+    ],
+)
+def test_another_form_of_a_symbol_leads_to_the_one_page(
+    fresh: Service, asked: str, there: str
+) -> None:
+    answer = fresh.ask(asked)
+
+    assert (answer.status, answer.headers["location"], answer.body) == (308, there, b"")
+    page = fresh.ask(there)
+    address = there.partition("?")[0]
+    assert f'<link rel="canonical" href="{BASE_URL}{address}">' in page.body.decode()
+
+
+@pytest.mark.parametrize(
+    "symbol",
+    ["NOPE", "nope", "BTC-USDT", "B" * 16, "%EF%BC%A2TC", quote("<b>&"), "a" * 3_000, "%00"],
+)
+def test_a_symbol_that_is_not_known_is_a_page_that_says_so(fresh: Service, symbol: str) -> None:
+    answer = fresh.ask(f"/markets/{symbol}", **HTML)
+
+    assert "is not known at test venue." in Read(answer, 404).text
+    assert answer.headers["cache-control"] == "no-store"
+    assert len(answer.body) < 6_000
+    assert fresh.ask(f"/markets/{symbol}").body == b'{"error":"not found"}'
+
+
+def test_a_contract_that_is_no_longer_live_has_no_page(service: Service) -> None:
+    assert service.ask("/markets/SOL").status == 200
+    service.publish(reading(contracts=(BTC, ETH, PEPE)))
+
+    assert "SOL is not known" in read(service, "/markets/SOL", 404).text
+    assert SOL.base not in read(service, LIST).listed
+    assert service.ask("/api/agent/derivatives?symbol=SOL").json()["available"] is False
+
+
+@pytest.mark.outcome(
+    "the record cannot be read while somebody looks at a perpetual",
+    "its page still shows the live numbers and says that there is no chart now",
+)
+def test_without_the_record_the_live_numbers_are_still_shown(service: Service) -> None:
+    service.execute("ALTER TABLE readings RENAME TO away")
+
+    answer = service.ask(PAGE, **HTML)
+
+    assert "67000.5" in Read(answer).text
+    assert "The record cannot be read right now" in Read(answer).text
+    assert b"<figure" not in answer.body
+    assert answer.headers["cache-control"] == "public, max-age=2, stale-while-revalidate=0"
+    service.execute("ALTER TABLE away RENAME TO readings")
+    service.clock.pass_seconds(2)
+    assert service.ask(PAGE).body.count(b"<figure") == 4
+
+
+def test_under_a_base_path_every_link_stays_below_it(tmp_path: Path) -> None:
+    with fresh_service(tmp_path, base_url=f"{BASE_URL}/under") as service:
+        targets = [*read(service, LIST).targets, *read(service, PAGE).targets]
+        moved = service.ask("/markets/btc").headers["location"]
+
+    inner = [each for each in targets if not each.startswith(("#", BASE_URL))]
+    assert all(each.startswith("/under/") for each in inner)
+    assert moved == "/under/markets/BTC"

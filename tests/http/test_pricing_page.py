@@ -1,0 +1,77 @@
+"""The page about prices: both tiers, what Feed opens, and nothing that the service does not do."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.descriptions import PAYMENTS, shop
+from support.pages import Checked, SiteService
+from support.payments import HandFacilitator
+from support.service import Service
+
+WORDS = "Do not pay again automatically"
+
+
+def text_of(service: Service) -> str:
+    return Checked(service.get("/pricing")).text
+
+
+@pytest.mark.contract("tiers.feed-price")
+@pytest.mark.contract("tiers.reserve-price")
+def test_pricing_names_both_tiers_with_their_price(site: SiteService) -> None:
+    page = site.ask("/pricing").text
+
+    assert re.search(r"<h2>Feed</h2>.*?<strong>25 USD</strong>", page, re.DOTALL)
+    assert re.search(r"<h2>Reserve</h2>.*?<strong>149 USD</strong>", page, re.DOTALL)
+    assert "Reserve alone does not open what Feed opens" in page
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"), [("29.50", "29.50 USD"), ("1000", "1,000 USD"), ("12.345", "12.345 USD")]
+)
+def test_pricing_says_what_is_really_asked_for(tmp_path: Path, given: str, shown: str) -> None:
+    service = Service(tmp_path, feed_price_usd=given)
+
+    assert f"<strong>{shown}</strong>" in service.get("/pricing").text
+    service.close()
+
+
+def test_where_payments_are_taken_the_page_tells_how(tmp_path: Path) -> None:
+    service = shop(tmp_path)
+
+    text = text_of(service)
+    service.close()
+
+    assert "https://barograph.example/api/x402/feed" in text
+    assert "30 days per purchase by x402 here" in text
+    assert "0.25 USD a read, by x402" in text
+    assert "PAYMENT-SIGNATURE" in text
+    assert WORDS in text
+    for path in (
+        *("/api/feed/now", "/api/agents/material-change"),
+        *("/api/x402/btc-etf-stance", "/api/x402/rates-desk", "/api/x402/funding-regime"),
+    ):
+        assert path in text
+
+
+def test_the_period_is_that_of_the_settings(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {**PAYMENTS, "feed_period_days": 7}
+    service = Service(tmp_path, facilitator=HandFacilitator(), **settings)
+
+    text = text_of(service)
+    service.close()
+
+    assert "7 days per purchase" in text
+    assert "30 days" not in text
+
+
+def test_where_no_payments_are_taken_no_wallet_is_asked_for_one(site: SiteService) -> None:
+    text = site.look("/pricing").text
+
+    assert "PAYMENT-SIGNATURE" not in text
+    assert "per purchase" not in text
+    assert "takes no payments by x402" in text
+    assert "refused; Reserve is not enough" in text
+    assert WORDS in text

@@ -1,0 +1,476 @@
+"""`/record` and its lists: what they show, what they never show, and when they cannot."""
+
+import asyncio
+import re
+import subprocess
+import sys
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import unescape
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.board.snapshots import Publication, publish
+from barograph.kit.database import Transaction
+from barograph.site.record.facts import PAGE
+from barograph.stances.checkpoint import open_checkpoint, parse_verifier
+from barograph.stances.digest import leg_document
+from barograph.stances.feeds import STANCES
+from barograph.stances.merkle import tree_root
+from barograph.stances.records import KINDS, Event, Version
+from barograph.stances.standing import Mark, Stances
+from support.history import RATES, PublicHistory
+from support.service import Answer
+
+SIZE = 223
+"""More than two pages."""
+
+ETF = "btc-etf-stance"
+RECORD = "/record"
+LIST = f"/record/{RATES}"
+EVENTS = f"{LIST}/events"
+EVERY_PAGE = pytest.mark.parametrize("path", [RECORD, LIST, EVENTS])
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicHistory]:
+    """A record that the tests here only read."""
+    history = PublicHistory(tmp_path_factory.mktemp("history"))
+    for size in (7, SIZE):
+        history.withdraw(history.record(size)[-1])
+    yield history
+    history.close()
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[PublicHistory]:
+    """A record in which there is nothing yet."""
+    history = PublicHistory(tmp_path)
+    yield history
+    history.close()
+
+
+def text_of(answer: Answer, name: str) -> str:
+    """The text of the element with this id."""
+    found = re.search(rf'<(\w+)[^>]*\bid="{name}"[^>]*>(.*?)</\1>', answer.body.decode(), re.DOTALL)
+    assert found is not None, name
+    return unescape(found[2])
+
+
+def places(answer: Answer) -> list[int]:
+    """The numbers of the listed entries, from top to bottom."""
+    found = re.findall(r'<th scope="row" class="number">([\d,]+)</th>', answer.body.decode())
+    return [int(each.replace(",", "")) for each in found]
+
+
+def links(answer: Answer) -> list[str]:
+    return [unescape(each) for each in re.findall(r'href="([^"]*)"', answer.body.decode())]
+
+
+def digests(history: PublicHistory, path: str, member: str) -> list[str]:
+    entries = history.ask(f"/api/history/{path}?limit=1000").json()["entries"]
+    return [entry[member] for entry in entries]
+
+
+@contextmanager
+def served(history: PublicHistory) -> Iterator[str]:
+    """The record on a real port; its logs are named after that."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer = history.ask(self.path)
+            self.send_response(answer.status)
+            self.send_header("content-length", str(len(answer.body)))
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    app = history.app
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        address = f"http://127.0.0.1:{server.server_port}"
+        history.app = history.new_worker(base_url=address)
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        serving.start()
+        try:
+            yield address
+        finally:
+            history.app = app
+            server.shutdown()
+            serving.join()
+
+
+def test_the_page_tells_of_every_kind_how_much_is_recorded_and_what_is_newest(
+    recorded: PublicHistory,
+) -> None:
+    answer = recorded.ask(RECORD)
+    page = answer.body.decode()
+    newest, withdrawal = recorded.version(SIZE), recorded.events()[-1]
+
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    for kind in KINDS:
+        assert f'href="/record/{kind}"' in page
+    assert f"{SIZE} versions of <code>{RATES}</code>" in page
+    assert f"0 versions of <code>{ETF}</code>" in page
+    assert f"2 events of <code>{RATES}</code>" in page
+    assert f"Newest: number {SIZE}, issued" in page
+    assert newest.history_digest in page
+    assert withdrawal.event_digest in page
+    assert page.count("No events, such as a withdrawal.") == 2
+
+
+def test_the_page_shows_the_checkpoint_of_every_list_as_it_is_to_be_kept(
+    recorded: PublicHistory,
+) -> None:
+    page, published = recorded.ask(RECORD), recorded.ask("/api/history/checkpoint").json()
+
+    assert len(published["checkpoints"]) == 6
+    for each in published["checkpoints"]:
+        kept = text_of(page, f"checkpoint-{each['kind']}-{each['log']}")
+        assert kept == each["checkpoint"]
+        assert open_checkpoint(kept, parse_verifier(each["verifier"])).size == each["size"]
+        assert unescape(page.body.decode()).count(each["verifier"]) == 1
+    assert text_of(page, "public-key") == published["public_key"]
+
+
+def test_the_script_is_told_the_key_and_the_lists_of_the_instance(recorded: PublicHistory) -> None:
+    page = recorded.ask(RECORD).body.decode()
+    form = re.search(r'<form id="verifier"[^>]*>', page)
+
+    assert form is not None
+    told = {name: unescape(value) for name, value in re.findall(r'data-(\w+)="([^"]*)"', form[0])}
+    published = recorded.ask("/api/history/checkpoint").json()
+    assert told["key"] == published["public_key"]
+    origins = [each["checkpoint"].splitlines()[0] for each in published["checkpoints"]]
+    assert [told["prefix"] + name for name in told["lists"].split(" ")] == origins
+    for name in told["lists"].split(" "):
+        assert recorded.ask(told["folder"] + name).status == 200
+
+
+def test_without_script_the_place_of_the_form_says_how_to_do_it_offline(
+    recorded: PublicHistory,
+) -> None:
+    page = recorded.ask(RECORD).body.decode()
+
+    assert re.search(r'<form id="verifier"[^>]* hidden>', page)
+    assert re.search(r'<p id="without-script">[^<]*<a href="#offline">', page)
+    assert 'id="offline"' in page
+    assert not re.search(r"<script(?![^>]*\bsrc=)", page)
+    assert not re.search(r"\s(style|on\w+)=", page)
+
+
+def test_an_instance_under_a_path_links_and_names_its_logs_under_it(tmp_path: Path) -> None:
+    history = PublicHistory(tmp_path, base_url="https://market.example/barograph")
+    history.record(PAGE + 1)
+    pages = [history.ask(path) for path in (RECORD, LIST, EVENTS)]
+    history.close()
+
+    for page in pages:
+        local = [link for link in links(page) if link.startswith("/")]
+        assert local
+        assert all(link.startswith("/barograph/") for link in local)
+    form = pages[0].body.decode()
+    assert 'data-folder="/barograph/api/history/"' in form
+    assert 'data-prefix="market.example/barograph/history/"' in form
+
+
+def test_a_list_goes_from_its_newest_entry_to_its_first(recorded: PublicHistory) -> None:
+    page, seen = recorded.ask(LIST), [LIST]
+    found = places(page)
+    while older := [link for link in links(page) if link.startswith(f"{LIST}?before=")]:
+        older = [link for link in older if link not in seen]
+        if not older:
+            break
+        seen.append(older[0])
+        page = recorded.ask(older[0])
+        assert page.status == 200
+        assert len(places(page)) <= PAGE
+        found += places(page)
+
+    assert found == list(range(SIZE, 0, -1))
+    assert len(seen) == 3
+    listed = digests(recorded, RATES, "history_digest")
+    shown = re.findall(r'<td class="digest">(\w+)</td>', page.body.decode())
+    assert shown == listed[: len(shown)][::-1]
+
+
+def test_newer_leads_back_to_the_newest_entries(recorded: PublicHistory) -> None:
+    def newer(path: str) -> str:
+        page = recorded.ask(path).body.decode()
+        found = re.search(r'<a rel="prev" href="([^"]*)">Newer</a>', page)
+        assert found is not None
+        return found[1]
+
+    assert newer(f"{LIST}?before=24") == f"{LIST}?before=124"
+    assert newer(f"{LIST}?before=124") == LIST
+    assert b'rel="prev"' not in recorded.ask(LIST).body
+    assert b'rel="next"' not in recorded.ask(f"{LIST}?before=24").body
+
+
+def test_the_address_of_older_entries_always_shows_the_same_ones(history: PublicHistory) -> None:
+    history.record(30)
+    before = places(history.ask(f"{LIST}?before=21"))
+    history.record(60)
+
+    assert before == list(range(20, 0, -1))
+    assert places(history.ask(f"{LIST}?before=21")) == before
+
+
+def test_each_page_of_a_list_names_the_api_call_for_the_same_entries(
+    recorded: PublicHistory,
+) -> None:
+    for path in (LIST, f"{LIST}?before=24", EVENTS):
+        page = recorded.ask(path)
+        (call,) = {link for link in links(page) if link.startswith("/api/history/")}
+        entries = recorded.ask(call).json()["entries"]
+        assert [entry["sequence"] for entry in entries] == places(page)[::-1]
+
+
+def test_events_have_a_list_of_their_own(recorded: PublicHistory) -> None:
+    page = recorded.ask(EVENTS)
+
+    assert places(page) == [2, 1]
+    for digest in digests(recorded, f"{RATES}/events", "event_digest"):
+        assert digest in page.body.decode()
+    empty = recorded.ask(f"/record/{ETF}/events")
+    assert (empty.status, places(empty)) == (200, [])
+    assert b"Nothing is recorded yet." in empty.body
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("before=0", "before=1", f"before={SIZE + 2}", "before=", "before=-5", "before=x"),
+        *("before=007", "before=1.5", "before=%2B9", "before=9&before=9", "before=" + "9" * 5000),
+        *("before=%D9%A3", "before=2%0A", "before=%3Cscript%3E"),
+    ],
+)
+def test_a_page_that_the_list_does_not_have_is_not_found(
+    recorded: PublicHistory, query: str
+) -> None:
+    answer = recorded.ask(f"{LIST}?{query}", accept="text/html")
+
+    assert answer.status == 404
+    assert b"<h1>Not found</h1>" in answer.body
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_the_ends_of_a_list_are_pages_and_unknown_parameters_change_nothing(
+    recorded: PublicHistory,
+) -> None:
+    assert places(recorded.ask(f"{LIST}?before=2")) == [1]
+    whole = recorded.ask(LIST).body
+    assert recorded.ask(f"{LIST}?before={SIZE + 1}").body == whole
+    assert recorded.ask(f"{LIST}?page=2&q=%3Cscript%3E").body == whole
+
+
+@pytest.mark.parametrize("kind", ["nope", "RATES-DESK", "rates-desk%20", "checkpoint", "%00"])
+@pytest.mark.parametrize("rest", ["", "/events"])
+def test_an_unknown_kind_has_no_page(recorded: PublicHistory, kind: str, rest: str) -> None:
+    answer = recorded.ask(f"/record/{kind}{rest}", accept="text/html")
+
+    assert answer.status == 404
+    assert b"<h1>Not found</h1>" in answer.body
+
+
+def test_nothing_that_is_paid_for_is_on_any_page(recorded: PublicHistory) -> None:
+    paths = (RECORD, LIST, f"{LIST}?before={PAGE}", f"{LIST}?before=200", EVENTS)
+    shown = b"".join(recorded.ask(path).body for path in paths).decode()
+    versions = [recorded.version(sequence) for sequence in range(1, SIZE + 1)]
+
+    assert all(version.history_digest in shown for version in versions)
+    for version in versions:
+        for paid in _paid(version):
+            assert paid not in shown
+    for event in recorded.events():
+        for kept in _kept_back(event):
+            assert kept not in shown
+
+
+def _paid(version: Version) -> list[str]:
+    leg = leg_document(version.leg)
+    decision = version.leg.decision
+    inner = [str(each) for each in (*version.leg.levels, *version.leg.conditions)]
+    return [
+        *(version.salt, version.leg_id, version.leg.evidence.digest, str(leg["method"])),
+        *(decision.label, decision.rationale, *inner),
+    ]
+
+
+def _kept_back(event: Event) -> list[str]:
+    return [event.salt, event.evidence_digest, event.why]
+
+
+@EVERY_PAGE
+def test_a_page_may_be_cached_and_is_not_sent_twice(recorded: PublicHistory, path: str) -> None:
+    answer = recorded.ask(path)
+    again = recorded.ask(path, if_none_match=answer.headers["etag"])
+
+    assert answer.headers["cache-control"].startswith("public, max-age=")
+    assert (again.status, again.body) == (304, b"")
+
+
+@EVERY_PAGE
+def test_what_was_recorded_is_shown_although_nothing_else_changed(
+    history: PublicHistory, path: str
+) -> None:
+    before = history.ask(path)
+    history.withdraw(history.record(3)[-1])
+    history.service.clock.pass_seconds(60)
+    after = history.ask(path)
+
+    assert (before.status, after.status) == (200, 200)
+    assert before.body != after.body
+    if path == RECORD:
+        kept = text_of(after, f"checkpoint-{RATES}-versions").splitlines()
+        root = tree_root(digests(history, RATES, "history_digest"))
+        assert kept[1:3] == ["3", b64encode(root).decode()]
+
+
+def test_addresses_with_a_query_are_not_kept(recorded: PublicHistory) -> None:
+    recorded.ask(RECORD)
+    known = set(recorded.service.board.hot)
+    for number in range(5):
+        assert recorded.ask(f"{LIST}?x={number}").status == 200
+        assert recorded.ask(f"{RECORD}?x={number}").status == 200
+
+    assert (RECORD, b"") in known
+    assert set(recorded.service.board.hot) - known <= {(LIST, b"")}
+
+
+@pytest.mark.outcome(
+    "the history's database cannot be read", "the pages of the record say so with 503"
+)
+@EVERY_PAGE
+def test_a_record_that_cannot_be_read_is_503_and_comes_back(
+    history: PublicHistory, path: str
+) -> None:
+    history.record(3)
+    history.execute(
+        "ALTER TABLE stance_versions RENAME TO v; ALTER TABLE stance_events RENAME TO e"
+    )
+    answer = history.ask(path)
+    history.execute(
+        "ALTER TABLE v RENAME TO stance_versions; ALTER TABLE e RENAME TO stance_events"
+    )
+
+    assert answer.status == 503
+    assert b"<h1>Not available now</h1>" in answer.body
+    assert (answer.headers["cache-control"], answer.headers["retry-after"]) == ("no-store", "5")
+    assert history.ask(path).status == 200
+
+
+@pytest.mark.outcome(
+    "the history's database is put back to an older copy while the service runs",
+    "the pages of the record say that it is not the record, with 503",
+)
+def test_a_record_that_was_cut_is_called_lost(
+    history: PublicHistory, caplog: pytest.LogCaptureFixture
+) -> None:
+    history.record(3)
+    assert history.ask(RECORD).status == 200
+    history.drop_guards()
+    history.execute("DELETE FROM stance_versions WHERE sequence > 2")
+    history.service.clock.pass_seconds(60)
+    answer = history.ask(RECORD)
+
+    assert answer.status == 503
+    assert b"<h1>The record is not here</h1>" in answer.body
+    assert answer.headers["cache-control"] == "no-store"
+    assert b"checkpoint-" not in answer.body
+    assert "history rewritten" in caplog.text
+
+
+def test_a_record_with_a_digest_that_is_none_is_called_lost(history: PublicHistory) -> None:
+    history.record(3)
+    history.drop_guards()
+    history.execute("UPDATE stance_versions SET history_digest = printf('%064s', 'z')")
+    answer = history.ask(RECORD)
+
+    assert answer.status == 503
+    assert b"<h1>The record is not here</h1>" in answer.body
+
+
+@pytest.mark.outcome(
+    "the service starts over another record than the one that it published",
+    "the pages of the record say that it is not the record, with 503",
+)
+@EVERY_PAGE
+def test_another_record_than_the_published_one_is_called_lost(
+    history: PublicHistory, path: str
+) -> None:
+    history.record(3)
+    _publish_end(history, Mark(sequence=3, history_digest="0" * 64))
+    answer = history.ask(path)
+
+    assert answer.status == 503
+    assert b"<h1>The record is not here</h1>" in answer.body
+
+    _publish_end(history, Mark(sequence=3, history_digest=history.version(3).history_digest))
+    assert history.ask(path).status == 200
+
+
+def _publish_end(history: PublicHistory, mark: Mark) -> None:
+    """Publish where the record of rates ended."""
+    stances = Stances(as_of=0, stances=(), silent={}, recorded={RATES: mark})
+
+    async def work(tx: Transaction) -> None:
+        await publish(tx, [Publication.of(STANCES, stances)])
+
+    asyncio.run(history.service.database.write(work))
+    history.service.refresh()
+
+
+def test_the_page_s_program_finds_every_list_as_it_was_kept(
+    recorded: PublicHistory, tmp_path: Path
+) -> None:
+    with served(recorded) as address:
+        page = recorded.ask(RECORD)
+        for kind, log, size in (
+            (RATES, "versions", SIZE),
+            (RATES, "events", 2),
+            (ETF, "events", 0),
+        ):
+            kept = text_of(page, f"checkpoint-{kind}-{log}")
+            done = _run(page, kept, tmp_path)
+            said = f"matches: everything up to {size} is still what you kept\n"
+            assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+        assert f"python3 check.py {address} kept.txt" in page.body.decode()
+
+
+def test_the_page_s_program_notices_a_record_that_was_changed_or_cut(
+    recorded: PublicHistory, tmp_path: Path
+) -> None:
+    with served(recorded):
+        page = recorded.ask(RECORD)
+        kept = text_of(page, f"checkpoint-{RATES}-versions")
+        for size, said in (
+            (SIZE - 1, "the record was changed"),
+            (SIZE + 1, f"the list ends at {SIZE}"),
+        ):
+            done = _run(page, kept.replace(f"\n{SIZE}\n", f"\n{size}\n"), tmp_path)
+            assert (done.returncode, done.stderr) == (1, f"DOES NOT match: {said}\n")
+
+
+def _run(page: Answer, kept: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Do what the page says, with Python's own library alone."""
+    (folder / "check.py").write_text(text_of(page, "check"), "utf-8")
+    (folder / "kept.txt").write_text(kept, "utf-8")
+    program, *arguments = text_of(page, "check-call").split(" ")
+    assert program == "python3"
+    return subprocess.run(
+        [sys.executable, "-I", "-S", *arguments],
+        cwd=folder,
+        env={"PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )

@@ -1,0 +1,169 @@
+"""Signals on the site: what they say, since when, what they said, and never more than is known."""
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.signals.catalog import MACRO_METHODS, MARKET_METHODS, METHODS, Method
+from barograph.signals.records import SignalChange
+from support.clock import START
+from support.pages import SiteService
+from support.service import BASE_URL
+
+KEY = "btc-funding-regime"
+PAGE = f"/signals/{KEY}"
+
+
+def change(days_ago: float, label: str, value: str = "+0.0100 % per 8 h") -> SignalChange:
+    return SignalChange(KEY, START - int(days_ago * DAY), label, value)
+
+
+def test_signals_are_shown_with_their_method_and_badge(site: SiteService) -> None:
+    answer = site.ask("/signals")
+    heads = re.findall(r'<th scope="col">(.+?)</th>', answer.text)
+    assert heads == ["Signal", "Says", "Measured", "Since"]
+    listed = site.look("/signals")
+    for method in METHODS:
+        sentence = " ".join(method.explanation.partition("\n\n")[0].split())
+        assert f"{method.name}{sentence} calm & quiet value of {method.key}" in listed.text
+        page = site.look(f"/signals/{method.key}")
+        assert "As of 2026-11-06 21:20 UTC. Source: test venue" in page.text
+        assert " ".join(method.explanation.split()) in page.text
+        assert f"/badge/signal/{method.key}.svg" in page.targets
+        assert {"badge-markdown", "badge-html", "badge-address"} == set(page.copied)
+        assert page.relations["alternate"] == "/api/v1/signals"
+
+
+def test_a_badge_is_offered_as_markdown_html_and_address(site: SiteService) -> None:
+    text = site.look(PAGE).text
+
+    badge, there = f"{BASE_URL}/badge/signal/{KEY}.svg", f"{BASE_URL}{PAGE}"
+    assert f"[![BTC funding regime]({badge})]({there})" in text
+    assert f'<a href="{there}"><img src="{badge}" alt="BTC funding regime"></a>' in text
+    assert f"Address Copy {badge}" in text
+
+
+def test_a_signal_says_since_when_it_has_its_label(site: SiteService) -> None:
+    site.record_changes(change(2, "neutral"), change(0.5, "calm & quiet"))
+
+    assert "since 2026-11-06 09:20 UTC" in site.look(PAGE).text
+    assert "2026-11-06 09:20 UTC" in site.look("/signals").text
+    assert "since when is not known" in site.look("/signals/us-rates").text
+
+
+def test_a_signal_shows_what_it_said_yesterday_a_week_and_a_month_ago(site: SiteService) -> None:
+    site.record_changes(
+        change(20, "neutral"), change(7, "long-leaning"), change(0.5, "calm & quiet")
+    )
+
+    text = site.look(PAGE).text
+
+    assert "Now calm & quiet" in text
+    assert "Yesterday long-leaning since 2026-10-30 21:20 UTC" in text
+    assert "7 days ago long-leaning since 2026-10-30 21:20 UTC" in text
+    assert "30 days ago — not recorded" in text
+
+
+def test_the_last_changes_are_listed_with_how_long_they_lasted(site: SiteService) -> None:
+    changes = [change(30 - number, f"label-{number}", f"value {number}") for number in range(20)]
+    site.record_changes(*changes, change(1, "calm & quiet"))
+
+    text = site.look(PAGE).text
+
+    assert "21 in the last 60 days; the newest 15." in text
+    assert "2026-11-05 21:20 UTC calm & quiet +0.0100 % per 8 h in force" in text
+    assert "2026-10-26 21:20 UTC label-19 value 19 2026-11-05 21:20 UTC" in text
+    assert "value 5 " not in text
+
+
+def test_the_history_shows_how_much_of_the_time_each_label_had(site: SiteService) -> None:
+    site.record_changes(change(90, "neutral"), change(45, "long-leaning"), change(15, "neutral"))
+    site.judged("neutral")
+
+    text = site.look(PAGE).text
+
+    assert "long-leaning 50 %" in text
+    assert "neutral 50 %" in text
+    assert re.search(r"not recorded \d", text) is None
+
+
+def test_before_anything_is_recorded_the_page_says_so(site: SiteService) -> None:
+    text = site.look(PAGE).text
+
+    assert "No change has been recorded yet." in text
+    assert "not recorded 100 %" in text
+
+
+@pytest.mark.outcome(
+    "signals, or the market that they were judged by, are older than their bound",
+    "their pages say unknown, never the last label; daily figures do not rest on the market",
+)
+@pytest.mark.parametrize(
+    ("seconds", "stale", "fresh"), [(30, MARKET_METHODS, MACRO_METHODS), (150, METHODS, ())]
+)
+def test_stale_signals_are_unknown(
+    site: SiteService, seconds: int, stale: Sequence[Method], fresh: Sequence[Method]
+) -> None:
+    site.clock.pass_seconds(seconds)
+
+    for path in ("/signals", PAGE):
+        kept = site.ask(path).headers["cache-control"]
+        assert kept == "public, max-age=5, stale-while-revalidate=0"
+    listed, single = site.look("/signals").text, site.look(PAGE).text
+    assert listed.count("unknown n/a not known") == len(stale)
+    assert listed.count("calm & quiet") == len(fresh)
+    assert "calm & quiet" not in single
+    assert "Now unknown n/a" in single
+    assert ("judged recently" in listed) == (not fresh)
+
+
+def test_what_was_not_judged_is_no_part_of_a_labels_time(site: SiteService) -> None:
+    site.record_changes(change(90, "calm & quiet"))
+    site.clock.pass_seconds(30 * 24 * 3_600)
+
+    text = site.look(PAGE).text
+
+    assert "calm & quiet 50 %" in text
+    assert "not recorded 50 %" in text
+    assert "+0.0100 % per 8 h not known" in text
+
+
+def test_no_cache_keeps_a_signal_past_its_bound(site: SiteService) -> None:
+    site.clock.pass_seconds(28)
+
+    kept = site.ask("/signals").headers["cache-control"]
+
+    assert kept == "public, max-age=2, stale-while-revalidate=0"
+
+
+@pytest.mark.outcome(
+    "the record of signals cannot be read while somebody looks at them",
+    "the pages show what they say now, from memory, and say that the history cannot be read",
+)
+def test_signals_are_shown_also_while_their_record_cannot_be_read(site: SiteService) -> None:
+    site.rename("signal_changes", "away")
+
+    page, listed = site.look(PAGE).text, site.look("/signals").text
+    site.rename("away", "signal_changes")
+    site.clock.pass_seconds(6)
+
+    assert "Now calm & quiet" in page
+    assert "The history cannot be read right now." in page
+    assert "calm & quiet" in listed
+    assert "cannot be read right now" in listed
+    assert "cannot be read right now" not in site.look(PAGE).text
+    assert "cannot be read right now" not in site.look("/signals").text
+
+
+def test_a_new_label_is_on_the_page_with_the_next_data(site: SiteService) -> None:
+    site.record_changes(change(2, "calm & quiet"))
+    assert "since 2026-11-04 21:20 UTC" in site.look(PAGE).text
+
+    site.record_changes(SignalChange(KEY, START + HOUR, "neutral", "+0.0100 % per 8 h"))
+    site.clock.pass_seconds(3_600)
+    site.judged("neutral", START + HOUR)
+
+    assert "Now neutral" in site.look(PAGE).text
+    assert "since 2026-11-06 22:20 UTC" in site.look(PAGE).text

@@ -1,0 +1,98 @@
+"""Static files: named by their content, kept for ever by that name, and nothing else is served."""
+
+import re
+import struct
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from barograph.guides.files import load_catalog
+from barograph.signals.catalog import METHODS
+from barograph.site.frame.static_endpoints import static_names
+from support.pages import SiteService
+from support.service import BASE_URL
+
+FOR_EVER = "public, max-age=31536000, immutable"
+AN_HOUR = "public, max-age=3600"
+
+
+def test_pages_name_their_files_by_content_and_those_are_kept_for_ever(site: SiteService) -> None:
+    named = [each for each in site.look("/guides").targets if each.startswith("/static/site.")]
+
+    assert [re.sub(r"\?v=[0-9a-f]{12}$", "", each) for each in named] == [
+        "/static/site.css",
+        "/static/site.js",
+    ]
+    for each in named:
+        assert site.ask(each).headers["cache-control"] == FOR_EVER
+        assert site.ask(each, accept_encoding="gzip").headers["cache-control"] == FOR_EVER
+
+
+@pytest.mark.parametrize("query", ["", "?v=", "?v=000000000000", "?x=1", "?v=%3Cb%3E"])
+def test_by_any_other_name_a_file_is_kept_for_an_hour(site: SiteService, query: str) -> None:
+    answer = site.ask(f"/static/site.css{query}")
+
+    assert answer.headers["cache-control"] == AN_HOUR
+    assert answer.content == site.ask("/static/site.css").content
+
+
+TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "png": "image/png",
+    "ico": "image/x-icon",
+    "svg": "image/svg+xml",
+}
+
+
+@pytest.mark.parametrize("name", static_names())
+def test_every_static_file_is_served_with_its_type(site: SiteService, name: str) -> None:
+    answer = site.ask(f"/static/{name}")
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == TYPES[name.rpartition(".")[2]]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["etag"]
+
+
+def test_the_stylesheet_knows_the_dark_and_loads_nothing(site: SiteService) -> None:
+    text = site.ask("/static/site.css").text
+
+    assert "prefers-color-scheme: dark" in text
+    assert "url(" not in text
+    assert "@import" not in text
+
+
+def test_browsers_find_an_icon_where_they_look_for_it(site: SiteService) -> None:
+    answer = site.ask("/favicon.ico")
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/x-icon")
+    reserved, kind, count = struct.unpack("<HHH", answer.content[:6])
+    assert (reserved, kind, count) == (0, 1, 1)
+    assert answer.content[22:30] == b"\x89PNG\r\n\x1a\n"
+    assert site.ask("/static/icon.svg").headers["content-type"].startswith("image/svg+xml")
+
+
+def test_the_social_picture_has_the_size_that_previews_expect(site: SiteService) -> None:
+    picture = site.ask("/static/social.png").content
+
+    assert struct.unpack(">II", picture[16:24]) == (1_200, 630)
+    assert len(picture) <= 60_000
+    assert f'content="{BASE_URL}/static/social.png"' in site.ask("/guides").text
+
+
+def test_the_sitemap_names_every_standing_page_by_its_whole_address(site: SiteService) -> None:
+    answer = site.ask("/sitemap.xml")
+    found = [each.text for each in ET.fromstring(answer.text).iterfind(".//{*}loc")]
+
+    assert answer.headers["content-type"] == "application/xml; charset=utf-8"
+    assert len(set(found)) == len(found)
+    assert {
+        *(BASE_URL + path for path in ("/", "/markets", "/signals", "/briefs", "/guides")),
+        *(BASE_URL + path for path in ("/record", "/developers", "/pricing", "/status")),
+        *(f"{BASE_URL}/guides/{guide.slug}" for guide in load_catalog(None).guides),
+        *(f"{BASE_URL}/signals/{method.key}" for method in METHODS),
+    } <= set(found)
+    for each in found:
+        assert each is not None
+        assert site.ask(each.removeprefix(BASE_URL)).status_code == 200

@@ -1,0 +1,125 @@
+"""A real browser on a running demo: Debian's Chromium, driven by Playwright."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+
+from support.processes import HOST, Process, eventually, running, unused_port
+
+ARTEFACTS = Path(__file__).parents[2] / "artefacts"
+"""Where screenshots are kept for people to look at."""
+
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+_AXE = Axe()
+
+
+class Demo(NamedTuple):
+    """A running demo."""
+
+    process: Process
+    base_url: str
+    data: Path
+
+
+class View(NamedTuple):
+    """How somebody looks at a page."""
+
+    name: str
+    width: int
+    scheme: Any
+
+
+VIEWS = (
+    View("light", 1280, "light"),
+    View("dark", 1280, "dark"),
+    View("phone", 390, "light"),
+)
+
+
+@contextmanager
+def running_demo(folder: Path) -> Iterator[Demo]:
+    """A demo in a folder of its own."""
+    port, log = unused_port(), folder / "log"
+    arguments = ("demo", "--port", str(port), "--data", str(folder / "data"))
+    with running(*arguments, log=log) as process:
+        eventually(lambda: "Ctrl-C stops" in log.read_text() or None, "the welcome", 60)
+        yield Demo(process, f"http://{HOST}:{port}", folder / "data")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium, without a window."""
+    found = shutil.which("chromium")
+    assert found is not None, "chromium is missing: `make browser` installs it"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def looking(
+    browser: Browser, base_url: str, view: View = VIEWS[0], **options: Any
+) -> Iterator["Look"]:
+    """Look at the demo in one way, for the length of a block."""
+    context = browser.new_context(
+        base_url=base_url,
+        viewport={"width": view.width, "height": 900},
+        color_scheme=view.scheme,
+        **options,
+    )
+    context.set_default_timeout(15_000)
+    try:
+        yield Look(context)
+    finally:
+        context.close()
+
+
+class Look:
+    """A page, and everything that went wrong on it."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self.context = context
+        self.page: Page = context.new_page()
+        self.problems: list[str] = []
+        self.hosts: set[str] = set()
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            self.problems.append(message.text)
+
+    def violations(self, out_of: str | None = None) -> list[str]:
+        """What axe finds, in one line each; not in what is not ours."""
+        context = None if out_of is None else {"exclude": [[out_of]]}
+        found = _AXE.run(self.page, context).response["violations"]
+        return [
+            f"{each['id']}: {', '.join(node['target'][0] for node in each['nodes'][:5])}"
+            for each in found
+        ]
+
+    def overflow(self) -> int:
+        """By how many pixels the page is wider than its window."""
+        width: int = self.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        return width
+
+    def picture(self, name: str) -> None:
+        """Keep a screenshot of the whole page."""
+        ARTEFACTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=True)

@@ -1,0 +1,362 @@
+"""Whatever was recorded, a drawing is well-formed, stays on its paper and says what it shows."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import isfinite, sin
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.regime import LABELS, Label
+from barograph.markets.samples import (
+    DAYS,
+    MEASURES,
+    STEPS,
+    LiquidationColumn,
+    LiquidationSeries,
+    Point,
+    Series,
+)
+from barograph.site.charts.bands import Band
+from barograph.site.charts.columns import column_chart
+from barograph.site.charts.gauge import REGIME_BANDS, gauge
+from barograph.site.charts.lines import line_chart
+from barograph.site.charts.scale import drawable, time_marks, value_scale
+from barograph.site.charts.sparkline import sparkline
+from barograph.site.charts.svg import CHARACTER, tenths, trace
+from support.clock import START
+
+ELEMENTS = {"svg", "title", "desc", "defs", "pattern", "path", "circle", "text"}
+HOSTILE = '"><script>alert(1)</script>\0\ufffe'
+NUMBER = re.compile(r"[a-zA-Z]|-?(?:\d+(?:\.\d+)?|\.\d+)")
+
+VALUES = st.one_of(
+    st.none(),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.floats(-0.2, 0.2),
+    st.sampled_from([0.0, -0.0, 5e-324, 1.7e308, -1.7e308, 67_000.5, 67_000.6, 1e-7]),
+)
+AMOUNTS = st.one_of(st.none(), st.floats(0, 1e12), st.floats(allow_nan=True, allow_infinity=True))
+
+
+def series(values: Sequence[float | None], interval: int = HOUR) -> Series:
+    first = START // HOUR * HOUR - (len(values) - 1) * interval
+    points = tuple(Point(first + each * interval, value) for each, value in enumerate(values))
+    return Series("BTCUSDT", "funding", 7, interval, START, points)
+
+
+def liquidations(*pairs: tuple[float | None, float | None, float]) -> LiquidationSeries:
+    first = START // DAY * DAY
+    columns = tuple(
+        LiquidationColumn(first + each * DAY, long_usd, short_usd, watched, watched < 95)
+        for each, (long_usd, short_usd, watched) in enumerate(pairs)
+    )
+    return LiquidationSeries(60, DAY, START, columns)
+
+
+def draw(values: Sequence[float | None], bands: Sequence[Band] = ()) -> str:
+    return line_chart(series(values), prefix="c", name="Funding", unit="%", bands=bands)
+
+
+def parsed(drawn: str) -> ET.Element:
+    return ET.fromstring(drawn)
+
+
+def of_class(root: ET.Element, name: str) -> list[ET.Element]:
+    return [each for each in root.iter() if name in each.get("class", "").split()]
+
+
+def texts(root: ET.Element, name: str) -> list[str]:
+    return [each.text or "" for each in of_class(root, name)]
+
+
+def places(steps: str) -> Iterator[tuple[float, float]]:
+    """Every place that a path comes by."""
+    tokens = NUMBER.findall(steps)
+    assert "".join(tokens) == steps.replace(" ", "")
+    x = y = 0.0
+    command, at = "", 0
+    while at < len(tokens):
+        if tokens[at].isalpha():
+            command, at = tokens[at], at + 1
+        if command in "zZ":
+            continue
+        taken = 1 if command in "hHvV" else 2
+        numbers = [float(each) for each in tokens[at : at + taken]]
+        at += taken
+        if command in "hH":
+            x = numbers[0] + (x if command == "h" else 0)
+        elif command in "vV":
+            y = numbers[0] + (y if command == "v" else 0)
+        else:
+            x, y = (numbers[0] + x, numbers[1] + y) if command in "ml" else (numbers[0], numbers[1])
+        yield x, y
+
+
+def expect_sound(drawn: str) -> ET.Element:
+    """A drawing of known elements, whose every coordinate lies on its paper."""
+    root = parsed(drawn)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    for each in root.iter():
+        assert each.tag in ELEMENTS
+        assert "style" not in each.attrib
+        found = [(each.get("x") or each.get("cx"), each.get("y") or each.get("cy"))]
+        spots = [(float(x), float(y)) for x, y in found if x is not None and y is not None]
+        for x, y in [*spots, *places(each.get("d", ""))]:
+            assert isfinite(x)
+            assert -0.2 <= x <= width + 0.2
+            assert -0.2 <= y <= height + 0.2
+    assert "nan" not in drawn.lower()
+    return root
+
+
+@given(st.lists(VALUES, max_size=60), st.sampled_from([(), REGIME_BANDS]))
+@example([None, 1.0, None, 2.0, None], ())
+@example([0.01], REGIME_BANDS)
+def test_any_values_give_a_sound_line_chart(
+    values: list[float | None], bands: Sequence[Band]
+) -> None:
+    root = expect_sound(draw(values, bands))
+    known = [value for value in values if drawable(value) is not None]
+    assert len(of_class(root, "line")) == (1 if known else 0)
+    assert ("no data recorded" in texts(root, "axis")) == (not known)
+
+
+@given(st.lists(st.tuples(AMOUNTS, AMOUNTS, st.floats(0, 100)), max_size=30))
+def test_any_amounts_give_a_sound_column_chart(
+    pairs: list[tuple[float | None, float | None, float]],
+) -> None:
+    expect_sound(column_chart(liquidations(*pairs), prefix="l", name="Liquidations"))
+
+
+@given(VALUES, st.sampled_from([*LABELS, "unknown"]))
+def test_any_rate_gives_a_sound_gauge(rate_pct: float | None, label: Label) -> None:
+    root = expect_sound(gauge(label, rate_pct, prefix="g"))
+    assert len(of_class(root, "now")) == (0 if label == "unknown" else 1)
+    assert len(of_class(root, "marker")) == (0 if drawable(rate_pct) is None else 1)
+
+
+@given(st.lists(VALUES, max_size=60))
+def test_any_values_give_a_sound_sparkline(values: list[float | None]) -> None:
+    root = expect_sound(sparkline(series(values).points, name="BTC"))
+    assert not [each for each in root.iter() if "id" in each.attrib]
+
+
+@given(st.lists(st.floats(-1e30, 1e30), min_size=1, max_size=20))
+@example([67_000.1, 67_000.6])
+@example([1.234e-6, 1.235e-6])
+@example([9_999.0, 10_001.0])
+@example([0.0])
+def test_a_scale_holds_its_values_between_few_round_marks_that_read_apart(
+    values: list[float],
+) -> None:
+    known = [value for value in map(drawable, values) if value is not None]
+    scale = value_scale(known)
+    room = (scale.high - scale.low) * 1e-5
+    assert scale.low - room <= min(known)
+    assert scale.high + room >= max(known)
+    assert 2 <= len(scale.marks) <= 7
+    assert all(low < high for low, high in pairwise(scale.marks))
+    assert len(set(scale.labels)) == len(scale.marks)
+    assert max(map(len, scale.labels)) <= 16
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([91_200, 93_900], ["91k", "92k", "93k", "94k"]),
+        ([0.0, 1_900_000.0], ["0", "0.5M", "1.0M", "1.5M", "2.0M"]),
+        ([-0.005, 0.015], ["-0.005", "0", "0.005", "0.010", "0.015"]),
+        ([3.71e9, 3.92e9], ["3.7B", "3.8B", "3.9B", "4.0B"]),
+        ([67_000.1, 67_000.4], ["67,000.1", "67,000.2", "67,000.3", "67,000.4"]),
+        ([0.0, 0.0], ["-1.0", "-0.5", "0", "0.5", "1.0"]),
+    ],
+)
+def test_marks_are_round_and_written_shortly(values: list[float], labels: list[str]) -> None:
+    assert value_scale(values).labels == labels
+
+
+@pytest.mark.parametrize("days", DAYS)
+@pytest.mark.parametrize("minute", range(0, 24 * 60, 97))
+def test_labels_of_instants_never_touch(days: int, minute: int) -> None:
+    step = STEPS[days]
+    end = (START + minute * MINUTE) // step * step
+    marks = time_marks(end - days * DAY, end)
+    assert 2 <= len(marks) <= 5
+    width = 270  # of the narrowest plot
+    for (at, label), (after, later) in pairwise(marks):
+        apart = (after - at) / (days * DAY) * width
+        assert apart > (len(label) + len(later)) / 2 * CHARACTER + 2
+
+
+def test_a_day_is_marked_by_its_hours_and_the_date_at_midnight() -> None:
+    labels = [label for _, label in time_marks(START - DAY, START)]
+    assert labels == ["6 Nov", "06:00", "12:00", "18:00"]
+
+
+def test_the_line_is_left_open_where_nothing_was_recorded() -> None:
+    root = parsed(draw([1.0, 2.0, None, None, 3.0, 4.0, None, 5.0]))
+    steps = of_class(root, "line")[0].attrib["d"]
+    assert steps.count("M") + steps.count("m") == 3
+    assert steps.endswith("h0")  # the last point stands alone
+    assert of_class(root, "gap")
+
+
+def test_a_whole_line_has_no_gap() -> None:
+    root = parsed(draw([1.0, 2.0, 3.0]))
+    assert not of_class(root, "gap")
+    assert of_class(root, "line")[0].attrib["d"].lower().count("m") == 1
+
+
+def test_the_dot_stands_at_the_last_known_point() -> None:
+    root = parsed(draw([1.0, 3.0, 2.0, None]))
+    dot = of_class(root, "last")[0]
+    last = list(places(of_class(root, "line")[0].attrib["d"]))[-1]
+    assert (float(dot.attrib["cx"]), float(dot.attrib["cy"])) == pytest.approx(last, abs=0.05)
+
+
+@given(st.lists(st.tuples(st.floats(0, 320), st.floats(0, 174)) | st.none(), max_size=400))
+def test_a_trace_comes_by_every_point_without_drift(
+    points: list[tuple[float, float] | None],
+) -> None:
+    wanted = [point for point in points if point is not None]
+    drawn = trace(points)
+    found = list(places(re.sub("h0", "", drawn)))
+    assert len(found) == len(wanted)
+    for point, place in zip(wanted, found, strict=True):
+        assert place == pytest.approx(point, abs=0.0501)
+
+
+def test_tenths_are_written_as_shortly_as_they_can_be() -> None:
+    assert [tenths(each) for each in (0, 5, -5, 10, -13, 1230)] == [
+        *("0", ".5", "-.5", "1", "-1.3", "123")
+    ]
+
+
+def test_a_chart_of_360_points_has_at_most_5_kilobytes() -> None:
+    wild = [(-1.0) ** each * 9e9 for each in range(361)]
+    calm = [5e9 + 1e8 * sin(each / 9) for each in range(361)]
+    torn = [None if each % 15 < 5 else value for each, value in enumerate(wild)]
+    for values in (wild, calm, torn):
+        drawn = line_chart(
+            series(values, 4 * HOUR),
+            prefix="interest",
+            name="BTC open interest",
+            unit="USD",
+            data_url="/data/BTC/open-interest.json?days=60",
+        )
+        assert len(drawn.encode()) <= 5_000
+
+
+def test_the_description_tells_what_the_line_shows() -> None:
+    drawn = line_chart(
+        series([0.01, None, -0.02, 0.03, 0.0]),
+        prefix="f",
+        name="BTC funding",
+        unit="% per 8 h",
+        show="{:+.4f}".format,
+    )
+    root = parsed(drawn)
+    assert root.attrib["role"] == "img"
+    named = [root.find(f".//*[@id='{each}']") for each in root.attrib["aria-labelledby"].split()]
+    title, description = (each.text for each in named if each is not None)
+    assert title == "BTC funding"
+    assert description == (
+        "BTCUSDT, % per 8 h. From 2026-11-06 17:00 UTC to 2026-11-06 21:00 UTC, a sample every "
+        "hour. Lowest -0.0200, highest +0.0300, last +0.0000 at 2026-11-06 21:00 UTC. 5 samples, "
+        "1 missing."
+    )
+
+
+def test_a_script_is_told_where_the_values_are() -> None:
+    shown = series([1.0, 2.0, 3.0])
+    drawn = line_chart(shown, prefix="p", name="BTC", unit="USDT", data_url="/data/x.json?a=1&b=2")
+    root = parsed(drawn)
+    told = {name.removeprefix("data-"): value for name, value in root.attrib.items()}
+    assert told["series"] == "/data/x.json?a=1&b=2"
+    assert (int(told["from"]), int(told["to"])) == (shown.points[0].at, shown.points[-1].at)
+    assert told["unit"] == "USDT"
+    box = [float(told[side]) for side in ("left", "top", "right", "bottom")]
+    line = list(places(of_class(root, "line")[0].attrib["d"]))
+    assert line[0] == pytest.approx((box[0], box[3]), abs=0.1)
+    assert line[-1] == pytest.approx((box[2], box[1]), abs=0.1)
+
+
+def test_a_chart_without_data_to_fetch_promises_none() -> None:
+    assert "data-" not in draw([1.0, 2.0])
+    assert "data-" not in line_chart(
+        series([None]), prefix="e", name="BTC", unit="USDT", data_url="/data/x.json"
+    )
+
+
+def test_bands_are_shown_as_far_as_the_scale_goes_and_the_line_is_not_written_over() -> None:
+    root = parsed(draw([0.01] * 24, REGIME_BANDS))
+    assert texts(root, "band-name") == ["neutral"]
+    assert [each.attrib["class"] for each in of_class(root, "band")] == ["band band-neutral"]
+    root = parsed(draw([-0.06, *[0.06] * 23], REGIME_BANDS))
+    assert len(of_class(root, "band")) == 5
+
+
+def test_a_band_without_room_for_its_name_has_none() -> None:
+    root = parsed(draw([-2.0, 2.0], REGIME_BANDS))
+    assert set(texts(root, "band-name")) <= {"short-crowded", "long-crowded"}
+
+
+def test_longs_stand_below_shorts_and_what_was_hardly_watched_is_hatched() -> None:
+    shown = liquidations((100.0, 50.0, 100), (80.0, 20.0, 40), (None, None, 0), (0.0, 0.0, 100))
+    root = parsed(column_chart(shown, prefix="l", name="Liquidations", data_url="/data/l.json"))
+    hatch = of_class(root, "partial")[0]
+    assert hatch.attrib["fill"] == "url(#l-h)"
+    assert root.find(".//*[@id='l-h']") is not None
+    assert hatch.attrib["d"].count("M") == 1
+    assert of_class(root, "gap")[0].attrib["d"].count("M") == 1
+    longs, shorts = (of_class(root, side)[0].attrib["d"] for side in ("long", "short"))
+    assert (longs.count("M"), shorts.count("M")) == (2, 2)  # nothing is drawn for zero
+    bottom = float(root.attrib["data-bottom"])
+    assert max(y for _, y in places(longs)) == pytest.approx(bottom, abs=0.1)
+    first_long = min(y for _, y in places(longs))
+    assert max(y for _, y in list(places(shorts))[:4]) == pytest.approx(first_long, abs=0.11)
+    description = root.findtext("desc")
+    assert description is not None
+    assert "4 columns, 1 watched in part, 1 not at all." in description
+    assert "Longs $180, shorts $70 in all" in description
+
+
+def test_the_marker_of_a_gauge_follows_the_rate_and_stops_at_the_ends() -> None:
+    def marker(rate_pct: float) -> float:
+        root = parsed(gauge("neutral", rate_pct, prefix="g"))
+        return next(places(of_class(root, "marker")[0].attrib["d"]))[0]
+
+    assert marker(-9.0) < marker(-0.02) < marker(0.01) < marker(0.02) < marker(9.0)
+    assert marker(9.0) == marker(0.05)
+    assert texts(parsed(gauge("long-crowded", 9.0, prefix="g")), "value") == ["+9.0000 %"]
+
+
+def test_an_unknown_rate_is_not_drawn_as_zero() -> None:
+    root = parsed(gauge("unknown", None, prefix="g"))
+    assert texts(root, "value") == ["not known"]
+    assert "not known" in (root.findtext("desc") or "")
+
+
+def test_texts_from_elsewhere_stay_text() -> None:
+    shown = series([1.0, 2.0])._replace(contract=HOSTILE)
+    drawn = line_chart(shown, prefix="x", name=HOSTILE, unit=HOSTILE, data_url=HOSTILE)
+    root = expect_sound(drawn)
+    assert root.findtext("title") == HOSTILE.replace("\0", " ").replace("\ufffe", " ")
+    assert "<script" not in drawn
+    assert "<script" not in sparkline(shown.points, name=HOSTILE)
+
+
+def test_a_prefix_that_is_no_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="letters, digits and hyphens"):
+        line_chart(series([1.0]), prefix='a" onload="', name="x", unit="y")
+
+
+def test_every_measure_has_a_name_a_unit_and_a_column() -> None:
+    assert {facts.column for facts in MEASURES.values()} == {
+        *("last_price_usdt", "funding_8h_pct", "open_interest_usd", "long_account_pct")
+    }

@@ -1,0 +1,283 @@
+"""The pages of markets: what is chosen, in which order, and what is said about it."""
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qsl
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markupsafe import Markup
+
+from barograph.markets.reader import MarketReader
+from barograph.markets.records import LongAccounts, Perpetual
+from barograph.markets.regime import eight_hour_rate
+from barograph.markets.view import Bounds, MarketView
+from barograph.site.markets.listing import NUMBERS, Choice, Listing, listing, table_rows
+from barograph.site.markets.market import MEANINGS, NAMES, find, market
+from support.clock import START
+from support.markets import BTC, ETH, MARKET, PEPE, changed, reading, shares
+
+FIELDS = Path(__file__).parents[2] / "docs/fields.md"
+BOUNDS = Bounds(
+    perpetuals=30_000, long_accounts=1_800_000, liquidations=90_000, min_coverage_pct=95
+)
+MINUTE = 60_000
+
+
+def view_of(
+    contracts: tuple[Perpetual, ...] = MARKET,
+    sampled: list[LongAccounts] | None = None,
+    now: int = START,
+) -> MarketView:
+    found = shares() if sampled is None else sampled
+    return MarketView(
+        now=now,
+        bounds=BOUNDS,
+        perpetuals=reading(contracts=contracts),
+        by_name=MarketReader(BOUNDS)._index(reading(contracts=contracts)),
+        shares={share.contract: share for share in found},
+        liquidations=None,
+        regime=None,
+    )
+
+
+def names(found: Listing, **asked: str) -> list[str]:
+    return [row.perpetual.base for row in found.chosen(Choice.of(asked))]
+
+
+def test_the_largest_open_interest_comes_first_unless_something_else_is_asked() -> None:
+    found = listing(view_of())
+
+    assert names(found) == ["BTC", "ETH", "1000PEPE", "SOL"]
+    assert names(found, order="asc") == ["SOL", "1000PEPE", "ETH", "BTC"]
+    assert names(found, sort="symbol") == ["1000PEPE", "BTC", "ETH", "SOL"]
+    assert names(found, sort="symbol", order="desc") == ["SOL", "ETH", "BTC", "1000PEPE"]
+    assert names(found, sort="price") == ["BTC", "ETH", "SOL", "1000PEPE"]
+
+
+def test_funding_is_sorted_by_what_it_is_per_eight_hours() -> None:
+    hourly = changed(PEPE, funding_rate_pct=0.002, funding_interval_hours=1)
+
+    found = listing(view_of((BTC, ETH, hourly)))
+
+    assert names(found, sort="funding") == ["1000PEPE", "BTC", "ETH"]
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_what_is_not_known_comes_last_and_zero_is_known(order: str) -> None:
+    ordered = names(listing(view_of()), sort="long-accounts", order=order)
+
+    assert ordered[-1] == "1000PEPE"
+    assert ordered[:3] == (["SOL", "ETH", "BTC"] if order == "asc" else ["BTC", "ETH", "SOL"])
+
+
+def test_equal_numbers_go_by_their_symbols_in_either_order() -> None:
+    same = tuple(changed(BTC, base=base, contract=f"{base}USDT") for base in ("C", "A", "B"))
+
+    found = listing(view_of(same))
+
+    assert names(found) == names(found, order="asc") == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("pe", ["1000PEPE"]),
+        ("btcusdt", ["BTC"]),
+        ("ETHU", ["ETH"]),
+        (" sol ", ["SOL"]),
+        ("usdt", []),
+        ("T", ["BTC", "ETH"]),
+        ("<b>", []),
+    ],
+)
+def test_a_search_looks_into_symbols_and_at_the_beginning_of_full_names(
+    text: str, found: list[str]
+) -> None:
+    assert names(listing(view_of()), q=text) == found
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"sort": "size"}, {"order": "up"}, {"sort": "", "order": ""}, {"q": " "}, {"q": "\0\n"}, {}],
+)
+def test_what_is_not_known_in_a_query_is_as_if_it_were_absent(asked: dict[str, str]) -> None:
+    assert Choice.of(asked) == Choice("open-interest", "desc", "")
+    assert Choice.of(asked).query == ""
+
+
+@given(st.dictionaries(st.sampled_from(["sort", "order", "q", "x"]), st.text()))
+def test_every_query_has_one_form_that_means_the_same(asked: dict[str, str]) -> None:
+    choice = Choice.of(asked)
+
+    assert len(choice.search) <= 15
+    assert Choice.of(dict(parse_qsl(choice.query))) == choice
+
+
+def test_a_heading_leads_to_its_order_and_then_to_the_other() -> None:
+    first = Choice(search="E").turned("funding")
+
+    assert first.query == "sort=funding&order=desc&q=E"
+    assert first.turned("funding").query == "sort=funding&order=asc&q=E"
+    assert Choice().turned("symbol").query == "sort=symbol&order=asc"
+    assert Choice("symbol", "asc").turned("open-interest").query == ""
+
+
+def test_a_listing_lives_until_its_first_number_reaches_its_bound() -> None:
+    old = [LongAccounts("ETHUSDT", 50.0, START - 29 * MINUTE - 50_000)]
+
+    assert listing(view_of()).until == START + 30_000
+    assert listing(view_of(sampled=old)).until == START + 10_000
+
+
+def cells(found: Listing, name: str) -> list[str]:
+    markup = table_rows(found.chosen(Choice()), "/under", found.as_of)
+    body = ET.fromstring(f"<tbody>{markup}</tbody>")
+    (row,) = [row for row in body if row.get("data-name") == name]
+    return ["".join(cell.itertext()) for cell in row]
+
+
+def test_a_row_has_every_number_with_its_interval_and_a_dash_for_what_is_not_known() -> None:
+    found = listing(view_of())
+
+    assert cells(found, "BTC") == [
+        *("BTC", "67000.5", "+0.0100 % / 8 h", "+0.0100 %", "22:20", "$5.00B", "61.5 %"),
+    ]
+    assert cells(found, "1000PEPE") == [
+        *("1000PEPE", "0.012", "+0.0050 % / 4 h", "+0.0100 %", "22:20", "$90.00M", "—"),
+    ]
+    assert cells(found, "SOL")[-2:] == ["$0", "0.0 %"]
+
+
+def test_a_settlement_on_another_day_is_told_with_its_date() -> None:
+    late = changed(BTC, next_funding_time=START + 25 * 3_600_000)
+    gone = changed(ETH, next_funding_time=START - 1)
+
+    found = listing(view_of((late, gone)))
+
+    assert cells(found, "BTC")[4] == "2026-11-07 22:20"
+    assert cells(found, "ETH")[4] == "2026-11-06 21:19"
+
+
+def test_a_row_carries_what_a_script_sorts_by() -> None:
+    found = listing(view_of())
+
+    body = ET.fromstring(f"<tbody>{table_rows(found.rows, '', START)}</tbody>")
+
+    for line, row in zip(body, found.rows, strict=True):
+        given = str(line.get("data-values")).split(" ")
+        assert [float(each) if each else None for each in given] == [
+            row.number(sort) for sort in NUMBERS
+        ]
+
+
+def test_a_name_full_of_markup_stays_text_and_has_no_page() -> None:
+    evil = changed(BTC, base='<b a="1">&', contract="\"><script>alert('1')</script>")
+
+    found = listing(view_of((evil,)))
+    (row,) = ET.fromstring(f"<tbody>{table_rows(found.rows, '', START)}</tbody>")
+
+    assert row.get("data-contract") == evil.contract
+    assert "".join(row[0].itertext()) == evil.base
+    assert row[0].find("a") is None
+
+
+def test_seven_hundred_rows_are_not_heavy() -> None:
+    many = tuple(
+        changed(BTC, base=f"1000TOKEN{n}", contract=f"1000TOKEN{n}USDT", last_price=n / 7)
+        for n in range(700)
+    )
+
+    assert len(table_rows(listing(view_of(many, [])).rows, "", START)) < 270_000
+
+
+@pytest.mark.parametrize("typed", ["BTC", "btc", "BTCUSDT", "btcUsdt"])
+def test_a_perpetual_is_found_by_asset_or_full_name_in_any_case(typed: str) -> None:
+    assert find(reading(), typed) == (BTC, "BTC")
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "NOPE", "BTC ", "BTC\n", "B" * 16, "\uff22TC", "<b>", "BTC-USDT", "\ufb00"]
+)
+def test_what_is_no_symbol_or_not_listed_is_not_found(typed: str) -> None:
+    assert find(reading(), typed) is None
+
+
+def test_of_two_contracts_of_an_asset_each_has_a_page() -> None:
+    other = changed(BTC, contract="BTCPERP")
+    both = (BTC, other)
+
+    assert find(reading(contracts=both), "BTC") == (other, "BTC")
+    assert find(reading(contracts=both), "BTCPERP") == (other, "BTC")
+    assert find(reading(contracts=both), "BTCUSDT") == (BTC, "BTCUSDT")
+    assert [row.name for row in listing(view_of(both)).rows] == ["BTCUSDT", "BTC"]
+
+
+def test_pages_and_the_api_mean_the_same_contract_by_a_name() -> None:
+    contracts = (BTC, changed(BTC, contract="BTCPERP"), ETH, PEPE, changed(ETH, base="btcusdt"))
+    index = MarketReader(BOUNDS)._index(reading(contracts=contracts))
+
+    for name, perpetual in index.items():
+        found = find(reading(contracts=contracts), name)
+        assert found is not None
+        assert found.perpetual is perpetual
+
+
+def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
+    found = find(reading(), "1000PEPE")
+    assert found is not None
+    sampled = [LongAccounts("1000PEPEUSDT", 0.0, START - MINUTE)]
+
+    facts = {fact.name: fact for fact in market(view_of(sampled=sampled), found).facts}
+
+    assert list(facts) == list(NAMES.values())
+    told = {
+        name: (fact.value, Markup(fact.unit).striptags().strip()) for name, fact in facts.items()
+    }
+    assert told["Last price"] == ("0.012", "USDT")
+    assert told["Funding rate"] == ("+0.0050 %", "per 4 h, settled 2026-11-06 22:20 UTC")
+    assert told["Funding per 8 hours"] == ("+0.0100 %", "per 8 h")
+    assert told["Next settlement"][1] == "every 4 h"
+    assert told["Open interest"] == ("$90.00M", "90,000,000 USD")
+    assert told["Long accounts"] == ("0.0 %", "of accounts with a position")
+    assert facts["Long accounts"].read_at == START - MINUTE
+    assert facts["Last price"].read_at == START
+
+
+def test_a_share_past_its_bound_is_not_known() -> None:
+    found = find(reading(), "BTC")
+    assert found is not None
+    old = [LongAccounts("BTCUSDT", 61.5, START - BOUNDS.long_accounts)]
+
+    shown = market(view_of(sampled=old), found)
+    (share,) = [fact for fact in shown.facts if fact.name == "Long accounts"]
+
+    assert "61.5" not in share.value
+    assert "not known" in share.value
+    assert share.read_at is None
+    assert shown.until == START + BOUNDS.perpetuals
+
+
+@pytest.mark.parametrize(
+    ("percent", "shown"),
+    [(0.01, "+0.0100 %"), (0.012345, "+0.012345 %"), (-1.5, "-1.5000 %"), (0.0, "+0.0000 %")],
+)
+def test_funding_is_shown_with_every_digit_that_the_exchange_gave(
+    percent: float, shown: str
+) -> None:
+    perpetual = changed(BTC, funding_rate_pct=percent)
+    found = find(reading(contracts=(perpetual,)), "BTC")
+    assert found is not None
+
+    assert market(view_of((perpetual,)), found).facts[1].value == shown
+
+
+def test_meanings_are_in_the_words_that_the_records_have() -> None:
+    words = " ".join(re.sub(r"[`*]", "", FIELDS.read_text("utf-8")).split())
+    about_eight_hours = MEANINGS["funding_8h_pct"].partition(" brought ")[2]
+
+    assert about_eight_hours in str(eight_hour_rate.__doc__)
+    for field in MEANINGS.keys() - {"funding_8h_pct"}:
+        assert MEANINGS[field].rstrip(".") in words

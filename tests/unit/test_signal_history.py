@@ -1,0 +1,144 @@
+"""The history of a signal, as facts and as a drawing."""
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.macro.judgement import curve
+from barograph.markets.regime import LABELS
+from barograph.signals.catalog import BY_KEY
+from barograph.signals.methods import BREADTH, POSITIONING, PRESSURE, TREND, VOLATILITY
+from barograph.signals.records import SignalChange
+from barograph.site.signals.pages import HISTORY_DAYS, History, history, label_at
+from barograph.site.signals.strip import NOT_RECORDED, SCALES, Lane, Span, lanes
+
+NOW = 1_000 * DAY
+START = NOW - HISTORY_DAYS * DAY
+KEY = "btc-funding-regime"
+
+
+def change(at: int, label: str) -> SignalChange:
+    return SignalChange(KEY, at, label, "value")
+
+
+def shares(found: History) -> dict[str, float]:
+    return {lane.label: round(lane.share_pct, 6) for lane in found.lanes}
+
+
+def test_the_label_at_an_instant_is_the_last_one_taken_by_then() -> None:
+    changes = [change(100, "a"), change(200, "b")]
+
+    assert label_at(changes, 99) is None
+    assert [getattr(label_at(changes, at), "label", None) for at in (100, 199, 200)] == [
+        *("a", "a", "b")
+    ]
+
+
+def test_time_is_shared_among_labels_and_what_is_not_recorded() -> None:
+    found = history(KEY, [change(NOW - 30 * DAY, "neutral")], NOW, NOW)
+
+    assert shares(found) == {"neutral": 50, NOT_RECORDED: 50}
+    assert found.total == 1
+
+
+def test_a_label_that_held_before_the_days_shown_is_there_from_their_start() -> None:
+    changes = [change(START - 5 * DAY, "neutral"), change(NOW - 15 * DAY, "long-leaning")]
+
+    assert shares(history(KEY, changes, NOW, NOW)) == {"long-leaning": 25, "neutral": 75}
+    assert history(KEY, changes, NOW, NOW).total == 1
+
+
+@pytest.mark.parametrize(("held_until", "share"), [(NOW - 30 * DAY, 25), (0, 0), (NOW + DAY, 75)])
+def test_the_last_label_holds_only_as_long_as_it_was_judged(held_until: int, share: int) -> None:
+    found = history(KEY, [change(NOW - 45 * DAY, "neutral")], NOW, held_until)
+
+    assert shares(found).get("neutral", 0) == share
+    assert sum(shares(found).values()) == 100
+
+
+def test_lanes_go_from_high_to_low_with_what_says_nothing_at_the_end() -> None:
+    labels = ["unknown", "short-crowded", "new-label", "neutral", "long-crowded"]
+    spans = [
+        Span(label, START + DAY * number, START + DAY * (number + 1))
+        for number, label in enumerate(labels)
+    ]
+
+    found = lanes(KEY, spans, START, NOW)
+
+    assert [lane.label for lane in found] == [
+        *("long-crowded", "neutral", "short-crowded", "new-label", "unknown", NOT_RECORDED)
+    ]
+    assert [lane.tone for lane in found] == [
+        *("high-far", "usual", "low-far", "usual", "none", "none")
+    ]
+
+
+def test_every_label_that_a_method_can_give_has_its_lane() -> None:
+    curves = {
+        curve(change10y, slope).replace(" ", "-")
+        for change10y in (-1, 0, 1)
+        for slope in (-1, 0, 1)
+    }
+    assert set(SCALES) == set(BY_KEY)
+    assert set(SCALES["us-rates"]) == curves
+    assert set(SCALES[KEY]) == set(LABELS)
+    for key, bands in {
+        "funding-breadth": BREADTH,
+        "liquidation-pressure": PRESSURE,
+        "btc-long-accounts": POSITIONING,
+        "btc-open-interest-trend": TREND,
+        "btc-realised-volatility": VOLATILITY,
+    }.items():
+        assert list(SCALES[key]) == [*reversed(bands.labels)]
+
+
+def coordinates(lane: Lane) -> list[float]:
+    drawing = ET.fromstring(str(lane.drawing))
+    assert drawing.get("role") == "img"
+    assert str(drawing.get("aria-label")).startswith(f"{lane.label}: ")
+    (path,) = drawing
+    assert path.get("class") == lane.tone
+    return [float(each) for each in re.findall(r"[MH]([\d.]+)", str(path.get("d")))]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, HISTORY_DAYS * DAY), st.sampled_from("abc")), max_size=40),
+    st.integers(0, HISTORY_DAYS * DAY + DAY),
+)
+def test_every_history_is_drawn_within_its_box_and_adds_up(
+    drawn: list[tuple[int, str]], held: int
+) -> None:
+    changes = [change(START - DAY + at, label) for at, label in sorted(dict(drawn).items())]
+
+    found = history(KEY, changes, NOW, START + held)
+
+    assert sum(lane.share_pct for lane in found.lanes) == pytest.approx(100)
+    width = HISTORY_DAYS * DAY / HOUR
+    for lane in found.lanes:
+        assert all(0 <= each <= width for each in coordinates(lane))
+
+
+def test_what_lasted_a_minute_can_be_seen_and_many_of_them_stay_small() -> None:
+    changes = [
+        change(START + number * 60_000, ("neutral", "long-leaning")[number % 2])
+        for number in range(20_000)
+    ]
+
+    found = history(KEY, changes, NOW, NOW)
+
+    assert sum(len(lane.drawing) for lane in found.lanes) < 1_000
+    first = lanes(KEY, [Span("neutral", START, START + 60_000)], START, NOW)[0]
+    assert max(coordinates(first)) == 2
+
+
+def test_a_label_is_text_whatever_is_in_it() -> None:
+    hostile = '<script>"&'
+
+    (lane, _) = lanes(KEY, [Span(hostile, START, START + DAY)], START, NOW)
+
+    assert "<script>" not in lane.drawing
+    assert coordinates(lane)
