@@ -86,11 +86,11 @@ function sayLost() {
 function tick() {
   const now = Date.now();
   for (const each of document.querySelectorAll("[data-since]")) {
-    each.textContent = `${span(now - Number(each.dataset.since))} ago`;
+    each.textContent = `(${span(now - Number(each.dataset.since))} ago)`;
   }
   for (const each of document.querySelectorAll("[data-until]")) {
     const left = Number(each.dataset.until) - now;
-    each.textContent = left > 0 ? `in ${span(left)}` : "now";
+    each.textContent = left > 0 ? `(in ${span(left)})` : "(now)";
   }
 }
 
