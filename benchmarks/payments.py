@@ -31,7 +31,8 @@ from barograph.payments.offers import stance_requirements
 from barograph.payments.proof import read_proof, wire_payload, wire_requirements
 from barograph.settings import Settings
 from barograph.stances import rates
-from barograph.stances.endpoints import STANCE_PATHS, stance_offer
+from barograph.stances.endpoints import stance_offer
+from barograph.stances.paths import STANCE_PATHS
 from benchmarks.comparison import entitled_settings, fill_service, identity_provider
 from benchmarks.peers import serve_peer
 from benchmarks.plan import Plan

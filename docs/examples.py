@@ -30,12 +30,12 @@ from barograph.discovery.mcp import OPERATION_ID as CALL_MCP
 from barograph.discovery.paths import MCP_PATH
 from barograph.discovery.well_known import security_text
 from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
-from barograph.feed.endpoints import FeedUnavailable
+from barograph.feed.refusals import FeedUnavailable
 from barograph.kit.clock import system_clock
 from barograph.material_change.refusals import ComparisonUnavailable
-from barograph.site.series.endpoints import UNREADABLE
-from barograph.stances.endpoints import StanceNotActive, StanceUnavailable
+from barograph.site.frame.error_pages import UNREADABLE
 from barograph.stances.history_endpoints import HistoryUnavailable
+from barograph.stances.refusals import StanceNotActive, StanceUnavailable
 
 FILE = Path(__file__).parents[1] / "src/barograph/discovery/examples.json"
 PORT = 8080

@@ -15,7 +15,8 @@ from barograph.payments.offers import feed_requirements, stance_requirements
 from barograph.payments.ports import Facilitator
 from barograph.payments.taking import Till
 from barograph.settings import Settings
-from barograph.stances.endpoints import STANCE_PATHS, stance_offer
+from barograph.stances.endpoints import stance_offer
+from barograph.stances.paths import STANCE_PATHS
 
 
 class PayingParts(NamedTuple):

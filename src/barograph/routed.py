@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -29,11 +30,14 @@ from barograph.signals.documents import SIGNALS_PATH
 from barograph.site.endpoints import PAGE_FOLDERS, PAGE_PATHS
 from barograph.site.frame.error_pages import error_page
 from barograph.site.frame.writer import Pages
-from barograph.stances.endpoints import STANCE_PATHS
 from barograph.stances.history_documents import HISTORY_FOLDER
+from barograph.stances.paths import STANCE_PATHS
 from barograph.status.endpoints import STATUS_PATH
 
 log = logging.getLogger(__name__)
+
+Task = Callable[[], Coroutine[Any, Any, None]]
+Closing = Callable[[], Awaitable[None]]
 
 FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, *MCP_DOCUMENTS, SIGNALS_PATH, STATUS_PATH})
 FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS)
@@ -54,20 +58,34 @@ def allowed_methods(path: str) -> bytes | None:
 
 
 def routed_app(
-    board: Board,
-    tasks: Sequence[Callable[[], Coroutine[Any, Any, None]]],
-    closings: Sequence[Callable[[], Awaitable[None]]],
-    pages: Pages,
+    board: Board, tasks: Sequence[Task], closings: Sequence[Closing], pages: Pages
 ) -> FastAPI:
     """An application without routes: it follows the board, does its tasks, and closes the rest."""
+    app = FastAPI(
+        title="Barograph",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=_lifespan(board, tasks, closings),
+    )
+    app.add_exception_handler(RequestError, _request_error)
+    app.add_exception_handler(PrivateError, _private_error)
+    app.add_exception_handler(HTTPException, partial(_http_error, pages))
+    app.add_exception_handler(Exception, partial(_unexpected_error, pages))
+    return app
 
+
+def _lifespan(
+    board: Board, tasks: Sequence[Task], closings: Sequence[Closing]
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             await board.refresh()
         except DatabaseUnavailable as error:
             log.warning("starting without data", extra={"reason": str(error)})
-        running = [asyncio.create_task(task()) for task in tasks]
+        running = [_started(task) for task in tasks]
         yield
         for each in running:
             each.cancel()
@@ -75,34 +93,36 @@ def routed_app(
         for close in closings:
             await close()
 
-    async def http_error(request: Request, error: Exception) -> Response:
-        """What the router itself refuses: unknown paths and wrong methods."""
-        assert isinstance(error, HTTPException)
-        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            return _method_not_allowed(pages, request, error)
-        page = error_page(pages, request, error.status_code)
-        free = is_free(request.scope["path"])
-        return page or error_response(error.status_code, "not found", is_free=free)
+    return lifespan
 
-    async def unexpected_error(request: Request, error: Exception) -> Response:
-        log.error("unexpected failure", exc_info=error)
-        free = is_free(request.scope["path"])
-        page = error_page(pages, request, 500)
-        return page or error_response(500, "internal error", is_free=free)
 
-    app = FastAPI(
-        title="Barograph",
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        lifespan=lifespan,
-    )
-    app.add_exception_handler(RequestError, _request_error)
-    app.add_exception_handler(PrivateError, _private_error)
-    app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(Exception, unexpected_error)
-    return app
+def _started(task: Task) -> "asyncio.Task[None]":
+    """Begin what goes on for the life of a worker; its end before that is not to be overlooked."""
+    running = asyncio.create_task(task())
+    running.add_done_callback(_tell_its_end)
+    return running
+
+
+def _tell_its_end(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled():
+        log.critical("background task ended", exc_info=task.exception())
+
+
+async def _http_error(pages: Pages, request: Request, error: Exception) -> Response:
+    """What the router itself refuses: unknown paths and wrong methods."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        return _method_not_allowed(pages, request, error)
+    page = error_page(pages, request, error.status_code)
+    free = is_free(request.scope["path"])
+    return page or error_response(error.status_code, "not found", is_free=free)
+
+
+async def _unexpected_error(pages: Pages, request: Request, error: Exception) -> Response:
+    log.error("unexpected failure", exc_info=error)
+    free = is_free(request.scope["path"])
+    page = error_page(pages, request, 500)
+    return page or error_response(500, "internal error", is_free=free)
 
 
 def _method_not_allowed(pages: Pages, request: Request, error: HTTPException) -> Response:

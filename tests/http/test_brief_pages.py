@@ -151,20 +151,21 @@ def test_a_brief_leads_to_the_one_before_and_the_one_after_it(archive: SiteServi
     newest, middle, oldest = (archive.look(f"/briefs/brief-{number:03}") for number in (0, 30, 69))
     archive.close()
 
-    assert "next" not in newest.relations
-    assert newest.relations["prev"] == "/briefs/brief-001"
-    assert middle.relations["next"] == "/briefs/brief-029"
-    assert middle.relations["prev"] == "/briefs/brief-031"
-    assert oldest.relations["next"] == "/briefs/brief-068"
-    assert "prev" not in oldest.relations
+    # As in the list, which goes from the newest to the oldest.
+    assert "prev" not in newest.relations
+    assert newest.relations["next"] == "/briefs/brief-001"
+    assert middle.relations["prev"] == "/briefs/brief-029"
+    assert middle.relations["next"] == "/briefs/brief-031"
+    assert oldest.relations["prev"] == "/briefs/brief-068"
+    assert "next" not in oldest.relations
 
 
 def test_a_newer_brief_is_linked_from_the_one_that_was_the_newest(site: SiteService) -> None:
-    assert "next" not in site.look(f"/briefs/{FOUND.slug}").relations
+    assert "prev" not in site.look(f"/briefs/{FOUND.slug}").relations
 
     site.service.keep_briefs(NOTE._replace(slug="newer", published_at=START))
 
-    assert site.look(f"/briefs/{FOUND.slug}").relations["next"] == "/briefs/newer"
+    assert site.look(f"/briefs/{FOUND.slug}").relations["prev"] == "/briefs/newer"
 
 
 MARKUP = "<img src=x onerror=alert(1)>\"'</title></p>{{ 7 * 7 }}"
@@ -236,7 +237,7 @@ def test_briefs_that_cannot_be_read_are_a_page_that_says_so(site: SiteService) -
     site.clock.pass_seconds(60)
 
     for path in ("/briefs", f"/briefs/{NOTE.slug}"):
-        answer = site.ask(path)
+        answer = site.ask(path, accept=BROWSER)
         assert answer.status_code == 503
         assert answer.headers["retry-after"] == "5"
         assert answer.headers["cache-control"] == "no-store"

@@ -135,6 +135,15 @@ def test_a_page_is_compressed_for_who_takes_it_so(service: Service) -> None:
     assert gzip.decompress(packed.body) == plain.body
     assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
     assert packed.headers["etag"] != plain.headers["etag"]
+    known = ask(
+        door,
+        "/",
+        "GET",
+        [("Accept-Encoding", "gzip"), ("If-None-Match", packed.headers["etag"])],
+    )
+    assert (known.status, known.body, known.headers["etag"]) == (304, b"", packed.headers["etag"])
+    assert known.headers["vary"] == "Accept-Encoding"
+    assert "content-encoding" not in known.headers
     for refused in ("gzip;q=0", "gzip; q=0.0", "br", "identity"):
         assert ask(door, "/", "GET", [("Accept-Encoding", refused)]) == plain
 

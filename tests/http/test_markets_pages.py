@@ -101,8 +101,8 @@ def test_every_live_perpetual_is_listed_with_price_funding_interest_and_accounts
             *("Symbol", "Price (USDT)", "Funding, as stated", "Funding per 8 h"),
             *("Next settlement (UTC)", "Open interest (USD)", "Long accounts"),
         ],
-        ["BTC", "67000.5", "+0.0100 % / 8 h", "+0.0100 %", "22:20", "$5.00B", "61.5 %"],
-        ["ETH", "3500.25", "-0.0125 % / 8 h", "-0.0125 %", "22:20", "$2.50B", "55.0 %"],
+        ["BTC", "67,000.5", "+0.0100 % / 8 h", "+0.0100 %", "22:20", "$5.00B", "61.5 %"],
+        ["ETH", "3,500.25", "-0.0125 % / 8 h", "-0.0125 %", "22:20", "$2.50B", "55.0 %"],
         ["1000PEPE", "0.012", "+0.0050 % / 4 h", "+0.0100 %", "22:20", "$90.00M", "—"],
         ["SOL", "180.1", "+0.0000 % / 8 h", "+0.0000 %", "22:20", "$0", "0.0 %"],
     ]
@@ -221,7 +221,7 @@ def test_the_same_table_is_written_once_however_it_is_asked_for(fresh: Service) 
 )
 @pytest.mark.parametrize("path", [LIST, PAGE, f"{LIST}?q=btc", f"{PAGE}?days=30"])
 def test_a_stale_feed_is_said_and_shows_no_number(service: Service, path: str) -> None:
-    assert "67000.5" in read(service, path).text
+    assert "67,000.5" in read(service, path).text
     service.clock.pass_seconds(30)
 
     answer = service.ask(path, **HTML)
@@ -230,11 +230,11 @@ def test_a_stale_feed_is_said_and_shows_no_number(service: Service, path: str) -
     assert "stale The exchange was last read at 2026-11-06 21:20 UTC" in page.text
     assert "test venue" in page.text
     shown = re.sub(r"(?s)<svg.*?</svg>", "", answer.body.decode())
-    assert not re.search(r"67000|0\.0100 %|5\.00B|61\.5|\blive</span>", shown)
+    assert not re.search(r"67,000|67000|0\.0100 %|5\.00B|61\.5|\blive</span>", shown)
     assert answer.headers["cache-control"] == "public, max-age=2, stale-while-revalidate=0"
 
     service.publish(reading(service.clock()), shares(service.clock()))
-    assert "67000.5" in read(service, path).text
+    assert "67,000.5" in read(service, path).text
 
 
 def test_before_the_first_reading_there_is_no_number_and_no_perpetual(
@@ -360,7 +360,7 @@ def test_without_the_record_the_live_numbers_are_still_shown(service: Service) -
 
     answer = service.ask(PAGE, **HTML)
 
-    assert "67000.5" in Read(answer).text
+    assert "67,000.5" in Read(answer).text
     assert "The record cannot be read right now" in Read(answer).text
     assert b"<figure" not in answer.body
     assert answer.headers["cache-control"] == "public, max-age=2, stale-while-revalidate=0"

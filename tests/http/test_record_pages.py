@@ -25,6 +25,7 @@ from barograph.stances.merkle import tree_root
 from barograph.stances.records import KINDS, Event, Version
 from barograph.stances.standing import Mark, Stances
 from support.history import RATES, PublicHistory
+from support.pages import BROWSER
 from support.service import Answer
 
 SIZE = 223
@@ -334,15 +335,14 @@ def test_what_was_recorded_is_shown_although_nothing_else_changed(
         assert kept[1:3] == ["3", b64encode(root).decode()]
 
 
-def test_addresses_with_a_query_are_not_kept(recorded: PublicHistory) -> None:
-    recorded.ask(RECORD)
-    known = set(recorded.service.board.hot)
-    for number in range(5):
+def test_only_the_newest_part_of_a_list_is_kept(recorded: PublicHistory) -> None:
+    known = set(recorded.service.board.hot) - {(RECORD, b""), (LIST, b"")}
+    for number in range(2, 7):
+        assert recorded.ask(f"{LIST}?before={number}").status == 200
         assert recorded.ask(f"{LIST}?x={number}").status == 200
         assert recorded.ask(f"{RECORD}?x={number}").status == 200
 
-    assert (RECORD, b"") in known
-    assert set(recorded.service.board.hot) - known <= {(LIST, b"")}
+    assert set(recorded.service.board.hot) - known == {(RECORD, b""), (LIST, b"")}
 
 
 @pytest.mark.outcome(
@@ -356,13 +356,14 @@ def test_a_record_that_cannot_be_read_is_503_and_comes_back(
     history.execute(
         "ALTER TABLE stance_versions RENAME TO v; ALTER TABLE stance_events RENAME TO e"
     )
-    answer = history.ask(path)
+    answer, told = history.ask(path, accept=BROWSER), history.ask(path)
     history.execute(
         "ALTER TABLE v RENAME TO stance_versions; ALTER TABLE e RENAME TO stance_events"
     )
 
-    assert answer.status == 503
+    assert (answer.status, told.status) == (503, 503)
     assert b"<h1>Not available now</h1>" in answer.body
+    assert list(told.json()) == ["error"]
     assert (answer.headers["cache-control"], answer.headers["retry-after"]) == ("no-store", "5")
     assert history.ask(path).status == 200
 
@@ -379,7 +380,7 @@ def test_a_record_that_was_cut_is_called_lost(
     history.drop_guards()
     history.execute("DELETE FROM stance_versions WHERE sequence > 2")
     history.service.clock.pass_seconds(60)
-    answer = history.ask(RECORD)
+    answer = history.ask(RECORD, accept=BROWSER)
 
     assert answer.status == 503
     assert b"<h1>The record is not here</h1>" in answer.body
@@ -388,14 +389,27 @@ def test_a_record_that_was_cut_is_called_lost(
     assert "history rewritten" in caplog.text
 
 
-def test_a_record_with_a_digest_that_is_none_is_called_lost(history: PublicHistory) -> None:
+@pytest.mark.outcome(
+    "what stands in the history as a digest is none",
+    "nothing is signed over it; its page and its checkpoints are answered with 503",
+)
+@pytest.mark.parametrize(
+    "damage", ["printf('%64s', 'z')", "printf('%64s', '')", "upper(history_digest)"]
+)
+def test_a_record_with_a_digest_that_is_none_is_called_lost(
+    history: PublicHistory, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     history.record(3)
     history.drop_guards()
-    history.execute("UPDATE stance_versions SET history_digest = printf('%064s', 'z')")
-    answer = history.ask(RECORD)
+    history.execute(f"UPDATE stance_versions SET history_digest = {damage}")
+    answer, told = history.ask(RECORD, accept=BROWSER), history.ask(RECORD)
 
-    assert answer.status == 503
+    assert (answer.status, told.status) == (503, 503)
     assert b"<h1>The record is not here</h1>" in answer.body
+    assert list(told.json()) == ["error"]
+    assert "history rewritten" in caplog.text
+    for path in ("/api/history/checkpoint", f"/api/history/{RATES}/proof"):
+        assert history.ask(path).status == 503
 
 
 @pytest.mark.outcome(
@@ -408,7 +422,7 @@ def test_another_record_than_the_published_one_is_called_lost(
 ) -> None:
     history.record(3)
     _publish_end(history, Mark(sequence=3, history_digest="0" * 64))
-    answer = history.ask(path)
+    answer = history.ask(path, accept=BROWSER)
 
     assert answer.status == 503
     assert b"<h1>The record is not here</h1>" in answer.body

@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import gzip
 import io
 from itertools import product
 from pathlib import Path
@@ -168,6 +169,26 @@ def test_what_is_not_recorded_is_404_also_for_a_browser(recorded: Service) -> No
         assert answer.headers["cache-control"] == "no-store"
     for path in ("/data/BTC/price.xml", "/data/BTC/price", "/data/liquidations"):
         assert recorded.ask(path).status == 404
+
+
+def test_downloads_are_packed_for_who_takes_them_so_and_are_what_they_say(
+    recorded: Service,
+) -> None:
+    for path in PATHS:
+        whole = recorded.ask(f"{path}?days=60")
+        packed = recorded.ask(f"{path}?days=60", accept_encoding="gzip")
+        for answer in (whole, packed):
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["vary"] == "Accept-Encoding"
+            assert "content-security-policy" not in answer.headers
+        assert packed.headers["content-encoding"] == "gzip"
+        assert gzip.decompress(packed.body) == whole.body
+        assert len(packed.body) < len(whole.body) / 3
+        tag = packed.headers["etag"]
+        known = recorded.ask(f"{path}?days=60", accept_encoding="gzip", if_none_match=tag)
+        assert (known.status, known.headers["etag"]) == (304, tag)
+        assert known.headers["vary"] == "Accept-Encoding"
+        assert not {"content-encoding", "content-type", "content-length"} & set(known.headers)
 
 
 def test_downloads_speak_http_like_every_free_read(recorded: Service) -> None:

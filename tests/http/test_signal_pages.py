@@ -128,6 +128,9 @@ def test_what_was_not_judged_is_no_part_of_a_labels_time(site: SiteService) -> N
     assert "calm & quiet 50 %" in text
     assert "not recorded 50 %" in text
     assert "+0.0100 % per 8 h not known" in text
+    for words in ("Yesterday", "7 days ago"):
+        assert f"{words} — not recorded" in text
+    assert "30 days ago calm & quiet since" in text
 
 
 def test_no_cache_keeps_a_signal_past_its_bound(site: SiteService) -> None:

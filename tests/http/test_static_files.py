@@ -2,18 +2,21 @@
 
 import re
 import struct
+from hashlib import sha256
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from barograph.guides.files import load_catalog
 from barograph.signals.catalog import METHODS
-from barograph.site.frame.static_endpoints import static_names
+from barograph.site.frame.static_files import StaticFiles, packaged_files
 from support.pages import SiteService
 from support.service import BASE_URL
 
 FOR_EVER = "public, max-age=31536000, immutable"
 AN_HOUR = "public, max-age=3600"
+NAMES = sorted(packaged_files().names)
 
 
 def test_pages_name_their_files_by_content_and_those_are_kept_for_ever(site: SiteService) -> None:
@@ -24,16 +27,66 @@ def test_pages_name_their_files_by_content_and_those_are_kept_for_ever(site: Sit
         "/static/site.js",
     ]
     for each in named:
-        assert site.ask(each).headers["cache-control"] == FOR_EVER
-        assert site.ask(each, accept_encoding="gzip").headers["cache-control"] == FOR_EVER
+        for asked in (each, f"{each}&x=1"):
+            answer = site.ask(asked)
+            assert answer.headers["cache-control"] == FOR_EVER
+            assert sha256(answer.content).hexdigest().startswith(each.rpartition("=")[2])
+            packed = site.ask(asked, accept_encoding="gzip")
+            assert packed.headers["cache-control"] == FOR_EVER
 
 
-@pytest.mark.parametrize("query", ["", "?v=", "?v=000000000000", "?x=1", "?v=%3Cb%3E"])
-def test_by_any_other_name_a_file_is_kept_for_an_hour(site: SiteService, query: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ("", AN_HOUR),
+        ("?x=1", AN_HOUR),
+        ("?v=", "no-cache"),
+        ("?v=000000000000", "no-cache"),
+        ("?v=%3Cb%3E", "no-cache"),
+    ],
+)
+def test_without_a_version_a_file_is_kept_for_an_hour_and_by_another_one_not_at_all(
+    site: SiteService, query: str, kept: str
+) -> None:
     answer = site.ask(f"/static/site.css{query}")
 
-    assert answer.headers["cache-control"] == AN_HOUR
+    assert answer.headers["cache-control"] == kept
     assert answer.content == site.ask("/static/site.css").content
+    assert site.ask("/static/site.css", if_none_match=answer.headers["etag"]).status_code == 304
+
+
+def test_versions_that_nobody_counts_fill_no_memory(site: SiteService) -> None:
+    for number in range(20):
+        site.ask(f"/static/site.css?v={number}&x={number}")
+
+    kept = [query for path, query in site.service.board.hot if path == "/static/site.css"]
+    assert kept == [b"v="]
+
+
+@pytest.mark.outcome(
+    "the files of another release are put in the place of those of a running worker",
+    "it gives what it named its addresses after, until it is started anew",
+)
+def test_a_file_stays_what_it_was_when_the_worker_began(tmp_path: Path) -> None:
+    file = tmp_path / "site.css"
+    file.write_bytes(b"old")
+    files = StaticFiles(tmp_path)
+    version = files.version("site.css")
+    file.write_bytes(b"new")
+
+    found = files.get("site.css")
+
+    assert found is not None
+    assert {page.body for page in found.pages.values()} == {b"old"}
+    assert sha256(b"old").hexdigest().startswith(version)
+    assert StaticFiles(tmp_path).version("site.css") != version
+
+
+def test_what_has_no_type_is_no_file_of_pages(tmp_path: Path) -> None:
+    for name in ("site.css", "site.css~", "notes.txt"):
+        (tmp_path / name).write_bytes(b"x")
+
+    assert list(StaticFiles(tmp_path).names) == ["site.css"]
 
 
 TYPES = {
@@ -45,7 +98,7 @@ TYPES = {
 }
 
 
-@pytest.mark.parametrize("name", static_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_every_static_file_is_served_with_its_type(site: SiteService, name: str) -> None:
     answer = site.ask(f"/static/{name}")
 

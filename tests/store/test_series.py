@@ -20,9 +20,11 @@ from barograph.markets.history import (
 from barograph.markets.samples import (
     DAYS,
     GRACE,
+    NOT_RECORDED,
     LiquidationColumn,
     LiquidationSeries,
     Measure,
+    PastRegime,
     Point,
     Series,
 )
@@ -83,6 +85,12 @@ class Record:
 
         return self.runner.run(self.database.read(work))
 
+    def regimes(self, *instants: int, contract: str = "BTCUSDT") -> list[PastRegime]:
+        async def work(tx: Transaction) -> list[PastRegime]:
+            return await regimes_at(tx, contract, instants)
+
+        return self.runner.run(self.database.read(work))
+
     def plan(self, sql: str, *values: str | int) -> str:
         async def work(tx: Transaction) -> str:
             rows = await tx.fetch(f"EXPLAIN QUERY PLAN {sql}", *values)
@@ -94,6 +102,14 @@ class Record:
 @pytest.fixture
 def record(database: Database, runner: asyncio.Runner) -> Record:
     return Record(database, runner)
+
+
+def known(found: Series) -> list[Point]:
+    return [point for point in found.points if point.value is not None]
+
+
+def missing(found: Series) -> list[int]:
+    return [point.at for point in found.points if point.value is None]
 
 
 def hours_back(count: int, price: float = 100.0) -> list[Reading]:
@@ -109,7 +125,7 @@ def test_each_span_has_its_grid_and_few_points(
 ) -> None:
     record.keep(hours_back(61 * 24))
     found = record.series(days=days)
-    assert (found.interval, len(found.points), found.missing) == (step, count, 0)
+    assert (found.interval, len(found.points), missing(found)) == (step, count, [])
     assert [point.at for point in found.points] == list(
         range(found.points[0].at, found.points[0].at + count * step, step)
     )
@@ -118,18 +134,17 @@ def test_each_span_has_its_grid_and_few_points(
 
 
 def test_an_hour_without_a_reading_is_a_gap_and_is_not_filled(record: Record) -> None:
-    missing = THIS_HOUR - 5 * HOUR
-    record.keep(each for each in hours_back(7 * 24 + 1) if each.at != missing)
+    unread = THIS_HOUR - 5 * HOUR
+    record.keep(each for each in hours_back(7 * 24 + 1) if each.at != unread)
     found = record.series()
-    assert [point.at for point in found.points if point.value is None] == [missing]
-    assert found.missing == 1
-    assert len(found.known) == len(found.points) - 1
+    assert missing(found) == [unread]
+    assert len(found.points) == 7 * 24 + 1
 
 
 def test_what_is_between_two_points_of_a_coarse_grid_does_not_fill_one(record: Record) -> None:
     on_grid = THIS_HOUR // (4 * HOUR) * 4 * HOUR
     record.keep([a_reading(on_grid - HOUR), a_reading(on_grid - 3 * HOUR)])
-    assert not record.series(days=60).known
+    assert known(record.series(days=60)) == []
 
 
 def test_each_measure_is_read_in_its_unit(record: Record) -> None:
@@ -146,22 +161,22 @@ def test_each_measure_is_read_in_its_unit(record: Record) -> None:
         ]
     )
     measures: tuple[Measure, ...] = ("price", "funding", "open-interest", "long-accounts")
-    found = [record.series(measure).last for measure in measures]
-    assert found == [Point(THIS_HOUR, value) for value in (67_000.5, -0.02, 9e9, 61.5)]
+    found = [known(record.series(measure)) for measure in measures]
+    assert found == [[Point(THIS_HOUR, value)] for value in (67_000.5, -0.02, 9e9, 61.5)]
 
 
 def test_zero_is_a_value_and_a_share_that_was_not_known_is_a_gap(record: Record) -> None:
     record.keep([a_reading(THIS_HOUR, rate_pct=0.0, interest=0.0)])
-    assert record.series("funding").last == Point(THIS_HOUR, 0.0)
-    assert record.series("open-interest").last == Point(THIS_HOUR, 0.0)
-    assert record.series("long-accounts").last is None
+    assert known(record.series("funding")) == [Point(THIS_HOUR, 0.0)]
+    assert known(record.series("open-interest")) == [Point(THIS_HOUR, 0.0)]
+    assert known(record.series("long-accounts")) == []
 
 
 def test_a_day_is_drawn_from_every_fifth_minute_where_there_are_minutes(record: Record) -> None:
     record.keep(hours_back(30, price=1.0))
     record.keep(a_reading(NOW - each * MINUTE, "minute", price=2.0) for each in range(24 * 60 + 1))
     found = record.series(days=1)
-    assert (found.interval, len(found.points), found.missing) == (5 * MINUTE, 289, 0)
+    assert (found.interval, len(found.points), missing(found)) == (5 * MINUTE, 289, [])
     assert {point.value for point in found.points} == {2.0}
 
 
@@ -169,7 +184,7 @@ def test_a_day_is_drawn_from_the_hours_where_no_minute_was_recorded(record: Reco
     record.keep(hours_back(25))
     record.keep([a_reading(NOW, "minute", "ETHUSDT")])
     found = record.series(days=1)
-    assert (found.interval, found.missing) == (HOUR, 0)
+    assert (found.interval, missing(found)) == (HOUR, [])
 
 
 def test_the_first_minutes_of_a_record_do_not_hide_its_hours(record: Record) -> None:
@@ -181,9 +196,8 @@ def test_the_first_minutes_of_a_record_do_not_hide_its_hours(record: Record) -> 
 def test_an_unknown_contract_has_a_series_of_gaps(record: Record) -> None:
     record.keep(hours_back(25))
     found = record.series(contract="GONEUSDT")
-    assert not found.known
-    assert found.last is None
-    assert found.missing == len(found.points) > 0
+    assert known(found) == []
+    assert len(missing(found)) == len(found.points) > 0
 
 
 def test_a_sample_is_awaited_for_a_while_before_it_is_missing(record: Record) -> None:
@@ -243,6 +257,17 @@ def test_the_day_that_is_not_over_is_partial(record: Record) -> None:
     assert last.watched_pct == pytest.approx(100 * (THIS_HOUR - today) / DAY, abs=0.01)
 
 
+def test_a_day_is_not_over_however_much_of_it_was_watched_already(record: Record) -> None:
+    today = NOW // DAY * DAY
+    record.keep_hours(
+        *(LiquidationHour(today + each * HOUR, 1.0, 1.0, 100.0) for each in range(23))
+    )
+    late = record.liquidations(30, now=today + 23 * HOUR + GRACE).columns[-1]
+    assert (late.at, late.watched_pct, late.partial) == (today, 95.83, True)
+    over = record.liquidations(30, now=today + DAY).columns[-1]
+    assert (over.at, over.watched_pct, over.partial) == (today, 95.83, False)
+
+
 def test_the_hour_that_has_just_ended_is_awaited(record: Record) -> None:
     record.keep_hours(LiquidationHour(THIS_HOUR - 2 * HOUR, 1.0, 1.0, 100.0))
     early = record.liquidations(now=THIS_HOUR + GRACE - 1).columns
@@ -251,19 +276,38 @@ def test_the_hour_that_has_just_ended_is_awaited(record: Record) -> None:
     assert (late[-1].at, late[-1].long_usd) == (THIS_HOUR - HOUR, None)
 
 
-def test_the_regime_in_force_is_that_of_the_last_change_before(record: Record) -> None:
+def test_a_past_regime_is_the_label_in_force_then_with_the_rate_that_was_measured_then(
+    record: Record,
+) -> None:
     changes = [
         RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02),
         RegimeChange(NOW - DAY, "unknown", None),
         RegimeChange(NOW - HOUR, "neutral", 0.01),
     ]
     record.write(lambda tx: record_regime_changes(tx, changes))
+    record.keep(
+        a_reading(THIS_HOUR - days * DAY, rate_pct=0.001 * days, interval_hours=4)
+        for days in (0, 1, 7, 30)
+    )
 
-    async def work(tx: Transaction) -> list[RegimeChange | None]:
-        return await regimes_at(tx, [NOW, NOW - DAY, NOW - 7 * DAY, NOW - 30 * DAY])
+    assert record.regimes(NOW, NOW - DAY, NOW - 7 * DAY, NOW - 30 * DAY) == [
+        PastRegime("neutral", 0.0),
+        PastRegime("unknown", 0.002),
+        PastRegime("long-leaning", 0.014),
+        PastRegime(None, 0.06),
+    ]
 
-    found = record.runner.run(record.database.read(work))
-    assert found == [changes[2], changes[1], changes[0], None]
+
+def test_a_label_tells_nothing_about_an_hour_that_nobody_measured(record: Record) -> None:
+    changes = [RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02)]
+    record.write(lambda tx: record_regime_changes(tx, changes))
+    record.keep([a_reading(THIS_HOUR - 2 * HOUR), a_reading(THIS_HOUR, contract="ETHUSDT")])
+
+    at_its_end, after = THIS_HOUR - HOUR - 1, THIS_HOUR - HOUR
+    assert record.regimes(at_its_end, after, NOW) == [
+        *(PastRegime("long-leaning", 0.01), NOT_RECORDED, NOT_RECORDED)
+    ]
+    assert record.regimes(NOW, contract="ETHUSDT") == [PastRegime("long-leaning", 0.01)]
 
 
 def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
@@ -276,7 +320,9 @@ def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
     assert "(at=?)" in hour
     regime = record.plan(statements._REGIME, NOW)
     assert "(at<?)" in regime
-    for plan in (readings, columns, hour, regime):
+    rate = record.plan(statements._RATE, "hour", "BTCUSDT", THIS_HOUR)
+    assert "(resolution=? AND contract=? AND at=?)" in rate
+    for plan in (readings, columns, hour, regime, rate):
         assert "SCAN" not in plan
     for plan in (readings, regime):
         assert "TEMP B-TREE" not in plan
@@ -337,9 +383,10 @@ def test_series_regimes_and_liquidations_are_kept_apart(
         for days in DAYS:
             assert runner.run(reader.reading("BTCUSDT", "price", days)).days == days
             assert runner.run(reader.liquidations(days)).days == days
-        assert runner.run(reader.regimes()) == [None] * 4
-        assert runner.run(reader.regimes((1,))) == [None]
-    assert counted.reads == 2 * len(DAYS) + 2
+        assert runner.run(reader.regimes("BTCUSDT", (1, 7))) == [NOT_RECORDED] * 2
+        assert runner.run(reader.regimes("BTCUSDT", (1,))) == [NOT_RECORDED]
+        assert runner.run(reader.regimes("ETHUSDT", (1,))) == [NOT_RECORDED]
+    assert counted.reads == 2 * len(DAYS) + 3
 
 
 def test_a_failed_read_is_not_kept(counted: Counted, runner: asyncio.Runner) -> None:

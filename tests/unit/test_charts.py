@@ -26,7 +26,6 @@ from barograph.site.charts.columns import column_chart
 from barograph.site.charts.gauge import REGIME_BANDS, gauge
 from barograph.site.charts.lines import line_chart
 from barograph.site.charts.scale import drawable, time_marks, value_scale
-from barograph.site.charts.sparkline import sparkline
 from barograph.site.charts.svg import CHARACTER, tenths, trace
 from support.clock import START
 
@@ -55,7 +54,7 @@ def liquidations(*pairs: tuple[float | None, float | None, float]) -> Liquidatio
         LiquidationColumn(first + each * DAY, long_usd, short_usd, watched, watched < 95)
         for each, (long_usd, short_usd, watched) in enumerate(pairs)
     )
-    return LiquidationSeries(60, DAY, START, columns)
+    return LiquidationSeries(60, DAY, first + len(pairs) * DAY, columns)
 
 
 def draw(values: Sequence[float | None], bands: Sequence[Band] = ()) -> str:
@@ -138,12 +137,6 @@ def test_any_rate_gives_a_sound_gauge(rate_pct: float | None, label: Label) -> N
     root = expect_sound(gauge(label, rate_pct, prefix="g"))
     assert len(of_class(root, "now")) == (0 if label == "unknown" else 1)
     assert len(of_class(root, "marker")) == (0 if drawable(rate_pct) is None else 1)
-
-
-@given(st.lists(VALUES, max_size=60))
-def test_any_values_give_a_sound_sparkline(values: list[float | None]) -> None:
-    root = expect_sound(sparkline(series(values).points, name="BTC"))
-    assert not [each for each in root.iter() if "id" in each.attrib]
 
 
 @given(st.lists(st.floats(-1e30, 1e30), min_size=1, max_size=20))
@@ -322,8 +315,20 @@ def test_longs_stand_below_shorts_and_what_was_hardly_watched_is_hatched() -> No
     assert max(y for _, y in list(places(shorts))[:4]) == pytest.approx(first_long, abs=0.11)
     description = root.findtext("desc")
     assert description is not None
-    assert "4 columns, 1 watched in part, 1 not at all." in description
+    assert "4 columns: 1 watched too little, 1 not at all." in description
     assert "Longs $180, shorts $70 in all" in description
+
+
+def test_a_column_that_is_not_over_is_not_told_as_one_that_was_hardly_watched() -> None:
+    shown = liquidations((1.0, 1.0, 100), (1.0, 1.0, 40), (1.0, 1.0, 50))
+    drawn = column_chart(shown._replace(as_of=shown.as_of - 1), prefix="l", name="Liquidations")
+    root = parsed(drawn)
+    description = root.findtext("desc") or ""
+    assert (
+        "3 columns: 1 watched too little, none not at all, the last one not over yet."
+        in description
+    )
+    assert of_class(root, "partial")[0].attrib["d"].count("M") == 2
 
 
 def test_the_marker_of_a_gauge_follows_the_rate_and_stops_at_the_ends() -> None:
@@ -348,7 +353,6 @@ def test_texts_from_elsewhere_stay_text() -> None:
     root = expect_sound(drawn)
     assert root.findtext("title") == HOSTILE.replace("\0", " ").replace("\ufffe", " ")
     assert "<script" not in drawn
-    assert "<script" not in sparkline(shown.points, name=HOSTILE)
 
 
 def test_a_prefix_that_is_no_name_is_refused() -> None:

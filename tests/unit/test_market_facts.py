@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from barograph.markets.reader import MarketReader
+from barograph.markets.index import index_of
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.view import Bounds, MarketView
@@ -36,7 +36,7 @@ def view_of(
         now=now,
         bounds=BOUNDS,
         perpetuals=reading(contracts=contracts),
-        by_name=MarketReader(BOUNDS)._index(reading(contracts=contracts)),
+        by_name=index_of(reading(contracts=contracts)),
         shares={share.contract: share for share in found},
         liquidations=None,
         regime=None,
@@ -143,7 +143,7 @@ def test_a_row_has_every_number_with_its_interval_and_a_dash_for_what_is_not_kno
     found = listing(view_of())
 
     assert cells(found, "BTC") == [
-        *("BTC", "67000.5", "+0.0100 % / 8 h", "+0.0100 %", "22:20", "$5.00B", "61.5 %"),
+        *("BTC", "67,000.5", "+0.0100 % / 8 h", "+0.0100 %", "22:20", "$5.00B", "61.5 %"),
     ]
     assert cells(found, "1000PEPE") == [
         *("1000PEPE", "0.012", "+0.0050 % / 4 h", "+0.0100 %", "22:20", "$90.00M", "—"),
@@ -195,38 +195,45 @@ def test_seven_hundred_rows_are_not_heavy() -> None:
 
 @pytest.mark.parametrize("typed", ["BTC", "btc", "BTCUSDT", "btcUsdt"])
 def test_a_perpetual_is_found_by_asset_or_full_name_in_any_case(typed: str) -> None:
-    assert find(reading(), typed) == (BTC, "BTC")
+    assert find(index_of(reading()), typed) == (BTC, "BTC")
 
 
 @pytest.mark.parametrize(
     "typed", ["", "NOPE", "BTC ", "BTC\n", "B" * 16, "\uff22TC", "<b>", "BTC-USDT", "\ufb00"]
 )
 def test_what_is_no_symbol_or_not_listed_is_not_found(typed: str) -> None:
-    assert find(reading(), typed) is None
+    assert find(index_of(reading()), typed) is None
 
 
 def test_of_two_contracts_of_an_asset_each_has_a_page() -> None:
     other = changed(BTC, contract="BTCPERP")
     both = (BTC, other)
 
-    assert find(reading(contracts=both), "BTC") == (other, "BTC")
-    assert find(reading(contracts=both), "BTCPERP") == (other, "BTC")
-    assert find(reading(contracts=both), "BTCUSDT") == (BTC, "BTCUSDT")
+    assert find(index_of(reading(contracts=both)), "BTC") == (other, "BTC")
+    assert find(index_of(reading(contracts=both)), "BTCPERP") == (other, "BTC")
+    assert find(index_of(reading(contracts=both)), "BTCUSDT") == (BTC, "BTCUSDT")
     assert [row.name for row in listing(view_of(both)).rows] == ["BTCUSDT", "BTC"]
 
 
-def test_pages_and_the_api_mean_the_same_contract_by_a_name() -> None:
-    contracts = (BTC, changed(BTC, contract="BTCPERP"), ETH, PEPE, changed(ETH, base="btcusdt"))
-    index = MarketReader(BOUNDS)._index(reading(contracts=contracts))
+def test_the_address_of_a_page_means_the_contract_that_it_shows() -> None:
+    later, named_alike = changed(BTC, contract="BTCPERP"), changed(ETH, base="btcusdt")
+    contracts = (BTC, later, ETH, PEPE, named_alike)
+    index = index_of(reading(contracts=contracts))
+    rows = listing(view_of(contracts)).rows
 
+    # An asset goes before a full name, so nothing means the first one.
+    assert [row.name for row in rows] == [None, "BTC", "ETH", "1000PEPE", "BTCUSDT"]
+    for row in rows[1:]:
+        assert row.name is not None
+        assert find(index, row.name) == (row.perpetual, row.name)
     for name, perpetual in index.items():
-        found = find(reading(contracts=contracts), name)
+        found = find(index, name)
         assert found is not None
         assert found.perpetual is perpetual
 
 
 def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
-    found = find(reading(), "1000PEPE")
+    found = find(index_of(reading()), "1000PEPE")
     assert found is not None
     sampled = [LongAccounts("1000PEPEUSDT", 0.0, START - MINUTE)]
 
@@ -247,7 +254,7 @@ def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
 
 
 def test_a_share_past_its_bound_is_not_known() -> None:
-    found = find(reading(), "BTC")
+    found = find(index_of(reading()), "BTC")
     assert found is not None
     old = [LongAccounts("BTCUSDT", 61.5, START - BOUNDS.long_accounts)]
 
@@ -268,7 +275,7 @@ def test_funding_is_shown_with_every_digit_that_the_exchange_gave(
     percent: float, shown: str
 ) -> None:
     perpetual = changed(BTC, funding_rate_pct=percent)
-    found = find(reading(contracts=(perpetual,)), "BTC")
+    found = find(index_of(reading(contracts=(perpetual,))), "BTC")
     assert found is not None
 
     assert market(view_of((perpetual,)), found).facts[1].value == shown

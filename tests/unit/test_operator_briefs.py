@@ -21,6 +21,7 @@ BAD_COINS = "coins must be different symbols of 1 to 15 letters and digits"
 BAD_SLUG = "slug must be lower-case words with hyphens, 100 characters at most"
 BAD_CATEGORY = f"category must be one of {', '.join(CATEGORIES)}"
 MEMBERS = "headline, summary, category, coins, slug, publishedAt"
+TWENTY = tuple(f"C{number}" for number in range(20))
 UNREADABLE = "the front matter cannot be read"
 
 
@@ -141,6 +142,7 @@ def test_a_front_matter_that_cannot_be_read_is_refused_with_its_line(line: str, 
         ("coins: [B-TC]", BAD_COINS),
         ("coins: [ABCDEFGHIJKLMNOP]", BAD_COINS),
         ("coins: [\u0663]", BAD_COINS),
+        (f"coins: {[f'C{number}' for number in range(21)]}", "coins are more than 20"),
         ("slug: Not-lower", BAD_SLUG),
         ("slug: -a", BAD_SLUG),
         ("slug: a--b", BAD_SLUG),
@@ -266,6 +268,7 @@ def test_a_tag_makes_nothing_but_texts_and_lists(tag: str) -> None:
         ("coins: BTC", ("BTC",)),
         ("coins: btc, eth ,", ("BTC", "ETH")),
         ("coins: [1INCH, 1000PEPE]", ("1INCH", "1000PEPE")),
+        (f"coins: {', '.join(TWENTY)}", TWENTY),
         ("coins: []", ()),
         ("coins:", ()),
     ],

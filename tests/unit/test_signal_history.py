@@ -32,9 +32,26 @@ def shares(found: History) -> dict[str, float]:
 def test_the_label_at_an_instant_is_the_last_one_taken_by_then() -> None:
     changes = [change(100, "a"), change(200, "b")]
 
-    assert label_at(changes, 99) is None
-    assert [getattr(label_at(changes, at), "label", None) for at in (100, 199, 200)] == [
+    assert label_at(changes, 99, NOW) is None
+    assert [getattr(label_at(changes, at, NOW), "label", None) for at in (100, 199, 200)] == [
         *("a", "a", "b")
+    ]
+
+
+def test_nobody_knows_the_label_after_the_last_judgement() -> None:
+    changes = [change(100, "a"), change(200, "b")]
+
+    assert label_at(changes, 150, 0) == changes[0]  # until the next change it was judged
+    assert label_at(changes, 250, 250) == changes[1]
+    assert label_at(changes, 251, 250) is None
+    assert label_at([], 250, 250) is None
+
+
+def test_an_outage_is_told_of_the_days_ago_that_fall_into_it() -> None:
+    found = history(KEY, [change(NOW - 45 * DAY, "neutral")], NOW, NOW - 20 * DAY)
+
+    assert [(words, then and then.label) for words, then in found.ago] == [
+        *(("Yesterday", None), ("7 days ago", None), ("30 days ago", "neutral"))
     ]
 
 

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from markupsafe import Markup
 
-from barograph.access.allowances import ANONYMOUS, PERSONAL
+from barograph.access.allowances import ANONYMOUS, MAILBOX, PERSONAL, Allowance
 from barograph.errors import PrivateError
 from barograph.markets.regime import judge
 from barograph.site.developers import reference
-from barograph.site.developers.facts import Prices, groups, marked, pretty
+from barograph.site.developers.facts import groups, marked, pretty, sales
 from barograph.site.developers.releases import RELEASES
-from barograph.site.frame.writer import price_usd
+from barograph.site.frame.writer import per, price_usd
+from barograph.site.pricing.pages import Terms
+from barograph.stances.paths import STANCE_PATHS
 
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
 
@@ -91,18 +93,40 @@ def test_the_releases_are_those_of_the_changelog() -> None:
 
 
 @pytest.mark.parametrize(
-    ("price", "shown"), [(29, "29 USD"), (44.5, "44.50 USD"), (1200, "1,200 USD")]
+    ("price", "shown"),
+    [
+        (0, "0 USD"),
+        (29, "29 USD"),
+        (44.5, "44.50 USD"),
+        (1200, "1,200 USD"),
+        (Decimal("29.50"), "29.50 USD"),
+        (Decimal("100.00"), "100 USD"),
+        (Decimal("0.0050"), "0.005 USD"),
+        (Decimal("1E+3"), "1,000 USD"),
+        (Decimal("0.0000001"), "0.0000001 USD"),
+    ],
 )
-def test_a_price_is_shown_in_dollars(price: float, shown: str) -> None:
+def test_a_price_is_shown_with_every_digit_it_has(price: float | Decimal, shown: str) -> None:
     assert price_usd(price) == shown
 
 
-def test_prices_by_x402_are_shown_exactly() -> None:
-    prices = Prices(feed=Decimal(100), stance=Decimal("0.0050"), period_days=7)
+@pytest.mark.parametrize(
+    ("allowance", "words"),
+    [(ANONYMOUS, "120 per hour"), (PERSONAL, "1,000 per hour"), (MAILBOX, "3 per day")],
+)
+def test_an_allowance_is_told_by_its_own_window(allowance: Allowance, words: str) -> None:
+    assert per(allowance) == words
 
-    assert prices.rows[0] == ("Feed for 7 days", "/api/x402/feed", "100 USD")
-    assert {price for _, _, price in prices.rows[1:]} == {"0.005 USD"}
-    assert len(prices.rows) == 4
+
+def test_everything_that_is_paid_for_by_x402_is_named_with_its_price() -> None:
+    terms = Terms(Decimal(100), 7, Decimal("0.0050"), takes_payments=True)
+
+    feed, *stances = sales(terms)
+
+    assert feed == ("Feed for 7 days", "/api/x402/feed", Decimal(100))
+    assert [sale.path for sale in stances] == list(STANCE_PATHS.values())
+    assert {sale.price for sale in stances} == {Decimal("0.005")}
+    assert sales(terms._replace(takes_payments=False)) == []
 
 
 def test_texts_of_the_description_keep_their_code_and_nothing_else() -> None:

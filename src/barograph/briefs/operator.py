@@ -30,6 +30,9 @@ MAX_FILE = 30_000
 MAX_HEADLINE = 200
 MAX_SUMMARY = 1_000
 MAX_SLUG = 100
+MAX_COINS = 20
+"""The indexes of the lists hold all of them."""
+
 MEMBERS = ("headline", "summary", "category", "coins", "slug", "publishedAt")
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?\n)?---[ \t]*(?:\n(.*))?", re.DOTALL)
@@ -123,6 +126,8 @@ class _Form:
         coins = [each.strip().upper() for each in listed if each.strip()]
         if any(_COIN.fullmatch(each) is None for each in coins) or len(set(coins)) < len(coins):
             self._problems.append("coins must be different symbols of 1 to 15 letters and digits")
+        if len(coins) > MAX_COINS:
+            self._problems.append(f"coins are more than {MAX_COINS}")
         return tuple(coins)
 
     def published_at(self, now: int) -> int:

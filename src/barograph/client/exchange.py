@@ -1,4 +1,4 @@
-"""One read as a conversation of steps (pure): it plans requests and judges answers.
+"""One read as a conversation of steps without any I/O: it plans requests and judges answers.
 
 A conversation is a generator. It yields `Ask` and is sent the reply, yields `Pause` and is sent
 nothing, and returns the answer. Whoever drives it, with or without `await`, only does the steps.

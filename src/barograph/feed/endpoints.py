@@ -13,7 +13,8 @@ from barograph.board.board import Board
 from barograph.briefs.documents import brief_bodies
 from barograph.briefs.limits import DEFAULT
 from barograph.briefs.reader import BriefsReader
-from barograph.errors import RecordUnavailable, Unavailable, UpstreamUnavailable
+from barograph.errors import RecordUnavailable, UpstreamUnavailable
+from barograph.feed.refusals import FeedUnavailable
 from barograph.feed.wire import FeedNow
 from barograph.kit.http import private_response
 from barograph.kit.timestamps import iso_timestamp
@@ -23,20 +24,11 @@ from barograph.markets.reader import MarketReader
 from barograph.notice import NOTICE
 from barograph.payments.wire import PaymentRequiredBody
 from barograph.stances.delivery import state_of
-from barograph.stances.endpoints import STANCE_PATHS
+from barograph.stances.paths import STANCE_PATHS
 from barograph.stances.reading import StanceReader
 from barograph.stances.standing import StanceNow
 
 FEED_NOW_PATH = "/api/feed/now"
-
-
-class FeedUnavailable(Unavailable):
-    """Identity, entitlement or the stances cannot be looked up now."""
-
-    code = "feed_unavailable"
-
-    def __init__(self) -> None:
-        super().__init__("the feed cannot be read at the moment; try again shortly")
 
 
 class FeedParts(NamedTuple):

@@ -131,7 +131,7 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-_BODY_FIELDS = (b"content-type", b"content-length")
+_BODY_FIELDS = (b"content-type", b"content-length", b"content-encoding")
 
 
 def _preflight(allow: bytes) -> Headers:

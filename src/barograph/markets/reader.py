@@ -4,8 +4,9 @@ from barograph.board.board import Board
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.timestamps import SECOND
 from barograph.markets.feeds import LIQUIDATIONS, LONG_ACCOUNTS, PERPETUALS, REGIME
+from barograph.markets.index import Index, index_of
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import Perpetual, Perpetuals
+from barograph.markets.records import Perpetuals
 from barograph.markets.regime import Regime
 from barograph.markets.view import Bounds, MarketView, is_fresh
 from barograph.settings import Settings
@@ -27,7 +28,7 @@ class MarketReader:
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._indexed: Perpetuals | None = None
-        self._by_name: dict[str, Perpetual] = {}
+        self._by_name: Index = {}
 
     def view(self, board: Board, now: int) -> MarketView:
         """Take what is fresh at `now`.
@@ -49,12 +50,15 @@ class MarketReader:
             regime=self._regime(board, now),
         )
 
-    def _index(self, perpetuals: Perpetuals) -> dict[str, Perpetual]:
+    def contracts(self, board: Board) -> Index | None:
+        """What the last reading lists, whatever its age; None before the first one."""
+        perpetuals = board.latest(PERPETUALS)
+        return None if perpetuals is None else self._index(perpetuals)
+
+    def _index(self, perpetuals: Perpetuals) -> Index:
         """Index a reading once, however many requests look at it."""
         if perpetuals is not self._indexed:
-            by_contract = {each.contract.upper(): each for each in perpetuals.contracts}
-            by_base = {each.base.upper(): each for each in perpetuals.contracts}
-            self._by_name = by_contract | by_base
+            self._by_name = index_of(perpetuals)
             self._indexed = perpetuals
         return self._by_name
 

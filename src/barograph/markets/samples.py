@@ -58,21 +58,6 @@ class Series(NamedTuple):
     as_of: int
     points: tuple[Point, ...]
 
-    @property
-    def known(self) -> list[Point]:
-        """The points that were recorded."""
-        return [point for point in self.points if point.value is not None]
-
-    @property
-    def missing(self) -> int:
-        """How many points were not."""
-        return sum(point.value is None for point in self.points)
-
-    @property
-    def last(self) -> Point | None:
-        """The newest point that was recorded."""
-        return next((each for each in reversed(self.points) if each.value is not None), None)
-
 
 class LiquidationColumn(NamedTuple):
     """What one venue liquidated from `at` on, in USD; None when nobody watched."""
@@ -96,6 +81,19 @@ class LiquidationSeries(NamedTuple):
 
     as_of: int
     columns: tuple[LiquidationColumn, ...]
+
+
+class PastRegime(NamedTuple):
+    """The regime of an instant that is past, with the rate that was measured then.
+
+    None is what was not recorded: a label tells nothing about an hour that nobody measured.
+    """
+
+    label: str | None
+    funding_8h_pct: float | None
+
+
+NOT_RECORDED = PastRegime(None, None)
 
 
 def on_grid(

@@ -4,16 +4,18 @@ from collections.abc import Sequence
 
 from barograph.kit.database import Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.history import RegimeChange, Resolution
+from barograph.markets.history import Resolution
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
     COLUMN_HOURS,
     FINE_STEP,
     GRACE,
+    NOT_RECORDED,
     STEPS,
     LiquidationColumn,
     LiquidationSeries,
     Measure,
+    PastRegime,
     Series,
     column_starts,
     on_grid,
@@ -52,17 +54,30 @@ async def liquidation_series(
     starts = column_starts(days, newest)
     rows = await tx.fetch(_COLUMNS, starts[0], starts[-1] + length, length)
     found = {row[0]: row for row in rows}
-    columns = (_column(at, found.get(at), COLUMN_HOURS[days], min_watched_pct) for at in starts)
+    columns = (
+        _column(at, found.get(at), length, min_watched_pct, is_over=at + length <= now)
+        for at in starts
+    )
     return LiquidationSeries(days, length, now, tuple(columns))
 
 
-async def regimes_at(tx: Transaction, instants: Sequence[int]) -> list[RegimeChange | None]:
-    """The label in force at each instant; None before the first that was recorded."""
-    changes: list[RegimeChange | None] = []
-    for instant in instants:
-        rows = await tx.fetch(_REGIME, instant)
-        changes.append(RegimeChange(*rows[0]) if rows else None)
-    return changes
+async def regimes_at(tx: Transaction, contract: str, instants: Sequence[int]) -> list[PastRegime]:
+    """The label in force at each instant, with the rate of the contract in that hour.
+
+    A change of the regime tells neither how the rate went on nor whether anybody looked: only an
+    hour that was measured has a regime.
+    """
+    return [await _regime_at(tx, contract, instant) for instant in instants]
+
+
+async def _regime_at(tx: Transaction, contract: str, instant: int) -> PastRegime:
+    measured = await tx.fetch(_RATE, "hour", contract, instant // HOUR * HOUR)
+    if not measured:
+        return NOT_RECORDED
+    changes = await tx.fetch(_REGIME, instant)
+    rate_pct, interval_hours = measured[0]
+    label = changes[0][0] if changes else None
+    return PastRegime(label, eight_hour_rate(rate_pct, interval_hours))
 
 
 async def _values(
@@ -88,12 +103,15 @@ def _value(measure: Measure, row: Row) -> float | None:
     return values[measure]
 
 
-def _column(at: int, row: Row | None, hours: int, min_watched_pct: float) -> LiquidationColumn:
-    watched_pct = 0.0 if row is None else round(row[3] / hours, 2)
+def _column(
+    at: int, row: Row | None, length: int, min_watched_pct: float, *, is_over: bool
+) -> LiquidationColumn:
+    watched_pct = 0.0 if row is None else round(row[3] * HOUR / length, 2)
     if row is None or watched_pct == 0:
         return LiquidationColumn(at, None, None, 0.0, partial=True)
     long_usd, short_usd = round(row[1], 2), round(row[2], 2)
-    return LiquidationColumn(at, long_usd, short_usd, watched_pct, watched_pct < min_watched_pct)
+    partial = watched_pct < min_watched_pct or not is_over
+    return LiquidationColumn(at, long_usd, short_usd, watched_pct, partial)
 
 
 _READINGS = """
@@ -101,11 +119,15 @@ SELECT at, last_price, funding_rate_pct, funding_interval_hours, open_interest_u
     long_account_pct
 FROM readings WHERE resolution = $1 AND contract = $2 AND at >= $3 AND at % $4 = 0 ORDER BY at
 """
+_RATE = """
+SELECT funding_rate_pct, funding_interval_hours FROM readings
+WHERE resolution = $1 AND contract = $2 AND at = $3
+"""
 _HOUR = "SELECT at FROM liquidation_hours WHERE at = $1"
 _COLUMNS = """
 SELECT at - at % $3, SUM(long_usd), SUM(short_usd), SUM(watched_pct) FROM liquidation_hours
 WHERE at >= $1 AND at < $2 GROUP BY 1 ORDER BY 1
 """
 _REGIME = """
-SELECT at, label, funding_8h_pct FROM regime_changes WHERE at <= $1 ORDER BY at DESC LIMIT 1
+SELECT label FROM regime_changes WHERE at <= $1 ORDER BY at DESC LIMIT 1
 """

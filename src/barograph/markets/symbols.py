@@ -6,15 +6,22 @@ from urllib.parse import parse_qsl
 from barograph.errors import InvalidRequest
 
 DEFAULT = "BTC"
-PATTERN = "^[A-Za-z0-9]{1,15}$"
-INVALID = "symbol must be 1 to 15 letters or digits, given once"
+MAX_LENGTH = 15
+PATTERN = f"^[A-Za-z0-9]{{1,{MAX_LENGTH}}}$"
+INVALID = f"symbol must be 1 to {MAX_LENGTH} letters or digits, given once"
 
-_SYMBOL = re.compile(r"[A-Za-z0-9]{1,15}", re.ASCII)
+_SYMBOL = re.compile(rf"[A-Za-z0-9]{{1,{MAX_LENGTH}}}", re.ASCII)
 
 
 def is_normalized(name: str) -> bool:
     """Whether a name is what `symbol_from_query` could return."""
     return _SYMBOL.fullmatch(name) is not None and name == name.upper()
+
+
+def normalized(text: str) -> str | None:
+    """A text as the symbol that it is, in upper case; None where it can be none."""
+    # Looked at before it is turned: outside ASCII, other letters may become A to Z in upper case.
+    return text.upper() if _SYMBOL.fullmatch(text) is not None else None
 
 
 def symbol_from_query(query_string: bytes) -> str:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from barograph.markets.index import Index
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import LongAccounts, Perpetual, Perpetuals
+from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.markets.regime import Regime
 
 
@@ -23,9 +24,7 @@ class MarketView(NamedTuple):
     now: int
     bounds: Bounds
     perpetuals: Perpetuals
-    by_name: Mapping[str, Perpetual]
-    """Contracts by base asset and by full name, in upper case."""
-
+    by_name: Index
     shares: Mapping[str, LongAccounts]
     """Long-account shares by full name, of any age: ask `share` for a fresh one."""
 

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
-from importlib.resources import files
 from typing import TYPE_CHECKING, cast
 
 from fastapi import APIRouter, Request
@@ -46,13 +45,7 @@ Fields = Mapping[bytes, Sequence[bytes]]
 
 LONGEST_BODY = 256 * 1024
 PUBLIC_PATHS = frozenset(
-    {
-        paths.CARD_PATH,
-        paths.REGISTRY_PATH,
-        paths.CATALOG_PATH,
-        paths.FORMER_CARD_PATH,
-        card.ICON_PATH,
-    }
+    {paths.CARD_PATH, paths.REGISTRY_PATH, paths.CATALOG_PATH, paths.FORMER_CARD_PATH}
 )
 """What anyone from any origin may read."""
 
@@ -165,7 +158,6 @@ def mcp_routes(door: McpDoor, base_url: str, clock: Clock) -> APIRouter:
     @router.get(paths.FORMER_CARD_PATH)
     @router.get(paths.REGISTRY_PATH)
     @router.get(paths.CATALOG_PATH)
-    @router.get(card.ICON_PATH)
     async def read(request: Request) -> DocumentResponse:
         return DocumentResponse(documents[request.scope["path"]], clock())
 
@@ -179,9 +171,6 @@ def _documents(base_url: str) -> dict[str, Document]:
         paths.FORMER_CARD_PATH: server,
         paths.REGISTRY_PATH: _document(card.registry_entry(base_url), JSON.decode()),
         paths.CATALOG_PATH: _document(card.catalog(base_url), CATALOG_TYPE),
-        card.ICON_PATH: _document(
-            files("barograph.mcp").joinpath("icon.svg").read_bytes(), card.ICON_TYPE
-        ),
     }
 
 

@@ -5,20 +5,27 @@ from typing import NamedTuple
 
 from fastapi import APIRouter
 
-from barograph.access.feed_entry import PRICING_PATH
 from barograph.access.gate import Gate
 from barograph.access.registration import Registrations
 from barograph.discovery.endpoints import Descriptions
 from barograph.guides.catalog import Catalog
-from barograph.guides.documents import PAGES_PATH
 from barograph.signals.catalog import METHODS
 from barograph.site.briefs.endpoints import brief_page_routes
 from barograph.site.developers.docs_endpoints import docs_routes
 from barograph.site.developers.endpoints import Tool, developers_routes
-from barograph.site.developers.facts import Prices
+from barograph.site.frame.paths import (
+    BRIEFS_FOLDER,
+    DATA_FOLDER,
+    GUIDES_PAGE,
+    MARKETS_PATH,
+    PAGES,
+    RECORD_PATH,
+    REFERENCE_PATH,
+    SIGNALS_FOLDER,
+    STATIC_FOLDER,
+)
 from barograph.site.frame.site import Site
 from barograph.site.frame.static_endpoints import STATIC_PATHS, static_routes
-from barograph.site.frame.writer import DEVELOPERS_PATH, STATIC_FOLDER
 from barograph.site.guides.endpoints import guide_page_routes
 from barograph.site.home.endpoints import home_routes
 from barograph.site.keys.endpoints import KeyPages
@@ -33,27 +40,15 @@ from barograph.stances.continuity import Continuity
 from barograph.stances.ledger import Ledger
 from barograph.stances.public_log import PublicLogs
 
-PAGES = (
-    "/",
-    "/markets",
-    "/signals",
-    "/briefs",
-    PAGES_PATH,
-    "/record",
-    DEVELOPERS_PATH,
-    "/docs",
-    PRICING_PATH,
-    "/status",
-)
 PAGE_PATHS = (*PAGES, *STATIC_PATHS)
 PAGE_FOLDERS = (
-    "/briefs/",
-    "/data/",
-    "/docs/",
-    "/guides/",
-    "/markets/",
-    "/record/",
-    "/signals/",
+    BRIEFS_FOLDER,
+    DATA_FOLDER,
+    f"{REFERENCE_PATH}/",
+    f"{GUIDES_PAGE}/",
+    f"{MARKETS_PATH}/",
+    f"{RECORD_PATH}/",
+    SIGNALS_FOLDER,
     STATIC_FOLDER,
 )
 """What anyone may read, next to `PAGE_PATHS`."""
@@ -79,8 +74,8 @@ def page_routes(site: Site, parts: SiteParts) -> list[APIRouter]:
     catalog, terms = parts.catalog, parts.terms
     known = [
         *PAGES,
-        *(f"{PAGES_PATH}/{guide.slug}" for guide in catalog.guides),
-        *(f"/signals/{method.key}" for method in METHODS),
+        *(f"{GUIDES_PAGE}/{guide.slug}" for guide in catalog.guides),
+        *(f"{SIGNALS_FOLDER}{method.key}" for method in METHODS),
     ]
     return [
         home_routes(site),
@@ -94,18 +89,12 @@ def page_routes(site: Site, parts: SiteParts) -> list[APIRouter]:
             parts.described,
             tools=parts.tools,
             can_register=parts.registrations is not None,
-            prices=_prices(terms),
+            terms=terms,
         ),
         docs_routes(site),
         pricing_routes(site, terms),
         status_page_routes(site),
-        series_routes(site.series, site.board, parts.source),
+        series_routes(site.series, site.markets, site.board, parts.source),
         KeyPages(site.pages, parts.registrations, parts.gate, site.board.clock).routes(),
         static_routes(site, known),
     ]
-
-
-def _prices(terms: Terms) -> Prices | None:
-    if not terms.takes_payments:
-        return None
-    return Prices(terms.feed_price, terms.stance_price, terms.feed_period_days)

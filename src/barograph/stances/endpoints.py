@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from barograph.access.feed_door import FeedDoor, bounded
 from barograph.access.paid_door import Offer, PaidDoor, Sold, paying
-from barograph.errors import PrivateError, Unavailable
 from barograph.kit.clock import Clock
 from barograph.kit.http import Scope, private_response
 from barograph.kit.wire import CodedErrorBody
@@ -18,44 +17,11 @@ from barograph.payments.records import Requirements
 from barograph.payments.taking import IsGone, stays
 from barograph.payments.wire import PaymentRequiredBody
 from barograph.stances.delivery import stance_body, state_of
+from barograph.stances.paths import STANCE_PATHS
 from barograph.stances.reading import StanceReader
 from barograph.stances.records import SCHEMA
+from barograph.stances.refusals import NoStance, StanceNotActive, StanceUnavailable
 from barograph.stances.wire import StanceVersion
-
-STANCE_PATHS = {
-    "btc-etf-stance": "/api/x402/btc-etf-stance",
-    "rates-desk": "/api/x402/rates-desk",
-    "funding-regime-stance": "/api/x402/funding-regime",
-}
-
-
-class StanceUnavailable(Unavailable):
-    """Identity, entitlement or the stance itself cannot be looked up now."""
-
-    code = "stance_unavailable"
-
-    def __init__(self) -> None:
-        super().__init__("the stance cannot be read at the moment; try again shortly")
-
-
-class NoStance(PrivateError):
-    """Nothing of this kind was ever issued here."""
-
-    status = 404
-    code = "no_stance"
-
-    def __init__(self) -> None:
-        super().__init__("no stance of this kind has been issued yet; /api/status says why")
-
-
-class StanceNotActive(PrivateError):
-    """The newest stance has run out or was withdrawn: nobody is charged for it."""
-
-    status = 404
-    code = "stance_not_active"
-
-    def __init__(self) -> None:
-        super().__init__("the newest stance has expired or was withdrawn; nothing was charged")
 
 
 def stance_offer(kind: str, requirements: Requirements, base_url: str) -> Offer:

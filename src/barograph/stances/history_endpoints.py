@@ -37,7 +37,7 @@ from barograph.stances.history_wire import (
     Inclusion,
 )
 from barograph.stances.ledger import Ledger
-from barograph.stances.public_log import HistoryRewritten, PublicLog, PublicLogs
+from barograph.stances.public_log import PublicLog, PublicLogs, RecordDamaged
 from barograph.stances.records import KINDS
 
 log = logging.getLogger(__name__)
@@ -110,13 +110,11 @@ def history_routes(
         count = await _readable(ledger.count_events(kind))
         return DocumentResponse(events_document(kind, page, rows, count), clock())
 
-    router.include_router(_proof_routes(logs, clock))
+    _route_proofs(router, logs, clock)
     return router
 
 
-def _proof_routes(logs: PublicLogs, clock: Clock) -> APIRouter:
-    router = APIRouter()
-
+def _route_proofs(router: APIRouter, logs: PublicLogs, clock: Clock) -> None:
     async def answer(request: Request, name: LogName) -> DocumentResponse:
         kind, asked = _kind(request), proof_from_query(request.scope["query_string"])
         body = await _readable(_proof(kind, name, logs.log(kind, name), asked))
@@ -143,8 +141,6 @@ def _proof_routes(logs: PublicLogs, clock: Clock) -> APIRouter:
     )
     async def event_proof(request: Request) -> DocumentResponse:
         return await answer(request, "events")
-
-    return router
 
 
 async def _proof(kind: str, name: LogName, tree: PublicLog, asked: ProofQuery) -> HistoryProof:
@@ -190,7 +186,7 @@ async def _readable(reading: Awaitable[T]) -> T:
         return await reading
     except DatabaseUnavailable as error:
         raise HistoryUnavailable from error
-    except HistoryRewritten as error:
+    except RecordDamaged as error:
         log.critical("history rewritten", extra={"reason": str(error)})
         raise HistoryUnavailable from error
 

@@ -12,6 +12,10 @@ from typing import NamedTuple
 EMPTY_ROOT = sha256(b"").digest()
 
 
+class NotADigest(ValueError):
+    """What stands where a digest should is none."""
+
+
 class Range(NamedTuple):
     """The leaves from `start` up to, not including, `end`; counted from zero."""
 
@@ -49,8 +53,18 @@ class Frontier:
 
 
 def leaf_hash(digest: str) -> bytes:
-    """The leaf of a digest in hex."""
-    return sha256(b"\0" + bytes.fromhex(digest)).digest()
+    """The leaf of a digest in hex.
+
+    Raises:
+        NotADigest: it is not the hex of any bytes.
+    """
+    try:
+        content = bytes.fromhex(digest)
+    except ValueError as error:
+        raise NotADigest(f"{digest!r} is no digest") from error
+    if content.hex() != digest:  # in capitals, or with spaces in between
+        raise NotADigest(f"{digest!r} is no digest")
+    return sha256(b"\0" + content).digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:

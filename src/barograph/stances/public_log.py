@@ -24,6 +24,7 @@ from barograph.stances.continuity import Continuity
 from barograph.stances.ledger import Ledger
 from barograph.stances.merkle import (
     Frontier,
+    NotADigest,
     Range,
     consistency_ranges,
     inclusion_ranges,
@@ -38,7 +39,11 @@ ReadDigests = Callable[[int, int], Awaitable[list[str]]]
 """The digests after a sequence number, at most so many."""
 
 
-class HistoryRewritten(BarographError):
+class RecordDamaged(BarographError):
+    """What stands in the record cannot have been recorded."""
+
+
+class HistoryRewritten(RecordDamaged):
     """The record is no longer the one that checkpoints were signed for."""
 
 
@@ -67,6 +72,7 @@ class PublicLog:
         Raises:
             DatabaseUnavailable: the record cannot be read.
             HistoryRewritten: its beginning is not what it was.
+            RecordDamaged: what is new in it has no digest.
         """
         async with self._growing:
             await self._expect_no_change()
@@ -98,7 +104,7 @@ class PublicLog:
         digests = await self._read(self._size, wanted)
         if not digests:
             return False
-        self._rest.add_digests(digests)
+        _add(self._rest, digests)
         self._size += len(digests)
         self._newest = digests[-1]
         if self._size % BLOCK == 0:
@@ -120,7 +126,7 @@ class PublicLog:
                 frontier.add(block, BLOCK_LEVEL)
             start = end // BLOCK * BLOCK
         if start < end:
-            frontier.add_digests(await self._read(start, end - start))
+            _add(frontier, await self._read(start, end - start))
         return peaks_root(frontier.peaks)
 
 
@@ -158,7 +164,7 @@ class PublicLogs:
 
         Raises:
             DatabaseUnavailable: the record cannot be read, or is not the one that was led.
-            HistoryRewritten: its beginning is not what it was.
+            RecordDamaged: its beginning is not what it was, or what is new has no digest.
         """
         # What this worker signed is not all that was signed: others did, also before it began.
         if self._continuity is not None:
@@ -175,6 +181,13 @@ class PublicLogs:
             kept = Published(kind, log, checkpoint, note, verifier_of(self._key, origin))
             self._published[kind, log] = kept
         return kept
+
+
+def _add(frontier: Frontier, digests: Sequence[str]) -> None:
+    try:
+        frontier.add_digests(digests)
+    except NotADigest as error:
+        raise RecordDamaged(f"a digest of the record is none: {error}") from error
 
 
 def _version_digests(ledger: Ledger, kind: str) -> ReadDigests:

@@ -13,7 +13,6 @@ from barograph.briefs.records import Brief, BriefsPage, Neighbours
 from barograph.briefs.store import brief_by_slug, brief_neighbours, briefs_page
 from barograph.kit.database import Transaction
 from barograph.site.briefs.pages import (
-    LIST_PATH,
     PAGE_SIZE,
     Asked,
     asked_from_query,
@@ -21,6 +20,7 @@ from barograph.site.briefs.pages import (
     write_briefs,
 )
 from barograph.site.frame.answers import Page
+from barograph.site.frame.paths import BRIEFS_PAGE
 from barograph.site.frame.site import Site
 
 KEPT_PAGES = 5
@@ -45,7 +45,7 @@ def brief_page_routes(site: Site) -> APIRouter:
 
 
 def _route_list(router: APIRouter, site: Site) -> None:
-    @router.get(LIST_PATH)
+    @router.get(BRIEFS_PAGE)
     async def read_briefs(request: Request) -> Response:
         asked = asked_from_query(request.scope["query_string"])
         if asked is None:
@@ -57,9 +57,8 @@ def _route_list(router: APIRouter, site: Site) -> None:
                 raise HTTPException(404)
             return Page(body, since=now, until=site.briefs.known_until(site.board))
 
-        is_plain = request.scope["query_string"] == asked.query.encode()
-        is_kept = is_plain and asked.coin is None and asked.page <= KEPT_PAGES
-        return await site.show(request, write, keep=is_kept)
+        is_kept = asked.coin is None and asked.page <= KEPT_PAGES
+        return await site.show(request, write, query=asked.query.encode() if is_kept else None)
 
 
 def _route_brief(router: APIRouter, site: Site) -> None:
@@ -76,8 +75,7 @@ def _route_brief(router: APIRouter, site: Site) -> None:
                 raise HTTPException(404)
             return written(found)
 
-        is_plain = request.scope["query_string"] == b""
-        return await site.show(request, write, keep=is_plain and _is_new(site, slug))
+        return await site.show(request, write, query=b"" if _is_new(site, slug) else None)
 
 
 def _is_new(site: Site, slug: str) -> bool:

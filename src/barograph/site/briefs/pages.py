@@ -9,9 +9,9 @@ from barograph.briefs.documents import BRIEFS_PATH, PAGE_FOLDER
 from barograph.briefs.records import CATEGORIES, OPERATOR, Brief, BriefsPage, Neighbours
 from barograph.kit.timestamps import iso_timestamp
 from barograph.notice import NOTICE
+from barograph.site.frame.paths import BRIEFS_PAGE
 from barograph.site.frame.writer import SITE_NAME, Pages
 
-LIST_PATH = PAGE_FOLDER.rstrip("/")
 PAGE_SIZE = 20
 
 _PAGE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
     @property
     def address(self) -> str:
         """The one address of this list, below the root."""
-        return f"{LIST_PATH}?{self.query}" if self.query else LIST_PATH
+        return f"{BRIEFS_PAGE}?{self.query}" if self.query else BRIEFS_PAGE
 
     @property
     def offset(self) -> int:
@@ -69,7 +69,7 @@ def write_briefs(pages: Pages, asked: Asked, found: BriefsPage) -> bytes | None:
         return None
     return pages.fill(
         "briefs.html",
-        here=LIST_PATH,
+        here=BRIEFS_PAGE,
         asked=asked,
         briefs=found.briefs,
         total=found.total,
@@ -86,7 +86,7 @@ def write_brief(pages: Pages, brief: Brief, around: Neighbours) -> bytes:
     """One brief, where it comes from, and those before and after it."""
     return pages.fill(
         "brief.html",
-        here=LIST_PATH,
+        here=BRIEFS_PAGE,
         brief=brief,
         operator=OPERATOR,
         around=around,

@@ -48,7 +48,7 @@ def column_chart(
     show: Show = usd,
     data_url: str = "",
 ) -> Markup:
-    """Draw what was liquidated; what was watched too little is hatched."""
+    """Draw what was liquidated; what was watched too little, or is not over yet, is hatched."""
     columns = [_drawable(column) for column in series.columns]
     totals = [_total(column) for column in columns if column.long_usd is not None]
     if not totals:
@@ -92,14 +92,24 @@ def _described(series: LiquidationSeries, columns: Sequence[LiquidationColumn], 
     longs = sum(column.long_usd or 0.0 for column in watched)
     shorts = sum(column.short_usd or 0.0 for column in watched)
     highest = max(watched, key=_total)
-    partial = sum(column.partial for column in watched)
     end = columns[-1].at + series.interval
     return (
         f"From {instant(columns[0].at)} to {instant(end)}, a column every "
         f"{every(series.interval)}: {LEGEND}. Longs {show(longs)}, shorts {show(shorts)} in all; "
         f"highest {show(_total(highest))} from {instant(highest.at)}, last "
-        f"{show(_total(watched[-1]))} from {instant(watched[-1].at)}. {len(columns)} columns, "
-        f"{partial or 'none'} watched in part, {len(columns) - len(watched) or 'none'} not at all."
+        f"{show(_total(watched[-1]))} from {instant(watched[-1].at)}. {_counted(series, columns)}"
+    )
+
+
+def _counted(series: LiquidationSeries, columns: Sequence[LiquidationColumn]) -> str:
+    """How complete the columns are; one that is not over is nobody's fault."""
+    is_over = columns[-1].at + series.interval <= series.as_of
+    over = columns if is_over else columns[:-1]
+    partial = sum(column.partial and column.long_usd is not None for column in over)
+    unwatched = sum(column.long_usd is None for column in over)
+    return (
+        f"{len(columns)} columns: {partial or 'none'} watched too little, "
+        f"{unwatched or 'none'} not at all{'' if is_over else ', the last one not over yet'}."
     )
 
 

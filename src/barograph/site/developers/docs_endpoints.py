@@ -12,18 +12,23 @@ from barograph.discovery.openapi import INTERFACE_VERSION
 from barograph.discovery.paths import OPENAPI_PATH
 from barograph.kit.http import DocumentResponse
 from barograph.kit.single_flight import SingleFlight
-from barograph.site.frame.answers import CSS, GUARD, SCRIPT, Page
+from barograph.site.frame.answers import (
+    CSS,
+    GUARD,
+    KEEP,
+    KEEP_FOR_EVER,
+    LOOK_EACH_TIME,
+    SCRIPT,
+    Page,
+)
+from barograph.site.frame.paths import DEVELOPERS_PATH, REFERENCE_PATH
 from barograph.site.frame.site import Site
-from barograph.site.frame.writer import DEVELOPERS_PATH
 
-REFERENCE_PATH = "/docs"
 FOLDER = f"{REFERENCE_PATH}/"
 
 _PACKAGE = "fastapi_offline"
 _DISTRIBUTION = "fastapi-offline"
 _TYPES = {"swagger-ui-bundle.js": SCRIPT, "swagger-ui.css": CSS}
-_KEEP_LONG = b"public, max-age=31536000, immutable"
-_KEEP = b"public, max-age=3600"
 
 _POLICY = b"content-security-policy"
 DOCS_GUARD = [
@@ -37,15 +42,14 @@ class SwaggerFiles:
     """The files of Swagger UI: read and packed when somebody asks first, which takes long."""
 
     def __init__(self) -> None:
-        self._packed: dict[tuple[str, bool], Page] = {}
-        self._packing: SingleFlight[tuple[str, bool], Page] = SingleFlight()
+        self._packed: dict[tuple[str, bytes], Page] = {}
+        self._packing: SingleFlight[tuple[str, bytes], Page] = SingleFlight()
 
-    async def get(self, name: str, *, lasts: bool) -> Page:
-        """A file by its name; what `lasts` may be kept for ever under its address."""
-        key = (name, lasts)
+    async def get(self, name: str, version: str | None) -> Page:
+        """A file by its name; only by its own version it may be kept for ever."""
+        key = (name, _kept(version))
         if key not in self._packed:
-            work = partial(to_thread, _page, name, _KEEP_LONG if lasts else _KEEP)
-            self._packed[key] = await self._packing.do(key, work)
+            self._packed[key] = await self._packing.do(key, partial(to_thread, _page, *key))
         return self._packed[key]
 
 
@@ -67,14 +71,14 @@ def docs_routes(site: Site) -> APIRouter:
 
     @router.get(REFERENCE_PATH)
     async def read_docs(request: Request) -> Response:
-        return await site.show(request, write, keep=request.scope["query_string"] == b"")
+        return await site.show(request, write)
 
     @router.get(f"{FOLDER}{{name}}")
     async def read_file(request: Request, name: str) -> Response:
         if name not in _TYPES:
             raise HTTPException(404)
-        lasts = request.scope["query_string"] == f"v={swagger_version()}".encode()
-        return DocumentResponse(await swagger.get(name, lasts=lasts), site.board.clock())
+        page = await swagger.get(name, request.query_params.get("v"))
+        return DocumentResponse(page, site.board.clock())
 
     return router
 
@@ -83,6 +87,12 @@ def docs_routes(site: Site) -> APIRouter:
 def swagger_version() -> str:
     """The version of the package that the files come from; their addresses change with it."""
     return version(_DISTRIBUTION)
+
+
+def _kept(version: str | None) -> bytes:
+    if version is None:
+        return KEEP
+    return KEEP_FOR_EVER if version == swagger_version() else LOOK_EACH_TIME
 
 
 def _page(name: str, cache_control: bytes) -> Page:

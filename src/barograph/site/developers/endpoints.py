@@ -9,11 +9,11 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from markupsafe import Markup
 
 from barograph import __version__
-from barograph.access.allowances import ANONYMOUS, PERSONAL, TOOL_CALLS
-from barograph.access.feed_entry import FEED_PATH
+from barograph.access.allowances import ANONYMOUS, MAILBOX, PERSONAL, TOOL_CALLS
 from barograph.access.mailboxes import MAX_LENGTH
 from barograph.access.refusals import KEYS_PATH
-from barograph.access.registration import LINK_HOURS
+from barograph.access.registration import LINK_FOLDER, LINK_HOURS
+from barograph.badges.documents import KEEP_SECONDS
 from barograph.discovery.deprecation import MIN_NOTICE
 from barograph.discovery.endpoints import Descriptions
 from barograph.discovery.links import service_links
@@ -29,19 +29,29 @@ from barograph.discovery.paths import (
     OPENAPI_PATH,
 )
 from barograph.errors import UpstreamUnavailable
+from barograph.feed.endpoints import FEED_NOW_PATH
 from barograph.kit.documents import FOREVER
-from barograph.kit.timestamps import DAY
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.kit.wire import ErrorBody
 from barograph.markets.documents import MARKET_STATE_PATH, derivatives_document
 from barograph.markets.regime import HYSTERESIS_PCT
+from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
+from barograph.material_change.query import NAMES
 from barograph.signals.catalog import METHODS
 from barograph.site.developers import reference, snippets
-from barograph.site.developers.docs_endpoints import REFERENCE_PATH
-from barograph.site.developers.facts import SECTIONS, Prices, groups, pretty
+from barograph.site.developers.facts import SECTIONS, groups, pretty, sales
 from barograph.site.developers.releases import RELEASES
 from barograph.site.frame.answers import Page
+from barograph.site.frame.paths import (
+    DEVELOPERS_PATH,
+    PRICING_PATH,
+    REFERENCE_PATH,
+    SIGNALS_FOLDER,
+)
 from barograph.site.frame.site import Site
-from barograph.site.frame.writer import DEVELOPERS_PATH, Pages
+from barograph.site.frame.writer import Pages
+from barograph.site.pricing.pages import Terms
+from barograph.stances.paths import STANCE_PATHS
 
 
 class Tool(Protocol):
@@ -73,12 +83,12 @@ def developers_routes(
     *,
     tools: Sequence[Tool],
     can_register: bool,
-    prices: Prices | None,
+    terms: Terms,
 ) -> APIRouter:
-    """The route of the page; without prices nothing is taken by x402."""
+    """The route of the page."""
     router = APIRouter(include_in_schema=False)
     pages = site.pages
-    values = facts(pages.base_url, tools=tools, can_register=can_register, prices=prices)
+    values = facts(pages.base_url, tools=tools, can_register=can_register, terms=terms)
     standing: list[Markup] = []
 
     async def write(app: FastAPI, now: int) -> Page:
@@ -97,8 +107,7 @@ def developers_routes(
 
     @router.get(DEVELOPERS_PATH)
     async def read_developers(request: Request) -> Response:
-        is_plain = request.scope["query_string"] == b""
-        return await site.show(request, lambda now: write(request.app, now), keep=is_plain)
+        return await site.show(request, lambda now: write(request.app, now))
 
     return router
 
@@ -125,7 +134,7 @@ def standing_part(pages: Pages, openapi: bytes, values: Mapping[str, object]) ->
 
 
 def facts(
-    base_url: str, *, tools: Sequence[Tool], can_register: bool, prices: Prices | None
+    base_url: str, *, tools: Sequence[Tool], can_register: bool, terms: Terms
 ) -> dict[str, object]:
     """What the templates show of the code, by its name in them."""
     return {
@@ -138,30 +147,33 @@ def facts(
         "mcp_file": snippets.mcp_file(base_url),
         "interface_version": INTERFACE_VERSION,
         "software_version": __version__,
-        "anonymous": reference.per(ANONYMOUS),
-        "personal": reference.per(PERSONAL),
-        "tool_calls": reference.per(TOOL_CALLS),
+        "anonymous": ANONYMOUS,
+        "personal": PERSONAL,
+        "tool_calls": TOOL_CALLS,
         "limits": reference.limits(),
         "fields": reference.fields(),
         "errors": reference.ERRORS,
         "coded_errors": reference.CODED_ERRORS,
         "badges": reference.badges(),
+        "badge_minutes": KEEP_SECONDS * SECOND // MINUTE,
         "bands": reference.bands(),
         "hysteresis": reference.percent(HYSTERESIS_PCT).lstrip("+"),
         "methods": METHODS,
         "can_register": can_register,
+        "mails": MAILBOX.requests,
+        "mail_hours": MAILBOX.window // HOUR,
         "link_hours": LINK_HOURS,
         "max_email": MAX_LENGTH,
         "protocols": PROTOCOLS,
         "card_type": CARD_TYPE,
         "tools": tools,
-        "prices": prices,
+        "sales": sales(terms),
         "notice_days": MIN_NOTICE // DAY,
         "releases": RELEASES,
     }
 
 
-_PATHS = {
+_PATHS: dict[str, object] = {
     "openapi_path": OPENAPI_PATH,
     "gpt_path": GPT_PATH,
     "llms_path": LLMS_PATH,
@@ -171,6 +183,13 @@ _PATHS = {
     "mcp_path": MCP_PATH,
     "docs_path": REFERENCE_PATH,
     "keys_path": KEYS_PATH,
-    "feed_path": FEED_PATH,
+    "link_folder": LINK_FOLDER,
+    "feed_now_path": FEED_NOW_PATH,
+    "stance_paths": tuple(STANCE_PATHS.values()),
+    "material_change_path": MATERIAL_CHANGE_PATH,
+    "references": tuple(NAMES),
+    "pricing_path": PRICING_PATH,
+    "signals_folder": SIGNALS_FOLDER,
+    "developers_path": DEVELOPERS_PATH,
     "market_state_path": MARKET_STATE_PATH,
 }

@@ -15,7 +15,8 @@ from markupsafe import Markup, escape
 
 from barograph.access.feed_entry import FEED_PATH
 from barograph.discovery.words import type_of
-from barograph.stances.endpoints import STANCE_PATHS
+from barograph.site.pricing.pages import Terms
+from barograph.stances.paths import STANCE_PATHS
 
 Schema = dict[str, Any]
 
@@ -48,23 +49,12 @@ _MOST_LINES = 60
 _CODE = Markup("<code>{}</code>")
 
 
-class Prices(NamedTuple):
-    """What is asked for by x402, in USD."""
+class Sale(NamedTuple):
+    """What can be paid for by x402, where, and for how many USD."""
 
-    feed: Decimal
-    stance: Decimal
-    period_days: int
-
-    @property
-    def rows(self) -> list[tuple[str, str, str]]:
-        """What there is, where, and for how much."""
-        return [
-            (f"Feed for {self.period_days} days", FEED_PATH, f"{self.feed.normalize():f} USD"),
-            *(
-                (f"{kind} once, without Feed", path, f"{self.stance.normalize():f} USD")
-                for kind, path in STANCE_PATHS.items()
-            ),
-        ]
+    what: str
+    path: str
+    price: Decimal
 
 
 class Parameter(NamedTuple):
@@ -143,6 +133,17 @@ class Group(NamedTuple):
     tag: str
     text: Markup
     endpoints: tuple[Endpoint, ...]
+
+
+def sales(terms: Terms) -> list[Sale]:
+    """Everything that these terms ask for by x402."""
+    if not terms.takes_payments:
+        return []
+    stances = [
+        Sale(f"{kind} once, without Feed", path, terms.stance_price)
+        for kind, path in STANCE_PATHS.items()
+    ]
+    return [Sale(f"Feed for {terms.feed_period_days} days", FEED_PATH, terms.feed_price), *stances]
 
 
 def groups(schema: Schema) -> list[Group]:

@@ -11,7 +11,6 @@ from barograph.access.allowances import (
     PROOFS,
     REGISTRATIONS,
     TOOL_CALLS,
-    Allowance,
     Standing,
 )
 from barograph.access.feed_refusals import (
@@ -27,8 +26,8 @@ from barograph.access.feed_refusals import (
 from barograph.access.fields import rate_limit_fields
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.errors import PrivateError
-from barograph.feed.endpoints import FeedUnavailable
-from barograph.kit.timestamps import HOUR, MINUTE
+from barograph.feed.refusals import FeedUnavailable
+from barograph.kit.timestamps import MINUTE
 from barograph.markets.regime import EDGES_PCT, LABELS
 from barograph.material_change.refusals import (
     ComparisonReferenceUnavailable,
@@ -36,8 +35,16 @@ from barograph.material_change.refusals import (
     InvalidComparisonReference,
 )
 from barograph.signals.catalog import METHODS
-from barograph.signals.documents import PAGE_FOLDER, SIGNALS_PATH
-from barograph.stances.endpoints import NoStance, StanceNotActive, StanceUnavailable
+from barograph.signals.documents import SIGNALS_PATH
+from barograph.site.frame.paths import (
+    DEVELOPERS_PATH,
+    HOME_PATH,
+    MARKETS_PATH,
+    SIGNALS_FOLDER,
+    STATUS_PAGE,
+)
+from barograph.site.frame.writer import per
+from barograph.stances.refusals import NoStance, StanceNotActive, StanceUnavailable
 
 _EXAMPLE_NOW = 1_794_000_000_000
 _EXAMPLE = Standing(ANONYMOUS, accepted=False, remaining=0, resets_in=2 * MINUTE)
@@ -121,7 +128,7 @@ def badges() -> list[BadgeEntry]:
             method.name,
             f"{BADGE_FOLDER}signal/{method.key}.svg",
             "What the signal says.",
-            f"{PAGE_FOLDER}{method.key}",
+            f"{SIGNALS_FOLDER}{method.key}",
         )
         for method in METHODS
     ]
@@ -144,12 +151,6 @@ def bands() -> list[Band]:
 def percent(value: float) -> str:
     """A rate with its sign and no more decimals than it needs: `+0.015 %`."""
     return f"{value:+g} %"
-
-
-def per(allowance: Allowance) -> str:
-    """An allowance in words: `120 per hour`."""
-    unit = {MINUTE: "minute", HOUR: "hour"}.get(allowance.window, "day")
-    return f"{allowance.requests:,} per {unit}"
 
 
 def _coded(error: type[PrivateError], when: str, retry: str) -> CodedProblem:
@@ -238,16 +239,19 @@ _BADGES = [
         "Days since sinceDate of a legacy paper-strategy record: elapsed time, not observations "
         "or uninterrupted operation; continuity is unverified, and it is no evidence of "
         "live-capital results or of paid stance outcomes.",
-        "/developers#badges",
+        f"{DEVELOPERS_PATH}#badges",
     ),
-    BadgeEntry("regime", f"{BADGE_FOLDER}regime.svg", "The regime of the market.", "/"),
+    BadgeEntry("regime", f"{BADGE_FOLDER}regime.svg", "The regime of the market.", HOME_PATH),
     BadgeEntry(
         "BTC funding",
         f"{BADGE_FOLDER}funding/BTC.svg",
         "Funding of any live perpetual.",
-        "/markets/BTC",
+        f"{MARKETS_PATH}/BTC",
     ),
     BadgeEntry(
-        "status", f"{BADGE_FOLDER}status.svg", "Health of the feed and of this service.", "/status"
+        "status",
+        f"{BADGE_FOLDER}status.svg",
+        "Health of the feed and of this service.",
+        STATUS_PAGE,
     ),
 ]

@@ -17,10 +17,20 @@ _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_REST: Headers = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
-GUARD: Headers = [(b"content-security-policy", _POLICY), *_REST]
+NO_GUESSING: Headers = [(b"x-content-type-options", b"nosniff")]
+"""What is downloaded is what it says it is."""
+
+GUARD: Headers = [
+    (b"content-security-policy", _POLICY),
+    *NO_GUESSING,
+    (b"referrer-policy", b"no-referrer"),
+]
 """A page runs our scripts alone, loads nothing from elsewhere, sits in no frame and tells no
 referrer."""
+
+KEEP = b"public, max-age=3600"
+KEEP_FOR_EVER = b"public, max-age=31536000, immutable"
+LOOK_EACH_TIME = b"no-cache"
 
 WORTH_PACKING = 1_000
 """Less bytes than this are not worth compressing."""

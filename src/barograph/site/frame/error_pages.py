@@ -4,11 +4,18 @@ from http import HTTPStatus
 
 from fastapi import Request, Response
 
+from barograph.badges.documents import BADGE_FOLDER
+from barograph.kit.http import error_response
 from barograph.site.frame.answers import accepts, private_page
+from barograph.site.frame.paths import DATA_FOLDER
 from barograph.site.frame.writer import Pages
 
-FOR_PROGRAMS = ("/api", "/badge", "/data")
-"""What is below these speaks JSON, or draws a picture, also when it fails and whoever asks."""
+FOR_PROGRAMS = ("/api/", BADGE_FOLDER, DATA_FOLDER)
+"""What is in these folders speaks JSON, or draws a picture, also when it fails and whoever asks."""
+
+RETRY_SECONDS = 5
+RETRY = (b"retry-after", b"%d" % RETRY_SECONDS)
+UNREADABLE = "the record cannot be read at the moment; try again shortly"
 
 _WORDS = {
     400: "The address or the form holds something that cannot be understood.",
@@ -22,10 +29,26 @@ def error_page(
     pages: Pages, request: Request, status: int, *fields: tuple[bytes, bytes]
 ) -> Response | None:
     """The page about a failure; None where a program asked."""
-    is_for_programs = request.scope["path"].startswith(FOR_PROGRAMS)
-    if is_for_programs or not accepts(request.scope["headers"], b"text/html"):
+    if not is_for_people(request):
         return None
     return private_page(status, _written(pages, status), *fields)
+
+
+def is_for_people(request: Request) -> bool:
+    """Whether a failure is to be told in a page."""
+    # With the slash: the folder itself is for programs too, and `/apiary` is nothing of theirs.
+    if f"{request.scope['path']}/".startswith(FOR_PROGRAMS):
+        return False
+    return accepts(request.scope["headers"], b"text/html")
+
+
+def unavailable(
+    pages: Pages, request: Request, template: str = "unavailable.html", here: str = ""
+) -> Response:
+    """There is such a page, but it cannot be read now; the template says why."""
+    if is_for_people(request):
+        return private_page(503, pages.fill(template, here=here), RETRY)
+    return error_response(503, UNREADABLE, RETRY)
 
 
 def _written(pages: Pages, status: int) -> bytes:

@@ -14,14 +14,17 @@ from barograph.kit.single_flight import SingleFlight
 from barograph.kit.timestamps import SECOND
 from barograph.markets.reader import MarketReader
 from barograph.signals.reader import SignalsReader
-from barograph.site.frame.answers import Page, private_page
+from barograph.site.frame.answers import Page
+from barograph.site.frame.error_pages import RETRY_SECONDS, unavailable
 from barograph.site.frame.writer import Pages
 from barograph.site.series.reader import SeriesReader
 from barograph.status.reader import StatusReader
 
-RETRY_SECONDS = 5
 LOOK_AGAIN_MS = 2 * SECOND
 """For so long a page that lacks something is shown without looking again."""
+
+RETRY_MS = RETRY_SECONDS * SECOND
+"""For so long a database that could not be read is left alone."""
 
 WritePage = Callable[[int], Coroutine[Any, Any, Page]]
 """Writes a page at an instant."""
@@ -52,24 +55,41 @@ class Site:
         self.series = series
         self._writing: SingleFlight[tuple[int, HotKey], Page] = SingleFlight()
 
-    async def show(self, request: Request, write: WritePage, *, keep: bool = True) -> Response:
+    async def show(
+        self, request: Request, write: WritePage, *, query: bytes | None = b""
+    ) -> Response:
         """Answer with a page that is written once, however many ask for it.
 
-        It is kept hot until the data changes, so `keep` only what has a bounded number of
-        addresses. Where the database cannot be read, a page says so.
+        It is kept hot until the data changes, by the `query` that stands for all that ask for the
+        same page; whatever else a query holds means nothing. None: the page is not kept, because
+        there is no end of such pages. Where the database cannot be read, a page says so.
         """
-        key = (request.scope["path"], request.scope["query_string"])
+        asked = request.scope["query_string"] if query is None else query
+        key = (request.scope["path"], asked)
+        now = self.board.clock()
+        kept = None if query is None else self.board.hot.get(key)
+        if kept is not None and kept.since <= now < kept.until:
+            return DocumentResponse(kept, now)
+        try:
+            page = await self._write(key, write, is_kept=query is not None)
+            if self.board.clock() >= page.until:  # it ended while it was written
+                page = await self._write(key, write, is_kept=query is not None)
+        except DatabaseUnavailable:
+            return self.unavailable(request)
+        return DocumentResponse(page, self.board.clock())
+
+    async def _write(self, key: HotKey, write: WritePage, *, is_kept: bool) -> Page:
         # What is written from this version of the data must not outlive it.
         hot, now = self.board.hot, self.board.clock()
-        try:
-            page = await self._writing.do((self.board.changes, key), lambda: write(now))
-        except DatabaseUnavailable:
-            return self.unavailable()
-        if keep:
-            hot[key] = page
-        return DocumentResponse(page, now)
 
-    def unavailable(self) -> Response:
+        async def work() -> Page:
+            page = await write(now)
+            if is_kept:
+                hot[key] = page
+            return page
+
+        return await self._writing.do((self.board.changes, key), work)
+
+    def unavailable(self, request: Request) -> Response:
         """There is such a page, but it cannot be read now."""
-        again = (b"retry-after", b"%d" % RETRY_SECONDS)
-        return private_page(503, self.pages.unavailable(), again)
+        return unavailable(self.pages, request)

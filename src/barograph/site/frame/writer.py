@@ -2,47 +2,25 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache
-from hashlib import sha256
-from importlib.resources import files
+from decimal import Decimal
 from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from barograph.access.feed_entry import PRICING_PATH
-from barograph.kit.timestamps import SECOND, iso_timestamp
+from barograph.access.allowances import Allowance
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
 from barograph.markets.words import price, usd
 from barograph.notice import NOTICE
-from barograph.signals.documents import DOCS_PATH, SIGNALS_PATH
+from barograph.signals.documents import SIGNALS_PATH
 from barograph.site.frame.markdown import render_markdown
+from barograph.site.frame.paths import NAVIGATION, STATIC_FOLDER
+from barograph.site.frame.static_files import packaged_files
 
 SITE_NAME = "Barograph"
-DEVELOPERS_PATH = DOCS_PATH
-STATIC_FOLDER = "/static/"
-
-NAVIGATION = [
-    ("/markets", "Markets"),
-    ("/signals", "Signals"),
-    ("/briefs", "Briefs"),
-    ("/record", "Record"),
-    (DEVELOPERS_PATH, "Developers"),
-    (PRICING_PATH, "Pricing"),
-    ("/status", "Status"),
-]
+CENTS = 2
 NOT_KNOWN = Markup('<span class="unknown" title="not known">—</span>')
 """What stands where a number is not known: never a zero."""
-
-
-def static_file(name: str) -> bytes:
-    """A file that pages are made of."""
-    return (files("barograph.site") / "static" / name).read_bytes()
-
-
-@cache
-def static_version(name: str) -> str:
-    """What stands for the content of a file in its address."""
-    return sha256(static_file(name)).hexdigest()[:12]
 
 
 class Pages:
@@ -55,6 +33,7 @@ class Pages:
     def __init__(self, base_url: str, data_source: str = "") -> None:
         self.base_url = base_url
         self.root = urlsplit(base_url).path
+        self.files = packaged_files()
         self._templates = Environment(
             loader=PackageLoader("barograph.site"),
             autoescape=True,
@@ -68,6 +47,7 @@ class Pages:
             "day": day,
             "thousands": "{:,}".format,
             "price_usd": price_usd,
+            "per": per,
             "usd": _known(usd),
             "price": _known(grouped),
             "rate": _known(rate),
@@ -87,7 +67,7 @@ class Pages:
 
     def static(self, name: str) -> str:
         """The path of a static file, which changes when the file does."""
-        return f"{self.root}{STATIC_FOLDER}{name}?v={static_version(name)}"
+        return f"{self.root}{STATIC_FOLDER}{name}?v={self.files.version(name)}"
 
     def fill(self, template: str, **values: object) -> bytes:
         """Write one page. `here` is its place in the navigation."""
@@ -102,9 +82,16 @@ class Pages:
         return self.fill("unavailable.html")
 
 
-def price_usd(amount: float) -> str:
-    """A price in words: `29 USD`, `44.50 USD`."""
-    return f"{amount:,} USD" if isinstance(amount, int) else f"{amount:,.2f} USD"
+def price_usd(amount: float | Decimal) -> str:
+    """What something costs, with every digit it has: `29 USD`, `44.50 USD`, `0.001 USD`."""
+    whole, _, parts = f"{Decimal(str(amount)).normalize():,f}".partition(".")
+    return f"{whole}.{parts:0<{CENTS}} USD" if parts else f"{whole} USD"
+
+
+def per(allowance: Allowance) -> str:
+    """An allowance in words: `120 per hour`."""
+    unit = {MINUTE: "minute", HOUR: "hour", DAY: "day"}[allowance.window]
+    return f"{allowance.requests:,} per {unit}"
 
 
 def grouped(amount: float) -> str:

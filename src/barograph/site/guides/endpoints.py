@@ -33,6 +33,6 @@ def guide_page_routes(site: Site, catalog: Catalog) -> APIRouter:
         async def write(_: int) -> Page:
             return written(path)
 
-        return await site.show(request, write, keep=request.scope["query_string"] == b"")
+        return await site.show(request, write)
 
     return router

@@ -1,6 +1,7 @@
 """The home page: the market at a glance."""
 
-from contextlib import suppress
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
@@ -11,13 +12,14 @@ from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.feeds import LIQUIDATIONS, PERPETUALS
-from barograph.markets.history import RegimeChange
-from barograph.markets.records import Perpetuals, majors_of
-from barograph.markets.samples import DAYS, Measure
+from barograph.markets.records import majors_of
+from barograph.markets.samples import DAYS, Measure, PastRegime
 from barograph.site.charts.gauge import gauge
 from barograph.site.frame.answers import Page
+from barograph.site.frame.paths import HOME_PATH
 from barograph.site.frame.site import LOOK_AGAIN_MS, Site
 from barograph.site.home.facts import DAYS_AGO, Now, market_now, standings
+from barograph.site.series.documents import days_query
 from barograph.site.series.figures import (
     Chart,
     chosen_days,
@@ -28,17 +30,25 @@ from barograph.site.series.figures import (
 MEASURES_SHOWN: tuple[Measure, ...] = ("funding", "open-interest")
 BRIEFS_SHOWN = 3
 _SYMBOL = "BTC"
+_USUAL_CONTRACT = "BTCUSDT"
+"""What is looked back on while BTC is not listed."""
+
+
+class _Past(NamedTuple):
+    """What was recorded; None where the record cannot be read."""
+
+    before: Sequence[PastRegime] | None
+    charts: Sequence[Chart] | None
 
 
 def home_routes(site: Site) -> APIRouter:
     """The route of the home page."""
     router = APIRouter(include_in_schema=False)
 
-    @router.get("/")
+    @router.get(HOME_PATH)
     async def read_home(request: Request) -> Response:
         days = chosen_days(request.query_params.get("days"))
-        is_bounded = request.scope["query_string"] in {b"", b"days=%d" % days}
-        return await site.show(request, lambda now: _home(site, days, now), keep=is_bounded)
+        return await site.show(request, lambda now: _home(site, days, now), query=days_query(days))
 
     return router
 
@@ -46,25 +56,25 @@ def home_routes(site: Site) -> APIRouter:
 async def _home(site: Site, days: int, at: int) -> Page:
     now = _now(site, at)
     last = site.board.latest(PERPETUALS)
-    before, charts = await _past(site, last, days)
-    judged = site.signals.fresh(site.board, at)
-    totals = site.board.latest(LIQUIDATIONS)
+    past = await _past(site, days)
+    briefs = _briefs(site, at)
     body = site.pages.fill(
         "home.html",
         now=now,
         last=None if last is None else last.as_of,
         gauge=_gauge(now),
-        standings=standings(now, before),
-        coverage_pct=None if totals is None else totals.watched_pct,
-        min_coverage_pct=site.series.min_watched_pct,
-        charts=charts,
+        standings=standings(now, past.before),
+        charts=past.charts,
         days=days,
         all_days=DAYS,
-        signals=() if judged is None else judged.signals,
-        briefs=_briefs(site, at),
+        signals=site.signals.signals(site.board, at),
+        briefs=briefs,
         market_state_path=MARKET_STATE_PATH,
     )
-    until = at + LOOK_AGAIN_MS if now is None else now.until
+    until = at + LOOK_AGAIN_MS
+    if now is not None and past.charts is not None and briefs is not None:
+        signals_until = site.signals.known_until(site.board, at)
+        until = min(now.until, signals_until, site.briefs.known_until(site.board))
     return Page(body, since=at, until=until, fields=service_links(site.pages.root))
 
 
@@ -76,33 +86,35 @@ def _gauge(now: Now | None) -> Markup:
 
 def _now(site: Site, at: int) -> Now | None:
     try:
-        return market_now(site.markets.view(site.board, at))
+        return market_now(site.markets.view(site.board, at), site.board.latest(LIQUIDATIONS))
     except UpstreamUnavailable:
         return None
 
 
-def _briefs(site: Site, at: int) -> tuple[ListedBrief, ...]:
-    with suppress(RecordUnavailable):
-        return tuple(site.briefs.newest(site.board, at).briefs[:BRIEFS_SHOWN])
-    return ()
-
-
-async def _past(
-    site: Site, last: Perpetuals | None, days: int
-) -> tuple[list[RegimeChange | None], list[Chart]]:
-    """What was recorded; nothing where the record cannot be read: the present is shown anyway."""
-    btc = None if last is None else majors_of(last).get(_SYMBOL)
+def _briefs(site: Site, at: int) -> Sequence[ListedBrief] | None:
     try:
-        before = await site.series.regimes(tuple(DAYS_AGO.values()))
-        return before, [] if btc is None else await _charts(site, btc.contract, days)
+        return site.briefs.newest(site.board, at).briefs[:BRIEFS_SHOWN]
+    except RecordUnavailable:
+        return None
+
+
+async def _past(site: Site, days: int) -> _Past:
+    """What was recorded; the present is shown also where that cannot be read."""
+    last = site.board.latest(PERPETUALS)
+    btc = None if last is None else majors_of(last).get(_SYMBOL)
+    contract = _USUAL_CONTRACT if btc is None else btc.contract
+    try:
+        before = await site.series.regimes(contract, tuple(DAYS_AGO.values()))
+        return _Past(before, await _charts(site, contract, days))
     except DatabaseUnavailable:
-        return [None] * len(DAYS_AGO), []
+        return _Past(None, None)
 
 
 async def _charts(site: Site, contract: str, days: int) -> list[Chart]:
     root = site.pages.root
     measured = [await site.series.reading(contract, each, days) for each in MEASURES_SHOWN]
+    liquidated = await site.series.liquidations(days)
     return [
         *(measure_chart(series, _SYMBOL, root) for series in measured),
-        liquidations_chart(await site.series.liquidations(days), root),
+        liquidations_chart(liquidated, site.series.min_watched_pct, root),
     ]

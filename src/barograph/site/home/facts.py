@@ -1,13 +1,15 @@
 """What the home page says (pure): the market at a glance, and how it came there."""
 
 from collections.abc import Sequence
+from decimal import ROUND_DOWN, Decimal
 from typing import NamedTuple
 
 from barograph.markets.documents import citation, market_state_document
-from barograph.markets.history import RegimeChange
+from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, Perpetual
 from barograph.markets.regime import BASIS, Label, Regime, describe, eight_hour_rate
-from barograph.markets.view import MarketView
+from barograph.markets.samples import PastRegime
+from barograph.markets.view import MarketView, is_fresh
 
 DAYS_AGO = {"Yesterday": 1, "7 days ago": 7, "30 days ago": 30}
 """With what the regime of now is compared."""
@@ -23,11 +25,12 @@ _SENTENCES: dict[Label, str] = {
 
 
 class Standing(NamedTuple):
-    """The regime of one instant; without a label where nothing was recorded."""
+    """The regime of one instant; without a label it is said why."""
 
     when: str
     label: str | None
     funding_8h_pct: float | None
+    otherwise: str
 
 
 class Asset(NamedTuple):
@@ -60,8 +63,10 @@ class Now(NamedTuple):
     funding_8h_pct: float | None
     assets: tuple[Asset, ...]
     liquidated_usd: float | None
+    liquidated_note: str
+    """What the amount covers, or why there is none."""
+
     sides: tuple[Side, ...]
-    top_asset: str | None
     citation: str
 
     @property
@@ -70,13 +75,16 @@ class Now(NamedTuple):
         return self.assets[0]
 
 
-def market_now(view: MarketView) -> Now:
-    """Gather what is fresh.
+def market_now(view: MarketView, counted: LiquidationTotals | None) -> Now:
+    """Gather what is fresh; `counted` are the liquidations that were counted last.
 
     Raises:
         UpstreamUnavailable: none of BTC, ETH and SOL is known.
     """
     until = market_state_document(view).until
+    recent = _recent(counted, view)
+    if recent is not None:
+        until = min(until, recent.as_of + view.bounds.liquidations)
     regime = view.regime
     liquidated = view.liquidations
     return Now(
@@ -90,22 +98,25 @@ def market_now(view: MarketView) -> Now:
         funding_8h_pct=None if regime is None else regime.funding_8h_pct,
         assets=tuple(_asset(view, symbol) for symbol in MAJORS),
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
+        liquidated_note=_liquidated_note(recent, view),
         sides=_sides(view),
-        top_asset=None if liquidated is None else liquidated.top_asset,
         citation=citation(view.perpetuals.source, view.perpetuals.as_of),
     )
 
 
-def standings(now: Now | None, before: Sequence[RegimeChange | None]) -> list[Standing]:
-    """The regime now and at the instants of `DAYS_AGO`."""
-    current = Standing("Now", None if now is None else now.label, now and now.funding_8h_pct)
-    return [current, *map(_standing, DAYS_AGO, before)]
-
-
-def _standing(when: str, change: RegimeChange | None) -> Standing:
-    if change is None:
-        return Standing(when, None, None)
-    return Standing(when, change.label, change.funding_8h_pct)
+def standings(now: Now | None, before: Sequence[PastRegime] | None) -> list[Standing]:
+    """The regime now and at the instants of `DAYS_AGO`; None is a record that cannot be read."""
+    return [
+        Standing("Now", None, None, "stale")
+        if now is None
+        else Standing("Now", now.label, now.funding_8h_pct, ""),
+        *(
+            Standing(when, None, None, "not known")
+            if before is None
+            else Standing(when, *before[number], "not recorded")
+            for number, when in enumerate(DAYS_AGO)
+        ),
+    ]
 
 
 def _note(regime: Regime | None) -> str:
@@ -123,6 +134,24 @@ def _asset(view: MarketView, symbol: str) -> Asset:
         eight_hour_rate(contract.funding_rate_pct, contract.funding_interval_hours),
         None if share is None else share.long_account_pct,
     )
+
+
+def _recent(counted: LiquidationTotals | None, view: MarketView) -> LiquidationTotals | None:
+    """What was counted, unless that is too long ago, however much of the day was watched."""
+    if counted is None or not is_fresh(counted.as_of, view.bounds.liquidations, view.now):
+        return None
+    return counted
+
+
+def _liquidated_note(counted: LiquidationTotals | None, view: MarketView) -> str:
+    if counted is None:
+        return "not counted recently"
+    # Cut, not rounded: 94.97 is not the 95.0 that would be enough.
+    watched = Decimal(str(counted.watched_pct)).quantize(Decimal("0.1"), ROUND_DOWN)
+    if view.liquidations is None:
+        return f"{watched} % of the day watched, {view.bounds.min_coverage_pct:g} % are needed"
+    most = "" if counted.top_asset is None else f", most in {counted.top_asset}"
+    return f"all contracts{most}; {watched} % of the day watched"
 
 
 def _sides(view: MarketView) -> tuple[Side, ...]:

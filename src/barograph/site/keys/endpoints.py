@@ -7,7 +7,13 @@ from barograph.access.endpoints import AWAY, RETRY_SECONDS, register
 from barograph.access.fields import rate_limit_fields, retry_seconds
 from barograph.access.gate import Gate
 from barograph.access.refusals import Refusal
-from barograph.access.registration import ANSWER, LINK_FOLDER, LinkNotUsable, Registrations
+from barograph.access.registration import (
+    ANSWER,
+    LINK_FOLDER,
+    LINK_HOURS,
+    LinkNotUsable,
+    Registrations,
+)
 from barograph.errors import InvalidRequest
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
@@ -95,7 +101,7 @@ class KeyPages:
     async def _button(self, token: str) -> Response:
         if self._registrations is None or not await self._registrations.peek(token):
             raise LinkNotUsable
-        return private_page(200, write_link(self._pages, token))
+        return private_page(200, write_link(self._pages, LINK_PATH.format(token=token)))
 
     async def _reveal(self, request: Request, token: str) -> Response:
         if self._registrations is None:
@@ -120,7 +126,7 @@ def _again(seconds: int) -> str:
 _NO_MAIL = "This instance sends no mail, so keys come from its operator."
 _NOT_USABLE = (
     "This link cannot be used",
-    "It was used already, is older than a day or never existed. Ask for a new one.",
+    f"It was used already, is older than {LINK_HOURS} hours or never existed. Ask for a new one.",
 )
 _AWAY = ("Not available now", f"Keys cannot be handed out now. {_again(RETRY_SECONDS)}")
 _RETRY = (b"retry-after", b"%d" % RETRY_SECONDS)

@@ -4,10 +4,14 @@ from urllib.parse import parse_qsl
 
 from barograph.access.allowances import PERSONAL
 from barograph.errors import InvalidRequest
-from barograph.site.frame.writer import DEVELOPERS_PATH, Pages
+from barograph.site.frame.paths import DEVELOPERS_PATH
+from barograph.site.frame.writer import Pages
 
 FORM_PLACE = f"{DEVELOPERS_PATH}#get-a-key"
 """Where the form is, below the root."""
+
+SENDING_PLACE = f"{DEVELOPERS_PATH}#send-a-key"
+"""Where it is told how a key is sent."""
 
 NOT_AN_ADDRESS = "That is not one plain e-mail address such as name@example.com."
 
@@ -27,14 +31,14 @@ def email_from_form(body: bytes) -> str:
     return found[0][1].strip(" ")
 
 
-def write_link(pages: Pages, token: str) -> bytes:
-    """The button behind a mailed link."""
-    return pages.fill("link.html", token=token)
+def write_link(pages: Pages, path: str) -> bytes:
+    """The button behind a mailed link, which is at `path`."""
+    return pages.fill("link.html", path=path)
 
 
 def write_key(pages: Pages, key: str) -> bytes:
     """A key, shown once."""
-    return pages.fill("key.html", key=key, personal=PERSONAL)
+    return pages.fill("key.html", key=key, personal=PERSONAL, sending_place=SENDING_PLACE)
 
 
 def write_message(pages: Pages, title: str, text: str) -> bytes:

@@ -6,22 +6,24 @@ from starlette.exceptions import HTTPException
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.http import DocumentResponse
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.feeds import PERPETUALS
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES
+from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.markets.view import MarketView
 from barograph.site.frame.answers import GUARD, Page, accepts, private_page
+from barograph.site.frame.paths import MARKETS_PATH
 from barograph.site.frame.site import LOOK_AGAIN_MS, Site
 from barograph.site.markets.listing import (
     COLUMNS,
-    MARKETS_PATH,
+    LONGEST_SEARCH,
     NUMBERS,
     Choice,
     listing,
     table_rows,
 )
-from barograph.site.markets.market import Found, find, is_symbol, market
+from barograph.site.markets.market import Found, find, market
+from barograph.site.series.documents import days_query
 from barograph.site.series.figures import Chart, chosen_days, measure_chart
 
 LONGEST_ECHO = 40
@@ -36,40 +38,25 @@ def market_page_routes(site: Site) -> APIRouter:
     @router.get(MARKETS_PATH)
     async def read_markets(request: Request) -> Response:
         choice = Choice.of(request.query_params)
-        if choice.search:
-            return await site.show(request, lambda now: _markets(site, choice, now), keep=False)
-        # However the same table was asked for, it is written once.
-        usual = Request({**request.scope, "query_string": choice.query.encode()})
-        kept = _kept(site, usual)
-        return kept or await site.show(usual, lambda now: _markets(site, choice, now))
+        query = None if choice.search else choice.query.encode()
+        return await site.show(request, lambda now: _markets(site, choice, now), query=query)
 
     @router.get(f"{MARKETS_PATH}/{{symbol}}")
     async def read_market(request: Request, symbol: str) -> Response:
-        reading = site.board.latest(PERPETUALS)
-        if reading is None:
-            return site.unavailable()
-        found = find(reading, symbol)
+        contracts, last = site.markets.contracts(site.board), site.board.latest(PERPETUALS)
+        if contracts is None or last is None:
+            return site.unavailable(request)
+        found = find(contracts, symbol)
         if found is None:
-            return _not_known(site, request, symbol, reading.source)
+            return _not_known(site, request, symbol, last.source)
         days = chosen_days(request.query_params.get("days"))
         if symbol != found.name:
             return _moved(site, found.name, days)
-        usual = b"" if days == DEFAULT_DAYS else b"days=%d" % days
-        asked = Request({**request.scope, "query_string": usual})
-        return _kept(site, asked) or await site.show(
-            asked, lambda now: _market(site, found, days, now)
+        return await site.show(
+            request, lambda now: _market(site, found, days, now), query=days_query(days)
         )
 
     return router
-
-
-def _kept(site: Site, request: Request) -> Response | None:
-    """What was written already for the usual form of an address."""
-    page = site.board.hot.get((request.scope["path"], request.scope["query_string"]))
-    now = site.board.clock()
-    if page is None or not page.since <= now < page.until:
-        return None
-    return DocumentResponse(page, now)
 
 
 def _view(site: Site, now: int) -> MarketView | None:
@@ -93,6 +80,7 @@ async def _markets(site: Site, choice: Choice, now: int) -> Page:
         columns=COLUMNS,
         numbers=NUMBERS,
         usual=Choice(),
+        longest=LONGEST_SEARCH,
         shown=len(rows),
         rows="" if found is None else table_rows(rows, site.pages.root, found.as_of),
     )
@@ -150,6 +138,7 @@ def _not_known(site: Site, request: Request, symbol: str, source: str) -> Respon
         here=MARKETS_PATH,
         symbol=symbol if len(symbol) <= LONGEST_ECHO else f"{symbol[:LONGEST_ECHO]}…",
         source=source,
-        is_symbol=is_symbol(symbol),
+        is_symbol=normalized(symbol) is not None,
+        longest=MAX_LENGTH,
     )
     return private_page(404, body)

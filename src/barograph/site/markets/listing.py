@@ -7,15 +7,17 @@ from urllib.parse import urlencode
 from markupsafe import Markup, escape
 
 from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.markets.index import symbol_of
 from barograph.markets.records import Perpetual
 from barograph.markets.regime import eight_hour_rate
+from barograph.markets.symbols import MAX_LENGTH
 from barograph.markets.view import MarketView
-from barograph.markets.words import price, usd
-from barograph.site.frame.writer import rate
-from barograph.site.markets.market import address, exact_rate
+from barograph.markets.words import usd
+from barograph.site.frame.paths import MARKETS_PATH
+from barograph.site.frame.writer import grouped, rate
+from barograph.site.markets.market import exact_rate
 
-MARKETS_PATH = "/markets"
-LONGEST_SEARCH = 15
+LONGEST_SEARCH = MAX_LENGTH
 """As long as a symbol can be."""
 
 Sort = Literal["symbol", "price", "funding", "open-interest", "long-accounts"]
@@ -130,7 +132,7 @@ def listing(view: MarketView) -> Listing:
         rows.append(
             Row(
                 each,
-                address(each, has_base=view.by_name.get(each.base.upper()) is each),
+                symbol_of(view.by_name, each),
                 eight_hour_rate(each.funding_rate_pct, each.funding_interval_hours),
                 None if share is None else share.long_account_pct,
             )
@@ -144,6 +146,7 @@ def table_rows(rows: Iterable[Row], root: str, as_of: int) -> Markup:
     It is joined by hand because a template takes too long for so many rows. Each row carries what
     a script needs to sort and search where the table stands.
     """
+    folder = str(escape(f"{root}{MARKETS_PATH}/"))
     times: dict[int, str] = {}
     lines: list[str] = []
     for row in rows:
@@ -151,15 +154,15 @@ def table_rows(rows: Iterable[Row], root: str, as_of: int) -> Markup:
         settled = times.get(at)
         if settled is None:
             settled = times[at] = _settled(at, as_of)
-        lines.append(_line(row, root, settled))
+        lines.append(_line(row, folder, settled))
     # Safe by construction: names are escaped, everything else is numbers.
     return Markup("\n".join(lines))  # noqa: S704
 
 
-def _line(row: Row, root: str, settled: str) -> str:
+def _line(row: Row, folder: str, settled: str) -> str:
     each = row.perpetual
     base, share = str(escape(each.base)), row.long_account_pct
-    name = base if row.name is None else f'<a href="{root}{MARKETS_PATH}/{row.name}">{base}</a>'
+    name = base if row.name is None else f'<a href="{folder}{row.name}">{base}</a>'
     upper, contract = str(escape(each.base.upper())), str(escape(each.contract))
     values = f"{each.last_price!r} {row.funding_8h_pct!r} {each.open_interest_usd!r}"
     known = "" if share is None else repr(share)
@@ -167,7 +170,7 @@ def _line(row: Row, root: str, settled: str) -> str:
     return (
         f'<tr data-name="{upper}" data-contract="{contract}" '
         f'data-values="{values} {known}"><th scope="row">{name}</th>'
-        f"<td>{price(each.last_price)}</td>"
+        f"<td>{grouped(each.last_price)}</td>"
         f"<td>{exact_rate(each.funding_rate_pct)} / {each.funding_interval_hours:g} h</td>"
         f"<td>{rate(row.funding_8h_pct)}</td><td>{settled}</td>"
         f"<td>{usd(each.open_interest_usd)}</td>{long}</tr>"

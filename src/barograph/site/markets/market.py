@@ -5,13 +5,13 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from barograph.kit.timestamps import iso_timestamp
-from barograph.markets.records import LongAccounts, Perpetual, Perpetuals
+from barograph.markets.index import Index, contract_of, symbol_of
+from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.regime import eight_hour_rate
-from barograph.markets.symbols import is_normalized
 from barograph.markets.view import MarketView
-from barograph.markets.words import price, usd
+from barograph.markets.words import usd
 from barograph.notice import NOTICE
-from barograph.site.frame.writer import NOT_KNOWN, SITE_NAME, moment, rate
+from barograph.site.frame.writer import NOT_KNOWN, SITE_NAME, grouped, moment, rate
 from barograph.site.series.figures import NOTES
 
 
@@ -22,32 +22,13 @@ class Found(NamedTuple):
     name: str
 
 
-def find(reading: Perpetuals, symbol: str) -> Found | None:
+def find(index: Index, symbol: str) -> Found | None:
     """Look up what somebody typed, by the rules of `symbol` in the API."""
-    if not is_symbol(symbol):
+    perpetual = contract_of(index, symbol)
+    if perpetual is None:
         return None
-    wanted = symbol.upper()
-    by_base = [each for each in reading.contracts if each.base.upper() == wanted]
-    by_contract = [each for each in reading.contracts if each.contract.upper() == wanted]
-    if not by_base and not by_contract:
-        return None
-    perpetual = (by_base or by_contract)[-1]
-    same = [each for each in reading.contracts if each.base.upper() == perpetual.base.upper()]
-    return Found(perpetual, address(perpetual, has_base=same[-1] is perpetual) or wanted)
-
-
-def is_symbol(text: str) -> bool:
-    """Whether something could be a symbol; upper case could make ASCII letters of others."""
-    return text.isascii() and is_normalized(text.upper())
-
-
-def address(perpetual: Perpetual, *, has_base: bool) -> str | None:
-    """The one symbol of a perpetual, by which its page goes; None where no symbol can name it.
-
-    Two contracts may share an asset: the one that does not have its name goes by the full name.
-    """
-    names = (perpetual.base.upper() if has_base else "", perpetual.contract.upper())
-    return next((name for name in names if is_normalized(name)), None)
+    name = symbol_of(index, perpetual)
+    return None if name is None else Found(perpetual, name)
 
 
 class Fact(NamedTuple):
@@ -112,7 +93,7 @@ class Market(NamedTuple):
         sampled = None if share is None else share.sampled_at
         of_accounts = "not sampled recently" if share is None else "of accounts with a position"
         return [
-            _fact("last_price", price(each.last_price), "USDT", self.as_of),
+            _fact("last_price", grouped(each.last_price), "USDT", self.as_of),
             _fact("funding_rate_pct", exact_rate(each.funding_rate_pct), stated, self.as_of),
             _fact("funding_8h_pct", rate(eight), "per 8 h", self.as_of),
             _fact("open_interest_usd", usd(each.open_interest_usd), interest, self.as_of),

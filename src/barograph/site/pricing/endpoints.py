@@ -10,7 +10,7 @@ from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.site.frame.answers import Page
 from barograph.site.frame.site import Site
 from barograph.site.pricing.pages import Doors, Terms, write_pricing
-from barograph.stances.endpoints import STANCE_PATHS
+from barograph.stances.paths import STANCE_PATHS
 
 DOORS = Doors(FEED_NOW_PATH, MATERIAL_CHANGE_PATH, STANCE_PATHS)
 
@@ -28,6 +28,6 @@ def pricing_routes(site: Site, terms: Terms) -> APIRouter:
         async def write(_: int) -> Page:
             return written()
 
-        return await site.show(request, write, keep=request.scope["query_string"] == b"")
+        return await site.show(request, write)
 
     return router

@@ -5,9 +5,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from barograph.access.feed_entry import FEED_PATH, PRICING_PATH, RESERVE_PRICE_USD
-from barograph.site.frame.writer import DEVELOPERS_PATH, Pages
-
-CENTS = 2
+from barograph.site.frame.paths import DEVELOPERS_PATH
+from barograph.site.frame.writer import Pages
 
 
 class Terms(NamedTuple):
@@ -35,15 +34,8 @@ def write_pricing(pages: Pages, terms: Terms, doors: Doors) -> bytes:
         here=PRICING_PATH,
         terms=terms,
         doors=doors,
-        feed_price=dollars(terms.feed_price),
-        stance_price=dollars(terms.stance_price),
-        reserve_price=dollars(Decimal(RESERVE_PRICE_USD)),
+        reserve_price=RESERVE_PRICE_USD,
+        pricing_path=PRICING_PATH,
         feed_path=FEED_PATH,
         developers_path=DEVELOPERS_PATH,
     )
-
-
-def dollars(price: Decimal) -> str:
-    """A price with every digit it has: `25 USD`, `29.50 USD`, `0.001 USD`."""
-    whole, _, parts = f"{price.normalize():,f}".partition(".")
-    return f"{whole}.{parts:0<{CENTS}} USD" if parts else f"{whole} USD"

@@ -9,11 +9,12 @@ from starlette.exceptions import HTTPException
 
 from barograph.errors import BarographError
 from barograph.kit.timestamps import SECOND
-from barograph.site.frame.answers import Page, private_page
-from barograph.site.frame.site import RETRY_SECONDS, Site, WritePage
+from barograph.site.frame.answers import Page
+from barograph.site.frame.error_pages import unavailable
+from barograph.site.frame.paths import RECORD_PATH
+from barograph.site.frame.site import Site, WritePage
 from barograph.site.record.facts import (
     RECORD_FOLDER,
-    RECORD_PATH,
     TITLES,
     Entry,
     NoSuchPage,
@@ -31,13 +32,13 @@ from barograph.stances.checkpoint import LogName
 from barograph.stances.continuity import Continuity, RecordReplaced
 from barograph.stances.history_documents import CHECKPOINT_PATH, HISTORY_FOLDER
 from barograph.stances.ledger import Ledger
-from barograph.stances.public_log import HistoryRewritten, PublicLogs
+from barograph.stances.public_log import PublicLogs, RecordDamaged
 from barograph.stances.records import KINDS
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-LOOK_AGAIN_MS = 5 * SECOND
+KEEP_MS = 5 * SECOND
 """For so long a page is shown without looking again: the record grows apart from the board."""
 
 
@@ -54,7 +55,7 @@ def record_routes(
 
     @router.get(RECORD_PATH)
     async def read_record(request: Request) -> Response:
-        return await _show(site, request, pages.record)
+        return await _show(site, request, pages.record, b"")
 
     @router.get(RECORD_FOLDER + "{kind}")
     async def read_versions(request: Request) -> Response:
@@ -70,21 +71,23 @@ def record_routes(
             raise HTTPException(404)
         try:
             before = before_from_query(request.scope["query_string"])
-            return await _show(site, request, lambda now: pages.part(kind, name, before, now))
+            # Every place of a list begins a page of its own: only the newest part is kept.
+            query = b"" if before is None else None
+            return await _show(
+                site, request, lambda now: pages.part(kind, name, before, now), query
+            )
         except NoSuchPage:
             raise HTTPException(404) from None
 
     return router
 
 
-async def _show(site: Site, request: Request, write: WritePage) -> Response:
+async def _show(site: Site, request: Request, write: WritePage, query: bytes | None) -> Response:
     """Answer with a page, or with the one that says that the record is lost."""
     try:
-        # An address with a query is not kept: there is no end of them.
-        return await site.show(request, write, keep=not request.scope["query_string"])
+        return await site.show(request, write, query=query)
     except RecordLost:
-        again = (b"retry-after", b"%d" % RETRY_SECONDS)
-        return private_page(503, site.pages.fill("record_lost.html", here=RECORD_PATH), again)
+        return unavailable(site.pages, request, "record_lost.html", RECORD_PATH)
 
 
 class _RecordPages:
@@ -113,7 +116,7 @@ class _RecordPages:
             verifier=verifier_facts(self._pages.base_url, self._logs.public_key),
             checkpoint_path=CHECKPOINT_PATH,
         )
-        return Page(body, since=now, until=now + LOOK_AGAIN_MS)
+        return Page(body, since=now, until=now + KEEP_MS)
 
     async def part(self, kind: str, name: LogName, before: int | None, now: int) -> Page:
         """A part of one list.
@@ -136,7 +139,7 @@ class _RecordPages:
             other=list_path(kind, "events" if name == "versions" else "versions"),
             api_path=HISTORY_FOLDER + list_name(kind, name),
         )
-        return Page(body, since=now, until=now + LOOK_AGAIN_MS)
+        return Page(body, since=now, until=now + KEEP_MS)
 
     async def _count(self, kind: str, name: LogName) -> int:
         if name == "versions":
@@ -165,6 +168,6 @@ async def _of_the_record(reading: Awaitable[T]) -> T:
         return await reading
     except RecordReplaced as error:
         raise RecordLost from error
-    except (HistoryRewritten, ValueError) as error:  # another digest, or what is none at all
+    except RecordDamaged as error:
         log.critical("history rewritten", extra={"reason": str(error)})
         raise RecordLost from error

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
+from barograph.site.frame.paths import RECORD_PATH
 from barograph.stances.checkpoint import LOGS, LogName, Published, log_origin
 from barograph.stances.history_documents import HISTORY_FOLDER
 from barograph.stances.records import KINDS, DigestRow, EventDigestRow
 
-RECORD_PATH = "/record"
 RECORD_FOLDER = f"{RECORD_PATH}/"
 PAGE = 100
 """How many digests a page has."""

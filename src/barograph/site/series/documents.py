@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from pydantic import Field
 
 from barograph.errors import InvalidRequest
-from barograph.kit.documents import JSON, Document
+from barograph.kit.documents import JSON
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.samples import (
@@ -20,8 +20,9 @@ from barograph.markets.samples import (
 )
 from barograph.markets.wire import Notice, Source, Symbol
 from barograph.notice import NOTICE
+from barograph.site.frame.answers import NO_GUESSING, Page
+from barograph.site.frame.paths import DATA_FOLDER
 
-DATA_FOLDER = "/data/"
 LIQUIDATIONS = "liquidations"
 KEPT_DOCUMENTS = 64
 
@@ -119,8 +120,13 @@ def days_from_query(query_string: bytes) -> int:
     return known[given[0]]
 
 
+def days_query(days: int) -> bytes:
+    """The one query that asks for so many days."""
+    return b"" if days == DEFAULT_DAYS else b"days=%d" % days
+
+
 @lru_cache(KEPT_DOCUMENTS)
-def series_document(series: Series, symbol: str, source: str, form: Form) -> Document:
+def series_document(series: Series, symbol: str, source: str, form: Form) -> Page:
     """Render one measure of one contract."""
     name = f"{symbol}-{series.measure}-{series.days}d"
     if form == "csv":
@@ -143,7 +149,7 @@ def series_document(series: Series, symbol: str, source: str, form: Form) -> Doc
 
 
 @lru_cache(KEPT_DOCUMENTS)
-def liquidations_document(series: LiquidationSeries, source: str, form: Form) -> Document:
+def liquidations_document(series: LiquidationSeries, source: str, form: Form) -> Page:
     """Render the liquidations."""
     name = f"{LIQUIDATIONS}-{series.days}d"
     if form == "csv":
@@ -180,11 +186,16 @@ def _cell(value: float | None) -> str:
     return "" if value is None else repr(value)
 
 
-def _table(name: str, lines: list[str]) -> Document:
+def _table(name: str, lines: list[str]) -> Page:
     """A table by RFC 4180: no cell needs quotes, because each is a time, a number or a word."""
     return _download("".join(f"{line}\r\n" for line in lines).encode(), CSV, f"{name}.csv")
 
 
-def _download(body: bytes, content_type: bytes, filename: str) -> Document:
+def _download(body: bytes, content_type: bytes, filename: str) -> Page:
     disposition = f'inline; filename="barograph-{filename}"'.encode()
-    return Document(body, content_type=content_type, fields=[(b"content-disposition", disposition)])
+    return Page(
+        body,
+        content_type=content_type,
+        fields=[(b"content-disposition", disposition)],
+        guard=NO_GUESSING,
+    )

@@ -1,7 +1,7 @@
 """`/data/…`: the record behind the charts, free for everyone."""
 
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -12,17 +12,19 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse, error_response
 from barograph.kit.wire import ErrorBody
-from barograph.markets.feeds import PERPETUALS
-from barograph.markets.records import Perpetual, Perpetuals
+from barograph.markets.index import Index
+from barograph.markets.reader import MarketReader
+from barograph.markets.records import Perpetual
 from barograph.markets.samples import (
     DAYS,
     DEFAULT_DAYS,
     MEASURES,
     Measure,
 )
-from barograph.markets.symbols import INVALID, PATTERN, is_normalized
+from barograph.markets.symbols import INVALID, PATTERN, normalized
+from barograph.site.frame.error_pages import RETRY, UNREADABLE
+from barograph.site.frame.paths import DATA_FOLDER
 from barograph.site.series.documents import (
-    DATA_FOLDER,
     LIQUIDATIONS,
     Form,
     RecordedLiquidations,
@@ -33,9 +35,6 @@ from barograph.site.series.documents import (
 )
 from barograph.site.series.reader import SeriesReader
 
-RETRY_SECONDS = 5
-UNREADABLE = "the record cannot be read at the moment; try again shortly"
-
 
 class UnknownSeries(RequestError):
     """There is no such series."""
@@ -43,49 +42,17 @@ class UnknownSeries(RequestError):
     status = 404
 
 
-class _Index(NamedTuple):
-    """The contracts of one reading by base asset and by full name, in upper case."""
-
-    reading: Perpetuals
-    by_name: dict[str, Perpetual]
-
-
-class _Contracts:
-    """Finds contracts in the last reading, whatever its age: their record stays true."""
-
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        self._index: _Index | None = None
-
-    def find(self, symbol: str) -> Perpetual:
-        """The contract that a symbol means.
-
-        Raises:
-            UnknownSeries: there is none.
-            UpstreamUnavailable: no contract is known at all.
-        """
-        reading = self._board.latest(PERPETUALS)
-        if reading is None:
-            raise UpstreamUnavailable
-        if self._index is None or self._index.reading is not reading:
-            by_contract = {each.contract.upper(): each for each in reading.contracts}
-            by_base = {each.base.upper(): each for each in reading.contracts}
-            self._index = _Index(reading, by_contract | by_base)
-        found = self._index.by_name.get(symbol)
-        if found is None:
-            raise UnknownSeries(f"unknown symbol {symbol}")
-        return found
-
-
-def series_routes(reader: SeriesReader, board: Board, source: str) -> APIRouter:
+def series_routes(
+    reader: SeriesReader, markets: MarketReader, board: Board, source: str
+) -> APIRouter:
     """The routes of every download; `source` names the venue."""
     router = APIRouter(tags=["data"])
-    contracts = _Contracts(board)
 
     async def answer(request: Request, form: Form) -> Response:
         symbol, measure = _symbol(request), _measure(request)
         days = days_from_query(request.scope["query_string"])
-        contract = contracts.find(symbol).contract
+        # Of a reading of any age: what was recorded of a contract stays true.
+        contract = _listed(markets.contracts(board), symbol).contract
 
         async def document() -> Document:
             series = await reader.reading(contract, measure, days)
@@ -160,12 +127,18 @@ def _route_liquidations(router: APIRouter, answer: _Answer) -> None:
 
 
 def _symbol(request: Request) -> str:
-    given: str = request.path_params["symbol"]
-    symbol = given.upper()
-    # Outside ASCII, what is no letter of a symbol may become one in upper case.
-    if not (given.isascii() and is_normalized(symbol)):
+    symbol = normalized(request.path_params["symbol"])
+    if symbol is None:
         raise InvalidRequest(INVALID.removesuffix(", given once"))
     return symbol
+
+
+def _listed(contracts: Index | None, symbol: str) -> Perpetual:
+    if contracts is None:
+        raise UpstreamUnavailable
+    if symbol not in contracts:
+        raise UnknownSeries(f"unknown symbol {symbol}")
+    return contracts[symbol]
 
 
 def _measure(request: Request) -> Measure:
@@ -182,7 +155,7 @@ async def _readable(
     try:
         return DocumentResponse(await document(), clock())
     except DatabaseUnavailable:
-        return error_response(503, UNREADABLE, (b"retry-after", b"%d" % RETRY_SECONDS))
+        return error_response(503, UNREADABLE, RETRY)
 
 
 _TABLE: dict[str, Any] = {

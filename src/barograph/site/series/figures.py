@@ -14,11 +14,11 @@ from barograph.markets.samples import (
     Measure,
     Series,
 )
-from barograph.markets.words import price, usd
+from barograph.markets.words import usd
 from barograph.site.charts.columns import column_chart
 from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import line_chart
-from barograph.site.frame.writer import rate
+from barograph.site.frame.writer import grouped, rate
 from barograph.site.series.documents import data_path, liquidations_path
 
 KEPT_DRAWINGS = 64
@@ -36,9 +36,12 @@ NOTES: Mapping[Measure, str] = {
         "accounts, not money: 60 does not mean that longs are larger than shorts."
     ),
 }
-_LIQUIDATED = "USD of positions closed by force, all contracts. Hatched: not watched all the time."
+_LIQUIDATED = (
+    "USD of positions closed by force, all contracts. "
+    "Hatched: less than {:g} % watched, or not over yet."
+)
 _SHOWN: Mapping[Measure, Callable[[float], str]] = {
-    "price": price,
+    "price": grouped,
     "funding": rate,
     "open-interest": usd,
     "long-accounts": "{:.1f} %".format,
@@ -79,8 +82,8 @@ def measure_chart(series: Series, symbol: str, root: str) -> Chart:
 
 
 @lru_cache(KEPT_DRAWINGS)
-def liquidations_chart(series: LiquidationSeries, root: str) -> Chart:
-    """The chart of the liquidations of all contracts."""
+def liquidations_chart(series: LiquidationSeries, min_watched_pct: float, root: str) -> Chart:
+    """The chart of the liquidations of all contracts; less watched than this is not enough."""
     json, csv = (root + liquidations_path(series.days, form) for form in ("json", "csv"))
     drawing = column_chart(series, prefix="chart-liquidations", name="Liquidations", data_url=json)
-    return Chart("Liquidations", drawing, json, csv, _LIQUIDATED)
+    return Chart("Liquidations", drawing, json, csv, _LIQUIDATED.format(min_watched_pct))

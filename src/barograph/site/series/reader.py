@@ -8,8 +8,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.single_flight import SingleFlight
 from barograph.kit.timestamps import DAY, MINUTE
-from barograph.markets.history import RegimeChange
-from barograph.markets.samples import LiquidationSeries, Measure, Series
+from barograph.markets.samples import LiquidationSeries, Measure, PastRegime, Series
 from barograph.markets.series import liquidation_series, reading_series, regimes_at
 
 T = TypeVar("T")
@@ -53,17 +52,17 @@ class SeriesReader:
 
         return await self._once(("liquidations", days), work)
 
-    async def regimes(self, days_ago: Sequence[int] = (0, 1, 7, 30)) -> list[RegimeChange | None]:
-        """The regime that was in force so many days ago; None where none was recorded.
+    async def regimes(self, contract: str, days_ago: Sequence[int]) -> list[PastRegime]:
+        """The regime that was in force so many days ago, with the rate of a contract.
 
         Raises:
             DatabaseUnavailable: the record cannot be read.
         """
 
-        async def work(tx: Transaction, minute: int) -> list[RegimeChange | None]:
-            return await regimes_at(tx, [minute - days * DAY for days in days_ago])
+        async def work(tx: Transaction, minute: int) -> list[PastRegime]:
+            return await regimes_at(tx, contract, [minute - days * DAY for days in days_ago])
 
-        return list(await self._once(("regimes", *days_ago), work))
+        return list(await self._once(("regimes", contract, *days_ago), work))
 
     async def _once(
         self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]

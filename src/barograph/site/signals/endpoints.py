@@ -6,25 +6,22 @@ from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
 from barograph.kit.database import DatabaseUnavailable, Transaction
-from barograph.kit.timestamps import DAY, SECOND
+from barograph.kit.timestamps import DAY
 from barograph.signals.catalog import BY_KEY, Method
 from barograph.signals.documents import PAGE_FOLDER
 from barograph.signals.feeds import SIGNALS
 from barograph.signals.records import SignalChange
 from barograph.signals.store import changes_since, last_changes
 from barograph.site.frame.answers import Page
-from barograph.site.frame.site import Site
+from barograph.site.frame.paths import SIGNALS_PAGE
+from barograph.site.frame.site import RETRY_MS, Site
 from barograph.site.signals.pages import (
     HISTORY_DAYS,
-    LIST_PATH,
     History,
     history,
     write_signal,
     write_signals,
 )
-
-RETRY_MS = 5 * SECOND
-"""For so long it is said that the record cannot be read without looking again."""
 
 
 def signal_page_routes(site: Site) -> APIRouter:
@@ -34,7 +31,7 @@ def signal_page_routes(site: Site) -> APIRouter:
     """
     router = APIRouter(include_in_schema=False)
 
-    @router.get(LIST_PATH)
+    @router.get(SIGNALS_PAGE)
     async def read_signals(request: Request) -> Response:
         async def write(now: int) -> Page:
             last = await _last_changes(site)
@@ -42,7 +39,7 @@ def signal_page_routes(site: Site) -> APIRouter:
             body = write_signals(site.pages, judged, last)
             return Page(body, since=now, until=_until(site, now, is_read=last is not None))
 
-        return await site.show(request, write, keep=request.scope["query_string"] == b"")
+        return await site.show(request, write)
 
     @router.get(f"{PAGE_FOLDER}{{key}}")
     async def read_signal(request: Request, key: str) -> Response:
@@ -56,7 +53,7 @@ def signal_page_routes(site: Site) -> APIRouter:
             body = write_signal(site.pages, method, judged, recorded)
             return Page(body, since=now, until=_until(site, now, is_read=recorded is not None))
 
-        return await site.show(request, write, keep=request.scope["query_string"] == b"")
+        return await site.show(request, write)
 
     return router
 

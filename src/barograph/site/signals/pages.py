@@ -5,12 +5,11 @@ from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY
 from barograph.signals.catalog import METHODS, Method
-from barograph.signals.documents import PAGE_FOLDER
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, SignalChange, Signals
+from barograph.site.frame.paths import SIGNALS_PAGE
 from barograph.site.frame.writer import Pages
 from barograph.site.signals.strip import Lane, Span, lanes
 
-LIST_PATH = PAGE_FOLDER.rstrip("/")
 HISTORY_DAYS = 60
 LISTED_CHANGES = 15
 AGO = (("Yesterday", 1), ("7 days ago", 7), ("30 days ago", 30))
@@ -71,9 +70,13 @@ def first_sentence(method: Method) -> str:
     return " ".join(method.explanation.partition("\n\n")[0].split())
 
 
-def label_at(changes: Sequence[SignalChange], at: int) -> SignalChange | None:
-    """The label in force at an instant; None before the first. `changes` go from old to new."""
-    return next((each for each in reversed(changes) if each.at <= at), None)
+def label_at(changes: Sequence[SignalChange], at: int, held_until: int) -> SignalChange | None:
+    """The label in force at an instant, of changes from old to new.
+
+    None before the first of them, and from `held_until` on, when nobody judges any more.
+    """
+    found = next((each for each in reversed(changes) if each.at <= at), None)
+    return None if found is not None and found is changes[-1] and at > held_until else found
 
 
 def history(key: str, changes: Sequence[SignalChange], now: int, held_until: int) -> History:
@@ -94,7 +97,7 @@ def history(key: str, changes: Sequence[SignalChange], now: int, held_until: int
     return History(
         start=start,
         end=now,
-        ago=[(words, label_at(changes, now - days * DAY)) for words, days in AGO],
+        ago=[(words, label_at(changes, now - days * DAY, held_until)) for words, days in AGO],
         lanes=lanes(key, [span for span in spans if span.start < span.end], start, now),
         changes=listed[::-1][:LISTED_CHANGES],
         total=sum(each.at > start for each in changes),
@@ -111,7 +114,7 @@ def write_signals(
     known = last or {}
     return pages.fill(
         "signals.html",
-        here=LIST_PATH,
+        here=SIGNALS_PAGE,
         signals=[shown_signal(method, judged, known.get(method.key)) for method in METHODS],
         is_recorded=last is not None,
         **_origin(judged),
@@ -131,7 +134,7 @@ def write_signal(
         last = SignalChange(method.key, newest.at, newest.label, newest.value)
     return pages.fill(
         "signal.html",
-        here=LIST_PATH,
+        here=SIGNALS_PAGE,
         signal=shown_signal(method, judged, last),
         explanation=method.explanation.split("\n\n"),
         recorded=recorded,

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Request, Response
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.site.frame.answers import Page
-from barograph.site.frame.site import Site
+from barograph.site.frame.paths import STATUS_PAGE
+from barograph.site.frame.site import RETRY_MS, Site
 from barograph.site.status.facts import OVERALL, Bar, bars, incidents, parts
 from barograph.status.endpoints import STATUS_PATH
 from barograph.status.recording import DAYS_SHOWN, INCIDENTS_SHOWN, Record
@@ -17,11 +18,8 @@ from barograph.status.store import read_record
 
 log = logging.getLogger(__name__)
 
-PAGE_PATH = "/status"
 PAGE_KEEP_MS = 3 * SECOND
 RECORD_KEEP_MS = MINUTE
-RETRY_MS = 5 * SECOND
-"""So long a database that could not be read is left alone."""
 
 
 class Past(NamedTuple):
@@ -73,7 +71,7 @@ def status_page_routes(site: Site) -> APIRouter:
         past = await reader.past([each.name for each in shown], now)
         body = site.pages.fill(
             "status.html",
-            here=PAGE_PATH,
+            here=STATUS_PAGE,
             now=now,
             overall=status.status,
             overall_words=OVERALL[status.status],
@@ -86,9 +84,8 @@ def status_page_routes(site: Site) -> APIRouter:
         )
         return Page(body, since=now, until=now + PAGE_KEEP_MS)
 
-    @router.get(PAGE_PATH)
+    @router.get(STATUS_PAGE)
     async def read_status(request: Request) -> Response:
-        # There is no end of queries, none of which means anything here.
-        return await site.show(request, write, keep=not request.scope["query_string"])
+        return await site.show(request, write)
 
     return router

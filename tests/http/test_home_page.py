@@ -1,0 +1,242 @@
+"""The home page: the market at a glance, and what is missing is said."""
+
+import re
+
+import pytest
+
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.records import Liquidation
+from barograph.signals.catalog import METHODS
+from support.clock import START
+from support.markets import ETH, PEPE, SOL, reading, shares
+from support.pages import FOUND, NOTE, Checked
+from support.service import Service
+
+PARTS = ["market", "figures", "charts", "signals-now", "briefs-now", "cite"]
+UNREAD = "The record cannot be read now."
+
+
+def look(service: Service, path: str = "/") -> Checked:
+    answer = service.get(path)
+    assert answer.status_code == 200
+    return Checked(answer)
+
+
+def renewed(service: Service) -> list[str]:
+    """The parts that the script renews: it looks for each by its name."""
+    return re.findall(r'id="([\w-]+)"[^>]* data-part', service.get("/").text)
+
+
+def kept_seconds(service: Service) -> int:
+    found = re.match(r"public, max-age=(\d+)", service.get("/").headers["cache-control"])
+    assert found is not None
+    return int(found[1])
+
+
+def record_past(service: Service, days: int, rate_pct: float, interval_hours: float = 8) -> None:
+    """Measure the hour that was so many days ago."""
+    service.execute(
+        "INSERT INTO readings VALUES ('hour', 'BTCUSDT', $1, 1.5, $2, $3, 2.5, NULL)",
+        *((START - days * DAY) // HOUR * HOUR, rate_pct, interval_hours),
+    )
+
+
+def record_label(service: Service, days: int, label: str) -> None:
+    """Take a label so many days ago, by a rate that no later day had."""
+    sql = "INSERT INTO regime_changes (at, label, funding_8h_pct) VALUES ($1, $2, 9.75)"
+    service.execute(sql, START - days * DAY, label)
+
+
+def test_the_market_is_told_at_a_glance(service: Service) -> None:
+    text = look(service).text
+
+    assert "The market is balanced." in text
+    assert "live Regime neutral, by the " in text
+    assert "as of 2026-11-06 21:20 UTC" in text
+    assert "Source: test venue." in text
+    for figure in (
+        "BTC price 67,000.5 USDT, last trade",
+        "BTC funding +0.0100 % per 8 h, settled 2026-11-06 22:20 UTC",
+        "BTC open interest $5.00B USD, single-sided",
+        "BTC long accounts 61.5 % of accounts with a position, not of money",
+        "ETH 3,500.25 -0.0125 % $2.50B 55.0 %",
+        "SOL 180.1 +0.0000 % $0 0.0 %",
+    ):
+        assert figure in text
+    assert "Information only, not financial advice." in text
+
+
+def test_liquidations_are_told_by_side_with_what_was_watched(service: Service) -> None:
+    long = Liquidation(START - HOUR, "ETHUSDT", "long", 3.0, 100.0)
+    short = Liquidation(START - HOUR, "BTCUSDT", "short", 1.0, 100.0)
+    service.watch_day([long, short])
+    service.publish(reading(), shares())
+
+    text = look(service).text
+
+    assert "Liquidated in 24 hours $400 all contracts, most in ETH; 100.0 % of the day" in text
+    assert "Longs liquidated $300 75.0 % of the 24 hours' total" in text
+    assert "Shorts liquidated $100 25.0 % of the 24 hours' total" in text
+
+
+def test_too_little_watched_is_no_amount(empty_service: Service) -> None:
+    empty_service.desk.watched(START - DAY // 2, START)
+    empty_service.publish(reading(), shares())
+
+    text = look(empty_service).text
+
+    assert "Liquidated in 24 hours — 50.0 % of the day watched, 95 % are needed" in text
+    assert "Longs liquidated" not in text
+
+
+def test_a_past_day_has_the_rate_that_was_measured_then_not_that_of_its_label(
+    service: Service,
+) -> None:
+    record_label(service, 20, "long-leaning")
+    record_past(service, 1, 0.0075, interval_hours=4)
+    record_past(service, 30, -0.02)
+
+    text = look(service).text
+
+    assert "Now neutral +0.0100 % per 8 h" in text
+    assert "Yesterday long-leaning +0.0150 % per 8 h" in text
+    assert "7 days ago not recorded funding not known" in text
+    assert "30 days ago not recorded -0.0200 % per 8 h" in text
+    assert "9.75" not in text
+
+
+@pytest.mark.parametrize("days", [1, 7, 30, 60])
+def test_charts_go_over_the_days_that_are_chosen(service: Service, days: int) -> None:
+    page = look(service, f"/?days={days}")
+
+    for path in ("/data/BTC/funding", "/data/BTC/open-interest", "/data/liquidations"):
+        for form in ("csv", "json"):
+            shown = [each for each in page.targets if each.startswith(f"{path}.{form}")]
+            assert len(shown) == 1
+            assert shown[0].endswith(f"days={days}")
+    assert (
+        f'href="/?days={days}#recorded" aria-current="true"' in service.get(f"/?days={days}").text
+    )
+
+
+def test_days_that_cannot_be_chosen_are_the_usual_ones(service: Service) -> None:
+    usual = service.get("/").text
+
+    for query in ("days=7", "days=8", "days=07", "days=", "other=1"):
+        assert service.get(f"/?{query}").text == usual
+
+
+def test_what_is_watched_too_little_for_a_column_is_that_of_the_setting(
+    service: Service,
+) -> None:
+    assert "Hatched: less than 95 % watched, or not over yet." in look(service).text
+
+
+@pytest.mark.outcome(
+    "the exchange has not been read for longer than the bound while somebody looks at home",
+    "the page says stale and since when; no number of then is shown as one of now",
+)
+def test_stale_numbers_are_not_shown(service: Service) -> None:
+    fresh = renewed(service)
+    service.clock.pass_seconds(30)
+
+    text = look(service).text
+
+    assert renewed(service) == fresh == PARTS
+    assert "How the market stands is not known now." in text
+    assert "stale The exchange was last read at 2026-11-06 21:20 UTC." in text
+    assert "Now stale funding not known" in text
+    for gone in ("67,000.5", "balanced", "live", "Liquidated in 24 hours", "Cite it"):
+        assert gone not in text
+    assert kept_seconds(service) <= 2
+
+
+def test_every_signal_is_there_also_when_it_is_too_old(service: Service) -> None:
+    for seconds in (0, 30, 200):
+        service.clock.pass_seconds(seconds)
+        text = look(service).text
+        for method in METHODS:
+            assert f"{method.name} " in text
+    assert text.count(" unknown n/a") == len(METHODS)
+
+
+def test_before_the_first_reading_nothing_is_recorded_yet(empty_service: Service) -> None:
+    empty_service.refresh()
+
+    page = look(empty_service)
+
+    assert renewed(empty_service) == PARTS
+    assert "stale The exchange has not been read yet." in page.text
+    assert UNREAD not in page.text
+    assert page.text.count("no data recorded") >= 3
+    assert "Yesterday not recorded" in page.text
+    assert "No brief has been published yet." in page.text
+
+
+def test_the_charts_stay_while_btc_is_not_listed(service: Service) -> None:
+    record_past(service, 1, 0.01)
+    service.publish(reading(contracts=(ETH, SOL, PEPE)), shares())
+
+    text = look(service).text
+
+    assert "BTC price — USDT, last trade" in text
+    assert "BTC funding — not listed now" in text
+    assert UNREAD not in text
+    assert "BTCUSDT, % per 8 h. From " in text
+    assert "Yesterday not recorded +0.0100 % per 8 h" in text
+
+
+@pytest.mark.outcome(
+    "the record cannot be read while somebody looks at the home page",
+    "the market of now is shown from memory, and the page says that the record cannot be read",
+)
+def test_the_present_is_shown_also_while_the_record_cannot_be_read(service: Service) -> None:
+    service.execute("ALTER TABLE readings RENAME TO away")
+    text = look(service).text
+    kept = kept_seconds(service)
+    service.execute("ALTER TABLE away RENAME TO readings")
+    service.clock.pass_seconds(3)
+
+    assert "The market is balanced." in text
+    assert UNREAD in text
+    assert "Yesterday not known" in text
+    assert kept <= 2
+    assert UNREAD not in look(service).text
+
+
+def test_the_newest_briefs_are_shown_as_text(service: Service) -> None:
+    assert "No brief has been published yet." in look(service).text
+
+    service.keep_briefs(NOTE, FOUND)
+    page = look(service)
+
+    assert "Fees & <b>spreads</b>" in page.text
+    assert f"/briefs/{FOUND.slug}" in page.targets
+
+
+def test_briefs_of_which_newer_ones_may_be_unknown_are_not_called_the_latest(
+    service: Service,
+) -> None:
+    service.keep_briefs(NOTE)
+    service.clock.pass_seconds(60)
+
+    text = look(service).text
+
+    assert "Briefs cannot be read now." in text
+    assert NOTE.summary not in text
+
+
+def test_no_cache_keeps_a_number_past_its_bound(service: Service) -> None:
+    first = kept_seconds(service)
+    service.clock.pass_seconds(28)
+
+    assert first <= 30
+    assert kept_seconds(service) <= 2
+
+
+def test_the_citation_and_a_first_call_can_be_copied(service: Service) -> None:
+    page = look(service)
+
+    assert {"citation", "first-call"} <= set(page.copied)
+    assert "Barograph, crypto market state as of 2026-11-06T21:20:00.000Z." in page.text
+    assert "curl https://barograph.example/api/agent/market-state" in page.text

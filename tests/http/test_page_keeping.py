@@ -1,0 +1,315 @@
+"""How pages are kept: written once, given to all who ask for the same, never past their end."""
+
+import asyncio
+from collections.abc import Callable, Iterator, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from barograph.board.snapshots import Publication, publish
+from barograph.briefs.reader import BriefsReader
+from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.http import Scope
+from barograph.kit.timestamps import SECOND
+from barograph.markets.feeds import PERPETUALS
+from barograph.markets.reader import MarketReader, market_bounds
+from barograph.signals.reader import SignalsReader
+from barograph.site.frame.answers import Page
+from barograph.site.frame.site import Site, WritePage
+from barograph.site.frame.writer import Pages
+from barograph.site.series.reader import SeriesReader
+from barograph.status.reader import StatusReader
+from support.clock import START
+from support.markets import reading
+from support.pages import BROWSER
+from support.service import Answer, Service, fresh_service
+
+PATH = "/somewhere"
+FAMILIES = [
+    *("/", "/markets", "/markets/BTC", "/signals", "/briefs", "/guides", "/record", "/docs"),
+    *("/developers", "/pricing", "/status", "/record/rates-desk", "/signals/funding-breadth"),
+    *("/guides/record-keeping", "/sitemap.xml", "/favicon.ico", "/static/site.css"),
+]
+
+
+@pytest.fixture
+def market(tmp_path: Path) -> Iterator[Service]:
+    with fresh_service(tmp_path) as service:
+        yield service
+
+
+class Shelf:
+    """A site over a service, where pages are asked for by hand."""
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.clock, self.board = service, service.clock, service.board
+        bounds = market_bounds(service.settings)
+        self.site = Site(
+            Pages(service.settings.base_url),
+            service.board,
+            service.database,
+            markets=MarketReader(bounds),
+            signals=SignalsReader(service.settings),
+            briefs=BriefsReader(service.settings),
+            status=StatusReader(bounds, START, lambda: None, identity=None, payments=None),
+            series=SeriesReader(service.database, service.clock, bounds.min_coverage_pct),
+        )
+
+    async def show(
+        self, write: WritePage, asked: bytes = b"", query: bytes | None = b"", accept: str = "*/*"
+    ) -> Answer:
+        scope: Scope = {
+            "type": "http",
+            "method": "GET",
+            "path": PATH,
+            "query_string": asked,
+            "headers": [(b"accept", accept.encode())],
+        }
+        response = await self.site.show(Request(scope), write, query=query)
+        sent: list[MutableMapping[str, Any]] = []
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+
+        await response(scope, _nothing, send)
+        return Answer(sent[0]["status"], list(sent[0]["headers"]), sent[1]["body"])
+
+    async def change_the_data(self) -> None:
+        async def work(tx: Transaction) -> None:
+            await publish(tx, [Publication.of(PERPETUALS, reading(self.clock()))])
+
+        await self.service.database.write(work)
+        assert await self.board.refresh()
+
+
+async def _nothing() -> MutableMapping[str, Any]:
+    raise AssertionError("a page needs no body of the request")
+
+
+class Writer:
+    """Writes numbered pages, and tells how many; each takes the time that is given for it."""
+
+    def __init__(self, during: Callable[[int], None] = lambda _: None, lasts: int = 60) -> None:
+        self.written = 0
+        self._during = during
+        self._lasts = lasts * SECOND
+
+    async def __call__(self, now: int) -> Page:
+        self.written += 1
+        number = self.written
+        self._during(number)
+        return Page(b"page %d" % number, since=now, until=now + self._lasts)
+
+
+@pytest.fixture
+def shelf(market: Service) -> Shelf:
+    return Shelf(market)
+
+
+@pytest.mark.parametrize("path", FAMILIES)
+def test_a_query_that_means_nothing_gets_the_page_that_is_kept(market: Service, path: str) -> None:
+    first = market.ask(f"{path}?z=1")
+    kept = market.board.hot[path, b""]
+    known = set(market.board.hot)
+
+    for query in ("", "?z=2", "?z=3&z=4", "?%00", "?=", "?&&"):
+        assert market.ask(path + query) == first
+    assert market.board.hot[path, b""] is kept
+    assert set(market.board.hot) == known
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/", "days=30"),
+        ("/markets/BTC", "days=30"),
+        ("/markets", "sort=funding&order=asc"),
+        ("/briefs", "category=note"),
+    ],
+)
+def test_a_query_that_means_something_is_kept_in_its_one_form(
+    market: Service, path: str, query: str
+) -> None:
+    first = market.ask(f"{path}?z=1&{query}&y=2")
+    kept = market.board.hot[path, query.encode()]
+
+    assert market.ask(f"{path}?{query}") == first
+    assert market.ask(f"{path}?{query}&z=2") == first
+    assert market.board.hot[path, query.encode()] is kept
+    assert market.ask(path).body != first.body
+
+
+def test_who_asks_for_the_same_page_in_other_words_does_not_have_it_written(shelf: Shelf) -> None:
+    write = Writer()
+
+    async def ask() -> set[bytes]:
+        asked = (b"", b"z=1", b"z=2", b"", b"z=1")
+        return {(await shelf.show(write, each)).body for each in asked}
+
+    assert asyncio.run(ask()) == {b"page 1"}
+    assert write.written == 1
+
+
+def test_what_has_no_end_of_forms_is_written_each_time_and_not_kept(shelf: Shelf) -> None:
+    write = Writer()
+
+    async def ask() -> list[bytes]:
+        return [(await shelf.show(write, b"q=x", None)).body for _ in range(3)]
+
+    assert asyncio.run(ask()) == [b"page 1", b"page 2", b"page 3"]
+    assert not any(path == PATH for path, _ in shelf.board.hot)
+
+
+def test_a_kept_page_is_not_given_past_its_end_nor_before_its_beginning(shelf: Shelf) -> None:
+    write = Writer(lasts=10)
+
+    async def ask() -> list[bytes]:
+        found = []
+        for passed in (0, 9.999, 0.001, -20):
+            shelf.clock.pass_seconds(passed)
+            found.append((await shelf.show(write)).body)
+        return found
+
+    assert asyncio.run(ask()) == [b"page 1", b"page 1", b"page 2", b"page 3"]
+
+
+def test_a_page_that_ended_while_it_was_written_is_written_again(shelf: Shelf) -> None:
+    def take_long(number: int) -> None:
+        shelf.clock.pass_seconds(11 if number == 1 else 0)
+
+    write = Writer(take_long, lasts=10)
+    answer = asyncio.run(shelf.show(write))
+
+    assert (answer.body, write.written) == (b"page 2", 2)
+    assert answer.headers["cache-control"] == "public, max-age=5, stale-while-revalidate=5"
+    kept = shelf.board.hot[PATH, b""]
+    assert (kept.body, kept.until) == (b"page 2", START + 21 * SECOND)
+
+
+def test_a_page_that_always_ends_too_soon_is_given_for_nobody_to_keep(shelf: Shelf) -> None:
+    write = Writer(lambda _: shelf.clock.pass_seconds(11), lasts=10)
+
+    answer = asyncio.run(shelf.show(write))
+
+    assert (answer.status, write.written) == (200, 2)
+    assert answer.headers["cache-control"] == "public, max-age=0, stale-while-revalidate=0"
+
+
+def test_how_long_caches_may_keep_a_page_counts_from_when_it_was_written(shelf: Shelf) -> None:
+    write = Writer(lambda _: shelf.clock.pass_seconds(7), lasts=10)
+
+    answer = asyncio.run(shelf.show(write))
+
+    assert answer.headers["cache-control"] == "public, max-age=3, stale-while-revalidate=0"
+    assert write.written == 1
+
+
+def test_readers_who_come_together_have_it_written_once(shelf: Shelf) -> None:
+    counted = Writer()
+
+    async def ask() -> list[Answer]:
+        is_written, may_end = asyncio.Event(), asyncio.Event()
+
+        async def write(now: int) -> Page:
+            page = await counted(now)
+            is_written.set()
+            await may_end.wait()
+            return page
+
+        asking = [asyncio.create_task(shelf.show(write, b"z=%d" % each)) for each in range(20)]
+        await is_written.wait()
+        may_end.set()
+        return await asyncio.gather(*asking)
+
+    answers = asyncio.run(ask())
+
+    assert {answer.body for answer in answers} == {b"page 1"}
+    assert counted.written == 1
+
+
+def test_readers_who_came_together_have_an_ended_page_written_again_once(shelf: Shelf) -> None:
+    def take_long(number: int) -> None:
+        shelf.clock.pass_seconds(11 if number == 1 else 0)
+
+    write = Writer(take_long, lasts=10)
+
+    async def ask() -> list[Answer]:
+        return await asyncio.gather(*(shelf.show(write) for _ in range(20)))
+
+    assert {answer.body for answer in asyncio.run(ask())} == {b"page 2"}
+    assert write.written == 2
+
+
+def test_a_page_of_older_data_is_neither_joined_nor_kept_once_the_data_changed(
+    shelf: Shelf,
+) -> None:
+    counted = Writer()
+
+    async def ask() -> tuple[Answer, Answer, Answer]:
+        is_written, may_end = asyncio.Event(), asyncio.Event()
+
+        async def slow(now: int) -> Page:
+            page = await counted(now)
+            is_written.set()
+            await may_end.wait()
+            return page
+
+        before = asyncio.create_task(shelf.show(slow))
+        await is_written.wait()
+        await shelf.change_the_data()
+        after = await shelf.show(counted)
+        may_end.set()
+        return await before, after, await shelf.show(counted)
+
+    before, after, later = asyncio.run(ask())
+
+    assert (before.body, after.body, later.body) == (b"page 1", b"page 2", b"page 2")
+    assert shelf.board.hot[PATH, b""].body == b"page 2"
+
+
+def test_a_page_is_kept_for_the_next_although_who_asked_has_gone(shelf: Shelf) -> None:
+    counted = Writer()
+
+    async def ask() -> Answer:
+        is_written, may_end, has_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def write(now: int) -> Page:
+            page = await counted(now)
+            is_written.set()
+            await may_end.wait()
+            has_ended.set()
+            return page
+
+        gone = asyncio.create_task(shelf.show(write))
+        await is_written.wait()
+        gone.cancel()
+        await asyncio.wait([gone])
+        may_end.set()
+        await has_ended.wait()
+        return await shelf.show(write)
+
+    assert asyncio.run(ask()).body == b"page 1"
+    assert counted.written == 1
+
+
+async def unreadable(_: int) -> Page:
+    raise DatabaseUnavailable("away")
+
+
+@pytest.mark.outcome(
+    "the database cannot be read while a page is written",
+    "people get a page with 503 that says so, programs the same in JSON; both know when to retry",
+)
+def test_a_page_that_cannot_be_read_is_said_to_each_in_their_form(shelf: Shelf) -> None:
+    shown = asyncio.run(shelf.show(unreadable, accept=BROWSER))
+    told = asyncio.run(shelf.show(unreadable))
+
+    for answer in (shown, told):
+        assert answer.status == 503
+        assert (answer.headers["retry-after"], answer.headers["cache-control"]) == ("5", "no-store")
+    assert b"<h1>Not available now</h1>" in shown.body
+    assert told.headers["content-type"] == "application/json"
+    assert told.json() == {"error": "the record cannot be read at the moment; try again shortly"}
+    assert asyncio.run(shelf.show(Writer())).status == 200

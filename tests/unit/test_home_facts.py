@@ -1,0 +1,155 @@
+"""What the home page says: only what is fresh, and why the rest is missing."""
+
+from typing import Any
+
+import pytest
+
+from barograph.errors import UpstreamUnavailable
+from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.records import LongAccounts, Perpetual
+from barograph.markets.regime import LABELS, Regime
+from barograph.markets.samples import NOT_RECORDED, PastRegime
+from barograph.markets.view import Bounds, MarketView
+from barograph.site.home.facts import DAYS_AGO, Now, Side, Standing, market_now, standings
+from support.clock import START
+from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
+
+BOUNDS = Bounds(
+    perpetuals=30_000, long_accounts=1_800_000, liquidations=60_000, min_coverage_pct=95.0
+)
+REGIME = Regime("neutral", START, 0.01, START)
+TOTALS = LiquidationTotals(START, 100.0, 1_000.0, 62.5, "BTC")
+
+
+def a_view(*contracts: Perpetual, **fields: Any) -> MarketView:
+    listed = contracts or MARKET
+    view = MarketView(
+        now=START,
+        bounds=BOUNDS,
+        perpetuals=reading(contracts=listed),
+        by_name={each.base: each for each in listed},
+        shares={"BTCUSDT": LongAccounts("BTCUSDT", 61.5, START)},
+        liquidations=TOTALS,
+        regime=REGIME,
+    )
+    return view._replace(**fields)
+
+
+def now_of(view: MarketView, counted: LiquidationTotals | None = TOTALS) -> Now:
+    return market_now(view, counted)
+
+
+def test_what_is_fresh_is_told_with_its_source_and_time() -> None:
+    now = now_of(a_view())
+
+    assert (now.as_of, now.source, now.label, now.funding_8h_pct) == (
+        *(START, "test venue", "neutral", 0.01),
+    )
+    assert now.sentence == "The market is balanced."
+    assert "test venue" in now.citation
+    assert [asset.symbol for asset in now.assets] == ["BTC", "ETH", "SOL"]
+    assert now.first.contract == BTC
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_every_label_has_a_sentence_of_its_own(label: Any) -> None:
+    said = {
+        now_of(a_view(regime=None if each is None else Regime(each, START, 0.01, START))).sentence
+        for each in (label, None)
+    }
+    assert len(said) == 2
+
+
+def test_a_regime_that_was_not_judged_recently_is_unknown() -> None:
+    now = now_of(a_view(regime=None))
+
+    assert (now.label, now.funding_8h_pct) == ("unknown", None)
+    assert now.sentence == "How the market stands is not known."
+    assert now.note == "The regime has not been judged recently."
+
+
+def test_funding_is_brought_to_eight_hours_and_zero_is_a_number() -> None:
+    four_hourly = changed(ETH, funding_interval_hours=4)
+    btc, eth, sol = now_of(a_view(BTC, four_hourly, SOL)).assets
+
+    assert (btc.funding_8h_pct, eth.funding_8h_pct, sol.funding_8h_pct) == (0.01, -0.025, 0.0)
+
+
+def test_a_share_of_accounts_that_is_unknown_or_old_is_none_and_zero_is_a_share() -> None:
+    shares = {
+        "BTCUSDT": LongAccounts("BTCUSDT", 61.5, START - BOUNDS.long_accounts),
+        "SOLUSDT": LongAccounts("SOLUSDT", 0.0, START),
+    }
+    assets = now_of(a_view(shares=shares)).assets
+
+    assert [asset.long_account_pct for asset in assets] == [None, None, 0.0]
+
+
+def test_an_asset_that_is_not_listed_has_nothing_but_its_name() -> None:
+    now = now_of(a_view(ETH, PEPE))
+
+    assert now.first == ("BTC", None, None, None)
+    assert now.assets[1].contract == ETH
+
+
+def test_without_any_of_the_majors_nothing_is_known() -> None:
+    with pytest.raises(UpstreamUnavailable):
+        now_of(a_view(PEPE))
+
+
+def test_liquidations_are_told_by_side() -> None:
+    now = now_of(a_view())
+
+    assert now.liquidated_usd == 1_000.0
+    assert now.sides == (Side("Longs", 625.0, 62.5), Side("Shorts", 375.0, 37.5))
+    assert now.liquidated_note == "all contracts, most in BTC; 100.0 % of the day watched"
+
+
+def test_a_day_without_liquidations_has_a_total_of_zero_and_no_sides() -> None:
+    nothing = LiquidationTotals(START, 99.99, 0.0, None, None)
+    now = now_of(a_view(liquidations=nothing), nothing)
+
+    assert (now.liquidated_usd, now.sides) == (0.0, ())
+    assert now.liquidated_note == "all contracts; 99.9 % of the day watched"
+
+
+def test_too_little_is_never_rounded_up_to_what_would_be_enough() -> None:
+    counted = LiquidationTotals(START, 94.97, 10.0, 50.0, "BTC")
+    now = now_of(a_view(liquidations=None), counted)
+
+    assert (now.liquidated_usd, now.sides) == (None, ())
+    assert now.liquidated_note == "94.9 % of the day watched, 95 % are needed"
+
+
+@pytest.mark.parametrize(
+    "counted", [None, LiquidationTotals(START - BOUNDS.liquidations, 100.0, 10.0, 50.0, "BTC")]
+)
+def test_a_count_that_is_too_old_says_nothing_about_the_day(
+    counted: LiquidationTotals | None,
+) -> None:
+    now = now_of(a_view(liquidations=None), counted)
+
+    assert now.liquidated_note == "not counted recently"
+
+
+def test_what_is_said_ends_with_the_first_of_its_bounds() -> None:
+    assert now_of(a_view()).until == START + BOUNDS.perpetuals
+    old = LiquidationTotals(START - 50_000, 10.0, 10.0, 50.0, "BTC")
+    assert now_of(a_view(liquidations=None), old).until == START + 10_000
+
+
+def test_past_regimes_stand_beside_the_one_of_now() -> None:
+    before = [PastRegime("long-leaning", 0.02), NOT_RECORDED, PastRegime(None, 0.03)]
+
+    assert standings(now_of(a_view()), before) == [
+        Standing("Now", "neutral", 0.01, ""),
+        Standing("Yesterday", "long-leaning", 0.02, "not recorded"),
+        Standing("7 days ago", None, None, "not recorded"),
+        Standing("30 days ago", None, 0.03, "not recorded"),
+    ]
+
+
+def test_what_is_stale_and_what_cannot_be_read_are_told_apart() -> None:
+    assert [(each.when, each.otherwise) for each in standings(None, None)] == [
+        *(("Now", "stale"), *((when, "not known") for when in DAYS_AGO))
+    ]
