@@ -18,8 +18,9 @@ setup: .venv/dev .venv-payer/ready browser ## install everything that tests, lin
 test: .venv/dev .venv-payer/ready browser lint ## everything that guards the product
 	$(BIN)/pytest -n 2 --dist loadfile -m "not long"
 
-test-fast: .venv/dev ## the tests that need no other process
-	$(BIN)/pytest -n 2 --dist loadfile -m "not long and not e2e" --ignore tests/upstream/test_referees.py
+test-fast: .venv/dev ## in a minute: every rule by itself, and the contract over the whole application
+	$(BIN)/pytest -n 2 --dist loadfile -m "not long and not e2e" tests/unit tests/contract
+	$(BIN)/pytest -n 2 --dist loadfile -m "contract and not long and not e2e" tests/http tests/store tests/cli
 
 test-long: .venv/dev .venv-payer/ready ## crash, fuzz and soak work at full counts
 	$(BIN)/pytest -m long

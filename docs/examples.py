@@ -27,11 +27,10 @@ from barograph.access.feed_refusals import (
 from barograph.discovery.examples import BASE_ADDRESS
 from barograph.discovery.files import FILES, JSON_TYPE
 from barograph.discovery.mcp import OPERATION_ID as CALL_MCP
+from barograph.discovery.mcp import PROTOCOLS
 from barograph.discovery.paths import MCP_PATH
-from barograph.discovery.well_known import security_text
 from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
 from barograph.feed.refusals import FeedUnavailable
-from barograph.kit.clock import system_clock
 from barograph.material_change.refusals import ComparisonUnavailable
 from barograph.site.frame.error_pages import UNREADABLE
 from barograph.stances.history_endpoints import HistoryUnavailable
@@ -42,6 +41,17 @@ PORT = 8080
 BASE_URL = f"http://127.0.0.1:{PORT}"
 EMAIL = {"email": "name@example.com"}
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_market"}}
+UNKNOWN: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "no/such",
+    "params": {
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": PROTOCOLS[0],
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    },
+}
 SECURITY = "getSecurityContact"
 KIND = "funding-regime-stance"
 READS = {
@@ -186,14 +196,12 @@ def free_answers(demo: Demo) -> Answers:
 
 def file_answers(demo: Demo) -> Answers:
     """The beginnings of the descriptions; the whole of them would be in themselves."""
-    answers: Answers = {SECURITY: {"404": {"error": "not found"}}}
-    contact = security_text("mailto:security@example.com", BASE_URL, system_clock())
-    answers[SECURITY]["200"] = contact  # a demo has none
+    answers: Answers = {}
     for file in FILES:
-        if file.operation_id not in answers:
-            text = demo.client.get(file.path).raise_for_status().text
-            body = json.loads(text) if "json" in file.media_type else text.partition("\n## ")[0]
-            answers[file.operation_id] = {"200": _shortened(body)}
+        text = demo.client.get(file.path).raise_for_status().text
+        body = json.loads(text) if "json" in file.media_type else text.partition("\n## ")[0]
+        answers[file.operation_id] = {"200": _shortened(body)}
+    answers[SECURITY]["404"] = {"error": "not found"}  # where there is no contact
     return answers
 
 
@@ -204,6 +212,10 @@ def mcp_answers(demo: Demo) -> Answers:
         "200": (json.dumps(CALL).encode(), {}),
         "400": (b"{", {}),
         "403": (b"", {"Origin": "https://elsewhere.example"}),
+        "404": (
+            json.dumps(UNKNOWN).encode(),
+            {"MCP-Protocol-Version": PROTOCOLS[0], "Mcp-Method": UNKNOWN["method"]},
+        ),
         "406": (b"", {"Accept": "text/html"}),
         "413": (b" " * 300_000, {}),
         "415": (b"", {"Content-Type": "text/plain"}),

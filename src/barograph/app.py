@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from fastapi import APIRouter
+from starlette.routing import Router
 
 from barograph.access.endpoints import key_routes
 from barograph.access.identity import IdentityProvider
@@ -23,6 +24,7 @@ from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import Database
 from barograph.kit.http import ASGIApp, FreeReads
 from barograph.markets.endpoints import market_routes
+from barograph.markets.series_reader import SeriesReader
 from barograph.material_change.endpoints import material_change_routes
 from barograph.material_change.pair import LatestPair
 from barograph.mcp.calls import ToolCalls
@@ -45,9 +47,8 @@ from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_door, signals_routes
 from barograph.site.endpoints import SiteParts, page_routes
 from barograph.site.frame.site import Site
+from barograph.site.frame.terms import Terms
 from barograph.site.frame.writer import Pages
-from barograph.site.pricing.pages import Terms
-from barograph.site.series.reader import SeriesReader
 from barograph.stances.endpoints import StanceReads, stance_routes
 from barograph.stances.history_documents import CHECKPOINT_PATH
 from barograph.stances.history_endpoints import history_routes
@@ -194,7 +195,7 @@ def _api_routes(parts: _Parts) -> list[APIRouter]:
     ]
 
 
-def _page_routes(parts: _Parts) -> list[APIRouter]:
+def _page_routes(parts: _Parts) -> list[Router]:
     settings, callers, free, record = parts.settings, parts.callers, parts.free, parts.record
     site = Site(
         parts.pages,
@@ -227,4 +228,5 @@ def _terms(settings: Settings, facilitator: Facilitator | None) -> Terms:
         feed_period_days=settings.feed_period_days,
         stance_price=settings.stance_price_usd,
         takes_payments=facilitator is not None,
+        contact=settings.security_contact,
     )

@@ -76,7 +76,8 @@ class Settings(BaseModel):
     exchange_source: str = Field(
         "Bybit v5 public market data (USDT perpetuals)",
         min_length=1,
-        description="What every published `source` says about where the data comes from.",
+        description="What every published `source` says about where the data comes from. One that "
+        "begins with `simulated` is told at the top of every page.",
     )
 
     poll_seconds: float = Field(

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barograph.cli import cli
-from barograph.cli.watch import Refused, follow
+from barograph.cli.watch import Refused, follow, token_reader
 from barograph.client import Barograph, ReferenceFile, Subscriber
 from barograph.errors import ConfigurationError
 from support.processes import unused_port
@@ -122,7 +122,7 @@ def test_a_token_may_come_from_the_environment(watcher: Watcher) -> None:
     assert "--token-file" in str(missing)
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff"])
+@pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff", b"one\ntwo\n", b"a b", b"a\x00b"])
 def test_a_token_that_cannot_be_read_is_told_before_anything_is_asked(
     watcher: Watcher, content: bytes | None
 ) -> None:
@@ -161,7 +161,9 @@ def test_a_service_that_cannot_tell_now_is_no_refusal(
     assert watcher.run().exit_code == 0
 
 
-@pytest.mark.parametrize(("token", "code"), [("wrong", 5), (FEED_TOKEN, 4), ("", 3)])
+@pytest.mark.parametrize(
+    ("token", "code"), [("wrong", 5), (FEED_TOKEN, 4), ("", 3), ("two\nlines\n", 3)]
+)
 def test_a_script_can_tell_what_to_do_by_the_exit_code(
     watcher: Watcher, token: str, code: int
 ) -> None:
@@ -178,6 +180,46 @@ def test_a_script_can_tell_what_to_do_by_the_exit_code(
     assert done.returncode == code
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("barograph: ")
+
+
+def test_a_token_that_is_being_replaced_is_read_again_later(watcher: Watcher) -> None:
+    read = token_reader(watcher.token)
+    assert read() == FEED_TOKEN
+    for content in ("", "two\nlines"):
+        watcher.token.write_text(content)
+        assert read() == FEED_TOKEN
+    watcher.token.write_text("newer\n")
+    assert read() == "newer"
+
+
+@pytest.mark.parametrize("is_once", [True, False])
+def test_an_address_without_a_service_is_a_wrong_command_line(
+    watcher: Watcher, is_once: bool
+) -> None:
+    watcher.arguments[3] += "/elsewhere"
+    if not is_once:
+        watcher.arguments.remove("--once")
+    result = watcher.run()
+    assert result.exit_code == 2
+    assert result.stderr == "barograph: no service is at that address (404)\n"
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_it_ends_quietly_when_nobody_reads_any_more(
+    watcher: Watcher, form: tuple[str, ...]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    watcher.arguments.remove("--once")
+    done = subprocess.run(
+        [sys.executable, "-m", "barograph", *watcher.arguments, *form],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_the_exit_codes_are_in_the_help_and_on_the_page() -> None:

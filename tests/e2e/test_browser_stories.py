@@ -5,14 +5,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from html.parser import HTMLParser
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import quote, urldefrag, urljoin
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from support.browsing import Demo, chromium, looking, running_demo
+from barograph.signals.catalog import MACRO_METHODS, MARKET_METHODS
+from support.browsing import PHONE, Demo, Look, chromium, looking, running_demo
 from support.processes import eventually
 
 pytestmark = pytest.mark.e2e
@@ -60,12 +63,18 @@ def _mailed_link(demo: Demo) -> str:
 
 
 def test_an_address_full_of_markup_stays_text(demo: Demo, browser: Browser) -> None:
-    mark = "<script>document.title='taken'</script>"
+    mark = '"><b id=own>'  # short enough that a search does not cut it
     with looking(browser, demo.base_url) as look:
-        for path in (f"/markets?q={mark}", f"/markets/{mark}", f"/briefs?category={mark}"):
-            look.page.goto(path)
-            assert look.page.title() != "taken"
-            assert look.page.locator("main script").count() == 0
+        look.page.goto(f"/markets?q={quote(mark)}")
+        expect(look.page.get_by_role("searchbox")).to_have_value(mark)
+        expect(look.page.locator("#own")).to_have_count(0)
+        look.page.goto(f"/markets/{quote(mark)}")
+        expect(look.page.locator("main code")).to_have_text(mark)
+        expect(look.page.locator("#own")).to_have_count(0)
+        look.page.goto("/markets")
+        look.page.get_by_role("searchbox").fill(mark)
+        expect(look.page.locator("#nothing")).to_be_visible()
+        expect(look.page.locator("#own")).to_have_count(0)
 
 
 def test_a_badge_is_copied_as_markdown(demo: Demo, browser: Browser) -> None:
@@ -118,19 +127,107 @@ def test_markets_are_searched_and_sorted_where_they_stand(demo: Demo, browser: B
         assert look.page.locator("tbody tr:visible").count() < everything
 
 
+@pytest.mark.parametrize(("sort", "column"), [("price", 1), ("funding", 3), ("long-accounts", 6)])
+def test_markets_are_sorted_by_what_their_rows_show(
+    sort: str, column: int, demo: Demo, browser: Browser
+) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/markets")
+        down = _sorted(look.page, sort, column)
+        up = _sorted(look.page, sort, column)
+        assert down == sorted(down, reverse=True)
+        assert up == sorted(up)
+        assert len(up) > 50
+        assert len(set(up)) > 1
+        heading = look.page.locator(f"th[data-sort={sort}]")
+        assert heading.get_attribute("aria-sort") == "ascending"
+
+
+def _sorted(page: Page, sort: str, column: int) -> list[float]:
+    """Press a heading and read a column at once, before anything new comes."""
+    shown: list[str] = page.evaluate(
+        """([sort, column]) => {
+            document.querySelector(`th[data-sort="${sort}"] a`).click();
+            const rows = [...document.querySelectorAll("tbody tr")];
+            return rows.map((row) => row.cells[column].textContent);
+        }""",
+        [sort, column],
+    )
+    return [float(each.removesuffix(" %").replace(",", "")) for each in shown if each != "—"]
+
+
 def test_a_chart_tells_the_value_under_the_pointer(demo: Demo, browser: Browser) -> None:
     with looking(browser, demo.base_url) as look:
         look.page.goto("/")
-        chart = look.page.locator("svg[data-series]").first
-        chart.hover()
-        readout = look.page.locator("figure", has=chart).locator(".readout").first
-        expect(readout).to_contain_text("UTC:")
+        rates, interest = look.page.locator("svg[data-series]").all()[:2]
+        rates.hover()
+        expect(_readout(rates)).to_contain_text(re.compile(r"UTC: [+-]0\.\d+ % per 8 h$"))
+        interest.hover()
+        expect(_readout(interest)).to_contain_text(re.compile(r"UTC: \$\d+\.\d\dB$"))
+        expect(_readout(rates)).not_to_contain_text("UTC:")
         assert look.problems == []
+
+
+def test_a_tap_on_a_chart_tells_a_value_and_keeps_it(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url, PHONE, has_touch=True) as look:
+        look.page.goto("/")
+        first, second = look.page.locator("svg[data-series]").all()[:2]
+        first.tap()
+        expect(_readout(first)).to_contain_text("UTC: ")
+        look.page.mouse.wheel(0, 300)
+        expect(_readout(first)).to_contain_text("UTC: ")
+        second.tap()
+        expect(_readout(second)).to_contain_text("UTC: ")
+        expect(_readout(first)).not_to_contain_text("UTC: ")
+        look.page.locator("h1").tap()
+        expect(_readout(second)).not_to_contain_text("UTC: ")
+        assert look.problems == []
+
+
+def test_a_chart_is_read_by_keys(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/")
+        chart = look.page.locator("svg[data-series]").first
+        look.page.locator("#charts a").nth(1).focus()
+        look.page.keyboard.press("Tab")
+        expect(chart).to_be_focused()
+        readout = _readout(chart)
+        expect(readout).to_contain_text("UTC: ")
+        expect(readout).to_have_attribute("aria-live", "polite")
+        seen = [readout.inner_text()]
+        for key in ("ArrowLeft", "ArrowLeft", "Home"):
+            look.page.keyboard.press(key)
+            expect(readout).not_to_have_text(seen[-1])
+            seen.append(readout.inner_text())
+        assert sorted(seen, reverse=True) == seen
+        assert look.violations() == []
+        look.page.keyboard.press("Escape")
+        expect(chart).not_to_be_focused()
+        expect(readout).not_to_contain_text("UTC: ")
+        assert readout.get_attribute("aria-live") is None
+
+
+def test_values_that_did_not_come_are_asked_for_again(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/")
+        look.page.route("**/data/**", lambda route: route.abort(), times=1)
+        chart = look.page.locator("svg[data-series]").first
+        with look.page.expect_event("requestfailed"):
+            chart.hover(position={"x": 90, "y": 60})
+        expect(_readout(chart)).not_to_contain_text("UTC:")
+        chart.hover(position={"x": 100, "y": 60})
+        chart.hover(position={"x": 110, "y": 60})
+        expect(_readout(chart)).to_contain_text("UTC:")
+
+
+def _readout(chart: Locator) -> Locator:
+    return chart.locator("xpath=ancestor::figure").locator(".readout")
 
 
 def test_every_link_of_every_page_resolves(demo: Demo) -> None:
     broken: list[str] = []
-    fragments: dict[str, set[str]] = {}
+    ids: dict[str, set[str]] = {}
+    fragments: set[tuple[str, str]] = set()
     with httpx.Client(timeout=30, follow_redirects=True) as client:
         waiting, known = ["/"], {"/"}
         while waiting:
@@ -142,7 +239,7 @@ def test_every_link_of_every_page_resolves(demo: Demo) -> None:
                 continue
             page = _Links()
             page.feed(answer.text)
-            fragments[address] = page.ids
+            ids[address] = page.ids
             for link, fragment in map(urldefrag, page.links):
                 target = urljoin(address, link)
                 if target.startswith(demo.base_url) and not _is_one_of_many(target):
@@ -150,9 +247,12 @@ def test_every_link_of_every_page_resolves(demo: Demo) -> None:
                     if path not in known:
                         known.add(path)
                         waiting.append(path)
-                if fragment and target in fragments and fragment not in fragments[target]:
-                    broken.append(f"no #{fragment} in {target}")
+                if fragment:
+                    fragments.add((target, fragment))
+    inside = {(target, name) for target, name in fragments if target in ids}
+    broken += [f"no #{name} in {target}" for target, name in inside if name not in ids[target]]
     assert broken == []
+    assert len(inside) > 50
     assert len(known) > 150
 
 
@@ -188,14 +288,153 @@ def test_a_value_goes_live_and_is_called_stale_when_the_exchange_stops(
     with looking(browser, demo.base_url) as look:
         look.page.goto("/")
         pill = look.page.locator("[data-pill]").first
+        unknown = look.page.locator("#signals-now dd.unknown")
         expect(pill).to_have_text("live")
-        before = look.page.locator("#figures").inner_text()
-        expect(look.page.locator("#figures")).not_to_have_text(before, timeout=30_000)
+        expect(unknown).to_have_count(0)
+        look.page.evaluate(_LISTEN)
+        _wait_for_news(look)
         _barograph(demo, "demo", "fault", "exchange", "on")
         try:
             expect(pill).to_have_text("stale", timeout=60_000)
             expect(look.page.locator("#figures")).to_be_empty()
+            expect(look.page.locator("#cite")).to_be_empty()
+            expect(unknown).to_have_count(len(MARKET_METHODS))
         finally:
             _barograph(demo, "demo", "fault", "exchange", "off")
         expect(pill).to_have_text("live", timeout=60_000)
+        expect(look.page.locator("#figures")).not_to_be_empty()
+        heard = [f"This page is now: {each}" for each in ("stale", "live")]
+        assert look.page.evaluate("window.heard") == heard
         assert look.problems == []
+
+
+_LISTEN = """() => {
+    const said = document.querySelector("[role=status]");
+    window.heard = [];
+    const listener = new MutationObserver(() => window.heard.push(said.textContent));
+    listener.observe(said, { childList: true });
+}"""
+
+
+def _wait_for_news(look: Look) -> None:
+    """Wait until the page has shown other figures than now."""
+    before = look.page.locator("#figures").inner_text()
+    expect(look.page.locator("#figures")).not_to_have_text(
+        before, timeout=30_000, use_inner_text=True
+    )
+
+
+def test_news_take_nobody_from_where_they_are(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/")
+        button = look.page.locator("#cite button")
+        button.focus()
+        cited = look.page.locator("#citation").inner_text()
+        look.page.evaluate("document.getElementById('briefs-now').isTheFirst = true")
+        _wait_for_news(look)
+        expect(look.page.locator("#citation")).not_to_have_text(cited)
+        expect(button).to_be_focused()
+        assert look.page.evaluate("document.getElementById('briefs-now').isTheFirst")
+        assert look.problems == []
+
+
+def test_news_take_no_selection_away(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/")
+        look.page.evaluate("getSelection().selectAllChildren(document.getElementById('citation'))")
+        cited = look.page.locator("#citation").inner_text()
+        _wait_for_news(look)
+        assert look.page.evaluate("String(getSelection())").strip() == cited
+        assert look.page.locator("#citation").inner_text() == cited
+        look.page.evaluate("getSelection().removeAllRanges()")
+        expect(look.page.locator("#citation")).not_to_have_text(cited)
+
+
+def test_news_take_no_selection_out_of_the_table(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/markets")
+        read = look.page.locator("#as-of [data-since]")
+        before = str(read.get_attribute("data-since"))
+        price = look.page.evaluate(
+            """() => {
+                const cell = document.querySelector("tbody tr").cells[1];
+                getSelection().selectAllChildren(cell);
+                return cell.textContent;
+            }"""
+        )
+        expect(read).not_to_have_attribute("data-since", before, timeout=30_000)
+        assert look.page.evaluate("String(getSelection())").strip() == price
+        look.page.evaluate("getSelection().removeAllRanges()")
+        expect(look.page.locator("tbody tr td").first).not_to_have_text(price, timeout=30_000)
+
+
+def test_a_page_that_hears_nothing_new_says_at_its_bound_that_it_is_stale(
+    demo: Demo, browser: Browser
+) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/")
+        look.page.route(f"{demo.base_url}/", _nothing_new)
+        look.page.evaluate(_LISTEN)
+        expect(look.page.locator("[data-pill]")).to_have_text("stale", timeout=40_000)
+        expect(look.page.locator("h1")).to_have_text("How the market stands is not known now.")
+        price = look.page.locator("#figures .big").first
+        expect(price).to_have_css("text-decoration-line", "line-through")
+        expect(look.page.locator("#signals-now .big", has_text="unknown")).to_have_count(
+            len(MARKET_METHODS)
+        )
+        assert look.page.evaluate("window.heard") == ["This page is now: stale"]
+        assert look.violations() == []
+        look.page.unroute(f"{demo.base_url}/")
+        expect(look.page.locator("[data-pill]")).to_have_text("live", timeout=40_000)
+        expect(price).to_have_css("text-decoration-line", "none")
+
+
+def _nothing_new(route: Route) -> None:
+    date = format_datetime(datetime.now(UTC), usegmt=True)
+    route.fulfill(status=304, headers={"Date": date})
+
+
+@pytest.mark.parametrize("address", ["/", "/markets", "/markets/BTC", "/signals"])
+def test_a_page_that_is_cut_off_shows_no_old_number_as_new(
+    address: str, demo: Demo, browser: Browser
+) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto(address, wait_until="networkidle")
+        expect(look.page.locator(".past")).to_have_count(0)
+        bounds = look.page.locator("[data-bound]").count()
+        look.context.set_offline(True)
+        expect(look.page.locator("[data-pill]")).to_have_text("connection lost", timeout=40_000)
+        past = bounds - (len(MACRO_METHODS) if address in {"/", "/signals"} else 0)
+        expect(look.page.locator(".past")).to_have_count(past, timeout=40_000)
+        expect(look.page.locator("[data-pill]")).to_have_text("connection lost")
+        look.context.set_offline(False)
+        expect(look.page.locator("[data-pill]")).to_have_text("live", timeout=40_000)
+        expect(look.page.locator(".past")).to_have_count(0)
+
+
+def test_a_page_without_an_answer_gives_up_says_so_and_asks_one_at_a_time(
+    demo: Demo, browser: Browser
+) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/", wait_until="networkidle")
+        pill = look.page.locator("[data-pill]")
+        events: list[str] = []
+        look.page.on("requestfailed", lambda _: events.append("given up"))
+        look.page.route(f"{demo.base_url}/", lambda _: events.append("left waiting"))
+        expect(pill).to_have_text("connection lost", timeout=40_000)
+        expect(look.page.get_by_role("status")).to_have_text("This page is now: connection lost")
+        assert events[:2] == ["left waiting", "given up"]
+        look.page.unroute(f"{demo.base_url}/")
+        expect(pill).to_have_text("live", timeout=40_000)
+
+
+def test_ages_go_by_the_clock_of_the_server(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.context.add_init_script(
+            "const now = Date.now.bind(Date); Date.now = () => now() + 3 * 3_600_000;"
+        )
+        look.page.goto("/")
+        age = look.page.locator("#market [data-since]")
+        expect(age).to_have_text(re.compile(r"\(3 h \d+ min ago\)"))
+        expect(age).to_have_text(re.compile(r"\(\d+ s ago\)"), timeout=30_000)
+        expect(look.page.locator("[data-pill]")).to_have_text("live")

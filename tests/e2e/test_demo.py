@@ -82,6 +82,11 @@ def test_demo_has_everything_from_its_first_answer(demo: Demo) -> None:
     assert _json(demo, "/api/status")["status"] == "ok"
 
 
+def test_demo_has_every_file_that_programs_look_for(demo: Demo) -> None:
+    for path in ("/robots.txt", "/llms.txt", "/openapi.json", "/.well-known/security.txt"):
+        assert answer_200(demo.base_url + path), path
+
+
 def test_readme_calls_answer_as_printed_there(demo: Demo) -> None:
     text = README.read_text("utf-8")
     calls = re.findall(r"^\$ (curl .*)$(?:\n(\{.*)$)?", text, re.MULTILINE)

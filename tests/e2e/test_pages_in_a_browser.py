@@ -6,7 +6,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from support.browsing import VIEWS, Demo, Look, View, chromium, looking, running_demo
+from barograph.signals.catalog import METHODS
+from support.browsing import PHONE, VIEWS, Demo, Look, View, chromium, looking, running_demo
 
 pytestmark = pytest.mark.e2e
 
@@ -28,16 +29,28 @@ KINDS = {
     "not-found": "/there-is-no-such-page",
     "link-not-usable": "/keys/never-made",
 }
-HEADINGS = {
-    "markets": "Markets",
-    "briefs": "Briefs",
-    "guides": "Guides",
-    "signals": "Signals",
-    "record": "record",
-    "developers": "Developers",
-    "status": "Status",
-    "pricing": "Pricing",
+CHARTS = "#charts svg[data-series]"
+CONTENT = {
+    "home": {"#figures dd.big": 7, CHARTS: 3, "#signals-now dd.big": 8, "#briefs-now li": 3},
+    "home-60-days": {"[aria-current]:text-is('60 days')": 1, CHARTS: 3},
+    "markets": {"tbody tr td:nth-child(2)": 60, "thead a[href*=sort]": 4},
+    "market": {"#figures dd.big": 5, CHARTS: 4, "#facts tbody tr": 6, "#citation": 1},
+    "briefs": {".cards li h2 a": 20, "a[rel=next]": 1},
+    "brief": {"article p": 2, "#inputs": 1, "#citation": 1},
+    "guides": {".columns li h2 a": 27, ".columns li strong": 27},
+    "guide": {".figures dd.big": 2},
+    "signals": {"tbody tr th a": 8, "tbody tr strong": 8},
+    "signal": {"#judged dd.big": 4, ".lanes tbody tr": 3, "#recorded tbody tr strong": 3},
+    "record": {".columns article": 3, "details[open] pre": 3, "#without-script": 1},
+    "record-of-a-kind": {"tbody td.digest": 50},
+    "developers": {".group > summary": 10, "#limits": 1, "pre code": 5},
+    "docs": {".banner a": 1},
+    "status": {"li[data-part] .pill": 10, ".strip": 20},
+    "pricing": {".price": 3, "tbody tr": 5},
+    "not-found": {"h1:text-is('Not found')": 1, "main a": 4},
+    "link-not-usable": {"main a": 1},
 }
+"""What each kind of page holds, and at least how often."""
 
 
 @pytest.fixture(scope="module")
@@ -86,15 +99,50 @@ def test_a_page_has_no_violation_no_error_and_no_sideways_scroll(
         assert look.hosts == {demo.base_url.split("/")[2]}
 
 
+NARROW = View("narrow", 320, "light")
+
+
+@pytest.mark.parametrize("key", [method.key for method in METHODS])
+def test_no_signal_scrolls_sideways_on_a_phone(key: str, demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url, PHONE) as look:
+        look.page.goto(f"/signals/{key}")
+        assert look.overflow() <= 0
+
+
+@pytest.mark.parametrize("address", ["/", "/signals", "/signals/us-rates", "/markets/BTC"])
+def test_no_page_scrolls_sideways_on_a_narrow_phone(
+    address: str, demo: Demo, browser: Browser
+) -> None:
+    with looking(browser, demo.base_url, NARROW) as look:
+        look.page.goto(address)
+        assert look.overflow() <= 0
+
+
+def test_endpoints_open_by_tag_and_by_fragment_without_javascript(
+    demo: Demo, browser: Browser
+) -> None:
+    with looking(browser, demo.base_url, java_script_enabled=False) as look:
+        look.page.goto("/developers")
+        operation = look.page.locator("[data-operation=getMarket] summary")
+        assert not operation.is_visible()
+        look.page.locator("#tag-market").click()
+        assert operation.is_visible()
+
+        look.page.goto("/developers?again#getSignals")
+        assert look.page.locator("#getSignals").is_visible()
+
+
 @pytest.mark.parametrize("kind", [*KINDS, "brief", "guide"])
 def test_a_page_is_complete_without_javascript(
     kind: str, demo: Demo, browser: Browser, addresses: dict[str, str]
 ) -> None:
     with looking(browser, demo.base_url, java_script_enabled=False) as look:
         look.page.goto(addresses[kind])
-        assert look.page.locator("h1").count() == 1
-        if kind in HEADINGS:
-            assert HEADINGS[kind].lower() in look.page.locator("h1").inner_text().lower()
+        assert look.page.locator("h1:visible").count() == 1
+        for what, least in CONTENT[kind].items():
+            found = look.page.locator(what).locator("visible=true")
+            assert found.count() >= least, what
+            assert all(each.strip() for each in found.all_text_contents()), what
         assert look.page.locator("footer").inner_text().count("not financial advice") == 1
         assert look.page.locator("button[data-copy]:visible").count() == 0
 

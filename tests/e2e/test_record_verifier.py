@@ -173,7 +173,8 @@ def test_the_newest_checkpoint_of_a_list_matches(
 ) -> None:
     verdict = verifier.check(record.newest[kind, log])
 
-    assert verdict.startswith(f"Matches: everything up to {size:,} is still what you kept.")
+    said = f"Matches: everything up to {size:,} is still what you kept."
+    assert verdict.startswith(said if size else "Empty: there was nothing yet to compare.")
     assert verifier.condition == "ok"
     assert verifier.steps == [("ok", "read"), ("ok", "signed"), ("ok", "same")]
     pages = [each for each in verifier.read if "/api/history/" in each]
@@ -189,6 +190,15 @@ def test_a_checkpoint_that_was_kept_matches_after_more_was_recorded(
     assert verdict.startswith(f"Matches: everything up to {KEPT_SIZE} is still what you kept.")
     assert f"{SIZE - KEPT_SIZE} were added since." in verdict
     assert verifier.condition == "ok"
+
+
+def test_one_that_was_added_since_is_one(record: Record, verifier: Verifier) -> None:
+    def grow(page: dict[str, Any]) -> None:
+        page["count"] = SIZE + 1
+
+    verifier.alter_list(grow)
+
+    assert "1 was added since." in verifier.check(record.newest[RATES, "versions"])
 
 
 @pytest.mark.parametrize("change", [lambda note: note.replace("\n", "\r\n"), str.strip])

@@ -108,7 +108,7 @@ def test_free_reads_send_exactly_the_header_fields_that_are_declared(
             assert sent(answer) == declared(operation, status), path
             require_described(description, operation, answer)
             found[path] = sent(answer)
-    assert len(found) == 37
+    assert len(found) == 38
     assert {path for path, fields in found.items() if "last-modified" in fields} == DATED
     assert {path for path, fields in found.items() if "link" in fields} == {
         "/api/agent",
@@ -159,7 +159,7 @@ def test_a_wrong_method_on_a_free_path_is_the_declared_405(
             assert sent(answer) == declared(operation, 405) == {"allow", "cache-control"}
             require_described(description, operation, answer)
             looked_at += 1
-    assert looked_at == 37
+    assert looked_at == 38
 
 
 @pytest.mark.parametrize(("path", "allow"), [("/api/v1/keys", "POST, OPTIONS"), (PATH, "POST")])
@@ -211,6 +211,29 @@ def test_the_protocol_s_door_answers_as_described(
     require_described(description, operation, answer)
 
 
+@pytest.mark.parametrize(
+    ("status", "method", "fields"),
+    [
+        (200, "tools/call", {}),
+        (400, "tools/call", {"mcp_method": "tools/list"}),
+        (400, "tools/call", {"mcp_name": "get_signals"}),
+        (404, "no/such", {}),
+    ],
+)
+def test_the_newest_revision_is_answered_as_described_and_its_fields_are_declared(
+    market: Service, description: dict[str, Any], status: int, method: str, fields: dict[str, str]
+) -> None:
+    operation = description["paths"][PATH]["post"]
+    names = [each["name"] for each in operation["parameters"]]
+
+    answer = Peer(market, MODERN).send(method, {"name": "get_market"}, **fields)
+
+    assert answer.status == status
+    assert sent(answer) == declared(operation, status) == {"cache-control"}
+    require_described(description, operation, answer)
+    assert names == ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "X-API-Key"]
+
+
 def test_the_example_of_the_protocol_can_be_sent_as_it_stands(
     market: Service, description: dict[str, Any]
 ) -> None:
@@ -227,7 +250,7 @@ def test_the_protocol_is_linked_to_its_specification_and_names_every_revision(
     market: Service, description: dict[str, Any]
 ) -> None:
     operation = description["paths"][PATH]["post"]
-    version, key = operation["parameters"]
+    version, *_, key = operation["parameters"]
     [remote] = market.ask("/api/mcp/server-card").json()["remotes"]
 
     assert operation["externalDocs"]["url"] == (
@@ -236,13 +259,6 @@ def test_the_protocol_is_linked_to_its_specification_and_names_every_revision(
     assert version["schema"]["enum"] == list(PROTOCOLS) == remote["supportedProtocolVersions"]
     assert (key["name"], key["required"]) == ("X-API-Key", False)
     assert "security" not in operation
-
-
-def test_the_card_and_the_server_name_the_same_revisions(market: Service) -> None:
-    told = Peer(market, MODERN).result("server/discover")["supportedVersions"]
-    [remote] = market.ask("/api/mcp/server-card").json()["remotes"]
-
-    assert told == remote["supportedProtocolVersions"] == list(PROTOCOLS)
 
 
 def test_a_file_that_an_instance_may_lack_declares_its_404(

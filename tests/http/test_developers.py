@@ -16,7 +16,9 @@ import pytest
 from msgspec.structs import replace
 
 from barograph.mcp.tools import TOOLS
-from barograph.site.developers.facts import COMMON_STATUSES, SECTIONS
+from barograph.signals.catalog import METHODS
+from barograph.site.developers.interface import COMMON_STATUSES
+from barograph.site.developers.reference import SECTIONS
 from support.descriptions import PAYMENTS, operations
 from support.markets import reading, shares
 from support.node import NODE
@@ -219,6 +221,40 @@ def test_every_badge_can_be_copied_in_three_forms(market: SiteService) -> None:
         assert market.ask(target).status_code == 200
         html = element(page, f"badge-{number}-html")
         assert html.startswith(f'<a href="{BASE_URL}{target}"><img src="{address}" alt="')
+
+
+def test_the_first_badge_says_something_everywhere_and_each_tells_what_it_shows(
+    market: SiteService,
+) -> None:
+    page = market.ask("/developers").text
+    gallery, table = page.partition('aria-label="Badges of signals"')[::2]
+    first = re.search(r'<img src="(/badge/[^"]+)"', page)
+    texts = re.findall(r'<h3><img src="/badge/[^>]*></h3>\n<p class="small">([^<]+)</p>', gallery)
+
+    assert first is not None
+    assert b"not started" not in market.ask(first[1]).content
+    assert len(set(texts)) == len(texts) == gallery.count('<img src="/badge/')
+    named = re.findall(r'<th scope="row"><a href="(/signals/[\w-]+)">([^<]+)</a></th>', table)
+    assert named == [(f"/signals/{method.key}", method.name) for method in METHODS]
+
+
+def test_endpoints_are_folded_by_tag_and_each_tag_can_be_linked_to(service: Service) -> None:
+    page = developers(service)
+    tags = [tag["name"] for tag in service.ask("/openapi.json").json()["tags"]]
+    groups = re.findall(r'<details class="group">\n<summary id="tag-([\w-]+)">', page)
+
+    assert groups == tags
+    assert "<details open" not in page
+    assert page.count('<details class="operation"') == len(shown_operations(page))
+
+
+def test_the_table_of_errors_says_where_each_is_answered(service: Service) -> None:
+    page = developers(service)
+    row = re.search(r"<td><code>Payment required</code></td><td>(.*?)</td>", page)
+
+    assert row is not None
+    assert row[1] == "stance reads"
+    assert "payment_required</code>" not in page
 
 
 def test_the_tools_are_named_as_they_are_called(market: SiteService) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barograph.mcp.tools import TOOLS
 from barograph.notice import NOTICE
 from support.clock import START
 from support.descriptions import operations
@@ -20,6 +21,7 @@ from support.subscribers import SubscriberService
 CONTACT = "mailto:security@example.com"
 SECURITY = "/.well-known/security.txt"
 LINK = re.compile(r'<([^>]+)>; rel="([^"]+)"; type="([^"]+)"')
+SENT = {"host": BASE_URL.removeprefix("https://"), "content_type": "application/json"}
 REGISTERED_BY_RFC_8631 = {"service-desc", "service-doc", "service-meta", "status"}
 EXAMPLE = re.compile(r"^- Example: (GET|POST) (\S+)$", re.MULTILINE)
 LINKS = (
@@ -60,6 +62,20 @@ def is_free(operation: dict[str, Any]) -> bool:
     return "security" not in operation
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/openapi.json", "/openapi-gpt.json", "/llms.txt", "/llms-full.txt", "/robots.txt"),
+        "/.well-known/security.txt",
+    ],
+)
+def test_a_description_may_be_kept_for_five_minutes(market: Service, path: str) -> None:
+    answer = market.ask(path)
+
+    assert answer.headers["cache-control"] == "public, max-age=300, stale-while-revalidate=60"
+    assert market.ask(path, if_none_match=answer.headers["etag"]).status == 304
+
+
 def test_llms_txt_names_every_free_endpoint_and_nothing_that_is_paid_for(
     market: Service, description: dict[str, Any]
 ) -> None:
@@ -68,18 +84,22 @@ def test_llms_txt_names_every_free_endpoint_and_nothing_that_is_paid_for(
     for path, operation in operations(description):
         is_twin = path.startswith("/badge/") and path.endswith(".json")
         method = "POST" if operation["operationId"] == "registerKey" else "GET"
-        shown = f"### {method} {path}\n" in found
-        # Series, descriptions and the Model Context Protocol are told about at the end.
-        is_apart = operation["tags"] in (["data"], ["descriptions"], ["mcp"])
+        shown = f"### {method} {path}\n" in found or f"- Also: {method} {path}: " in found
+        # Descriptions and the Model Context Protocol have parts of their own.
+        is_apart = operation["tags"] in (["descriptions"], ["mcp"])
         assert shown == (is_free(operation) and not is_twin and not is_apart), path
 
 
 def test_every_address_of_llms_txt_can_be_called_as_it_stands(market: Service) -> None:
-    calls = EXAMPLE.findall(text(market.ask("/llms.txt")))
+    found = text(market.ask("/llms.txt"))
+    calls = EXAMPLE.findall(found) + [
+        (method, BASE_URL + path)
+        for method, path in re.findall(r"^### (GET|POST) (\S+)$", found, re.MULTILINE)
+        if "{" not in path
+    ]
 
-    assert len(calls) >= 19
+    assert len(calls) >= 20
     for method, address in calls:
-        assert address.startswith(f"{BASE_URL}/")
         answer = market.ask(address.removeprefix(BASE_URL), method)
         # This service sends no mail, and says so.
         assert answer.status == (200 if method == "GET" else 503), address
@@ -94,10 +114,35 @@ def test_llms_txt_tells_address_parameters_limits_errors_and_notice(market: Serv
     assert "`limit` (query, optional, integer, from 1, to 50, default 15)" in found
     assert "120 requests an hour without a key, 1,000 with a personal key in `X-API-Key`" in found
     assert '`{"error": "<one sentence>"}`' in found
+    assert "one of 1, 7, 30, 60, default 7" in found
+    assert "400 Invalid symbol or days; 404 Unknown symbol or measure; 502 No contract" in found
+    assert "free for non-commercial use" in found
+    assert found.count("style") == 1
     for address in re.findall(r"\]\((\S+)\)", found):
-        if not address.endswith("/api/mcp"):
-            assert market.ask(address.removeprefix(BASE_URL)).status == 200
+        assert market.ask(address.removeprefix(BASE_URL)).status == 200
     assert len(found) < 12_000
+
+
+def test_llms_txt_names_every_tool_and_its_calls_can_be_sent_as_they_stand(
+    market: Service,
+) -> None:
+    found = text(market.ask("/llms.txt"))
+    told, body = re.findall(r"header fields (.+); body `(.+)`", found)[0]
+    fields = dict(each.split(": ") for each in re.findall(r"`([^`]+)`", told))
+    message = json.loads(body)
+    without_meta = {**message, "params": {"name": message["params"]["name"], "arguments": {}}}
+
+    newest = market.ask("/api/mcp", "POST", body=body, **SENT, **_as_keywords(fields))
+    earlier = market.ask("/api/mcp", "POST", body=json.dumps(without_meta), **SENT)
+
+    assert f"Tools: {', '.join(tool.name for tool in TOOLS)}." in found
+    for answer in (newest, earlier):
+        assert answer.status == 200
+        assert answer.json()["result"]["structuredContent"]["source"]
+
+
+def _as_keywords(fields: dict[str, str]) -> dict[str, str]:
+    return {name.lower().replace("-", "_"): value for name, value in fields.items()}
 
 
 def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its_body(
@@ -207,3 +252,16 @@ def test_robots_may_read_what_is_free(market: Service) -> None:
 
     assert "User-agent: *" in lines
     assert hidden == ["/api/x402/", "/api/agents/", "/api/feed/", "/keys"]
+
+
+def test_the_skill_file_is_that_of_this_instance(market: Service) -> None:
+    answer = market.ask("/SKILL.md")
+    found = answer.body.decode()
+
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert found.startswith("---\nname: barograph\n")
+    assert f"Base address: `{BASE_URL}`." in found
+    assert f"curl -s '{BASE_URL}/api/agent/market-state'" in found
+    assert "127.0.0.1" not in found
+    assert b'at <a href="/SKILL.md">' in market.ask("/developers").body

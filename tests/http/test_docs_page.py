@@ -77,7 +77,7 @@ def test_another_address_of_a_file_may_not_be_kept_long(
 
 
 @pytest.mark.parametrize(
-    "name", ["favicon.png", "redoc.standalone.js", "..%2fcore.py", "core.py", ""]
+    "name", ["favicon.png", "redoc.standalone.js", "..%2fcore.py", "core.py", "/"]
 )
 def test_nothing_else_of_the_package_is_given_away(service: Service, name: str) -> None:
     assert service.ask(f"/docs/{name}").status == 404

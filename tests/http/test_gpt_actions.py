@@ -70,6 +70,13 @@ def test_the_spec_has_every_free_read_and_asks_for_no_credential(
         assert market.ask(path).status == 200
 
 
+def test_what_only_a_key_can_lead_to_is_not_in_the_spec(spec: dict[str, Any]) -> None:
+    found = {status for _, operation in operations(spec) for status in operation["responses"]}
+
+    assert found == {"200", "400", "429", "500", "502"}
+    assert list(spec["paths"]["/api/v1/signals"]["get"]["responses"]) == ["200", "429"]
+
+
 @pytest.mark.contract("mcp.no-material-change-tool")
 def test_the_spec_has_nothing_about_comparisons_or_what_subscribers_read(
     spec: dict[str, Any],

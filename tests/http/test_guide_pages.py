@@ -15,8 +15,10 @@ from support.pages import SiteService
 def test_every_guide_is_listed_with_its_price_and_the_sample_is_labelled(site: SiteService) -> None:
     text = site.look("/guides").text
 
+    assert '<a href="/guides" aria-current="page">Guides</a>' in site.ask("/guides").text
     assert "27 paid trading guides" in text
     assert "sample, not for sale" in text
+    assert "None of these can be bought" in text
     for guide in load_catalog(None).guides:
         assert guide.title in text
         page = site.look(f"/guides/{guide.slug}")
@@ -24,7 +26,8 @@ def test_every_guide_is_listed_with_its_price_and_the_sample_is_labelled(site: S
         assert f"{guide.pages} pages" in page.text
         assert ", ".join(guide.tags) in page.text
         assert "sample, not for sale" in page.text
-        assert "cannot be bought here" in page.text
+        assert "part of a sample and cannot be bought" in page.text
+        assert "paid once" not in page.text
         assert page.relations["alternate"] == "/api/agent/guides"
 
 
@@ -45,3 +48,5 @@ def test_an_operators_guide_links_to_the_shop(tmp_path: Path) -> None:
     assert "Buy this guide for 9.50 USD" in page.text
     assert 'Source: A "publisher"' in page.text
     assert "cannot be bought" not in page.text
+    assert "paid once" in page.text
+    assert "sample" not in page.text

@@ -1,6 +1,7 @@
 """The home page: the market at a glance, and what is missing is said."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -50,7 +51,7 @@ def record_label(service: Service, days: int, label: str) -> None:
 def test_the_market_is_told_at_a_glance(service: Service) -> None:
     text = look(service).text
 
-    assert "The market is balanced." in text
+    assert "Funding of BTC perpetuals is balanced." in text
     assert "live Regime neutral, by the " in text
     assert "as of 2026-11-06 21:20 UTC" in text
     assert "Source: test venue." in text
@@ -60,7 +61,7 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
         "BTC open interest $5.00B USD, single-sided",
         "BTC long accounts 61.5 % of accounts with a position, not of money",
         "ETH 3,500.25 -0.0125 % $2.50B 55.0 %",
-        "SOL 180.1 +0.0000 % $0 0.0 %",
+        "SOL 180.100 +0.0000 % $0 0.0 %",
     ):
         assert figure in text
     assert "Information only, not financial advice." in text
@@ -99,9 +100,9 @@ def test_a_past_day_has_the_rate_that_was_measured_then_not_that_of_its_label(
     text = look(service).text
 
     assert "Now neutral +0.0100 % per 8 h" in text
-    assert "Yesterday long-leaning +0.0150 % per 8 h" in text
+    assert "Yesterday long-leaning +0.0150 % per 8 h, 21:00 UTC" in text
     assert "7 days ago not recorded funding not known" in text
-    assert "30 days ago not recorded -0.0200 % per 8 h" in text
+    assert "30 days ago not recorded -0.0200 % per 8 h, 21:00 UTC" in text
     assert "9.75" not in text
 
 
@@ -126,10 +127,15 @@ def test_days_that_cannot_be_chosen_are_the_usual_ones(service: Service) -> None
         assert service.get(f"/?{query}").text == usual
 
 
+@pytest.mark.parametrize("needed", ["95", "99.5"])
 def test_what_is_watched_too_little_for_a_column_is_that_of_the_setting(
-    service: Service,
+    tmp_path: Path, needed: str
 ) -> None:
-    assert "Hatched: less than 95 % watched, or not over yet." in look(service).text
+    service = Service(tmp_path, liquidations_min_coverage_pct=float(needed))
+    service.refresh()
+
+    assert f"Hatched: less than {needed} % watched, or not over yet." in look(service).text
+    service.close()
 
 
 @pytest.mark.outcome(
@@ -145,10 +151,42 @@ def test_stale_numbers_are_not_shown(service: Service) -> None:
     assert renewed(service) == fresh == PARTS
     assert "How the market stands is not known now." in text
     assert "stale The exchange was last read at 2026-11-06 21:20 UTC." in text
+    assert '<a href="/status">Status</a></span></p>' in service.get("/").text
     assert "Now stale funding not known" in text
     for gone in ("67,000.5", "balanced", "live", "Liquidated in 24 hours", "Cite it"):
         assert gone not in text
     assert kept_seconds(service) <= 2
+
+
+def test_a_script_is_told_when_the_numbers_are_no_longer_of_now(service: Service) -> None:
+    service.publish(reading(START - 1_000), shares())
+    text = service.get("/").text
+
+    bounds = set(
+        re.findall(r'(?:class="hero"|id="figures"|id="cite")[^>]* data-bound="(\d+)"', text)
+    )
+    assert bounds == {str(START + 29_000)}
+    assert 'data-past="How the market stands is not known now.">Funding of BTC' in text
+
+
+def test_a_signal_on_home_has_its_own_time(service: Service) -> None:
+    service.publish(reading(), shares())
+    signal = "BTC funding regime neutral +0.0100 % per 8 h, 21:20:00 UTC"
+    assert signal in look(service).text
+
+    service.clock.pass_seconds(10)
+    service.publish(reading(START + 10_000), shares())
+
+    assert signal in look(service).text
+
+
+def test_what_is_free_and_what_is_sold_stands_at_the_top(service: Service) -> None:
+    page = look(service)
+
+    assert page.text.startswith("Barograph: how the crypto market stands, measured Skip")
+    first, _, _ = page.text.partition("Funding of BTC perpetuals is balanced.")
+    assert "Free: all of this, and its API, without a key. Feed: what changed" in first
+    assert "to the next. Pricing" in first
 
 
 def test_every_signal_is_there_also_when_it_is_too_old(service: Service) -> None:
@@ -197,7 +235,7 @@ def test_the_present_is_shown_also_while_the_record_cannot_be_read(service: Serv
     service.execute("ALTER TABLE away RENAME TO readings")
     service.clock.pass_seconds(3)
 
-    assert "The market is balanced." in text
+    assert "Funding of BTC perpetuals is balanced." in text
     assert UNREAD in text
     assert "Yesterday not known" in text
     assert kept <= 2

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from barograph.site.keys.pages import again
 from support.pages import FORM, Checked, SiteService
 
 
@@ -145,7 +146,67 @@ def test_one_network_may_ask_ten_times_an_hour(site: SiteService) -> None:
     assert codes == [202] * 10 + [429]
     assert refused.headers["retry-after"] == "3600"
     assert refused.headers["ratelimit-policy"] == '"register";q=10;w=3600'
-    assert "Try again in 3600 seconds." in Checked(refused).text
+    assert "Try again in about an hour." in Checked(refused).text
+    assert 'value="name@example.com"' in refused.text
+
+
+def test_who_is_refused_finds_what_was_typed_in_the_form(site: SiteService) -> None:
+    answer = site.register('name"<b>@example')
+
+    assert answer.status_code == 400
+    assert "/keys" in Checked(answer).targets
+    assert 'value="name&#34;&lt;b&gt;@example"' in answer.text
+
+
+def test_what_is_too_long_to_be_an_address_is_not_all_repeated(site: SiteService) -> None:
+    answer = site.register("a" * 3_000)
+
+    assert answer.status_code == 400
+    assert len(answer.text) < 10_000
+    assert "a" * 255 not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (1, "Try again in 1 second."),
+        (119, "Try again in 119 seconds."),
+        (120, "Try again in about 2 minutes."),
+        (601, "Try again in about 11 minutes."),
+        (3_240, "Try again in about 54 minutes."),
+        (3_241, "Try again in about an hour."),
+        (3_567, "Try again in about an hour."),
+        (7_200, "Try again in about 2 hours."),
+    ],
+)
+def test_when_to_try_again_is_said_as_people_say_it(seconds: int, words: str) -> None:
+    assert again(seconds) == words
+
+
+def test_a_demo_says_where_its_mails_are(tmp_path: Path, site: SiteService) -> None:
+    folder = tmp_path / "demo"
+    folder.mkdir()
+    demo = SiteService(folder, exchange_source="simulated exchange (demo data)")
+    form, asked = demo.look("/developers").text, Checked(demo.register("name@example.com")).text
+    demo.close()
+
+    for text in (form, asked):
+        assert "barograph demo mail" in text
+    for path in ("/developers", "/keys"):
+        answer = site.ask(path) if path != "/keys" else site.register("name@example.com")
+        assert "demo mail" not in answer.text
+
+
+def test_head_is_answered_like_get_and_uses_nothing_up(site: SiteService) -> None:
+    site.register("name@example.com")
+    path = site.mailed_path()
+
+    for place, status in ((path, 200), ("/keys", 303), ("/keys/" + "a" * 43, 410)):
+        looked, read = site.ask(place, "HEAD"), site.ask(place)
+        assert (looked.status_code, looked.content) == (status, b"")
+        assert looked.headers == read.headers
+    assert site.service.rows("SELECT * FROM api_keys") == []
+    assert site.ask(path, "POST").status_code == 200
 
 
 @pytest.mark.outcome(

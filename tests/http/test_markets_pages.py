@@ -103,8 +103,8 @@ def test_every_live_perpetual_is_listed_with_price_funding_interest_and_accounts
         ],
         ["BTC", "67,000.5", "+0.0100 % / 8 h", "+0.0100 %", "22:20", "$5.00B", "61.5 %"],
         ["ETH", "3,500.25", "-0.0125 % / 8 h", "-0.0125 %", "22:20", "$2.50B", "55.0 %"],
-        ["1000PEPE", "0.012", "+0.0050 % / 4 h", "+0.0100 %", "22:20", "$90.00M", "—"],
-        ["SOL", "180.1", "+0.0000 % / 8 h", "+0.0000 %", "22:20", "$0", "0.0 %"],
+        ["1000PEPE", "0.012000", "+0.0050 % / 4 h", "+0.0100 %", "22:20", "$90.00M", "—"],
+        ["SOL", "180.100", "+0.0000 % / 8 h", "+0.0000 %", "22:20", "$0", "0.0 %"],
     ]
     assert "live As of 2026-11-06 21:20 UTC . Source: test venue" in page.text
     assert "4 of 4 perpetuals" in page.text
@@ -229,6 +229,9 @@ def test_a_stale_feed_is_said_and_shows_no_number(service: Service, path: str) -
 
     assert "stale The exchange was last read at 2026-11-06 21:20 UTC" in page.text
     assert "test venue" in page.text
+    assert '</span>. Old numbers are not shown as if they were new. <a href="/status">' in (
+        answer.body.decode()
+    )
     shown = re.sub(r"(?s)<svg.*?</svg>", "", answer.body.decode())
     assert not re.search(r"67,000|67000|0\.0100 %|5\.00B|61\.5|\blive</span>", shown)
     assert answer.headers["cache-control"] == "public, max-age=2, stale-while-revalidate=0"
@@ -237,12 +240,36 @@ def test_a_stale_feed_is_said_and_shows_no_number(service: Service, path: str) -
     assert "67,000.5" in read(service, path).text
 
 
+@pytest.mark.parametrize("path", [LIST, PAGE])
+def test_a_script_is_told_when_the_reading_reaches_its_bound(service: Service, path: str) -> None:
+    service.publish(reading(START - 1_000), shares())
+
+    bounds = set(re.findall(r'data-bound="(\d+)"', service.ask(path, **HTML).body.decode()))
+
+    assert bounds == {str(START + 29_000)}
+
+
+@pytest.mark.parametrize("path", [LIST, PAGE])
+def test_every_part_that_a_script_renews_is_there_whatever_is_missing(
+    service: Service, path: str
+) -> None:
+    def parts() -> list[str]:
+        return re.findall(r'id="([\w-]+)"[^>]* data-part', service.ask(path, **HTML).body.decode())
+
+    live = parts()
+    service.execute("ALTER TABLE readings RENAME TO away")
+    service.clock.pass_seconds(60)
+
+    assert {"pill", "as-of"} <= set(live)
+    assert parts() == live
+
+
 def test_before_the_first_reading_there_is_no_number_and_no_perpetual(
     empty_service: Service,
 ) -> None:
     empty_service.refresh()
 
-    assert "stale The exchange has not been read yet. Source: test venue" in (
+    assert "stale The exchange has not been read yet. Status. Source: test venue" in (
         read(empty_service, LIST).text
     )
     answer = empty_service.ask(PAGE, **HTML)
@@ -261,7 +288,7 @@ def test_a_perpetual_is_shown_with_unit_venue_interval_time_and_meaning(fresh: S
     page = read(fresh, "/markets/1000PEPE")
     facts = {cells[0]: cells[1:] for cells in page.tables[0][1:]}
 
-    assert facts["Last price"][0] == "0.012USDT"
+    assert facts["Last price"][0] == "0.012000USDT"
     assert facts["Funding rate"][0] == "+0.0050 %per 4 h, settled 2026-11-06 22:20 UTC "
     assert facts["Funding per 8 hours"][0] == "+0.0100 %per 8 h"
     assert facts["Open interest"][0] == "$90.00M90,000,000 USD"

@@ -118,6 +118,18 @@ def test_the_whole_list_costs_few_tokens_with_an_icon_for_each_tool(
     assert icons == [[{"src": f"{base_url}/static/icon.svg"}]] * len(TOOLS)
 
 
+@pytest.mark.parametrize("length", [42, 43, 44, 46, 50, 80])
+def test_the_list_is_no_longer_at_a_long_address(
+    tmp_path: Path, revision: str, length: int
+) -> None:
+    host = f"{'a' * (length - len('https://.example.com'))}.example.com"
+    with fresh_service(tmp_path, base_url=f"https://{host}") as service:
+        answer = Peer(service, revision).send("tools/list", {}, host=host)
+
+    assert len(answer.body) <= MOST_TOKENS * BYTES_A_TOKEN
+    assert len(answer.json()["result"]["tools"]) == len(TOOLS)
+
+
 def test_every_tool_says_what_it_is_and_takes(peer: Peer) -> None:
     for tool in peer.result("tools/list")["tools"]:
         assert tool["title"]

@@ -136,14 +136,18 @@ def test_on_loopback_another_port_is_somebody_else(local: Service, port: str) ->
     [
         ("application/json", 200),
         ("application/json; charset=utf-8", 200),
+        ("Application/JSON", 200),
         ("text/plain", 415),
         ("application/json-seq", 415),
         ("application/x-www-form-urlencoded", 415),
         ("", 415),
     ],
 )
-def test_only_json_is_taken(market: Service, content_type: str, status: int) -> None:
-    assert post(market, content_type=content_type).status == status
+@pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
+def test_only_json_is_taken(market: Service, revision: str, content_type: str, status: int) -> None:
+    answer = Peer(market, revision).send("tools/list", {}, content_type=content_type)
+
+    assert answer.status == status
 
 
 @pytest.mark.parametrize(
@@ -152,6 +156,12 @@ def test_only_json_is_taken(market: Service, content_type: str, status: int) -> 
         ("application/json", 200),
         ("*/*", 200),
         ("text/event-stream, application/*;q=0.5", 200),
+        ("Application/JSON", 200),
+        ("application/json;q=x", 200),
+        ("application/json;q=0.001, */*;q=0", 200),
+        ("application/json;q=0", 406),
+        ("application/json; Q=0.0, */*", 406),
+        ("*/*;q=0", 406),
         ("text/event-stream", 406),
         ("application/json-seq", 406),
         ("", 406),
@@ -162,6 +172,20 @@ def test_only_json_is_given(market: Service, accept: str, status: int) -> None:
 
     assert answer.status == status
     assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
+def test_what_is_taken_may_be_said_in_several_lines(market: Service, revision: str) -> None:
+    # Names of fields do not differ by case, so this is the same one twice.
+    lines = {"accept": "text/event-stream", "ACCEPT": "application/json"}
+
+    assert Peer(market, revision).send("tools/list", {}, **lines).status == 200
+
+
+def test_who_does_not_say_what_it_takes_takes_json(market: Service) -> None:
+    bare = {name: value for name, value in FIELDS.items() if name != "accept"}
+
+    assert market.ask(PATH, "POST", body=json.dumps(LIST), **bare).status == 200
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
@@ -196,6 +220,44 @@ def test_what_is_not_json_is_a_parse_error(market: Service, revision: str, body:
     assert answer.json() == {"jsonrpc": "2.0", "id": None, "error": error}
 
 
+@pytest.mark.contract("briefs.limit.clamped")
+@pytest.mark.parametrize(("sign", "limit"), [("", 50), ("-", 1)])
+def test_a_limit_is_clamped_however_many_digits_it_has(
+    market: Service, sign: str, limit: int
+) -> None:
+    called = {"name": "get_briefs", "arguments": {"limit": "digits"}}
+    body = json.dumps(LIST | {"method": "tools/call", "params": called})
+
+    answer = post(market, body.replace('"digits"', sign + "9" * 5_000))
+
+    expected = market.ask(f"/api/agent/briefs?limit={limit}").json()
+    assert answer.json()["result"]["structuredContent"] == expected
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "1e999"])
+def test_an_id_that_cannot_be_kept_is_an_invalid_request(market: Service, number: str) -> None:
+    answer = post(market, json.dumps(LIST).replace("7", number))
+
+    assert (answer.status, answer.json()["id"]) == (400, None)
+    assert answer.json()["error"]["code"] == -32600
+
+
+@pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
+def test_levels_within_a_message_are_taken_up_to_their_bound(
+    market: Service, revision: str
+) -> None:
+    def nested(levels: int) -> dict[str, Any]:
+        return {"name": "get_market", "arguments": {"x": json.loads("[" * levels + "]" * levels)}}
+
+    peer = Peer(market, revision)
+    at_bound, above = (peer.send("tools/call", nested(levels)) for levels in (62, 63))
+
+    assert at_bound.json()["result"]["content"][0]["text"] == "get_market takes no arguments"
+    assert above.status == 400
+    error = {"code": -32600, "message": "more than 64 levels are within it"}
+    assert above.json() == {"jsonrpc": "2.0", "id": 7, "error": error}
+
+
 @pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
 @pytest.mark.parametrize(
     "message",
@@ -225,9 +287,10 @@ def test_what_is_no_single_message_is_an_invalid_request(
     if isinstance(message, list):
         told = "batches are not taken: send one JSON-RPC 2.0 request or notification at a time"
     assert answer.status == 400
+    is_known = isinstance(message, dict) and message.get("id") == 7
     assert answer.json() == {
         "jsonrpc": "2.0",
-        "id": None,
+        "id": 7 if is_known else None,
         "error": {"code": -32600, "message": told},
     }
 

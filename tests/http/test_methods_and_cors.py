@@ -210,7 +210,7 @@ def test_pages_about_keys_are_for_no_other_origin_and_name_their_methods(
 ) -> None:
     answer = market.ask(path, method, origin="https://elsewhere.example")
 
-    assert (answer.status, answer.headers["allow"]) == (405, "GET, POST")
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, POST")
     assert cors_fields(answer) == {}
     assert cors_fields(market.ask(path)) == {}
 

@@ -52,7 +52,8 @@ ENTITLED = {
 }
 BUYING = "/api/x402/feed"
 FILES = {
-    *("/openapi.json", "/openapi-gpt.json", "/llms.txt", "/llms-full.txt", "/robots.txt"),
+    *("/openapi.json", "/openapi-gpt.json", "/llms.txt", "/llms-full.txt", "/SKILL.md"),
+    "/robots.txt",
     *("/.well-known/security.txt", "/.well-known/ai-catalog.json"),
     *("/.well-known/mcp/server-card.json", "/api/mcp/server-card", "/api/mcp/server.json"),
 }

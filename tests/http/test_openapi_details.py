@@ -15,7 +15,7 @@ from support.service import BASE_URL, Service, fresh_service
 from support.subscribers import ENTITLED_PATHS
 
 MEDIA_TYPES = {
-    *("application/json", "image/svg+xml", "text/csv", "text/plain"),
+    *("application/json", "image/svg+xml", "text/csv", "text/markdown", "text/plain"),
     *("application/mcp-server-card+json", "application/ai-catalog+json"),
 }
 

@@ -15,11 +15,11 @@ from barograph.kit.http import Scope
 from barograph.kit.timestamps import SECOND
 from barograph.markets.feeds import PERPETUALS
 from barograph.markets.reader import MarketReader, market_bounds
+from barograph.markets.series_reader import SeriesReader
 from barograph.signals.reader import SignalsReader
 from barograph.site.frame.answers import Page
 from barograph.site.frame.site import Site, WritePage
 from barograph.site.frame.writer import Pages
-from barograph.site.series.reader import SeriesReader
 from barograph.status.reader import StatusReader
 from support.clock import START
 from support.markets import reading

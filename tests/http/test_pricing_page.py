@@ -75,3 +75,28 @@ def test_where_no_payments_are_taken_no_wallet_is_asked_for_one(site: SiteServic
     assert "takes no payments by x402" in text
     assert "refused; Reserve is not enough" in text
     assert WORDS in text
+
+
+@pytest.mark.parametrize(
+    ("contact", "shown"),
+    [
+        ("mailto:operator@example.com", "operator@example.com"),
+        ("https://example.com/contact", "https://example.com/contact"),
+    ],
+)
+def test_who_is_to_write_to_the_operator_is_told_where(
+    tmp_path: Path, contact: str, shown: str
+) -> None:
+    service = Service(tmp_path, security_contact=contact)
+    page = Checked(service.get("/pricing"))
+    service.close()
+
+    assert f"Write to {shown}." in page.text
+    assert contact in page.targets
+
+
+def test_without_an_address_nobody_is_told_to_write(site: SiteService) -> None:
+    text = site.look("/pricing").text
+
+    assert "This instance names no address to write to." in text
+    assert "Write to" not in text

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from html import unescape
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -17,7 +17,7 @@ import pytest
 
 from barograph.board.snapshots import Publication, publish
 from barograph.kit.database import Transaction
-from barograph.site.record.facts import PAGE
+from barograph.site.record.pages import PAGE
 from barograph.stances.checkpoint import open_checkpoint, parse_verifier
 from barograph.stances.digest import leg_document
 from barograph.stances.feeds import STANCES
@@ -26,7 +26,7 @@ from barograph.stances.records import KINDS, Event, Version
 from barograph.stances.standing import Mark, Stances
 from support.history import RATES, PublicHistory
 from support.pages import BROWSER
-from support.service import Answer
+from support.service import BASE_URL, Answer
 
 SIZE = 223
 """More than two pages."""
@@ -215,6 +215,23 @@ def test_newer_leads_back_to_the_newest_entries(recorded: PublicHistory) -> None
     assert b'rel="next"' not in recorded.ask(f"{LIST}?before=24").body
 
 
+@pytest.mark.parametrize(
+    ("query", "own"),
+    [
+        ("", ""),
+        (f"?before={SIZE + 1}", ""),
+        ("?before=24", "?before=24"),
+        ("?before=9&x=1", "?before=9"),
+    ],
+)
+def test_a_part_of_a_list_names_its_one_address(
+    recorded: PublicHistory, query: str, own: str
+) -> None:
+    page = recorded.ask(LIST + query).body.decode()
+
+    assert f'<link rel="canonical" href="{BASE_URL}{LIST}{own}">' in page
+
+
 def test_the_address_of_older_entries_always_shows_the_same_ones(history: PublicHistory) -> None:
     history.record(30)
     before = places(history.ask(f"{LIST}?before=21"))
@@ -362,7 +379,9 @@ def test_a_record_that_cannot_be_read_is_503_and_comes_back(
     )
 
     assert (answer.status, told.status) == (503, 503)
-    assert b"<h1>Not available now</h1>" in answer.body
+    head = b"The record" if path == RECORD else b"Not available now"
+    assert b"<h1>%s</h1>" % head in answer.body
+    assert b'href="/status"' in answer.body
     assert list(told.json()) == ["error"]
     assert (answer.headers["cache-control"], answer.headers["retry-after"]) == ("no-store", "5")
     assert history.ask(path).status == 200
@@ -442,45 +461,140 @@ def _publish_end(history: PublicHistory, mark: Mark) -> None:
     history.service.refresh()
 
 
+def test_while_the_record_is_away_its_page_says_what_it_is_and_how_to_check_it_offline(
+    history: PublicHistory,
+) -> None:
+    shown = history.ask(RECORD, accept=BROWSER)
+    history.service.clock.pass_seconds(60)
+    history.execute("ALTER TABLE stance_versions RENAME TO v")
+    away = history.ask(RECORD, accept=BROWSER)
+    history.execute("ALTER TABLE v RENAME TO stance_versions")
+    text = away.body.decode()
+
+    assert away.status == 503
+    assert "The record cannot be read right now" in text
+    assert "Append-only." in text
+    for name in ("check", "check-call"):
+        assert text_of(away, name) == text_of(shown, name)
+    assert "checkpoint-" not in text
+    assert 'id="verifier"' not in text
+
+
 def test_the_page_s_program_finds_every_list_as_it_was_kept(
     recorded: PublicHistory, tmp_path: Path
 ) -> None:
     with served(recorded) as address:
         page = recorded.ask(RECORD)
-        for kind, log, size in (
-            (RATES, "versions", SIZE),
-            (RATES, "events", 2),
-            (ETF, "events", 0),
+        key = text_of(page, "public-key")
+        for kind, log, said in (
+            (RATES, "versions", f"matches: everything up to {SIZE} is still what you kept\n"),
+            (RATES, "events", "matches: everything up to 2 is still what you kept\n"),
+            (ETF, "events", "empty: there was nothing yet to compare\n"),
         ):
             kept = text_of(page, f"checkpoint-{kind}-{log}")
             done = _run(page, kept, tmp_path)
-            said = f"matches: everything up to {size} is still what you kept\n"
             assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
-        assert f"python3 check.py {address} kept.txt" in page.body.decode()
+            alone = _run(page, kept, tmp_path, "-S")
+            assert (alone.returncode, alone.stdout) == (0, f"{UNSIGNED}{said}")
+        assert f"python3 check.py {address} {key} kept.txt" in page.body.decode()
 
 
 def test_the_page_s_program_notices_a_record_that_was_changed_or_cut(
-    recorded: PublicHistory, tmp_path: Path
+    history: PublicHistory, tmp_path: Path
+) -> None:
+    history.record(3)
+    with served(history):
+        page = history.ask(RECORD)
+        kept = text_of(page, f"checkpoint-{RATES}-versions")
+        history.drop_guards()
+        first = history.version(1).history_digest
+        changed = "0" * 64
+        for damage, said in (
+            (
+                f"UPDATE stance_versions SET history_digest = '{changed}' WHERE sequence = 1",
+                _CHANGED,
+            ),
+            (f"UPDATE stance_versions SET history_digest = '{first}' WHERE sequence = 1", None),
+            ("DELETE FROM stance_versions WHERE sequence > 2", "the list ends at 2"),
+        ):
+            history.execute(damage)
+            history.app = history.new_worker(base_url=page_address(page))
+            done = _run(page, kept, tmp_path)
+            expected = "" if said is None else f"DOES NOT match: {said}\n"
+            assert (done.returncode, done.stderr) == (0 if said is None else 1, expected)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        lambda kept: kept.replace(f"\n{SIZE}\n", f"\n{SIZE - 1}\n"),
+        lambda kept: kept.partition("\n\n")[0],
+        lambda kept: kept[:-9] + "A" * 8 + "\n",
+    ],
+)
+def test_the_page_s_program_believes_no_text_that_was_not_signed(
+    recorded: PublicHistory, tmp_path: Path, forged: Callable[[str], str]
 ) -> None:
     with served(recorded):
         page = recorded.ask(RECORD)
         kept = text_of(page, f"checkpoint-{RATES}-versions")
-        for size, said in (
-            (SIZE - 1, "the record was changed"),
-            (SIZE + 1, f"the list ends at {SIZE}"),
-        ):
-            done = _run(page, kept.replace(f"\n{SIZE}\n", f"\n{size}\n"), tmp_path)
-            assert (done.returncode, done.stderr) == (1, f"DOES NOT match: {said}\n")
+        done = _run(page, forged(kept), tmp_path)
+
+    said = "DOES NOT match: this text is not what was signed with that key\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
-def _run(page: Answer, kept: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Do what the page says, with Python's own library alone."""
+def test_the_page_s_program_says_in_one_line_what_it_cannot_use(
+    recorded: PublicHistory, tmp_path: Path
+) -> None:
+    with served(recorded) as address:
+        page = recorded.ask(RECORD)
+        kept = text_of(page, f"checkpoint-{RATES}-versions")
+        key = text_of(page, "public-key")
+        lines = {
+            "usage": _call(page, kept, tmp_path, address, "kept.txt"),
+            "not checked: none.txt is no": _call(page, kept, tmp_path, address, key, "none.txt"),
+            "not checked: kept.txt is no": _call(
+                page, "rub\nbish", tmp_path, address, key, "kept.txt"
+            ),
+            "not checked: it is a checkpoint of another log, ": _call(
+                page, kept, tmp_path, "https://other.example", key, "kept.txt"
+            ),
+            "DOES NOT match: ": _call(page, kept, tmp_path, address, "rubbish", "kept.txt"),
+        }
+    lines["not checked: the list at "] = _run(page, kept, tmp_path)
+
+    for beginning, done in lines.items():
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(beginning)
+        assert done.stderr.count("\n") == 1
+
+
+UNSIGNED = "signature not checked: that needs the package cryptography\n"
+_CHANGED = "the record was changed"
+
+
+def page_address(page: Answer) -> str:
+    """The address that a page tells to check."""
+    return text_of(page, "check-call").split(" ")[2]
+
+
+def _run(
+    page: Answer, kept: str, folder: Path, *options: str
+) -> "subprocess.CompletedProcess[str]":
+    """Do what the page says; with `-S` Python has its own library alone."""
+    program, name, *arguments = text_of(page, "check-call").split(" ")
+    assert (program, name) == ("python3", "check.py")
+    return _call(page, kept, folder, *arguments, options=options)
+
+
+def _call(
+    page: Answer, kept: str, folder: Path, *arguments: str, options: Sequence[str] = ()
+) -> "subprocess.CompletedProcess[str]":
     (folder / "check.py").write_text(text_of(page, "check"), "utf-8")
     (folder / "kept.txt").write_text(kept, "utf-8")
-    program, *arguments = text_of(page, "check-call").split(" ")
-    assert program == "python3"
     return subprocess.run(
-        [sys.executable, "-I", "-S", *arguments],
+        [sys.executable, "-I", *options, "check.py", *arguments],
         cwd=folder,
         env={"PATH": ""},
         capture_output=True,

@@ -89,9 +89,9 @@ def test_a_table_has_a_header_with_units_and_nothing_where_nothing_is_known(
         == 'inline; filename="barograph-1000PEPE-funding-1d.csv"'
     )
     header, *rows = table(answer)
-    assert header == ["at", "funding_8h_pct"]
-    assert [iso_timestamp(GAP), ""] in rows
-    assert [iso_timestamp(GAP - HOUR), "-0.02"] in rows
+    assert header == ["at", "funding_8h_pct", "source", "notice"]
+    assert [iso_timestamp(GAP), ""] in [row[:2] for row in rows]
+    assert [iso_timestamp(GAP - HOUR), "-0.02"] in [row[:2] for row in rows]
     lines = answer.body.split(b"\r\n")
     assert lines[-1] == b""
     assert not any(b"\n" in line or b"\r" in line for line in lines)
@@ -101,7 +101,7 @@ def test_the_table_holds_what_the_json_holds(recorded: Service) -> None:
     for measure, days in product(MEASURES, DAYS):
         points = recorded.ask(f"/data/1000PEPE/{measure}.json?days={days}").json()["points"]
         _, *rows = table(recorded.ask(f"/data/1000PEPE/{measure}.csv?days={days}"))
-        told = [(at, float(value) if value else None) for at, value in rows]
+        told = [(at, float(value) if value else None) for at, value, *_ in rows]
         assert told == [(point["at"], point["value"]) for point in points]
         assert len(points) <= 361
 
@@ -114,7 +114,7 @@ def test_liquidations_tell_how_much_was_watched(recorded: Service) -> None:
         3600,
     )
     assert len(body["points"]) == 24
-    unwatched, partial, whole, _ = body["points"][-4:]
+    unwatched, partial, whole, _, running = body["points"][-5:]
     assert whole == {
         "at": iso_timestamp(THIS_HOUR - 2 * HOUR),
         "long_usd": 150.25,
@@ -126,10 +126,30 @@ def test_liquidations_tell_how_much_was_watched(recorded: Service) -> None:
     assert (unwatched["long_usd"], unwatched["short_usd"], unwatched["watched_pct"]) == (
         *(None, None, 0.0),
     )
+    assert running == {
+        "at": iso_timestamp(THIS_HOUR),
+        "long_usd": 0.0,
+        "short_usd": 0.0,
+        "watched_pct": 100.0,
+        "partial": True,
+    }
     header, *rows = table(recorded.ask("/data/liquidations.csv?days=1"))
-    assert header == ["at", "long_usd", "short_usd", "watched_pct", "partial"]
-    assert rows[-2] == [iso_timestamp(THIS_HOUR - 2 * HOUR), "150.25", "50.0", "100.0", "false"]
-    assert rows[-4][1:] == ["", "", "0.0", "true"]
+    assert header == ["at", "long_usd", "short_usd", "watched_pct", "partial", "source", "notice"]
+    assert rows[-3][:5] == [iso_timestamp(THIS_HOUR - 2 * HOUR), "150.25", "50.0", "100.0", "false"]
+    assert rows[-5][1:5] == ["", "", "0.0", "true"]
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path.endswith(".csv")])
+def test_each_row_of_a_table_names_its_source_and_carries_the_notice(
+    recorded: Service, path: str
+) -> None:
+    header, *rows = table(recorded.ask(path))
+
+    assert header[-2:] == ["source", "notice"]
+    assert rows
+    for row in rows:
+        assert len(row) == len(header)
+        assert row[-2:] == ["test venue", "Information only, not financial advice."]
 
 
 def test_a_week_is_given_when_nothing_is_said(recorded: Service) -> None:

@@ -29,7 +29,7 @@ def test_signals_are_shown_with_their_method_and_badge(site: SiteService) -> Non
         sentence = " ".join(method.explanation.partition("\n\n")[0].split())
         assert f"{method.name}{sentence} calm & quiet value of {method.key}" in listed.text
         page = site.look(f"/signals/{method.key}")
-        assert "As of 2026-11-06 21:20 UTC. Source: test venue" in page.text
+        assert "As of 2026-11-06 21:20 UTC . Source: test venue" in page.text
         assert " ".join(method.explanation.split()) in page.text
         assert f"/badge/signal/{method.key}.svg" in page.targets
         assert {"badge-markdown", "badge-html", "badge-address"} == set(page.copied)
@@ -116,7 +116,25 @@ def test_stale_signals_are_unknown(
     assert listed.count("calm & quiet") == len(fresh)
     assert "calm & quiet" not in single
     assert "Now unknown n/a" in single
-    assert ("judged recently" in listed) == (not fresh)
+    assert ("No signal has been judged recently." in listed) == (not fresh)
+    assert "live" not in listed
+    assert ("partly stale 6 of 8 signals have not been judged recently" in listed) == bool(fresh)
+    for text in (listed, single) if fresh else ():
+        assert "The exchange was last read at 2026-11-06 21:20 UTC" in text
+    assert "/status" in site.look("/signals").targets
+    assert "stale It has not been judged recently." in single
+
+
+def test_a_script_is_told_when_a_signal_is_no_longer_of_now(site: SiteService) -> None:
+    site.judged()
+    listed, single = site.ask("/signals").text, site.ask(PAGE).text
+
+    ends = re.findall(r'<tr role="row" data-bound="(\d+)"', listed)
+    by_market, by_figures = str(START + 30_000), str(START + 150_000)
+    assert ends == [by_market] * len(MARKET_METHODS) + [by_figures] * len(MACRO_METHODS)
+    assert f'data-bound="{by_market}"><span class="pill ok" data-pill' in listed
+    assert f'data-bound="{by_market}"><span class="pill ok" data-pill' in single
+    assert 'data-past="unknown">calm &amp; quiet</strong>' in listed
 
 
 def test_what_was_not_judged_is_no_part_of_a_labels_time(site: SiteService) -> None:

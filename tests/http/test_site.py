@@ -1,5 +1,7 @@
 """What holds for every page: it is valid, guarded, cached, and each link of it leads somewhere."""
 
+from pathlib import Path
+
 import pytest
 
 from barograph.guides.files import load_catalog
@@ -33,6 +35,21 @@ def test_every_page_is_valid_guarded_and_ends_with_the_notice(site: SiteService)
         assert response.headers["cache-control"].startswith("public, max-age=")
 
 
+@pytest.mark.parametrize(
+    ("source", "is_told"), [("simulated exchange (demo data)", True), ("test venue", False)]
+)
+def test_every_page_tells_that_its_numbers_are_simulated(
+    tmp_path: Path, source: str, is_told: bool
+) -> None:
+    site = SiteService(tmp_path, exchange_source=source)
+    pages = [site.ask(path, accept=BROWSER).text for path in (*PAGES, "/docs", "/not-there")]
+    site.close()
+
+    assert {"<strong>Demo:</strong> all numbers are simulated." in each for each in pages} == {
+        is_told
+    }
+
+
 def test_every_link_of_every_page_leads_somewhere(site: SiteService) -> None:
     site.service.publish(reading(), shares())
     pages = {path: Checked(site.ask(path)) for path in PATHS}
@@ -50,11 +67,11 @@ def test_every_link_of_every_page_leads_somewhere(site: SiteService) -> None:
         assert not fragment or path not in pages or fragment in pages[path].ids, (path, fragment)
 
 
-def test_what_is_copied_or_shared_is_the_whole_public_address(site: SiteService) -> None:
+def test_every_page_names_its_one_whole_public_address(site: SiteService) -> None:
     for path in PATHS:
         page = site.look(path)
-        if "canonical" in page.relations:
-            assert page.relations["canonical"] == f"https://barograph.example{path}"
+
+        assert page.relations["canonical"] == f"https://barograph.example{path}", path
 
 
 def test_pages_answer_head_and_conditional_requests(site: SiteService) -> None:
@@ -68,7 +85,7 @@ def test_pages_answer_head_and_conditional_requests(site: SiteService) -> None:
 
 
 MISSING = [
-    *("/nope", "/guides/nope", "/guides/", "/signals/nope", "/briefs/nope", "/briefs/a%00b"),
+    *("/nope", "/guides/nope", "/guides/nope/", "/signals/nope", "/briefs/nope", "/briefs/a%00b"),
     *("/briefs/" + "a" * 300, "/static/nope.css", "/keys/a/b", "/signals/btc-funding-regime/"),
     *("/static/../site.py", "/static/..%2fsite.py", "/static/", "/briefs?page=2"),
 ]
@@ -118,3 +135,25 @@ def test_no_query_of_a_reader_stays_in_memory(site: SiteService) -> None:
             site.ask(f"{path}{joint}x={number}", accept=BROWSER)
 
     assert not any(b"x=" in query for _, query in site.service.board.hot)
+
+
+@pytest.mark.parametrize("path", [*(path for path in PAGES if path != "/"), "/docs"])
+def test_a_slash_too_many_leads_to_the_page(site: SiteService, path: str) -> None:
+    for method in ("GET", "HEAD"):
+        answer = site.ask(f"{path}/?days=7&x=%C3%A4", method)
+        assert (answer.status_code, answer.headers["location"]) == (308, f"{path}?days=7&x=%C3%A4")
+    assert site.ask(f"{path}/").headers["location"] == path
+    assert site.ask(f"{path}/", "POST").status_code == 405
+
+
+def test_a_slash_too_many_leads_to_the_page_below_another_address(tmp_path: Path) -> None:
+    site = SiteService(tmp_path, base_url="https://example.com/barograph")
+    answer = site.ask("/status/")
+    site.close()
+
+    assert (answer.status_code, answer.headers["location"]) == (308, "/barograph/status")
+
+
+@pytest.mark.parametrize("path", ["/api/agent/", "/api/status/", "/api/agent/market/", "//status/"])
+def test_addresses_for_programs_are_exact(site: SiteService, path: str) -> None:
+    assert site.ask(f"https://barograph.example{path}").status_code == 404

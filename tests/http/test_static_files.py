@@ -11,7 +11,8 @@ import pytest
 from barograph.guides.files import load_catalog
 from barograph.signals.catalog import METHODS
 from barograph.site.frame.static_files import StaticFiles, packaged_files
-from support.pages import SiteService
+from support.markets import reading, shares
+from support.pages import FOUND, NOTE, SiteService
 from support.service import BASE_URL
 
 FOR_EVER = "public, max-age=31536000, immutable"
@@ -134,7 +135,8 @@ def test_the_social_picture_has_the_size_that_previews_expect(site: SiteService)
     assert f'content="{BASE_URL}/static/social.png"' in site.ask("/guides").text
 
 
-def test_the_sitemap_names_every_standing_page_by_its_whole_address(site: SiteService) -> None:
+def test_the_sitemap_names_every_page_by_its_whole_address(site: SiteService) -> None:
+    site.service.publish(reading(), shares())
     answer = site.ask("/sitemap.xml")
     found = [each.text for each in ET.fromstring(answer.text).iterfind(".//{*}loc")]
 
@@ -145,6 +147,8 @@ def test_the_sitemap_names_every_standing_page_by_its_whole_address(site: SiteSe
         *(BASE_URL + path for path in ("/record", "/developers", "/pricing", "/status")),
         *(f"{BASE_URL}/guides/{guide.slug}" for guide in load_catalog(None).guides),
         *(f"{BASE_URL}/signals/{method.key}" for method in METHODS),
+        *(f"{BASE_URL}/briefs/{brief.slug}" for brief in (NOTE, FOUND)),
+        *(f"{BASE_URL}/markets/{each.base}" for each in reading().contracts),
     } <= set(found)
     for each in found:
         assert each is not None

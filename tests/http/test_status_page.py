@@ -17,7 +17,7 @@ from barograph.demo.identity import API_KEY
 from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
 from barograph.kit.timestamps import MINUTE
 from barograph.settings import Settings
-from barograph.status.recording import sightings
+from barograph.status.recording import INCIDENT_RULE, sightings
 from barograph.status.store import record
 from barograph.status.wire import Status
 from barograph.upstream.facilitator import HttpFacilitator
@@ -132,11 +132,13 @@ def test_who_is_away_shows_without_traffic_and_so_does_who_is_back(watch: Watch,
     watch.outside.is_away = True
     watch.pass_minute()
     watch.pass_minute()
-    away = ("degraded", "unreachable since 2026-11-06T21:22:00.000Z")
-    assert watch.check(name) == away
+    since, asked = "2026-11-06T21:22:00.000Z", "2026-11-06T21:23:00.000Z"
+    away = f"unreachable since {since}, last asked at {asked}"
+    assert watch.check(name) == ("degraded", away)
     shown = part(page(watch.service), name)
     assert '<span class="pill degraded">degraded</span>' in shown
-    assert away[1] in shown
+    assert f'unreachable since <time datetime="{since}">21:22:00 UTC</time>' in shown
+    assert f'last asked at <time datetime="{asked}">21:23:00 UTC</time></p>' in shown
 
     watch.outside.is_away = False
     watch.pass_minute()
@@ -180,6 +182,8 @@ def test_the_page_shows_what_the_api_says_and_links_to_it(service: Service) -> N
     assert "bound 30 s; last reading" in feed
     assert '<time datetime="2026-11-06T21:20:00.000Z">' in feed
     assert "s old" not in feed
+    now = '<time datetime="2026-11-06T21:20:00.000Z">21:20:00 UTC</time>'
+    assert f"readable; checked {now}" in part(text, "database")
 
 
 def test_before_anything_was_recorded_the_page_says_so_and_shows_no_percentage(
@@ -188,7 +192,8 @@ def test_before_anything_was_recorded_the_page_says_so_and_shows_no_percentage(
     text = page(service)
 
     assert text.count("nothing recorded</p>") == 2 * text.count("<li id=")
-    assert "None recorded in the last 60 days." in text
+    assert "No incident in the last 60 days. " in text
+    assert INCIDENT_RULE in text
     assert "ok 100 %" not in text
 
 
@@ -200,7 +205,7 @@ def test_recorded_minutes_become_strips_with_a_text_for_each_cell(service: Servi
     assert shown.count("<rect ") == shown.count("<title>") == 24 + 60
     assert "21:00 UTC: 3 min ok" in shown
     assert "6 Nov: 3 min ok" in shown
-    assert "Last 24 hours: ok 100 % of 3 min recorded" in shown
+    assert "Last 24 hours: ok in 3 of 3 minutes recorded" in shown
     assert "style=" not in text
 
 
@@ -213,6 +218,7 @@ def test_an_incident_is_shown_as_it_was_recorded(service: Service) -> None:
     assert "<h3>Market feed</h3>" in text
     assert "not over yet." in text
     assert "When it began: 31 s old, past its bound of 30 s." in text
+    assert INCIDENT_RULE in text
 
     service.watch_day()
     service.publish(reading(service.clock()), shares(service.clock()))
@@ -220,6 +226,23 @@ def test_an_incident_is_shown_as_it_was_recorded(service: Service) -> None:
     service.clock.pass_seconds(61)
     service.refresh()
     assert re.search(r"From <time [^>]*>[^<]*</time> to <time [^<]*</time>, 2 min\.", page(service))
+
+
+def test_a_failure_of_one_look_is_no_incident_and_the_page_says_why_there_is_none(
+    service: Service,
+) -> None:
+    service.clock.pass_seconds(31)  # past the bound of the feed
+    service.refresh()
+    recorded(service, 1)
+    service.watch_day()
+    service.publish(reading(service.clock()), shares(service.clock()))
+    recorded(service, 0)
+    text = page(service)
+
+    assert "ok in 1 of 2 minutes recorded" in part(text, "market-feed")
+    no_incident = "No incident in the last 60 days: what the strips show of failures was over at"
+    assert no_incident in text
+    assert INCIDENT_RULE in text
 
 
 def test_the_page_is_kept_for_moments_and_the_record_for_a_minute(service: Service) -> None:
@@ -230,9 +253,9 @@ def test_the_page_is_kept_for_moments_and_the_record_for_a_minute(service: Servi
     assert service.ask(PAGE, if_none_match=first.headers["etag"]).status == 304
 
     service.clock.pass_seconds(3)
-    assert "min recorded" not in page(service)
+    assert "minute recorded" not in page(service)
     service.clock.pass_seconds(57)
-    assert "1 min recorded" in page(service)
+    assert "1 minute recorded" in page(service)
 
 
 @pytest.mark.outcome(

@@ -7,16 +7,20 @@ from typing import TypeVar
 import pytest
 
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
-from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import series as statements
 from barograph.markets.history import (
     Reading,
     RegimeChange,
     Resolution,
+    Span,
     record_liquidation_hours,
+    record_liquidations,
     record_readings,
     record_regime_changes,
+    record_watched,
 )
+from barograph.markets.records import Liquidation, Side
 from barograph.markets.samples import (
     DAYS,
     GRACE,
@@ -29,8 +33,8 @@ from barograph.markets.samples import (
     Series,
 )
 from barograph.markets.series import liquidation_series, reading_series, regimes_at
+from barograph.markets.series_reader import KEPT_SERIES, SeriesReader
 from barograph.markets.trailing import LiquidationHour
-from barograph.site.series.reader import KEPT_SERIES, SeriesReader
 from support.clock import START, HandClock
 
 T = TypeVar("T")
@@ -67,6 +71,13 @@ class Record:
 
     def keep_hours(self, *hours: LiquidationHour) -> None:
         self.write(lambda tx: record_liquidation_hours(tx, hours))
+
+    def watch(self, *spans: Span) -> None:
+        self.write(lambda tx: record_watched(tx, spans))
+
+    def liquidate(self, at: int, side: Side, usd: float) -> None:
+        event = Liquidation(at, "BTCUSDT", side, 2.0, usd / 2)
+        self.write(lambda tx: record_liquidations(tx, [event]))
 
     def write(self, work: Work[T]) -> T:
         return self.runner.run(self.database.write(work))
@@ -224,7 +235,7 @@ def test_liquidations_come_in_columns_that_lie_on_a_grid(
     assert found.columns[0] == LiquidationColumn(
         found.columns[0].at, 2.0 * hours, 1.0 * hours, 100.0, partial=False
     )
-    assert found.columns[-1].at <= THIS_HOUR - HOUR < found.columns[-1].at + found.interval
+    assert found.columns[-1].at <= NOW < found.columns[-1].at + found.interval
 
 
 def test_a_column_that_was_watched_too_little_is_partial(record: Record) -> None:
@@ -233,7 +244,7 @@ def test_a_column_that_was_watched_too_little_is_partial(record: Record) -> None
         LiquidationHour(THIS_HOUR - 2 * HOUR, 3.0, 0.0, 95.0),
         LiquidationHour(THIS_HOUR - HOUR, 0.0, 0.0, 0.0),
     )
-    *_, unknown, partial, whole, unwatched = record.liquidations().columns
+    *_, unknown, partial, whole, unwatched, _ = record.liquidations().columns
     assert partial == LiquidationColumn(THIS_HOUR - 3 * HOUR, 5.0, 4.0, 94.99, partial=True)
     assert whole == LiquidationColumn(THIS_HOUR - 2 * HOUR, 3.0, 0.0, 95.0, partial=False)
     assert unwatched == LiquidationColumn(THIS_HOUR - HOUR, None, None, 0.0, partial=True)
@@ -247,6 +258,14 @@ def test_a_column_of_many_hours_counts_the_unwatched_among_them(record: Record) 
     assert column == LiquidationColumn(day, 18.0, 6.0, 50.0, partial=True)
 
 
+def test_a_moment_that_nobody_watched_is_never_rounded_away(record: Record) -> None:
+    day = NOW // DAY * DAY - DAY
+    hours = [LiquidationHour(day + each * HOUR, 1.0, 1.0, 100.0) for each in range(23)]
+    record.keep_hours(*hours, LiquidationHour(day + 23 * HOUR, 1.0, 1.0, 99.99))
+    column = next(each for each in record.liquidations(30).columns if each.at == day)
+    assert column.watched_pct == 99.99
+
+
 def test_the_day_that_is_not_over_is_partial(record: Record) -> None:
     today = NOW // DAY * DAY
     record.keep_hours(
@@ -254,7 +273,8 @@ def test_the_day_that_is_not_over_is_partial(record: Record) -> None:
     )
     last = record.liquidations(30).columns[-1]
     assert (last.at, last.partial) == (today, True)
-    assert last.watched_pct == pytest.approx(100 * (THIS_HOUR - today) / DAY, abs=0.01)
+    passed = NOW - today
+    assert last.watched_pct == pytest.approx(100 * (THIS_HOUR - today) / passed, abs=0.01)
 
 
 def test_a_day_is_not_over_however_much_of_it_was_watched_already(record: Record) -> None:
@@ -263,17 +283,69 @@ def test_a_day_is_not_over_however_much_of_it_was_watched_already(record: Record
         *(LiquidationHour(today + each * HOUR, 1.0, 1.0, 100.0) for each in range(23))
     )
     late = record.liquidations(30, now=today + 23 * HOUR + GRACE).columns[-1]
-    assert (late.at, late.watched_pct, late.partial) == (today, 95.83, True)
+    assert (late.at, late.watched_pct, late.partial) == (today, 99.63, True)
     over = record.liquidations(30, now=today + DAY).columns[-1]
     assert (over.at, over.watched_pct, over.partial) == (today, 95.83, False)
 
 
-def test_the_hour_that_has_just_ended_is_awaited(record: Record) -> None:
+@pytest.mark.parametrize("days", DAYS)
+def test_the_interval_that_runs_is_there_up_to_the_newest_watched_minute(
+    record: Record, days: int
+) -> None:
+    last_hours = range(THIS_HOUR - 23 * HOUR, THIS_HOUR, HOUR)
+    record.keep_hours(*(LiquidationHour(at, 1.0, 0.5, 100.0) for at in last_hours))
+    newest = NOW - 2 * MINUTE
+    record.watch((THIS_HOUR - HOUR, newest + 30 * SECOND))
+    record.liquidate(THIS_HOUR, "long", 100.0)
+    record.liquidate(newest - 1, "short", 20.0)
+    record.liquidate(newest, "short", 7.0)  # after the newest minute that is over
+    found = record.liquidations(days)
+    last = found.columns[-1]
+
+    before = [at for at in last_hours if at >= last.at]
+    assert found.as_of == newest
+    assert last == LiquidationColumn(
+        last.at, 100.0 + len(before), 20.0 + 0.5 * len(before), 100.0, partial=True
+    )
+    assert last.at <= newest < last.at + found.interval
+
+
+def test_what_was_missed_of_the_running_hour_counts_against_what_has_passed(
+    record: Record,
+) -> None:
+    record.watch((THIS_HOUR, THIS_HOUR + 5 * MINUTE), (NOW - 5 * MINUTE, NOW))
+    assert NOW - THIS_HOUR == 20 * MINUTE
+    assert record.liquidations().columns[-1].watched_pct == 50.0
+
+
+def test_an_hour_that_has_ended_and_is_not_summed_up_yet_is_counted(record: Record) -> None:
     record.keep_hours(LiquidationHour(THIS_HOUR - 2 * HOUR, 1.0, 1.0, 100.0))
-    early = record.liquidations(now=THIS_HOUR + GRACE - 1).columns
-    assert (early[-1].at, early[-1].long_usd) == (THIS_HOUR - 2 * HOUR, 1.0)
-    late = record.liquidations(now=THIS_HOUR + GRACE).columns
-    assert (late[-1].at, late[-1].long_usd) == (THIS_HOUR - HOUR, None)
+    record.watch((THIS_HOUR - 2 * HOUR, THIS_HOUR + MINUTE))
+    record.liquidate(THIS_HOUR - HOUR, "long", 3.0)
+    *_, ended, running = record.liquidations(now=THIS_HOUR + MINUTE).columns
+
+    assert ended == LiquidationColumn(THIS_HOUR - HOUR, 3.0, 0.0, 100.0, partial=False)
+    assert running == LiquidationColumn(THIS_HOUR, 0.0, 0.0, 100.0, partial=True)
+
+
+def test_an_hour_that_is_summed_up_is_not_counted_again(record: Record) -> None:
+    record.keep_hours(LiquidationHour(THIS_HOUR - HOUR, 3.0, 0.0, 100.0))
+    record.watch((THIS_HOUR - 2 * HOUR, THIS_HOUR))
+    record.liquidate(THIS_HOUR - HOUR, "long", 3.0)
+    last = record.liquidations(now=THIS_HOUR).columns[-1]
+
+    assert last == LiquidationColumn(THIS_HOUR - HOUR, 3.0, 0.0, 100.0, partial=False)
+
+
+def test_time_that_nobody_watches_is_a_gap_up_to_now(record: Record) -> None:
+    record.watch((THIS_HOUR - 3 * HOUR, NOW - GRACE))
+    found = record.liquidations()
+
+    assert found.as_of == NOW
+    assert found.columns[-1].watched_pct == 75.0
+    assert record.liquidations(now=NOW + HOUR).columns[-1] == LiquidationColumn(
+        THIS_HOUR + HOUR, None, None, 0.0, partial=True
+    )
 
 
 def test_a_past_regime_is_the_label_in_force_then_with_the_rate_that_was_measured_then(
@@ -291,10 +363,10 @@ def test_a_past_regime_is_the_label_in_force_then_with_the_rate_that_was_measure
     )
 
     assert record.regimes(NOW, NOW - DAY, NOW - 7 * DAY, NOW - 30 * DAY) == [
-        PastRegime("neutral", 0.0),
-        PastRegime("unknown", 0.002),
-        PastRegime("long-leaning", 0.014),
-        PastRegime(None, 0.06),
+        PastRegime("neutral", 0.0, THIS_HOUR),
+        PastRegime("unknown", 0.002, THIS_HOUR - DAY),
+        PastRegime("long-leaning", 0.014, THIS_HOUR - 7 * DAY),
+        PastRegime(None, 0.06, THIS_HOUR - 30 * DAY),
     ]
 
 
@@ -305,9 +377,9 @@ def test_a_label_tells_nothing_about_an_hour_that_nobody_measured(record: Record
 
     at_its_end, after = THIS_HOUR - HOUR - 1, THIS_HOUR - HOUR
     assert record.regimes(at_its_end, after, NOW) == [
-        *(PastRegime("long-leaning", 0.01), NOT_RECORDED, NOT_RECORDED)
+        *(PastRegime("long-leaning", 0.01, THIS_HOUR - 2 * HOUR), NOT_RECORDED, NOT_RECORDED)
     ]
-    assert record.regimes(NOW, contract="ETHUSDT") == [PastRegime("long-leaning", 0.01)]
+    assert record.regimes(NOW, contract="ETHUSDT") == [PastRegime("long-leaning", 0.01, THIS_HOUR)]
 
 
 def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
@@ -316,8 +388,11 @@ def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
     columns = record.plan(statements._COLUMNS, 0, NOW, HOUR)
     assert "SEARCH liquidation_hours USING INDEX" in columns
     assert "(at>? AND at<?)" in columns
-    hour = record.plan(statements._HOUR, NOW)
-    assert "(at=?)" in hour
+    hour = record.plan(statements._NEWEST_HOUR, NOW)
+    assert "(at<?)" in hour
+    events = record.plan(statements._EVENTS, 0, NOW)
+    assert "SEARCH liquidations USING" in events
+    assert "(at>? AND at<?)" in events
     regime = record.plan(statements._REGIME, NOW)
     assert "(at<?)" in regime
     rate = record.plan(statements._RATE, "hour", "BTCUSDT", THIS_HOUR)

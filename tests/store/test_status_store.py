@@ -11,7 +11,7 @@ from barograph.access.contact import Contact
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.notice import NOTICE
-from barograph.status.keeper import LEASE_MS, Keeper
+from barograph.status.keeper import LEASE_MS, MOST_UNWRITTEN, SPREAD_SECONDS, Keeper
 from barograph.status.recording import KEPT_FOR, Count, Incident, Record, Sighting
 from barograph.status.store import read_record, record
 from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, Status
@@ -146,10 +146,23 @@ def test_what_is_older_than_ninety_days_is_dropped_but_an_incident_that_lasts_is
     for number, (one, other) in enumerate([("down", "down"), ("down", "down"), ("ok", "down")] * 2):
         book.write(T0 + number * MINUTE, ("a", one), ("b", other))  # type: ignore[arg-type]
     book.write(T0 + 6 * MINUTE, ("a", "ok"), ("b", "down"))
-    book.write(T0 + KEPT_FOR + DAY, ("c", "ok"))
+    for number in range(2):
+        book.write(T0 + KEPT_FOR + DAY + number * MINUTE, ("b", "down"), ("c", "ok"))
 
-    assert book.rows("SELECT DISTINCT name FROM status_counts") == [("c",)]
+    assert book.rows("SELECT DISTINCT name FROM status_counts ORDER BY 1") == [("b",), ("c",)]
     assert book.rows("SELECT name, ended_at FROM status_incidents") == [("b", None)]
+    assert book.rows("SELECT name FROM status_runs ORDER BY 1") == [("b",), ("c",)]
+
+
+def test_an_incident_of_a_part_that_is_not_looked_at_any_more_ends_when_it_was_seen_last(
+    book: Book,
+) -> None:
+    for number in range(3):
+        book.write(T0 + number * MINUTE, ("gone", "down"), ("feed", "ok"))
+    book.write(T0 + 3 * MINUTE, ("feed", "ok"))
+
+    (incident,) = book.read(T0 + HOUR).incidents
+    assert (incident.name, incident.ended_at) == ("gone", T0 + 2 * MINUTE)
 
 
 def test_three_months_of_records_stay_small(book: Book) -> None:
@@ -251,12 +264,33 @@ def test_the_keeper_looks_right_after_every_minute_began(room: Room) -> None:
         room.looked.append(iso_timestamp(now)[14:])
         return status("ok", now)
 
-    keeper = Keeper(room.open(), read, [], clock=room.clock, sleep=sleep)
+    keeper = Keeper(room.open(), read, [], clock=room.clock, sleep=sleep, offset=0)
     with pytest.raises(Stopped):
         room.run(keeper.run())
 
     assert room.looked == ["59:00.100Z", "00:00.100Z"]
     assert pauses == [47.6, 60.0, 60.0]
+
+
+def test_keepers_look_at_different_times_of_the_minute(room: Room) -> None:
+    class Stopped(Exception):
+        pass
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        raise Stopped
+
+    pauses: list[float] = []
+    for _ in range(8):
+        keeper = Keeper(
+            room.open(), lambda now: status("ok", now), [], clock=room.clock, sleep=sleep
+        )
+        with pytest.raises(Stopped):
+            room.run(keeper.run())
+
+    # The clock stands where a minute begins, which is past for nobody but who looks right then.
+    assert len(set(pauses)) > 1
+    assert all(pause <= SPREAD_SECONDS + 1 or pause > 60 for pause in pauses)
 
 
 class Away:
@@ -280,9 +314,9 @@ class Away:
 
 @pytest.mark.outcome(
     "the database fails while the status is recorded",
-    "nothing is recorded for that time, which shows as such; one line is logged",
+    "what was seen meanwhile, three hours at most, is recorded once it is back; one line is logged",
 )
-def test_a_database_that_fails_leaves_a_gap_and_one_line_in_the_log(
+def test_what_was_seen_while_the_database_fails_is_recorded_once_it_is_back(
     room: Room, book: Book, caplog: pytest.LogCaptureFixture
 ) -> None:
     away = Away(room.open())
@@ -295,8 +329,84 @@ def test_a_database_that_fails_leaves_a_gap_and_one_line_in_the_log(
     assert book.read(T0 + HOUR).counts == []
 
     away.is_away = False
-    room.run(keeper.look())
+    for _ in range(2):
+        room.run(keeper.look())
     assert book.read(T0 + HOUR).last_at["database"] == T0 + 5 * MINUTE
+    assert recorded(book) == 6
+
+
+def recorded(book: Book) -> int:
+    """How many minutes of the database's condition are in the record."""
+    days = [each for each in book.read(T0 + DAY).counts if each.resolution == "day"]
+    return sum(each.recorded for each in days if each.name == "database")
+
+
+def test_an_outage_of_the_database_is_an_incident_of_the_record(room: Room, book: Book) -> None:
+    away = Away(room.open())
+    keeper = room.keeper(database=away)
+    for minute in range(6):
+        away.is_away = minute in (1, 2)
+        room.found = "down" if away.is_away else "ok"
+        room.run(keeper.look())
+        room.clock.now += MINUTE
+
+    (incident,) = book.read(T0 + HOUR).incidents
+    assert (incident.started_at, incident.ended_at) == (T0 + MINUTE, T0 + 3 * MINUTE)
+
+
+def test_minutes_in_which_nobody_looked_stay_unrecorded(room: Room, book: Book) -> None:
+    away = Away(room.open())
+    keeper = room.keeper(database=away)
+    room.run(keeper.look())
+    room.clock.now += 10 * MINUTE
+    away.is_away = False
+    room.run(keeper.look())
+
+    assert recorded(book) == 2
+
+
+def test_only_so_many_unwritten_minutes_are_kept(room: Room, book: Book) -> None:
+    away = Away(room.open())
+    keeper = room.keeper(database=away)
+    for _ in range(MOST_UNWRITTEN + 5):
+        room.run(keeper.look())
+        room.clock.now += MINUTE
+    away.is_away = False
+    room.run(keeper.look())
+
+    assert recorded(book) == MOST_UNWRITTEN
+
+
+def test_what_two_keepers_saw_while_the_database_failed_counts_once(room: Room, book: Book) -> None:
+    aways = [Away(room.open()) for _ in range(2)]
+    one, other = (room.keeper(database=away) for away in aways)
+    for _ in range(5):
+        room.run(one.look())
+        room.run(other.look())
+        room.clock.now += MINUTE
+    aways[0].is_away = False
+    room.run(one.look())
+    room.clock.now += LEASE_MS
+    aways[1].is_away = False
+    room.run(other.look())
+
+    assert recorded(book) == 7
+
+
+def test_a_keeper_that_finds_another_one_recording_forgets_what_it_saw(
+    room: Room, book: Book
+) -> None:
+    away = Away(room.open())
+    other = room.keeper(database=away)
+    room.run(other.look())
+    away.is_away = False
+    room.clock.now += MINUTE
+    room.run(room.keeper().look())
+    room.run(other.look())
+    room.clock.now += LEASE_MS
+    room.run(other.look())
+
+    assert recorded(book) == 2
 
 
 class Outside:

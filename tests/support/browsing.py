@@ -41,10 +41,11 @@ class View(NamedTuple):
     scheme: Any
 
 
+PHONE = View("phone", 390, "light")
 VIEWS = (
     View("light", 1280, "light"),
     View("dark", 1280, "dark"),
-    View("phone", 390, "light"),
+    PHONE,
 )
 
 

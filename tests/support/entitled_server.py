@@ -80,6 +80,10 @@ class EntitledServer:
         """How often the provider was asked, by path."""
         return dict(self.tell_provider(count=True)["requests"])
 
+    def probes(self) -> int:
+        """How often the service set out to ask the provider by itself, to know how it is."""
+        return (self.folder / "web.log").read_text().count("probing those outside")
+
     def tables(self) -> Tables:
         """Every row of both databases, but for the status, which is recorded by the minute."""
         files = [self.folder / f"data/{name}.sqlite3" for name in ("barograph", "history")]
@@ -149,10 +153,12 @@ async def _append_pair(ledger: Ledger, kind: str) -> tuple[Version, Version]:
 def _tables(file: Path) -> Iterator[tuple[str, list[Any]]]:
     with closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as database:
         for name in [name for (name,) in database.execute(_TABLES)]:
-            yield f"{file.stem}.{name}", list(database.execute(f'SELECT * FROM "{name}"'))
+            rows = database.execute(f'SELECT * FROM "{name}"')
+            yield f"{file.stem}.{name}", [row for row in rows if (name, row[0]) != _RECORDER]
 
 
+_RECORDER = ("leases", "status")
 _TABLES = """
 SELECT name FROM sqlite_master
-WHERE type = 'table' AND name NOT LIKE 'status!_%' ESCAPE '!' AND name <> 'leases'
+WHERE type = 'table' AND name NOT LIKE 'status!_%' ESCAPE '!'
 """

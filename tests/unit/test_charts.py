@@ -18,6 +18,7 @@ from barograph.markets.samples import (
     STEPS,
     LiquidationColumn,
     LiquidationSeries,
+    Measure,
     Point,
     Series,
 )
@@ -27,6 +28,7 @@ from barograph.site.charts.gauge import REGIME_BANDS, gauge
 from barograph.site.charts.lines import line_chart
 from barograph.site.charts.scale import drawable, time_marks, value_scale
 from barograph.site.charts.svg import CHARACTER, tenths, trace
+from barograph.site.series.figures import measure_chart
 from support.clock import START
 
 ELEMENTS = {"svg", "title", "desc", "defs", "pattern", "path", "circle", "text"}
@@ -277,6 +279,30 @@ def test_a_script_is_told_where_the_values_are() -> None:
     line = list(places(of_class(root, "line")[0].attrib["d"]))
     assert line[0] == pytest.approx((box[0], box[3]), abs=0.1)
     assert line[-1] == pytest.approx((box[2], box[1]), abs=0.1)
+
+
+@pytest.mark.parametrize(("measure", "sign"), [("funding", "always"), ("price", None)])
+def test_a_script_is_told_that_a_rate_always_has_its_sign(
+    measure: Measure, sign: str | None
+) -> None:
+    chart = measure_chart(series([0.01, 0.02])._replace(measure=measure), "BTC", "")
+    assert parsed(chart.drawing).attrib.get("data-sign") == sign
+
+
+@pytest.mark.parametrize(
+    ("measure", "value", "decimals"),
+    [
+        ("funding", 0.01, "4"),
+        ("price", 92_000.0, "1"),
+        ("price", 0.5, "5"),
+        ("long-accounts", 5.0, "1"),
+    ],
+)
+def test_a_chart_tells_how_many_decimals_its_values_have_at_least(
+    measure: Measure, value: float, decimals: str
+) -> None:
+    chart = measure_chart(series([value, value])._replace(measure=measure), "BTC", "")
+    assert parsed(chart.drawing).attrib["data-decimals"] == decimals
 
 
 def test_a_chart_without_data_to_fetch_promises_none() -> None:

@@ -2,7 +2,10 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -12,6 +15,11 @@ from barograph.client.wire import Reference
 
 FIRST = Reference("rates-desk:2026-11-06T00:00:00.000Z", 1, "a" * 64, "2026-11-06T21:20:00.000Z")
 SECOND = Reference("rates-desk:2026-11-06T00:00:00.000Z", 2, "b" * 64, "2026-11-06T21:30:00.000Z")
+
+
+def shown(folder: Path) -> list[Path]:
+    """What lies in a folder, besides the file by which one writer waits for another."""
+    return sorted(each for each in folder.iterdir() if each.suffix != ".lock")
 
 
 def test_without_a_file_nothing_is_kept(tmp_path: Path) -> None:
@@ -24,7 +32,7 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     ReferenceFile(file).write({"rates-desk": FIRST})
     ReferenceFile(str(file)).write({"rates-desk": SECOND})
     assert ReferenceFile(file).read() == {"rates-desk": SECOND}
-    assert list(tmp_path.iterdir()) == [file]
+    assert shown(tmp_path) == [file]
 
 
 def test_the_file_is_what_the_page_s_program_keeps(tmp_path: Path) -> None:
@@ -71,8 +79,63 @@ def test_a_place_that_cannot_be_used_is_said(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_leaves_what_was_kept(tmp_path: Path) -> None:
-    folder = tmp_path / "references.json"
-    (folder / "inside").mkdir(parents=True)  # a folder that is not empty cannot be replaced
+    file = tmp_path / "references.json"
+    prepared = ReferenceFile(file).prepare({"rates-desk": FIRST})
+    (file / "inside").mkdir(parents=True)  # a folder that is not empty cannot be replaced
     with pytest.raises(ReferencesUnusable, match="cannot be written"):
-        ReferenceFile(folder).write({"rates-desk": FIRST})
-    assert list(tmp_path.iterdir()) == [folder]
+        prepared.take_place()
+    assert shown(tmp_path) == [file]
+
+
+def test_kinds_that_did_not_change_are_as_another_subscriber_left_them(tmp_path: Path) -> None:
+    one, other = (ReferenceFile(tmp_path / "references.json") for _ in range(2))
+    one.write({"rates-desk": FIRST})
+    other.write({"funding-regime-stance": FIRST})
+    one.write({"rates-desk": SECOND})
+    assert other.read() == {"rates-desk": SECOND, "funding-regime-stance": FIRST}
+
+
+def test_a_writer_waits_until_the_one_before_it_is_done(tmp_path: Path) -> None:
+    store = ReferenceFile(tmp_path / "references.json")
+    first = store.prepare({"rates-desk": FIRST})
+    second = Thread(target=store.write, args=({"funding-regime-stance": FIRST},))
+    second.start()
+    first.take_place()
+    second.join(30)
+    assert store.read() == {"rates-desk": FIRST, "funding-regime-stance": FIRST}
+
+
+def test_what_was_dropped_lets_the_next_writer_in(tmp_path: Path) -> None:
+    store = ReferenceFile(tmp_path / "references.json")
+    store.prepare({"rates-desk": FIRST}).drop()
+    store.write({"rates-desk": SECOND})
+    assert store.read() == {"rates-desk": SECOND}
+
+
+def test_a_file_with_something_else_lets_the_next_writer_in(tmp_path: Path) -> None:
+    file = tmp_path / "references.json"
+    file.write_text("mine")
+    with pytest.raises(ReferencesUnusable):
+        ReferenceFile(file).write({"rates-desk": FIRST})
+    file.unlink()
+    ReferenceFile(file).write({"rates-desk": FIRST})
+    assert shown(tmp_path) == [file]
+
+
+WRITER = """
+import sys
+from barograph.client import ReferenceFile
+from barograph.client.wire import Reference
+for number in range(1, 21):
+    digest, at = "a" * 64, "2026-11-06T21:20:00.000Z"
+    kept = Reference("leg", number, digest, at)
+    ReferenceFile(sys.argv[1]).write({f"{sys.argv[2]}-{number}": kept})
+"""
+
+
+def test_many_processes_at_once_lose_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "references.json"
+    command = [sys.executable, "-c", WRITER, str(file)]
+    writers = [subprocess.Popen([*command, name]) for name in ("one", "two", "three")]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    assert len(ReferenceFile(file).read()) == 60

@@ -394,9 +394,12 @@ def test_an_hour_that_is_not_proved_watched_to_its_end_waits_for_that_a_minute_a
     assert seen.evidence.closed_hour == (closed[0] if closed else None)
 
 
-@pytest.mark.parametrize(("proved", "waits"), [(HOUR_START, 5_000), (HOUR_START - 1, MINUTE)])
+@pytest.mark.parametrize(
+    ("proved", "waits", "watched_pct"),
+    [(HOUR_START, 5_000, 100.0), (HOUR_START - 1, MINUTE, 99.99)],
+)
 def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
-    desk: MarketDesk, proved: int, waits: int
+    desk: MarketDesk, proved: int, waits: int, watched_pct: float
 ) -> None:
     desk.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
     known(desk, desk.conclude(reading(HOUR_START - HOUR)))
@@ -406,7 +409,7 @@ def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
     desk.watched(HOUR_START - HOUR, proved)
 
     closed = known(desk, desk.conclude(reading(HOUR_START + waits)))
-    assert closed == [hour(HOUR_START - HOUR, 100.0, 100.0)]
+    assert closed == [hour(HOUR_START - HOUR, 100.0, watched_pct)]
 
 
 @pytest.mark.outcome(

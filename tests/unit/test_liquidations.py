@@ -8,7 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.liquidations import LiquidationTotals, LiquidationWindow, WatchLog
+from barograph.markets.liquidations import (
+    AWAITED,
+    LiquidationTotals,
+    LiquidationWindow,
+    WatchLog,
+)
 from barograph.markets.records import Liquidation, Side
 from support.clock import START
 
@@ -198,7 +203,16 @@ def test_totals_carry_the_instant_and_the_coverage_they_were_asked_for() -> None
     watch = WatchLog([(START + 7 - DAY // 4, START)])
     seen = LiquidationWindow().totals(START + 7, watch, BASES)
 
-    assert (seen.as_of, seen.watched_pct, seen.watched_until) == (START + 7, 25.0, START)
+    assert (seen.as_of, seen.watched_pct, seen.watched_until) == (START + 7, 24.99, START)
+
+
+@pytest.mark.parametrize(
+    ("silent", "watched_pct"), [(0, 100.0), (5_000, 100.0), (AWAITED - 1, 100.0), (AWAITED, 99.93)]
+)
+def test_what_is_only_not_proved_yet_is_no_gap(silent: int, watched_pct: float) -> None:
+    watch = WatchLog([(START - 2 * DAY, START)])
+
+    assert LiquidationWindow().totals(START + silent, watch, BASES).watched_pct == watched_pct
 
 
 SLOTS = 1_000
@@ -230,7 +244,7 @@ def test_watched_spans_agree_with_a_model_that_marks_every_slot(
         assert merged == tuple(slot * SLOT for slot in run_around(watched, start, end))
 
     seen = len(watched & set(range(as_of - SLOTS, as_of)))
-    assert log.watched_pct(as_of * SLOT) == round(100 * seen / SLOTS, 2)
+    assert log.watched_pct(as_of * SLOT) == 10_000 * seen // SLOTS / 100
 
 
 @given(spans, st.randoms(use_true_random=False))
@@ -254,6 +268,7 @@ def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
     [
         ([], 0.0),
         ([(START - DAY, START)], 100.0),
+        ([(START - DAY, START - 1)], 99.99),
         ([(START - 9 * DAY, START + DAY)], 100.0),
         ([(START - DAY // 4, START)], 25.0),
         ([(START - DAY, START - DAY // 2), (START - DAY // 4, START)], 75.0),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from barograph.markets.index import index_of
-from barograph.markets.records import LongAccounts, Perpetual
+from barograph.markets.records import MAJORS, LongAccounts, Perpetual, majors_of
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.view import Bounds, MarketView
 from barograph.site.markets.listing import NUMBERS, Choice, Listing, listing, table_rows
@@ -146,7 +146,7 @@ def test_a_row_has_every_number_with_its_interval_and_a_dash_for_what_is_not_kno
         *("BTC", "67,000.5", "+0.0100 % / 8 h", "+0.0100 %", "22:20", "$5.00B", "61.5 %"),
     ]
     assert cells(found, "1000PEPE") == [
-        *("1000PEPE", "0.012", "+0.0050 % / 4 h", "+0.0100 %", "22:20", "$90.00M", "—"),
+        *("1000PEPE", "0.012000", "+0.0050 % / 4 h", "+0.0100 %", "22:20", "$90.00M", "—"),
     ]
     assert cells(found, "SOL")[-2:] == ["$0", "0.0 %"]
 
@@ -184,6 +184,13 @@ def test_a_name_full_of_markup_stays_text_and_has_no_page() -> None:
     assert row[0].find("a") is None
 
 
+def test_a_root_with_signs_of_markup_stays_one_address() -> None:
+    rows = table_rows(listing(view_of((BTC,))).rows, '/a&b"c', START)
+
+    (link,) = ET.fromstring(f"<table>{rows}</table>").iter("a")
+    assert link.get("href") == '/a&b"c/markets/BTC'
+
+
 def test_seven_hundred_rows_are_not_heavy() -> None:
     many = tuple(
         changed(BTC, base=f"1000TOKEN{n}", contract=f"1000TOKEN{n}USDT", last_price=n / 7)
@@ -209,22 +216,30 @@ def test_of_two_contracts_of_an_asset_each_has_a_page() -> None:
     other = changed(BTC, contract="BTCPERP")
     both = (BTC, other)
 
-    assert find(index_of(reading(contracts=both)), "BTC") == (other, "BTC")
-    assert find(index_of(reading(contracts=both)), "BTCPERP") == (other, "BTC")
-    assert find(index_of(reading(contracts=both)), "BTCUSDT") == (BTC, "BTCUSDT")
-    assert [row.name for row in listing(view_of(both)).rows] == ["BTCUSDT", "BTC"]
+    assert find(index_of(reading(contracts=both)), "BTC") == (BTC, "BTC")
+    assert find(index_of(reading(contracts=both)), "BTCUSDT") == (BTC, "BTC")
+    assert find(index_of(reading(contracts=both)), "BTCPERP") == (other, "BTCPERP")
+    assert [row.name for row in listing(view_of(both)).rows] == ["BTC", "BTCPERP"]
+
+
+def test_a_major_is_the_contract_that_its_symbol_means() -> None:
+    twins = reading(contracts=(changed(BTC, contract="BTCPERP"), *MARKET, changed(ETH, base="SOL")))
+    index = index_of(twins)
+
+    assert majors_of(twins) == {base: index[base] for base in MAJORS}
 
 
 def test_the_address_of_a_page_means_the_contract_that_it_shows() -> None:
-    later, named_alike = changed(BTC, contract="BTCPERP"), changed(ETH, base="btcusdt")
-    contracts = (BTC, later, ETH, PEPE, named_alike)
+    first, named_alike = changed(BTC, contract="BTCPERP"), changed(ETH, base="btcusdt")
+    contracts = (first, BTC, ETH, PEPE, named_alike)
     index = index_of(reading(contracts=contracts))
     rows = listing(view_of(contracts)).rows
 
-    # An asset goes before a full name, so nothing means the first one.
-    assert [row.name for row in rows] == [None, "BTC", "ETH", "1000PEPE", "BTCUSDT"]
-    for row in rows[1:]:
-        assert row.name is not None
+    # An asset goes before a full name, so nothing means the second one.
+    assert [row.name for row in rows] == ["BTC", None, "ETH", "1000PEPE", "BTCUSDT"]
+    for row in rows:
+        if row.name is None:
+            continue
         assert find(index, row.name) == (row.perpetual, row.name)
     for name, perpetual in index.items():
         found = find(index, name)
@@ -243,7 +258,7 @@ def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
     told = {
         name: (fact.value, Markup(fact.unit).striptags().strip()) for name, fact in facts.items()
     }
-    assert told["Last price"] == ("0.012", "USDT")
+    assert told["Last price"] == ("0.012000", "USDT")
     assert told["Funding rate"] == ("+0.0050 %", "per 4 h, settled 2026-11-06 22:20 UTC")
     assert told["Funding per 8 hours"] == ("+0.0100 %", "per 8 h")
     assert told["Next settlement"][1] == "every 4 h"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.macro.judgement import curve
 from barograph.markets.regime import LABELS
 from barograph.signals.catalog import BY_KEY
@@ -75,6 +75,21 @@ def test_the_last_label_holds_only_as_long_as_it_was_judged(held_until: int, sha
 
     assert shares(found).get("neutral", 0) == share
     assert sum(shares(found).values()) == 100
+
+
+@pytest.mark.parametrize(
+    ("minutes", "times"),
+    [(0, ["100 %"]), (1, ["< 1 %", "> 99 %"]), (43_200, ["50 %", "50 %"])],
+)
+def test_only_everything_is_100_percent_of_the_time(minutes: int, times: list[str]) -> None:
+    spans = [Span("neutral", START, START + minutes * MINUTE)] if minutes else []
+
+    found = lanes(KEY, spans, START, NOW)
+
+    assert [lane.time for lane in found] == times
+    for lane in found:
+        words = ET.fromstring(str(lane.drawing)).get("aria-label")
+        assert words == f"{lane.label}: {lane.time} of the time"
 
 
 def test_lanes_go_from_high_to_low_with_what_says_nothing_at_the_end() -> None:

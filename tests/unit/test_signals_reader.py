@@ -77,6 +77,9 @@ class Shown:
         """What is fresh, and until when that is known."""
         return self._reader.fresh(self._board, now), self._reader.known_until(self._board, now)
 
+    def ends(self, now: int) -> dict[str, int]:
+        return self._reader.ends(self._board, now)
+
     def labels(self, now: int) -> dict[str, str]:
         return {each.key: each.label for each in self._reader.signals(self._board, now)}
 
@@ -214,6 +217,16 @@ def test_what_is_fresh_is_known_until_the_first_bound_and_nothing_for_a_moment(
     shown.reads_market(START + BOUND - 1)
     assert shown.known(START + BOUND - 1) == (judged(), START + BOUND)
     assert shown.known(START + BOUND) == (None, START + BOUND + UNKNOWN_MS)
+
+
+def test_each_signal_that_is_fresh_has_its_own_end(shown: Shown) -> None:
+    assert shown.ends(START) == {}
+    shown.publishes(judged())
+    assert shown.ends(START) == {
+        **dict.fromkeys(MARKET_KEYS, START + MARKET_BOUND),
+        **dict.fromkeys(MACRO_KEYS, START + BOUND),
+    }
+    assert shown.ends(START + MARKET_BOUND) == dict.fromkeys(MACRO_KEYS, START + BOUND)
 
 
 @pytest.mark.outcome(

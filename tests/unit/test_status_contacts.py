@@ -2,8 +2,8 @@
 
 import pytest
 
-from barograph.access.contact import Contact
-from barograph.status.reader import REMEMBERED, reach
+from barograph.access.contact import REMEMBERED, Contact, of_one_part
+from barograph.status.reader import reach
 from barograph.status.rules import Reach
 from support.clock import START, HandClock
 
@@ -13,7 +13,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.clock = HandClock()
-        self.keys, self.users = Contact(self.clock), Contact(self.clock)
+        self.keys, self.users = of_one_part(Contact(self.clock), Contact(self.clock))
 
     def known(self) -> Reach:
         return reach([self.keys, self.users], self.clock())
@@ -43,7 +43,7 @@ def test_a_failure_is_told_since_its_first_time_until_the_same_question_is_answe
     asked.keys.failed()
     asked.clock.pass_seconds(60)
     asked.keys.failed()
-    assert asked.known() == Reach(None, START)
+    assert asked.known() == Reach(None, START, START + 60_000)
 
     asked.clock.pass_seconds(1)
     asked.keys.answered()
@@ -51,14 +51,14 @@ def test_a_failure_is_told_since_its_first_time_until_the_same_question_is_answe
 
     asked.clock.pass_seconds(1)
     asked.keys.failed()
-    assert asked.known() == Reach(START + 61_000, START + 62_000)
+    assert asked.known() == Reach(START + 61_000, START + 62_000, START + 62_000)
 
 
 def test_a_failure_stays_for_as_long_as_nothing_else_is_learned(asked: Asked) -> None:
     asked.users.failed()
     asked.clock.pass_seconds(86_400)
 
-    assert asked.known() == Reach(None, START)
+    assert asked.known() == Reach(None, START, START)
 
 
 def test_a_question_that_nobody_asks_again_is_forgotten_once_another_is_answered(
@@ -75,9 +75,30 @@ def test_a_question_that_nobody_asks_again_is_forgotten_once_another_is_answered
     assert asked.known() == Reach(START + 1_000, None)
 
 
+def test_a_failure_after_a_forgotten_one_is_told_since_itself(asked: Asked) -> None:
+    asked.users.failed()
+    asked.clock.pass_seconds(1)
+    asked.keys.answered()
+    asked.clock.pass_seconds(5 * 3_600)
+    asked.users.failed()
+
+    assert asked.known().failing_since == START + (5 * 3_600 + 1) * 1_000
+
+
+def test_a_question_that_goes_on_failing_is_told_since_its_first_time_though_another_is_answered(
+    asked: Asked,
+) -> None:
+    for _ in range(4):
+        asked.users.failed()
+        asked.clock.pass_seconds(30)
+        asked.keys.answered()
+
+    assert asked.known().failing_since == START
+
+
 def test_the_longest_failure_is_told_where_both_fail(asked: Asked) -> None:
     asked.users.failed()
     asked.clock.pass_seconds(3)
     asked.keys.failed()
 
-    assert asked.known() == Reach(None, START)
+    assert asked.known() == Reach(None, START, START + 3_000)

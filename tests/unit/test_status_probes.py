@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 import httpx
 import pytest
+from msgspec import structs
 
 from barograph.access.contact import Contact
 from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
@@ -15,8 +17,9 @@ from barograph.errors import BarographError
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
 from barograph.settings import Settings
-from barograph.upstream.facilitator import HttpFacilitator
+from barograph.upstream.facilitator import VERIFY_SECONDS, HttpFacilitator
 from barograph.upstream.identity import identity_provider
+from barograph.upstream.json_http import MAX_QUESTIONS
 from barograph.upstream.token_identity import PROBE_AGE, TokenIdentity
 from support.clock import START, HandClock
 from support.identities import identity_settings
@@ -72,6 +75,37 @@ def test_a_key_set_is_read_again_for_a_probe_only_when_it_is_older_than_that() -
     assert keys.cache.contact.answered_at == START + AGE
 
 
+@pytest.mark.parametrize("error", [None, IdentityUnavailable("no answer")])
+def test_a_probe_that_joins_a_question_under_way_learns_what_came_of_it(
+    error: IdentityUnavailable | None,
+) -> None:
+    keys = Keys()
+
+    async def join() -> None:
+        may_answer, is_asked = asyncio.Event(), asyncio.Event()
+
+        async def publish() -> bytes:
+            is_asked.set()
+            await may_answer.wait()
+            return await keys.publish()
+
+        keys.error = error
+        cache = keys.cache = KeySetCache(publish, keys.clock)
+        finding = asyncio.create_task(cache.find("EC-0"))
+        await is_asked.wait()
+        probing = asyncio.create_task(cache.renew(AGE))
+        await asyncio.sleep(0)
+        keys.clock.pass_seconds(1)
+        may_answer.set()
+        await asyncio.gather(finding, probing, return_exceptions=True)
+
+    asyncio.run(join())
+    contact = keys.cache.contact
+    assert keys.asked == 1
+    noted = contact.answered_at if error is None else contact.failing_since
+    assert noted == START + 1_000
+
+
 @pytest.mark.parametrize("error", [IdentityUnavailable("no answer"), RuntimeError("unexpected")])
 def test_a_key_set_that_does_not_come_is_noted_and_not_raised(error: Exception) -> None:
     keys = Keys()
@@ -110,6 +144,21 @@ def test_probes_do_not_let_invented_keys_ask_more_often() -> None:
 
     assert [keys.find("invented") for _ in range(5)] == ["unavailable"] * 5
     assert keys.asked == asked
+
+
+def test_a_question_that_joins_a_probe_counts_as_a_try() -> None:
+    keys = Keys()
+
+    async def join() -> None:
+        probing = asyncio.create_task(keys.cache.renew(AGE))
+        await asyncio.sleep(0)
+        for _ in range(3):
+            with pytest.raises((IdentityRefused, IdentityUnavailable)):
+                await keys.cache.find("invented", keys.clock() + 1)
+        await probing
+
+    asyncio.run(join())
+    assert keys.asked == 1
 
 
 @pytest.mark.parametrize(
@@ -174,7 +223,9 @@ def test_a_provider_is_probed_by_its_keys_and_only_those_are_an_answer(
     assert told(users) == "nothing"
 
 
-def facilitator(answer: Answering) -> HttpFacilitator:
+def facilitator(
+    answer: "Answering | Waiting", verify_seconds: float = VERIFY_SECONDS
+) -> HttpFacilitator:
     settings = Settings.model_validate(
         {
             "x402_facilitator_url": "https://pay.example",
@@ -182,7 +233,10 @@ def facilitator(answer: Answering) -> HttpFacilitator:
             "x402_pay_to": STANCE.pay_to,
         }
     )
-    return HttpFacilitator(settings, clock=HandClock(), transport=httpx.MockTransport(answer))
+    transport = answer if isinstance(answer, Waiting) else httpx.MockTransport(answer)
+    return HttpFacilitator(
+        settings, clock=HandClock(), transport=transport, verify_seconds=verify_seconds
+    )
 
 
 def lost(request: httpx.Request) -> httpx.Response:
@@ -227,7 +281,8 @@ def test_a_facilitator_is_probed_by_what_it_supports(
         (httpx.Response(200, json={"isValid": True, "payer": PAYER}), "answered"),
         (httpx.Response(200, json={"isValid": False, "invalidReason": "no_funds"}), "answered"),
         (httpx.Response(200, json={"isValid": False, "invalidReason": "timeout"}), "answered"),
-        (httpx.Response(500, json={}), "failed"),
+        (httpx.Response(500, json={}), "nothing"),
+        (httpx.Response(502, html="<h1>bad gateway</h1>"), "nothing"),
         (httpx.Response(429, json={}), "failed"),
         (httpx.Response(200, html="<h1>be right back</h1>"), "failed"),
         (None, "failed"),
@@ -249,6 +304,68 @@ def test_whether_a_question_about_a_payment_was_answered_is_noted(
 
     payments, offer = asked.contacts
     assert (told(payments), told(offer)) == (learned, "nothing")
+
+
+OTHER_PAYER = "0x" + "d5" * 20
+VALID = httpx.Response(200, json={"isValid": True, "payer": PAYER})
+BROKEN = httpx.Response(500, json={})
+
+
+@pytest.mark.parametrize(
+    ("questions", "learned"),
+    [
+        ([(PAYER, BROKEN), (PAYER, BROKEN)], "nothing"),
+        ([(PAYER, BROKEN), (OTHER_PAYER, BROKEN)], "failed"),
+        ([(PAYER, BROKEN), (OTHER_PAYER, BROKEN), (PAYER, VALID)], "answered"),
+        ([(OTHER_PAYER, BROKEN), (PAYER, VALID), (PAYER, BROKEN)], "answered"),
+    ],
+)
+def test_a_server_error_counts_when_the_payments_of_two_wallets_meet_it(
+    questions: list[tuple[str, httpx.Response]], learned: str
+) -> None:
+    answers = [answer for _, answer in questions]
+    asked = facilitator(lambda _: answers.pop(0))
+
+    async def verify() -> None:
+        for payer, _ in questions:
+            with suppress(FacilitatorUnavailable):
+                await asked.verify(structs.replace(proof(), payer=payer))
+
+    asyncio.run(verify())
+
+    assert told(asked.contacts[0]) == learned
+
+
+class Waiting(httpx.AsyncBaseTransport):
+    """A facilitator that answers nobody until it may."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.is_full = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        if self.asked == MAX_QUESTIONS:
+            self.is_full.set()
+        await self.may_answer.wait()
+        return VALID
+
+
+def test_a_full_queue_of_our_own_tells_nothing_about_the_facilitator() -> None:
+    async def crowd() -> None:
+        transport = Waiting()
+        asked = facilitator(transport, verify_seconds=0.3)
+        settling = [asyncio.create_task(asked.settle(proof())) for _ in range(MAX_QUESTIONS)]
+        await transport.is_full.wait()
+        await asked.probe()
+        with pytest.raises(FacilitatorUnavailable):
+            await asked.verify(proof())
+        assert [told(each) for each in asked.contacts] == ["nothing", "nothing"]
+        transport.may_answer.set()
+        await asyncio.gather(*settling, return_exceptions=True)
+
+    asyncio.run(crowd())
 
 
 def test_a_set_that_a_probe_could_read_tells_again_which_keys_there_are() -> None:

@@ -25,7 +25,19 @@ def test_an_amount_is_never_a_thousand_of_its_letter(amount: float, shown: str) 
 
 @pytest.mark.parametrize(
     ("amount", "shown"),
-    [(137.0, "137"), (92_785.5, "92785.5"), (0.0043951, "0.0043951"), (1e6, "1000000")],
+    [
+        (0.0, "0"),
+        (137.0, "137.000"),
+        (92_785.0, "92,785.0"),
+        (92_785.5, "92,785.5"),
+        (92_785.25, "92,785.25"),
+        (3_500.2, "3,500.20"),
+        (2.21, "2.2100"),
+        (0.0043951, "0.0043951"),
+        (1e6, "1,000,000"),
+    ],
 )
-def test_a_price_has_every_digit_and_no_exponent(amount: float, shown: str) -> None:
+def test_a_price_has_every_digit_and_no_fewer_than_others_of_its_size(
+    amount: float, shown: str
+) -> None:
     assert price(amount) == shown

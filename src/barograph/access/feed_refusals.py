@@ -18,6 +18,11 @@ from barograph.errors import PrivateError
 
 RETRY_SECONDS = 15
 
+NEEDED = "Payment required"
+INVALID = "Invalid payment proof: {}"
+REFUSED = "The payment was refused and not charged"
+"""What the `error` of a 402 says, which x402 has as a text for people."""
+
 
 class FeedIdentityRequired(PrivateError):
     """An identity was presented, and it cannot be verified."""

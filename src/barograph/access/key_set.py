@@ -37,6 +37,7 @@ class KeySetCache:
         self._tried_at: int | None = None
         self._failed = False
         self._renewal: asyncio.Task[bool] | None = None
+        self._counts = False
         self.contact = Contact(clock)
 
     async def find(self, kid: str | None, made_by: int | None = None) -> PublicKey:
@@ -87,12 +88,17 @@ class KeySetCache:
         return self._keys
 
     def _start_renewal(self, *, counts: bool = True) -> asyncio.Task[bool]:
-        """Ask for the set, unless that is under way; it goes on when whoever waits gives up."""
+        """Ask for the set, unless that is under way; it goes on when whoever waits gives up.
+
+        It counts as a try as soon as one of those who wait for it wants it to.
+        """
         if self._renewal is None or self._renewal.done():
-            self._renewal = asyncio.create_task(self._renew(counts=counts))
+            self._counts = False
+            self._renewal = asyncio.create_task(self._renew())
+        self._counts = self._counts or counts
         return self._renewal
 
-    async def _renew(self, *, counts: bool) -> bool:
+    async def _renew(self) -> bool:
         """Whether the set could be read; nothing is raised, because nobody may be waiting."""
         asked, failed = self._clock(), True
         try:
@@ -107,9 +113,9 @@ class KeySetCache:
             self.contact.failed()
         else:
             self.contact.answered()
-        if counts:
+        if self._counts:
             self._tried_at = self._clock()
-        if counts or not failed:
+        if self._counts or not failed:
             self._failed = failed
         return not failed
 

@@ -13,6 +13,9 @@ from starlette.requests import Request
 from barograph.access.entitlements import Holder
 from barograph.access.feed_door import FeedDoor, bounded
 from barograph.access.feed_refusals import (
+    INVALID,
+    NEEDED,
+    REFUSED,
     PaymentPending,
     PaymentRequired,
     PaymentUnavailable,
@@ -50,7 +53,7 @@ class Offer(NamedTuple):
     path: str
     requirements: Requirements
     document: Document
-    needed: str = "Payment required"
+    needed: str = NEEDED
     """What it says to who shows no proof."""
 
 
@@ -179,9 +182,9 @@ async def _refusing(offer: Offer) -> AsyncIterator[None]:
     try:
         yield
     except InvalidProof as error:
-        raise PaymentRequired(offer.document(f"Invalid payment proof: {error}")) from error
+        raise PaymentRequired(offer.document(INVALID.format(error))) from error
     except PaymentRefused as error:
-        raise PaymentRequired(offer.document("The payment was refused and not charged")) from error
+        raise PaymentRequired(offer.document(REFUSED)) from error
     except AlreadyUsed as error:
         raise PaymentUsed from error
     except PaymentError as error:

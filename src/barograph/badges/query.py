@@ -2,9 +2,9 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from urllib.parse import parse_qsl
 
 from barograph.badges.svg import Style
+from barograph.kit.query import given_values
 
 STYLES: tuple[Style, ...] = ("flat", "flat-square")
 SINCE_PATTERN = r"^\d{4}-\d{2}-\d{2}(T.+)?$"
@@ -19,17 +19,17 @@ _ISO = re.compile(rf"({_DAY})(?:T({_TIME})({_OFFSET})?)?", re.ASCII)
 
 def style_from_query(query_string: bytes) -> Style:
     """The style that was asked for; anything but `flat-square`, once, is flat."""
-    return "flat-square" if _given(query_string, "style") == ["flat-square"] else "flat"
+    return "flat-square" if given_values(query_string, "style") == ["flat-square"] else "flat"
 
 
 def is_since_given(query_string: bytes) -> bool:
     """Whether there is a `sinceDate`, be it empty."""
-    return bool(_given(query_string, "sinceDate"))
+    return bool(given_values(query_string, "sinceDate"))
 
 
 def since_from_query(query_string: bytes) -> int | None:
     """The given `sinceDate` in milliseconds; None when it can't be read or is given twice."""
-    given = _given(query_string, "sinceDate")
+    given = given_values(query_string, "sinceDate")
     return parse_since(given[0]) if len(given) == 1 else None
 
 
@@ -45,8 +45,3 @@ def parse_since(text: str) -> int | None:
     except ValueError:  # no such day
         return None
     return (moment - _EPOCH) // timedelta(milliseconds=1)
-
-
-def _given(query_string: bytes, name: str) -> list[str]:
-    pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
-    return [value for key, value in pairs if key == name]

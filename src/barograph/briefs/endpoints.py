@@ -38,7 +38,7 @@ _LIMIT_PARAMETER = {
     "name": "limit",
     "in": "query",
     "required": False,
-    "description": "How many briefs; brought into the range, never refused.",
+    "description": "How many briefs; brought into the range, the default for no integer.",
     "schema": {"type": "integer", "minimum": LOWEST, "maximum": HIGHEST, "default": DEFAULT},
     "example": 15,
 }

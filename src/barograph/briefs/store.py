@@ -66,6 +66,11 @@ async def newest_briefs(tx: Transaction, count: int) -> list[Brief]:
     return [_brief(row) for row in await tx.fetch(_NEWEST, count)]
 
 
+async def newest_slugs(tx: Transaction, count: int) -> list[str]:
+    """What the newest briefs are called in their addresses."""
+    return [row[0] for row in await tx.fetch(_SLUGS, count)]
+
+
 async def brief_by_slug(tx: Transaction, slug: str) -> Brief | None:
     """One brief."""
     rows = await tx.fetch(_BY_SLUG, slug)
@@ -101,6 +106,7 @@ INSERT INTO briefs ({_COLUMNS})
 VALUES ({", ".join(f"${number}" for number in range(1, len(Brief._fields) + 1))})
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - the names of our own columns
+_SLUGS = f"SELECT slug FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
 _NEWEST = f"SELECT {_COLUMNS} FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
 _BY_SLUG = f"SELECT {_COLUMNS} FROM briefs WHERE slug = $1"  # noqa: S608
 _LAST_BY_COOLDOWN = "SELECT cooldown_key, max(published_at) FROM briefs GROUP BY cooldown_key"

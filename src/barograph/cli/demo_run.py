@@ -100,6 +100,7 @@ def demo_settings(
         lease_seconds=4,  # so that one that was killed starts again at once
         smtp_url=SecretStr(f"smtp://{HOST}:{mail_port}"),
         mail_from="barograph@demo.example",
+        security_contact="mailto:security@demo.example",
         treasury_url=f"http://{HOST}:{macro_port}",
         nyfed_url=f"http://{HOST}:{macro_port}",
         etf_url=f"http://{HOST}:{macro_port}{FUND_PATH}?{FUND_QUERY}",

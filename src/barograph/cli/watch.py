@@ -22,18 +22,25 @@ TOKEN = "FEED_TOKEN"  # noqa: S105  the name of a variable
 """Not named as the settings are: those are the service's, and this is its reader's."""
 
 LONGEST = 86_400
+NOT_FOUND = 404
 
 
 class WatchEnded(click.ClickException):
     """The end of a watch, with an exit code that tells why.
 
-    The codes go on from those of every command, where 3 is a wrong configuration: here a token
-    that cannot be read.
+    The codes go on from those of every command, where 2 is a wrong command line and 3 a wrong
+    configuration: here a token that cannot be read, or is none.
     """
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Say it in one line, as every command does."""
         click.echo(f"barograph: {self.message}", file=file, err=file is None)
+
+
+class NoService(WatchEnded):
+    """The first look found no service at the address that was given."""
+
+    exit_code = 2
 
 
 class Unanswered(WatchEnded):
@@ -89,10 +96,10 @@ def watch(
 
     \b
     Exit codes:
-      0  looked once, or stopped with Ctrl-C
+      0  looked once, or stopped with Ctrl-C or because nobody reads any more
       1  the references cannot be read or kept
-      2  the command line is wrong
-      3  there is no token that can be read
+      2  the command line is wrong, or no service is at that address (404)
+      3  there is no token that can be read, or what is there is none
       4  --once: no answer, or none for now (429, 5xx); try again later
       5  the service refuses the token (401, 402, 404); trying again is of no use
 
@@ -104,7 +111,7 @@ def watch(
     """
     from barograph.client import Barograph, ReferenceFile, Subscriber
 
-    bearer = _token(token_file)
+    bearer = token_reader(token_file)
     bearer()  # a token that cannot be read is told before anything is asked
     try:
         client = Barograph(url, bearer=bearer)
@@ -116,6 +123,8 @@ def watch(
             follow(subscriber, _show(as_json), interval=None if once else interval)
         except KeyboardInterrupt:
             return  # that is how it is stopped
+        except BrokenPipeError:
+            _drop_output()  # and that is how `head` stops it
 
 
 def follow(
@@ -129,6 +138,7 @@ def follow(
 
     Raises:
         Refused: the token does not open Feed.
+        NoService: nobody knew the address at the first look.
         Unanswered: the only look found out nothing.
         BarographError: the references cannot be kept.
     """
@@ -137,19 +147,22 @@ def follow(
     from barograph.errors import BarographError
 
     tape: Sequence[TapeEntry] = ()
-    told: Sequence[Event] = ()
+    told: Sequence[Event] | None = None
     while True:
         try:
             events = subscriber.look()
         except (ClientError, ValueError) as error:
             raise BarographError(str(error)) from error
         is_new = subscriber.tape != tape
-        show(subscriber.tape if is_new else (), [each for each in events if each not in told])
-        tape, told = subscriber.tape, events
+        before = told or ()
+        show(subscriber.tape if is_new else (), [each for each in events if each not in before])
         for event in events:
             if isinstance(event, Stopped):
                 raise Refused(f"{_plain(event.message)} ({event.status})")
         pauses = [each for each in events if isinstance(each, Later)]
+        if told is None and any(each.kind is None and each.status == NOT_FOUND for each in pauses):
+            raise NoService(f"no service is at that address ({NOT_FOUND})")
+        tape, told = subscriber.tape, events
         if interval is None and pauses:
             raise Unanswered(_plain(pauses[0].message))
         if interval is None:
@@ -158,7 +171,7 @@ def follow(
         sleep(min(LONGEST, max([interval, *asked_for])))
 
 
-def _token(file: Path | None) -> Callable[[], str]:
+def token_reader(file: Path | None) -> Callable[[], str]:
     """Gives the present token; a file may be replaced by a newer one at any time."""
     from barograph.errors import ConfigurationError
 
@@ -172,7 +185,11 @@ def _token(file: Path | None) -> Callable[[], str]:
             if last:
                 return last  # it is being replaced
             raise ConfigurationError(f"{file} cannot be read as a token") from error
-        last = text if text.strip() else last
+        text = text.strip()
+        if text and not _is_token(text) and not last:
+            place = TOKEN if file is None else file
+            raise ConfigurationError(f"{place} holds something else than one token")
+        last = text if _is_token(text) else last
         if not last:
             raise ConfigurationError(
                 f"there is no access token: give a file with --token-file, or set {TOKEN} "
@@ -181,6 +198,16 @@ def _token(file: Path | None) -> Callable[[], str]:
         return last
 
     return read
+
+
+def _is_token(text: str) -> bool:
+    """Whether it can be a bearer token: one word of visible characters."""
+    return text.isascii() and text.isprintable() and len(text.split()) == 1
+
+
+def _drop_output() -> None:
+    """Let go of what could not be written: at the end Python would try again, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show(as_json: bool) -> "Show":

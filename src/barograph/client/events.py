@@ -46,6 +46,8 @@ class Later(Struct, frozen=True, tag_field="event", tag="later"):
     """The kind whose comparison it was; None when it was the feed."""
 
     retry_after: float | None = None
+    status: int | None = None
+    """What the service, or somebody in between, answered with; None when no answer came."""
 
 
 class Stopped(Struct, frozen=True, tag_field="event", tag="stopped"):

@@ -1,9 +1,12 @@
-"""The references that a subscriber keeps: a small file, replaced as a whole."""
+"""The references that subscribers keep: a small file, replaced as a whole by one at a time."""
 
+import fcntl
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
+from typing import BinaryIO
 
 import msgspec
 
@@ -34,49 +37,76 @@ class ReferenceFile:
                 f"{self.path} holds no references: move it away to begin anew"
             ) from error
 
-    def write(self, references: Mapping[str, Reference]) -> None:
-        """Put these in place of what is kept, whole or not at all.
+    def write(self, changed: Mapping[str, Reference]) -> None:
+        """Put these beside the other kinds that are kept, whole or not at all.
 
         Raises:
             ReferencesUnusable: that is not possible.
         """
-        self.prepare(references).take_place()
+        self.prepare(changed).take_place()
 
-    def prepare(self, references: Mapping[str, Reference]) -> "PreparedFile":
-        """Write these beside what is kept, which takes as long as the disk does.
+    def prepare(self, changed: Mapping[str, Reference]) -> "PreparedFile":
+        """Write what will be kept, which takes as long as the disk and other writers do.
+
+        Nobody else writes until it has taken its place or was dropped.
 
         Raises:
             ReferencesUnusable: that is not possible.
         """
         try:
-            written = _written(self.path, msgspec.json.encode(references) + b"\n")
+            lock = _locked(self.path)
         except OSError as error:
             raise _not_writable(self.path, error) from error
-        return PreparedFile(written, self.path)
+        try:
+            merged = {**self.read(), **changed}
+            written = _written(self.path, msgspec.json.encode(merged) + b"\n")
+        except OSError as error:
+            lock.close()
+            raise _not_writable(self.path, error) from error
+        except BaseException:
+            lock.close()
+            raise
+        return PreparedFile(written, self.path, lock)
 
 
 class PreparedFile:
     """References that are on the disk and not in their place yet."""
 
-    def __init__(self, written: Path, path: Path) -> None:
+    def __init__(self, written: Path, path: Path, lock: BinaryIO) -> None:
         self._written = written
         self._path = path
+        self._lock = lock
 
     def take_place(self) -> None:
-        """Replace what is kept: one rename.
+        """Replace what is kept: one rename, and the folder's word that it lasts.
 
         Raises:
             ReferencesUnusable: that is not possible, and what is kept stays.
         """
-        try:
-            self._written.replace(self._path)
-        except OSError as error:
-            self.drop()
-            raise _not_writable(self._path, error) from error
+        with self._lock:
+            try:
+                self._written.replace(self._path)
+            except OSError as error:
+                self._written.unlink(missing_ok=True)
+                raise _not_writable(self._path, error) from error
+            _sync_folder(self._path.parent)
 
     def drop(self) -> None:
         """Leave what is kept as it is."""
-        self._written.unlink(missing_ok=True)
+        with self._lock:
+            self._written.unlink(missing_ok=True)
+
+
+def _locked(path: Path) -> BinaryIO:
+    """A file beside it that one writer holds at a time; the file itself is replaced by each."""
+    name = path.with_name(f".{path.name}.lock")
+    lock = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except BaseException:
+        lock.close()
+        raise
+    return lock
 
 
 def _written(path: Path, content: bytes) -> Path:
@@ -90,6 +120,16 @@ def _written(path: Path, content: bytes) -> Path:
         Path(name).unlink(missing_ok=True)
         raise
     return Path(name)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last; where that fails, a power cut may bring the old file back."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _not_writable(path: Path, error: OSError) -> ReferencesUnusable:

@@ -39,7 +39,7 @@ class _Look(NamedTuple):
 
     events: tuple[Event, ...]
     to_keep: References
-    """All that is to be kept from now on; empty when nothing changes."""
+    """What is to be kept from now on of the kinds that changed; other kinds are not touched."""
 
 
 class _Routine:
@@ -74,7 +74,7 @@ class _Routine:
                 changed |= _to_keep(event)
         except ClientError as error:
             events.append(self._ended(error))
-        return _Look(tuple(events), {**kept, **changed} if changed else {})
+        return _Look(tuple(events), changed)
 
     def _chosen(self, feed: FeedNow) -> tuple[TapeEntry, ...]:
         tape = feed.tape.stance_tape
@@ -231,5 +231,6 @@ def _to_keep(event: Event) -> Mapping[str, Reference]:
 
 
 def _later(error: ClientError, kind: str | None = None) -> Later:
-    retry_after = error.retry_after if isinstance(error, Refused) else None
-    return Later(str(error), kind, retry_after)
+    if isinstance(error, Refused):
+        return Later(str(error), kind, error.retry_after, error.status)
+    return Later(str(error), kind)

@@ -23,7 +23,9 @@ from barograph.discovery.paths import (
     OPENAPI_PATH,
     ROBOTS_PATH,
     SECURITY_PATH,
+    SKILL_PATH,
 )
+from barograph.discovery.skill import skill_text
 from barograph.discovery.well_known import robots_text, security_text
 from barograph.kit.clock import Clock
 from barograph.kit.documents import Document
@@ -31,6 +33,9 @@ from barograph.kit.http import DocumentResponse
 from barograph.kit.single_flight import SingleFlight
 
 TEXT = b"text/plain; charset=utf-8"
+MARKDOWN = b"text/markdown; charset=utf-8"
+KEEP = b"public, max-age=300, stale-while-revalidate=60"
+"""They change with a new version of the service, and nobody should act on the last one for long."""
 
 Described = Mapping[str, Document]
 """Descriptions by path."""
@@ -81,6 +86,11 @@ def discovery_routes(
         return DocumentResponse(found[request.scope["path"]], clock())
 
     robots = _text(robots_text(base_url))
+    skill = _text(skill_text(base_url), MARKDOWN)
+
+    @router.get(SKILL_PATH, include_in_schema=False)
+    async def read_skill() -> DocumentResponse:
+        return DocumentResponse(skill, clock())
 
     @router.get(ROBOTS_PATH, include_in_schema=False)
     async def read_robots() -> DocumentResponse:
@@ -100,8 +110,10 @@ def descriptions(app: FastAPI, base_url: str, deprecations: Deprecations) -> Des
     """Every description of an application's interface, by its path."""
     schema = openapi_schema(app, base_url, deprecations)
     return {
-        OPENAPI_PATH: Document(_encoded(schema), fields=service_links(base_url)),
-        GPT_PATH: Document(_encoded(gpt_schema(schema))),
+        OPENAPI_PATH: Document(
+            _encoded(schema), fields=service_links(base_url), cache_control=KEEP
+        ),
+        GPT_PATH: Document(_encoded(gpt_schema(schema)), cache_control=KEEP),
         LLMS_PATH: _text(llms_text(schema)),
         LLMS_FULL_PATH: _text(llms_full_text(schema)),
     }
@@ -111,5 +123,5 @@ def _encoded(schema: dict[str, Any]) -> bytes:
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _text(text: str) -> Document:
-    return Document(text.encode(), content_type=TEXT)
+def _text(text: str, content_type: bytes = TEXT) -> Document:
+    return Document(text.encode(), content_type=content_type, cache_control=KEEP)

@@ -7,8 +7,14 @@ import json
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from barograph.briefs.documents import PAGE_FOLDER as BRIEFS_FOLDER
+from barograph.guides.documents import PAGES_PATH as GUIDES_PAGE
+
 BASE_ADDRESS = "{base_url}"
 """What stands for the base address in the file."""
+
+ELSEWHERE = "https://demo.example"
+"""Whose briefs and guides the examples name: those of an instance are its own."""
 
 
 class Examples(NamedTuple):
@@ -25,6 +31,11 @@ class Examples(NamedTuple):
 
 
 def load_examples(base_url: str) -> Examples:
-    """The examples as the instance at `base_url` would give them."""
+    """The examples as the instance at `base_url` would give them.
+
+    What begins with its address is there; pages that only the demo had are those of `ELSEWHERE`.
+    """
     text = (files("barograph.discovery") / "examples.json").read_text("utf-8")
+    for folder in (BRIEFS_FOLDER, f"{GUIDES_PAGE}/"):
+        text = text.replace(f"{BASE_ADDRESS}{folder}", f"{ELSEWHERE}{folder}")
     return Examples(**json.loads(text.replace(BASE_ADDRESS, base_url)))

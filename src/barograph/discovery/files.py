@@ -15,11 +15,13 @@ from barograph.discovery.paths import (
     REGISTRY_PATH,
     ROBOTS_PATH,
     SECURITY_PATH,
+    SKILL_PATH,
 )
 
 Schema = dict[str, Any]
 
 TEXT_TYPE = "text/plain"
+MARKDOWN_TYPE = "text/markdown"
 JSON_TYPE = "application/json"
 
 
@@ -88,6 +90,7 @@ FILES = (
     File(GPT_PATH, "getGptActions", "The spec for GPT actions", JSON_TYPE, _OPENAPI),
     File(LLMS_PATH, "getLlmsText", "What is free, in words", TEXT_TYPE, _TEXT),
     File(LLMS_FULL_PATH, "getLlmsFullText", "Everything, in words", TEXT_TYPE, _TEXT),
+    File(SKILL_PATH, "getSkill", "A skill file for agents", MARKDOWN_TYPE, _TEXT),
     File(ROBOTS_PATH, "getRobots", "What crawlers leave alone", TEXT_TYPE, _TEXT),
     File(SECURITY_PATH, "getSecurityContact", "Whom to tell of a hole", TEXT_TYPE, _TEXT, True),
     File(CATALOG_PATH, "getAiCatalog", "Where the MCP server card is", CATALOG_TYPE, _CATALOG),

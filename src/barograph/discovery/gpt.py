@@ -8,8 +8,8 @@ Schema = dict[str, Any]
 TAGS = frozenset({"discovery", "market", "briefs", "guides", "signals", "status"})
 """What an action can use: JSON that anyone may read. Pictures and digests are left out."""
 
-METHOD_NOT_ALLOWED = "405"
-"""What no action ever gets: it sends what is described."""
+NEVER_ANSWERED = frozenset({"401", "405", "503"})
+"""What no action ever gets: it sends what is described, and no key that could be wrong."""
 
 MAX_OPERATIONS = 30
 MAX_TEXT = 300
@@ -50,7 +50,7 @@ def _operation(operation: Schema) -> Schema:
     responses = {
         status: {"description": each["description"], "content": _content(each["content"])}
         for status, each in operation["responses"].items()
-        if "content" in each and status != METHOD_NOT_ALLOWED
+        if "content" in each and status not in NEVER_ANSWERED
     }
     kept = {name: operation[name] for name in ("tags", "operationId", "summary", "description")}
     asked = {"parameters": parameters} if parameters else {}

@@ -3,7 +3,7 @@
 A program that is given only this text can call everything that is free.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from barograph.access.allowances import (
@@ -14,8 +14,8 @@ from barograph.access.allowances import (
     REGISTRATIONS,
     TOOL_CALLS,
 )
-from barograph.discovery.answer_fields import PRIVATE
-from barograph.discovery.operations import BADGES, DATA, DESCRIPTIONS, MCP
+from barograph.discovery.mcp import PROTOCOLS, TOOL_NAMES
+from barograph.discovery.operations import BADGES, DATA, HISTORY, KEYS, NOT_IN_SHORT
 from barograph.discovery.paths import (
     CATALOG_PATH,
     GPT_PATH,
@@ -23,22 +23,37 @@ from barograph.discovery.paths import (
     MCP_PATH,
     OPENAPI_PATH,
 )
-from barograph.discovery.words import body_words, operation_words
+from barograph.discovery.words import body_words, operation_words, short_words
 from barograph.notice import NOTICE
 from barograph.signals.documents import DOCS_PATH
 
 Schema = dict[str, Any]
 
+_SECTIONS = ("market", DATA, "signals", KEYS, "status", "briefs", "guides", "discovery", BADGES)
+_CHECKING = (HISTORY,)
+"""Of the short text: what most come for first, and what they check it with last."""
+
+_TWINS = {
+    "getSeriesTable": "getSeries",
+    "getLiquidationsTable": "getLiquidations",
+    "getHistoryEvents": "getHistory",
+    "getHistoryEventsProof": "getHistoryProof",
+}
+"""What is called and answered as another, by the name of that other; and see `_is_picture`."""
+
 
 def llms_text(schema: Schema) -> str:
     """What is free, in short."""
     base_url = schema["servers"][0]["url"]
-    entries = [
-        operation_words(path, method, operation, base_url)
-        for path, method, operation in _operations(schema)
-        if _is_short(operation)
-    ]
-    return "\n".join([_beginning(base_url), "## Free endpoints\n", *entries, _end(base_url)])
+    return "\n".join(
+        [
+            _beginning(base_url),
+            *(_section(schema, tag) for tag in _SECTIONS),
+            _protocol(base_url),
+            *(_section(schema, tag) for tag in _CHECKING),
+            _end(base_url),
+        ]
+    )
 
 
 def llms_full_text(schema: Schema) -> str:
@@ -46,28 +61,58 @@ def llms_full_text(schema: Schema) -> str:
     base_url, schemas = schema["servers"][0]["url"], schema["components"]["schemas"]
     parts = [_beginning(base_url)]
     for tag in schema["tags"]:
-        parts.append(f"## {tag['name'].capitalize()}\n\n{tag['description']}\n")
-        for path, method, operation in _operations(schema):
-            if operation["tags"] == [tag["name"]]:
-                parts.append(operation_words(path, method, operation, base_url))
-                parts.append(body_words(operation, schemas))
-    return "\n".join([*parts, _end(base_url)])
+        parts.append(_heading(tag))
+        for path, method, operation in _operations(schema, tag["name"]):
+            parts.append(operation_words(path, method, operation, base_url))
+            parts.append(body_words(operation, schemas))
+    return "\n".join([*parts, _protocol(base_url), _end(base_url)])
 
 
-def _operations(schema: Schema) -> Iterator[tuple[str, str, Schema]]:
+def _section(schema: Schema, name: str) -> str:
+    base_url = schema["servers"][0]["url"]
+    found = list(_operations(schema, name))
+    tag = next(each for each in schema["tags"] if each["name"] == name)
+    entries = [
+        short_words(path, method, _in_short(operation), base_url, _twins(operation, found))
+        for path, method, operation in found
+        if operation["operationId"] not in _TWINS and _is_picture(operation)
+    ]
+    title = f"## {name.capitalize()}\n"
+    return "\n".join([title, *entries] if len(entries) == 1 else [_heading(tag), *entries])
+
+
+def _heading(tag: Schema) -> str:
+    return f"## {tag['name'].capitalize()}\n\n{tag['description']}\n"
+
+
+def _operations(schema: Schema, tag: str) -> Iterator[tuple[str, str, Schema]]:
     for path, item in schema["paths"].items():
         for method, operation in item.items():
-            yield path, method.upper(), operation
+            if operation["tags"] == [tag]:
+                yield path, method.upper(), operation
 
 
-def _is_short(operation: Schema) -> bool:
-    """Whether the short text tells of it: free, and a badge only as a picture.
+def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> list[str]:
+    return [
+        f"- Also: {method} {path}: {twin['summary']}"
+        for path, method, twin in found
+        if _TWINS.get(twin["operationId"]) == operation["operationId"]
+    ]
 
-    Recorded series, descriptions and the Model Context Protocol are listed at its end.
-    """
-    tags = set(operation["tags"])
-    is_twin = BADGES in tags and operation["operationId"].endswith("Json")
-    return not tags & {*PRIVATE, DATA, DESCRIPTIONS, MCP} and not is_twin
+
+def _is_picture(operation: Schema) -> bool:
+    """Whether it is told by itself: of a badge the picture alone, which names its twin."""
+    return operation["tags"] != [BADGES] or not operation["operationId"].endswith("Json")
+
+
+def _in_short(operation: Schema) -> Schema:
+    """An operation without what is told once for all of them."""
+    parameters = operation.get("parameters", ())
+    kept = [each for each in parameters if each.get("name") != "style"]
+    text = operation["description"]
+    for sentence in NOT_IN_SHORT:
+        text = text.replace(sentence, "").strip()
+    return {**operation, "parameters": kept, "description": text}
 
 
 def _beginning(base_url: str) -> str:
@@ -78,42 +123,64 @@ free and without a key. {NOTICE}
 
 Base address: {base_url}
 
-Answers are JSON in UTF-8; a badge is an SVG. Timestamps are ISO 8601 in UTC with milliseconds, \
-except `nextFundingTime`, which counts milliseconds since the Unix epoch; `fundingRatePct` is \
-percent for one funding interval. Zero is a value; null means not known. Free reads ignore unknown \
-parameters. Pass the notice on with the data.
-"""
+- Answers are JSON in UTF-8; a badge is an SVG, with `style=flat` (default) or `flat-square`.
+- Timestamps are ISO 8601 in UTC with milliseconds, except `nextFundingTime`, which counts \
+milliseconds since the Unix epoch.
+- Zero is a value; null means not known. `fundingRatePct` is percent for the contract's own \
+funding interval; series are scaled to 8 hours.
+- A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual.
+- Free reads ignore unknown parameters.
+- Pass on the notice, the source and the time. A source that says "simulated" is a demo. The data \
+is free for non-commercial use; attribution is appreciated.
 
-
-def _end(base_url: str) -> str:
-    return f"""## Limits
+## Limits
 
 - GET /api/v1/signals: {ANONYMOUS.requests:,} requests an hour without a key, \
 {PERSONAL.requests:,} with a personal key in `X-API-Key`. `RateLimit` tells what is left.
 - A key that is not valid: 401, and 429 after {BAD_KEYS.requests:,} in an hour.
-- POST /api/v1/keys: {REGISTRATIONS.requests:,} requests an hour, {MAILBOX.requests:,} mails a day \
-to one mailbox.
-- Calls of MCP tools: {TOOL_CALLS.requests:,} a minute from one address; the signals tool spends \
+- POST /api/v1/keys: {REGISTRATIONS.requests:,} requests an hour from one caller, \
+{MAILBOX.requests:,} mails a day to one mailbox.
+- Calls of MCP tools: {TOOL_CALLS.requests:,} a minute from one caller; the signals tool spends \
 the allowance of signals as well.
 - Other free reads are not counted. `Cache-Control` tells how long an answer may be kept; send its \
 `ETag` in `If-None-Match` and get 304 while it holds.
 
 ## Errors
 
-The body of every error of a free endpoint is `{{"error": "<one sentence>"}}`. 400: correct the \
-request. 401: the key is not valid; send none. 404: there is nothing. 405: `Allow` lists the \
-methods. 429, 503: wait `Retry-After` seconds, or some where it is missing. 500, 502: fresh data \
-cannot be had; try again after some seconds, and do not show what you kept as current.
+The body is `{{"error": "<one sentence>"}}`; of a badge it is a picture, of MCP mostly a JSON-RPC \
+error. 400: correct the request. 401: the key is not valid; send none. 404: no such thing. \
+405: `Allow` lists the methods. 429, 503: wait `Retry-After` seconds, or half a minute. 502: fresh \
+data cannot be had; try again after some seconds, and do not show what you kept as current. \
+500: try again later.
+"""
 
-## More
 
-- [Recorded series]({base_url}/data/BTC/funding.json?days=7) (days 1, 7, 30, 60; also price, \
-open-interest, long-accounts), [liquidations]({base_url}/data/liquidations.json); or `.csv`
+def _protocol(base_url: str) -> str:
+    meta = f'"_meta":{{"{_META}protocolVersion":"{PROTOCOLS[0]}","{_META}clientCapabilities":{{}}}}'
+    return f"""## Model Context Protocol
+
+POST {base_url}{MCP_PATH} with `Content-Type: application/json`; no session. Tools: \
+{", ".join(TOOL_NAMES)}.
+
+- {PROTOCOLS[0]}: header fields `MCP-Protocol-Version: {PROTOCOLS[0]}`, `Mcp-Method: tools/call` \
+and `Mcp-Name: {TOOL_NAMES[0]}`; body \
+`{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{TOOL_NAMES[0]}",\
+"arguments":{{}},{meta}}}}}`
+- {", ".join(PROTOCOLS[1:])}: `initialize` first, or a `tools/call` at once, without those fields \
+and without `_meta`
+- What a tool cannot do is a result with `isError` that says why.
+"""
+
+
+def _end(base_url: str) -> str:
+    return f"""## More
+
 - [OpenAPI 3.1]({base_url}{OPENAPI_PATH}): every endpoint, body and error
-- [GPT actions]({base_url}{GPT_PATH}): the reads under /api/agent, signals and status, as \
-a spec for GPT actions
-- [Model Context Protocol]({base_url}{MCP_PATH}): the same reads as seven tools, by POST; \
-found by [ai-catalog.json]({base_url}{CATALOG_PATH})
+- [GPT actions]({base_url}{GPT_PATH}): the reads under /api/agent, signals and status
+- [AI catalog]({base_url}{CATALOG_PATH}): how programs find the MCP server
 - [For developers]({base_url}{DOCS_PATH}): limits, badges, methods and keys
 - [Everything in one text]({base_url}{LLMS_FULL_PATH}): members, examples, and what subscribers read
 """
+
+
+_META = "io.modelcontextprotocol/"

@@ -12,6 +12,17 @@ Schema = dict[str, Any]
 PROTOCOLS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """The revisions that are spoken, newest first: in the card, in `server/discover` and here."""
 
+TOOL_NAMES = (
+    "get_market_state",
+    "get_derivatives",
+    "get_market",
+    "get_briefs",
+    "get_signals",
+    "get_guides",
+    "get_status",
+)
+"""The tools in the order of their list."""
+
 CARD_TYPE = "application/mcp-server-card+json"
 CATALOG_TYPE = "application/ai-catalog+json"
 
@@ -85,7 +96,11 @@ def mcp_operation() -> Schema:
         "responses": {
             "200": _answer("The answer to a request, also where it is an error."),
             "202": {"description": "A notification was noted."},
-            "400": _answer("No message, or none of a revision that is spoken."),
+            "400": _answer(
+                "No message, none of a revision that is spoken, or one that its header fields or "
+                "the parameters of its method do not fit."
+            ),
+            "404": _answer(f"No such method; {PROTOCOLS[0]} only, before it that is in a 200."),
             **{status: _refusal(text) for status, text in _REFUSALS.items()},
         },
     }
@@ -103,19 +118,26 @@ def _content(schema: str) -> Schema:
     return {_JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
 
 
+def _field(name: str, description: str, **schema: object) -> Schema:
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "description": description,
+        "schema": {"type": "string", **schema},
+    }
+
+
 _PARAMETERS: list[Schema] = [
-    {
-        "name": "MCP-Protocol-Version",
-        "in": "header",
-        "required": False,
-        "description": "The revision that is spoken, after a handshake or without one.",
-        "schema": {"type": "string", "enum": list(PROTOCOLS)},
-    },
-    {
-        "name": "X-API-Key",
-        "in": "header",
-        "required": False,
-        "description": "A personal key, which raises the allowance of the signals tool.",
-        "schema": {"type": "string"},
-    },
+    _field(
+        "MCP-Protocol-Version",
+        f"The revision that is spoken; required from {PROTOCOLS[0]} on, the same as in `_meta`.",
+        enum=list(PROTOCOLS),
+    ),
+    _field("Mcp-Method", f"The `method` of the body; required from {PROTOCOLS[0]} on."),
+    _field(
+        "Mcp-Name",
+        f"The `name` of the tool in a `tools/call`; required there from {PROTOCOLS[0]} on.",
+    ),
+    _field("X-API-Key", "A personal key, which raises the allowance of the signals tool."),
 ]

@@ -24,10 +24,11 @@ TAGS: Mapping[str, str] = {
     "signals": "Regime signals: free; a personal key raises the allowance.",
     KEYS: "Personal keys for signals, by e-mail.",
     "status": "Health of the feed and of the API.",
-    BADGES: "Live badges, cached for ten minutes.",
+    BADGES: "Live pictures, cached for ten minutes; each has a twin in JSON with `.json` for "
+    "`.svg`.",
     DATA: "What was measured, over 1, 7, 30 or 60 days, as the charts of the site draw it: free.",
-    HISTORY: "Digests, signed roots and proofs of the record of stances: free. They show that "
-    "nothing was changed, and not what was concluded.",
+    HISTORY: "Digests, signed roots and proofs of the record of stances, which subscribers of Feed "
+    "read: free. They show that nothing was changed, and not what was concluded.",
     ENTITLED: "For subscribers of Feed. Answers are private and never stored.",
     PAID: "Bought by x402 v2. Answers are private and never stored.",
     MCP: "The free reads as tools of the Model Context Protocol, over streamable HTTP.",
@@ -35,34 +36,37 @@ TAGS: Mapping[str, str] = {
 }
 
 _UNAVAILABLE = "502 while fresh data cannot be had: try again after some seconds."
+_OF_A_DEMO = "The example is of a demo's log and key, not of this instance's."
+
+NOT_IN_SHORT = (_UNAVAILABLE, _OF_A_DEMO)
+"""Sentences that stand in a text which is read by itself, and not in one that tells it anyway."""
+
 _RECOMPUTE = "Digests only. RFC 6962: a leaf is SHA-256 of 0x00 and the digest's 32 bytes."
 
 TEXTS: Mapping[str, str] = {
-    "getIndex": "Name, site and the free endpoints of this instance. It needs no data and always "
-    "answers.",
-    "getDerivatives": "Last price, funding rate of the current interval in percent, next funding "
-    "time, open interest in USD and the share of long accounts. An unknown symbol is "
-    f"`available: false` with null numbers; zero is a value. {_UNAVAILABLE}",
-    "getMarket": "Price, funding in percent, open interest in USD and the share of long accounts "
-    f"of BTC, ETH and SOL, a few seconds old. {_UNAVAILABLE}",
-    "getMarketState": "One snapshot: BTC, ETH and SOL, liquidations of the last 24 hours, the "
-    f"regime by BTC funding, and a citation with its time. {_UNAVAILABLE}",
-    "getBriefs": "Short analysis, newest first, each with its category, coins, address and time. "
-    "`limit` is brought into 1 to 50; what is no integer means 15. 500 while the record cannot be "
+    "getIndex": "Name, site, the reads under /api/agent and the address of MCP. It needs no data "
+    "and always answers.",
+    "getDerivatives": "`fundingRatePct` is for the contract's own funding interval, mostly 8 or 4 "
+    "hours. An unknown symbol is `available: false` with null numbers. The numbers' time is in "
+    f"`Last-Modified`. {_UNAVAILABLE}",
+    "getMarket": "Open interest in USD and the share of long accounts as well, a few seconds old; "
+    f"the time is in `Last-Modified`. {_UNAVAILABLE}",
+    "getMarketState": "BTC, ETH and SOL, liquidations of the last 24 hours in USD, the regime by "
+    f"BTC funding, and a citation with its time. {_UNAVAILABLE}",
+    "getBriefs": "Each with its category, coins, address and time. 500 while the record cannot be "
     "read.",
     "getGuides": "All 27 guides with pages, price in USD and address. The catalog is whole and "
     "changes rarely.",
-    "getSignals": "Every regime signal with its label and the number behind it; `unknown` where an "
-    "input is stale. 120 requests an hour without a key; 429 says in `Retry-After` when the next "
-    "is accepted.",
+    "getSignals": "Each with its label and what was measured, in words; `unknown` where an input "
+    "is stale. Every request counts, also one that is answered with 304. 429 says in `Retry-After` "
+    "when the next is accepted.",
     "getStatus": "Whether the market feed is fresh and the API works, with each check. Always 200: "
     "read `status` (ok, degraded, down).",
-    "registerKey": "A one-time link is mailed; it shows the key once. The answer is the same "
-    "whether or not the address is known. The key goes into `X-API-Key` and gives 1,000 requests "
-    "an hour for signals.",
+    "registerKey": "202 whether or not the address is known. A person opens the link within a day "
+    "and is shown the key once. It goes into `X-API-Key` and gives 1,000 requests an hour for "
+    "signals.",
     "getHistoryCheckpoints": "The newest checkpoint of every list, signed, in the C2SP format: "
-    f"keep one, and later ask for a consistency proof from its size. {_RECOMPUTE} The example is "
-    "of a demo's log and key, not of this instance's.",
+    f"keep one, and later ask for a consistency proof from its size. {_RECOMPUTE} {_OF_A_DEMO}",
     "getHistory": "In the order of recording, without a gap; `next` is the `after` of the next "
     f"page. {_RECOMPUTE}",
     "getHistoryEvents": "Such as withdrawals, in the order of recording; `next` is the `after` of "
@@ -98,10 +102,10 @@ TEXTS: Mapping[str, str] = {
     "getRecordBadge": "Elapsed days since `sinceDate` of a legacy paper-strategy record, not "
     "observations or uninterrupted operation. Continuity is unverified; it is no evidence of "
     "live-capital results or of paid stance outcomes.",
-    "getRegimeBadge": "The label of the market's regime.",
-    "getFundingBadge": "Funding of any live perpetual, with its interval.",
-    "getSignalBadge": "What one public signal says.",
-    "getStatusBadge": "The same as `/api/status` in one word.",
+    "getRegimeBadge": "Its label by BTC funding.",
+    "getFundingBadge": "With its interval; a symbol that is not known says unknown.",
+    "getSignalBadge": "Its label.",
+    "getStatusBadge": "The `status` of `/api/status`.",
     "callMcp": "One JSON-RPC message in each POST, answered as JSON; no session is kept, and every "
     "revision in `MCP-Protocol-Version` is spoken. Seven tools read what is free. What goes wrong "
     "within the protocol is a JSON-RPC error, mostly in a 200; what a tool cannot do is a result "
@@ -112,6 +116,8 @@ TEXTS: Mapping[str, str] = {
     "getLlmsText": "Every free endpoint with its parameters, an address that can be called, and "
     "how it fails.",
     "getLlmsFullText": "Everything, with the members of each body and an example of it.",
+    "getSkill": "What to read, how to read it rightly and what to do when it fails, for agents "
+    "that take skills.",
     "getRobots": "What is paid for, private or a one-time link is not for crawlers.",
     "getSecurityContact": "RFC 9116. 404 where the operator named no contact.",
     "getAiCatalog": "What a program finds at this address: the MCP server card.",

@@ -1,7 +1,7 @@
 """An operation of the described interface, in words (pure)."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,22 +12,40 @@ DEEPEST = 12
 
 def operation_words(path: str, method: str, operation: Schema, base_url: str) -> str:
     """What it is for, what it takes, an address that can be called, and how it fails."""
-    asked = [each for each in operation.get("parameters", ()) if "name" in each]
     lines = [f"### {method} {path}", "", f"{operation['summary']}. {operation['description']}", ""]
-    lines += [f"- `{each['name']}` ({_parameter(each)}): {each['description']}" for each in asked]
+    lines += _taken(operation)
+    lines.append(f"- Example: {method} {base_url}{example_target(path, operation)}")
+    return "\n".join([*lines, *_errors(operation), ""])
+
+
+def short_words(
+    path: str, method: str, operation: Schema, base_url: str, twins: Sequence[str]
+) -> str:
+    """The same in short, with an example only where the path alone is none; and its twins."""
+    text = f"### {method} {path}\n\n{operation['summary']}. {operation['description']}\n"
+    target = example_target(path, operation)
+    example = [f"- Example: {method} {base_url}{target}"] if target != path else []
+    lines = [*_taken(operation), *example, *twins, *_errors(operation)]
+    return "\n".join([text, *lines, ""] if lines else [text])
+
+
+def _taken(operation: Schema) -> list[str]:
+    asked = [each for each in operation.get("parameters", ()) if "name" in each]
+    lines = [f"- `{each['name']}` ({_parameter(each)}): {each['description']}" for each in asked]
     if "requestBody" in operation:
         body = operation["requestBody"]["content"]["application/json"]["example"]
         lines.append(f"- Body, as application/json: `{_compact(body)}`")
-    lines.append(f"- Example: {method} {base_url}{_target(path, asked)}")
+    return lines
+
+
+def _errors(operation: Schema) -> list[str]:
     errors = [
         f"{status} {response['description'].rstrip('.')}"
         for status, response in operation["responses"].items()
         # Another method is answered alike everywhere, and told about once.
         if int(status) >= 400 and status != "405"  # noqa: PLR2004
     ]
-    if errors:
-        lines.append(f"- Errors: {'; '.join(errors)}")
-    return "\n".join([*lines, ""])
+    return [f"- Errors: {'; '.join(errors)}"] if errors else []
 
 
 def body_words(operation: Schema, schemas: Schema) -> str:
@@ -97,15 +115,15 @@ def _parameter(parameter: Schema) -> str:
     return ", ".join(words)
 
 
-def _target(path: str, parameters: list[Schema]) -> str:
+def example_target(path: str, operation: Schema) -> str:
     """A path and query that can be called as they stand."""
     query: dict[str, Any] = {}
-    for each in parameters:
-        schema = each["schema"]
+    for each in operation.get("parameters", ()):
+        schema = each.get("schema", {})
         value = each.get("example", schema.get("default", (schema.get("enum") or [None])[0]))
-        if each["in"] == "path":
+        if each.get("in") == "path":
             path = path.replace(f"{{{each['name']}}}", str(value))
-        elif each["in"] == "query" and value is not None:
+        elif each.get("in") == "query" and value is not None:
             query[each["name"]] = value
     return f"{path}?{urlencode(query)}" if query else path
 

@@ -38,6 +38,9 @@ class Catalog(NamedTuple):
 
     guides: tuple[Guide, ...]
 
+    is_sample: bool = False
+    """Whether it only shows what a catalog looks like, and nothing of it is sold."""
+
 
 class InvalidCatalog(ConfigurationError):
     """A catalog that cannot be used; each problem names its guide and member."""

@@ -1,5 +1,6 @@
 """Where a catalog comes from: the operator's file, or the packaged sample."""
 
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,8 +19,7 @@ def load_catalog(path: Path | None) -> Catalog:
         ConfigurationError: the file cannot be used; the message holds every problem and the remedy.
     """
     if path is None:
-        sample = files("barograph.guides") / "sample.toml"
-        return parse_catalog(sample.read_text("utf-8"), "toml")
+        return _packaged_sample()
     try:
         return read_catalog(path)
     except InvalidCatalog as error:
@@ -40,6 +40,12 @@ def read_catalog(path: Path) -> Catalog:
     if form is None:
         raise InvalidCatalog(["the file's name must end in .toml or .json"])
     return parse_catalog(_text(path), form)
+
+
+@cache
+def _packaged_sample() -> Catalog:
+    sample = files("barograph.guides") / "sample.toml"
+    return parse_catalog(sample.read_text("utf-8"), "toml")._replace(is_sample=True)
 
 
 def _text(path: Path) -> str:

@@ -10,10 +10,13 @@ Index = Mapping[str, Perpetual]
 
 
 def index_of(reading: Perpetuals) -> Index:
-    """Index a reading: an asset goes before a full name, and of two alike the later counts."""
-    by_contract = {each.contract.upper(): each for each in reading.contracts}
-    by_base = {each.base.upper(): each for each in reading.contracts}
-    return by_contract | by_base
+    """Index a reading: an asset goes before a full name, and of two alike the first counts.
+
+    So it does for `majors_of`: what the regime rests on is what BTC means.
+    """
+    later_first = reading.contracts[::-1]
+    by_contract = {each.contract.upper(): each for each in later_first}
+    return by_contract | {each.base.upper(): each for each in later_first}
 
 
 def contract_of(index: Index, symbol: str) -> Perpetual | None:

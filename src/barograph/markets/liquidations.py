@@ -13,6 +13,9 @@ from barograph.markets.records import Liquidation, Side
 AHEAD = MINUTE
 """Spans may end this much after the instant that is looked at, not more."""
 
+AWAITED = MINUTE
+"""For so long what was not proved yet is awaited, not missed."""
+
 _CENTS = 100
 
 _Cents = dict[tuple[str, Side], int]
@@ -26,7 +29,8 @@ class LiquidationTotals(Struct, frozen=True):
 
     as_of: int
     watched_pct: float
-    """Share of the 24 hours in which nothing can have been missed, in percent."""
+    """Share of the 24 hours in which nothing can have been missed, in percent; the last of them is
+    left out while its proof is awaited."""
 
     total_usd: float
     long_pct: float | None
@@ -79,7 +83,7 @@ class LiquidationWindow:
         longs = sum(cents for (_, side), cents in self._cents.items() if side == "long")
         return LiquidationTotals(
             as_of=as_of,
-            watched_pct=watch.watched_pct(as_of),
+            watched_pct=watch.watched_pct(watch.proved_before(as_of)),
             watched_until=watch.until,
             total_usd=total / _CENTS,
             long_pct=round(100 * longs / total, 2) if total else None,
@@ -134,6 +138,13 @@ class WatchLog:
         """The end of the newest span."""
         return self._ends[-1] if self._ends else None
 
+    def proved_before(self, as_of: int) -> int:
+        """The end of the newest span where the next one is awaited, otherwise `as_of` itself."""
+        until = self.until
+        if until is None or not as_of - AWAITED < until < as_of:
+            return as_of
+        return until
+
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
         """The parts of a span that were watched."""
         spans = zip(self._starts, self._ends, strict=True)
@@ -141,9 +152,9 @@ class WatchLog:
         return [(first, last) for first, last in common if first < last]
 
     def pct_within(self, start: int, end: int) -> float:
-        """Share of a span that was watched, in percent."""
+        """Share of a span that was watched, in percent; cut, so that 100 is all of it."""
         watched = sum(last - first for first, last in self.within(start, end))
-        return round(100 * watched / (end - start), 2)
+        return 10_000 * watched // (end - start) / 100
 
     def watched_pct(self, as_of: int) -> float:
         """Share of the 24 hours before `as_of` that was watched, in percent."""

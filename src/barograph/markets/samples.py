@@ -66,7 +66,8 @@ class LiquidationColumn(NamedTuple):
     long_usd: float | None
     short_usd: float | None
     watched_pct: float
-    """Share of the column's time in which nothing can have been missed, in percent."""
+    """Share of the column's time, as far as it has passed, in which nothing can have been missed,
+    in percent."""
 
     partial: bool
     """Too little was watched, or the column's time is not over: there may be more."""
@@ -80,6 +81,8 @@ class LiquidationSeries(NamedTuple):
     """How long a column is, in milliseconds."""
 
     as_of: int
+    """The minute up to which they are known."""
+
     columns: tuple[LiquidationColumn, ...]
 
 
@@ -91,9 +94,11 @@ class PastRegime(NamedTuple):
 
     label: str | None
     funding_8h_pct: float | None
+    at: int | None
+    """The hour of which the rate is."""
 
 
-NOT_RECORDED = PastRegime(None, None)
+NOT_RECORDED = PastRegime(None, None, None)
 
 
 def on_grid(
@@ -107,8 +112,14 @@ def on_grid(
     return tuple(points)
 
 
-def column_starts(days: int, newest_hour: int) -> range:
-    """The columns of so many days, of which the last holds `newest_hour`."""
+def column_starts(days: int, until: int) -> range:
+    """The columns of so many days, of which the last holds the moment before `until`."""
     length = COLUMN_HOURS[days] * HOUR
-    last = newest_hour // length * length
-    return range(last + length - days * DAY, last + length, length)
+    end = -(-until // length) * length
+    return range(end - days * DAY, end, length)
+
+
+def known_until(now: int, *ends: int | None) -> int:
+    """The minute up to which something that ends there is known; `now` where that is long ago."""
+    newest = max((end // MINUTE * MINUTE for end in ends if end is not None), default=0)
+    return min(now, newest) if now - newest < GRACE else now

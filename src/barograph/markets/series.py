@@ -1,10 +1,12 @@
 """Reads the record as charts and downloads show it."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from barograph.kit.database import Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.history import Resolution
+from barograph.markets.history import Resolution, recent_watched
+from barograph.markets.liquidations import WatchLog
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
     COLUMN_HOURS,
@@ -18,10 +20,30 @@ from barograph.markets.samples import (
     PastRegime,
     Series,
     column_starts,
+    known_until,
     on_grid,
 )
 
 _Values = dict[int, float | None]
+_HUNDREDTH = HOUR // 10_000
+"""A hundredth of a percent of an hour."""
+
+
+class _Liquidated(NamedTuple):
+    """What was liquidated in some time, and how much of it was watched."""
+
+    at: int
+    long_usd: float
+    short_usd: float
+    watched: int
+
+    def plus(self, other: "_Liquidated") -> "_Liquidated":
+        return _Liquidated(
+            self.at,
+            self.long_usd + other.long_usd,
+            self.short_usd + other.short_usd,
+            self.watched + other.watched,
+        )
 
 
 async def reading_series(
@@ -46,19 +68,43 @@ async def reading_series(
 async def liquidation_series(
     tx: Transaction, days: int, now: int, min_watched_pct: float
 ) -> LiquidationSeries:
-    """Liquidations of the last `days`, up to the hour that ended last."""
-    newest = now // HOUR * HOUR - HOUR
+    """Liquidations of the last `days`, up to the newest minute that is recorded.
+
+    Hours are summed up a little after their end: until then they are counted one by one.
+    """
     length = COLUMN_HOURS[days] * HOUR
-    if now - newest - HOUR < GRACE and not await tx.fetch(_HOUR, newest):
-        newest -= HOUR
-    starts = column_starts(days, newest)
+    watch = WatchLog(await recent_watched(tx, now))
+    newest = await tx.fetch(_NEWEST_HOUR, now)
+    summed_until = newest[0][0] + HOUR if newest else None
+    until = known_until(now, watch.until, summed_until)
+    starts = column_starts(days, until)
     rows = await tx.fetch(_COLUMNS, starts[0], starts[-1] + length, length)
-    found = {row[0]: row for row in rows}
-    columns = (
-        _column(at, found.get(at), length, min_watched_pct, is_over=at + length <= now)
-        for at in starts
-    )
-    return LiquidationSeries(days, length, now, tuple(columns))
+    found = {
+        at: _Liquidated(at, longs, shorts, round(100 * watched_pct) * _HUNDREDTH)
+        for at, longs, shorts, watched_pct in rows
+    }
+    for hour in await _open_hours(tx, watch, summed_until, until):
+        at = hour.at // length * length
+        found[at] = found.get(at, _Liquidated(at, 0.0, 0.0, 0)).plus(hour)
+    columns = (_column(at, found.get(at), length, min_watched_pct, until) for at in starts)
+    return LiquidationSeries(days, length, until, tuple(columns))
+
+
+async def _open_hours(
+    tx: Transaction, watch: WatchLog, summed_until: int | None, until: int
+) -> list[_Liquidated]:
+    """The hours that are not summed up yet: the running one, and one that has just ended."""
+    running = (until - 1) // HOUR * HOUR
+    hours = (running - HOUR, running) if until - running < GRACE else (running,)
+    since = 0 if summed_until is None else summed_until
+    return [await _counted(tx, watch, hour, until) for hour in hours if hour >= since]
+
+
+async def _counted(tx: Transaction, watch: WatchLog, hour: int, until: int) -> _Liquidated:
+    end = min(hour + HOUR, until)
+    sums: dict[str, float] = dict(await tx.fetch(_EVENTS, hour, end))
+    watched = sum(last - first for first, last in watch.within(hour, end))
+    return _Liquidated(hour, sums.get("long", 0.0), sums.get("short", 0.0), watched)
 
 
 async def regimes_at(tx: Transaction, contract: str, instants: Sequence[int]) -> list[PastRegime]:
@@ -71,13 +117,14 @@ async def regimes_at(tx: Transaction, contract: str, instants: Sequence[int]) ->
 
 
 async def _regime_at(tx: Transaction, contract: str, instant: int) -> PastRegime:
-    measured = await tx.fetch(_RATE, "hour", contract, instant // HOUR * HOUR)
+    hour = instant // HOUR * HOUR
+    measured = await tx.fetch(_RATE, "hour", contract, hour)
     if not measured:
         return NOT_RECORDED
     changes = await tx.fetch(_REGIME, instant)
     rate_pct, interval_hours = measured[0]
     label = changes[0][0] if changes else None
-    return PastRegime(label, eight_hour_rate(rate_pct, interval_hours))
+    return PastRegime(label, eight_hour_rate(rate_pct, interval_hours), hour)
 
 
 async def _values(
@@ -104,14 +151,16 @@ def _value(measure: Measure, row: Row) -> float | None:
 
 
 def _column(
-    at: int, row: Row | None, length: int, min_watched_pct: float, *, is_over: bool
+    at: int, found: _Liquidated | None, length: int, min_watched_pct: float, until: int
 ) -> LiquidationColumn:
-    watched_pct = 0.0 if row is None else round(row[3] * HOUR / length, 2)
-    if row is None or watched_pct == 0:
+    if found is None or not found.watched:
         return LiquidationColumn(at, None, None, 0.0, partial=True)
-    long_usd, short_usd = round(row[1], 2), round(row[2], 2)
-    partial = watched_pct < min_watched_pct or not is_over
-    return LiquidationColumn(at, long_usd, short_usd, watched_pct, partial)
+    passed = min(length, until - at)
+    watched_pct = 10_000 * found.watched // passed / 100  # cut: 100 is all of it
+    partial = watched_pct < min_watched_pct or passed < length
+    return LiquidationColumn(
+        at, round(found.long_usd, 2), round(found.short_usd, 2), watched_pct, partial
+    )
 
 
 _READINGS = """
@@ -123,7 +172,10 @@ _RATE = """
 SELECT funding_rate_pct, funding_interval_hours FROM readings
 WHERE resolution = $1 AND contract = $2 AND at = $3
 """
-_HOUR = "SELECT at FROM liquidation_hours WHERE at = $1"
+_NEWEST_HOUR = "SELECT at FROM liquidation_hours WHERE at <= $1 ORDER BY at DESC LIMIT 1"
+_EVENTS = """
+SELECT side, SUM(size * price) FROM liquidations WHERE at >= $1 AND at < $2 GROUP BY side
+"""
 _COLUMNS = """
 SELECT at - at % $3, SUM(long_usd), SUM(short_usd), SUM(watched_pct) FROM liquidation_hours
 WHERE at >= $1 AND at < $2 GROUP BY 1 ORDER BY 1

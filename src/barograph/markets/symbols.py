@@ -1,14 +1,15 @@
 """The `symbol` parameter, byte for byte (pure)."""
 
 import re
-from urllib.parse import parse_qsl
 
 from barograph.errors import InvalidRequest
+from barograph.kit.query import given_values
 
 DEFAULT = "BTC"
 MAX_LENGTH = 15
 PATTERN = f"^[A-Za-z0-9]{{1,{MAX_LENGTH}}}$"
-INVALID = f"symbol must be 1 to {MAX_LENGTH} letters or digits, given once"
+RULE = f"symbol must be 1 to {MAX_LENGTH} letters or digits"
+INVALID = f"{RULE}, given once"
 
 _SYMBOL = re.compile(rf"[A-Za-z0-9]{{1,{MAX_LENGTH}}}", re.ASCII)
 
@@ -27,16 +28,13 @@ def normalized(text: str) -> str | None:
 def symbol_from_query(query_string: bytes) -> str:
     """Read the symbol of a raw query string, in upper case; BTC when it is absent.
 
-    The raw bytes are read because a framework's parser drops empty values and picks one of
-    several, and because `$` would let a trailing newline pass.
-
     Raises:
         InvalidRequest: it is empty, malformed or given more than once.
     """
-    pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
-    given = [value for name, value in pairs if name == "symbol"]
+    given = given_values(query_string, "symbol")
     if not given:
         return DEFAULT
-    if len(given) > 1 or _SYMBOL.fullmatch(given[0]) is None:
+    symbol = normalized(given[0]) if len(given) == 1 else None
+    if symbol is None:
         raise InvalidRequest(INVALID)
-    return given[0].upper()
+    return symbol

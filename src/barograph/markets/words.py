@@ -1,7 +1,10 @@
 """How amounts are written for people (pure)."""
 
+from math import floor, log10
+
 LETTERS = ("k", "M", "B", "T")
 THOUSAND = 1_000
+HUNDRED = 100
 
 
 def usd(amount: float) -> str:
@@ -16,5 +19,18 @@ def usd(amount: float) -> str:
 
 
 def price(amount: float) -> str:
-    """A price with every digit it has, and no exponent."""
-    return f"{amount:.10f}".rstrip("0").rstrip(".")
+    """A price with every digit it has, its thousands apart, and no exponent: `92,784.0`.
+
+    Prices of one size have at least as many decimals as exchanges usually give them, so that a
+    price that moves does not change its length.
+    """
+    whole, _, digits = f"{amount:,.10f}".partition(".")
+    digits = digits.rstrip("0").ljust(_least_decimals(amount), "0")
+    return f"{whole}.{digits}" if digits else whole
+
+
+def _least_decimals(amount: float) -> int:
+    if amount <= 0:
+        return 0
+    significant = 6 if amount >= HUNDRED else 5
+    return max(0, significant - 1 - floor(log10(amount)))

@@ -7,6 +7,7 @@ answers the rest in the protocol's own words.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
@@ -53,7 +54,10 @@ _PATHS = (paths.MCP_PATH, f"{paths.MCP_PATH}/")
 _ALLOW = (b"allow", b"POST")
 _LOOKED_AT = (b"host", b"origin", b"content-type", b"accept", REVISION)
 _KEEP = b"public, max-age=3600"
-_READABLE = {JSON, b"application/*", b"*/*"}
+_READABLE = (JSON, b"application/*", b"*/*")
+"""The media ranges that JSON is in, the narrowest first."""
+
+_MEDIA_FIELDS = frozenset({b"content-type", b"accept"})
 
 
 class McpDoor:
@@ -69,17 +73,15 @@ class McpDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         fields = _fields(scope)
-        answer = self._refused(scope["method"], fields)
-        if answer is None:
-            body = await _read(receive)
-            answer = _answered_body(body, fields[REVISION])
-        if answer is not None:
-            await answer(scope, receive, bodiless(send) if scope["method"] == "HEAD" else send)
+        refused = self._refused(scope["method"], fields)
+        found = refused or _looked_at(await _read(receive), fields[REVISION])
+        if isinstance(found, Response):
+            await found(scope, receive, bodiless(send) if scope["method"] == "HEAD" else send)
             return
         reply = _Reply(send)
         try:
             transport = self._transport or await self._loading.do("", self._loaded)
-            await transport(scope, _replayed(body, receive), reply)
+            await transport(_spelled_plainly(scope, fields), _replayed(found, receive), reply)
         except Exception:
             if reply.is_begun:
                 raise
@@ -103,7 +105,7 @@ class McpDoor:
             return _error(403, "pages of another origin may not ask")
         if _media_types(tuple(fields[b"content-type"])) != (JSON,):
             return _error(415, "the Content-Type must be application/json")
-        if _READABLE.isdisjoint(_media_types(tuple(fields[b"accept"]))):
+        if fields[b"accept"] and not _takes_json(tuple(fields[b"accept"])):
             return _error(406, "the Accept field must have application/json")
         return None
 
@@ -198,6 +200,33 @@ def _media_types(lines: tuple[bytes, ...]) -> tuple[bytes, ...]:
     return tuple(each.partition(b";")[0].strip() for each in listed)
 
 
+@lru_cache(maxsize=32)
+def _takes_json(lines: tuple[bytes, ...]) -> bool:
+    """Whether the lines of `Accept` take JSON; of the ranges that do, the narrowest counts."""
+    weights: dict[bytes, float] = {}
+    for each in b",".join(lines).lower().split(b","):
+        media_type, _, parameters = each.partition(b";")
+        weights[media_type.strip()] = _weight(parameters)
+    return next((weights[each] > 0 for each in _READABLE if each in weights), False)
+
+
+def _weight(parameters: bytes) -> float:
+    """The `q` of a media range; one that is no number counts as none."""
+    for each in parameters.split(b";"):
+        name, _, value = each.partition(b"=")
+        if name.strip() == b"q":
+            with suppress(ValueError):
+                return float(value)
+    return 1.0
+
+
+def _spelled_plainly(scope: Scope, fields: Fields) -> Scope:
+    """A request whose media types have the one spelling that the SDK knows, in one line each."""
+    others = [field for field in scope["headers"] if field[0] not in _MEDIA_FIELDS]
+    accept = b", ".join([JSON, *fields[b"accept"]])
+    return {**scope, "headers": [(b"content-type", JSON), (b"accept", accept), *others]}
+
+
 async def _read(receive: Receive) -> bytes | None:
     """Read the body of a request; None for one that is too long, or of which the end is missing."""
     body = bytearray()
@@ -210,17 +239,17 @@ async def _read(receive: Receive) -> bytes | None:
             return bytes(body)
 
 
-def _answered_body(body: bytes | None, revisions: Sequence[bytes]) -> Response | None:
-    """The answer to a body that needs no server; None for a request."""
+def _looked_at(body: bytes | None, revisions: Sequence[bytes]) -> Response | bytes:
+    """The answer to a body that needs no server, or the body of a request."""
     if body is None:
         return _error(413, f"the body may have at most {LONGEST_BODY:,} bytes")
     try:
-        message = read_message(body)
+        message, body = read_message(body)
         check_revision(message, revisions)
     except Refused as error:
         return _unstorable(400, error.answer)
     # A notification is only noted: no request knows of another that it could be about.
-    return None if message.is_request else _unstorable(202)
+    return body if message.is_request else _unstorable(202)
 
 
 def _unstorable(status: int, body: bytes = b"") -> Response:
@@ -231,7 +260,7 @@ def _unstorable(status: int, body: bytes = b"") -> Response:
     return response
 
 
-def _replayed(body: bytes | None, receive: Receive) -> Receive:
+def _replayed(body: bytes, receive: Receive) -> Receive:
     """Give a body that was read once more, and then what else there is to receive."""
     read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

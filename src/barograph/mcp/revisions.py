@@ -29,7 +29,7 @@ def check_revision(message: Message, named: Sequence[bytes]) -> None:
         raise Refused(HEADER_MISMATCH, "MCP-Protocol-Version names several revisions", to=message)
     header = named[0].decode("latin-1") if named else None
     inside = _named_inside(message)
-    # A handshake is one of the older revisions, whatever a client stamps on it.
+    # A handshake is of one of the older revisions, whatever a client stamps on its inside.
     if inside is not None and inside != header and message.method != "initialize":
         raise Refused(HEADER_MISMATCH, _mismatch(header), to=message)
     if header is not None and header not in PROTOCOLS:

@@ -36,7 +36,7 @@ from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import HOUR
 from barograph.mcp.calls import Outcome, ToolCalls
 from barograph.mcp.card import DESCRIPTION, NAME, TITLE, icons
-from barograph.mcp.tools import BY_NAME, TOOLS
+from barograph.mcp.tools import BY_NAME, tool_list
 from barograph.notice import NOTICE
 
 Context = ServerRequestContext[Any, Any]
@@ -101,7 +101,7 @@ async def _keep(manager: StreamableHTTPSessionManager, started: asyncio.Event) -
 
 
 def _server(calls: ToolCalls, base_url: str) -> Server[Any]:
-    entries = [Tool.model_validate(each.entry(base_url)) for each in TOOLS]
+    entries = [Tool.model_validate(each) for each in tool_list(base_url)]
     listed = ListToolsResult(tools=entries)
 
     async def list_tools(context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:

@@ -49,6 +49,12 @@ class SignalsReader:
         ends = (self._until(board, each, now) for each in judged.signals)
         return min(now + UNKNOWN_MS if end <= now else end for end in ends)
 
+    def ends(self, board: Board, now: int) -> dict[str, int]:
+        """Until when each signal that is fresh may be shown, by its key."""
+        judged = self.fresh(board, now)
+        signals = () if judged is None else judged.signals
+        return {each.key: self._until(board, each, now) for each in signals}
+
     def signals(self, board: Board, now: int) -> tuple[Signal, ...]:
         """Every signal as it may be shown now."""
         judged = self.fresh(board, now)

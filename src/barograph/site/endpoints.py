@@ -1,14 +1,20 @@
 """The pages that anyone may read, put together."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
-from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Router
 
 from barograph.access.gate import Gate
 from barograph.access.registration import Registrations
+from barograph.briefs.store import newest_slugs
 from barograph.discovery.endpoints import Descriptions
 from barograph.guides.catalog import Catalog
+from barograph.kit.database import Transaction
+from barograph.markets.index import symbol_of
 from barograph.signals.catalog import METHODS
 from barograph.site.briefs.endpoints import brief_page_routes
 from barograph.site.developers.docs_endpoints import docs_routes
@@ -16,22 +22,25 @@ from barograph.site.developers.endpoints import Tool, developers_routes
 from barograph.site.frame.paths import (
     BRIEFS_FOLDER,
     DATA_FOLDER,
-    GUIDES_PAGE,
-    MARKETS_PATH,
+    GUIDES_FOLDER,
+    HOME_PATH,
+    MARKETS_FOLDER,
     PAGES,
-    RECORD_PATH,
-    REFERENCE_PATH,
+    RECORD_FOLDER,
+    REFERENCE_FOLDER,
     SIGNALS_FOLDER,
     STATIC_FOLDER,
 )
+from barograph.site.frame.routes import PageRouter
 from barograph.site.frame.site import Site
 from barograph.site.frame.static_endpoints import STATIC_PATHS, static_routes
+from barograph.site.frame.terms import Terms
 from barograph.site.guides.endpoints import guide_page_routes
+from barograph.site.guides.pages import guide_paths
 from barograph.site.home.endpoints import home_routes
 from barograph.site.keys.endpoints import KeyPages
 from barograph.site.markets.endpoints import market_page_routes
 from barograph.site.pricing.endpoints import pricing_routes
-from barograph.site.pricing.pages import Terms
 from barograph.site.record.endpoints import record_routes
 from barograph.site.series.endpoints import series_routes
 from barograph.site.signals.endpoints import signal_page_routes
@@ -44,14 +53,18 @@ PAGE_PATHS = (*PAGES, *STATIC_PATHS)
 PAGE_FOLDERS = (
     BRIEFS_FOLDER,
     DATA_FOLDER,
-    f"{REFERENCE_PATH}/",
-    f"{GUIDES_PAGE}/",
-    f"{MARKETS_PATH}/",
-    f"{RECORD_PATH}/",
+    REFERENCE_FOLDER,
+    GUIDES_FOLDER,
+    MARKETS_FOLDER,
+    RECORD_FOLDER,
     SIGNALS_FOLDER,
     STATIC_FOLDER,
 )
 """What anyone may read, next to `PAGE_PATHS`."""
+
+BRIEFS_MAPPED = 5_000
+"""So many of the newest briefs are on the map for crawlers; all others are linked from page to
+page."""
 
 
 class SiteParts(NamedTuple):
@@ -69,14 +82,9 @@ class SiteParts(NamedTuple):
     source: str
 
 
-def page_routes(site: Site, parts: SiteParts) -> list[APIRouter]:
+def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     """The routes of every page, and of what pages are made of."""
     catalog, terms = parts.catalog, parts.terms
-    known = [
-        *PAGES,
-        *(f"{GUIDES_PAGE}/{guide.slug}" for guide in catalog.guides),
-        *(f"{SIGNALS_FOLDER}{method.key}" for method in METHODS),
-    ]
     return [
         home_routes(site),
         market_page_routes(site),
@@ -96,5 +104,39 @@ def page_routes(site: Site, parts: SiteParts) -> list[APIRouter]:
         status_page_routes(site),
         series_routes(site.series, site.markets, site.board, parts.source),
         KeyPages(site.pages, parts.registrations, parts.gate, site.board.clock).routes(),
-        static_routes(site, known),
+        static_routes(site, partial(_known_paths, site, catalog)),
+        _slashed_routes(site.pages.root),
     ]
+
+
+async def _known_paths(site: Site, catalog: Catalog) -> list[str]:
+    """Every page that crawlers should know: what stands, and what is there now."""
+
+    async def work(tx: Transaction) -> list[str]:
+        return await newest_slugs(tx, BRIEFS_MAPPED)
+
+    slugs = await site.database.read(work)
+    index = site.markets.contracts(site.board) or {}
+    symbols = {symbol_of(index, each) for each in index.values()}
+    return [
+        *PAGES,
+        *guide_paths(catalog),
+        *(f"{SIGNALS_FOLDER}{method.key}" for method in METHODS),
+        *(f"{MARKETS_FOLDER}{symbol}" for symbol in sorted(filter(None, symbols))),
+        *(f"{BRIEFS_FOLDER}{slug}" for slug in slugs),
+    ]
+
+
+def _slashed_routes(root: str) -> PageRouter:
+    """Send who writes a slash after the address of a page to the page."""
+    router = PageRouter()
+
+    async def send_on(request: Request) -> Response:
+        query = request.scope["query_string"].decode("latin-1")
+        path = request.scope["path"].removesuffix("/")
+        return RedirectResponse(f"{root}{path}{'?' if query else ''}{query}", 308)
+
+    for path in PAGES:
+        if path != HOME_PATH:
+            router.add(f"{path}/", send_on, "GET", "HEAD")
+    return router

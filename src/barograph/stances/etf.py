@@ -20,7 +20,7 @@ from barograph.macro.judgement import (
 )
 from barograph.macro.series import EtfDay, EtfSeries
 from barograph.stances.conditions import condition
-from barograph.stances.expiry import day_start, expires_after
+from barograph.stances.expiry import day_period, day_start, expires_after
 from barograph.stances.records import Decision, Leg, LegEvidence, Proposal
 
 KIND = "btc-etf-stance"
@@ -55,7 +55,7 @@ def propose(
         issued_at=now,
         expires_at=expires_at,
         leg=Leg(
-            period={"start": day_start(newest.day), "end": day_start(newest.day, following=True)},
+            period=day_period(newest.day),
             levels={
                 "netFlowUsd": flows[-1],
                 "flow5dUsd": flow,
@@ -65,30 +65,9 @@ def propose(
                 "regime": found,
             },
             decision=_decide(found, share, coverage),
-            conditions=[
-                condition(
-                    "five days of flow reach +0.5 % of assets",
-                    "levels.flow5dPctAum",
-                    ">=",
-                    ENTER_PCT,
-                ),
-                condition(
-                    "five days of flow reach -0.5 % of assets",
-                    "levels.flow5dPctAum",
-                    "<=",
-                    -ENTER_PCT,
-                ),
-            ],
+            conditions=list(_CONDITIONS),
             method=METHOD,
-            evidence=LegEvidence(
-                source="; ".join(sorted({each.source for each in week})),
-                observed_at=iso_timestamp(max(each.observed_at for each in week)),
-                inputs={
-                    "coverage": coverage,
-                    "previous_regime": previous,
-                    "days": [_day(each) for each in week],
-                },
-            ),
+            evidence=_evidence(week, coverage, previous),
         ),
     )
 
@@ -111,6 +90,18 @@ def _decide(found: str, share_pct: float, coverage: str) -> Decision:
     return Decision(labels[found], confidence, words, BY)
 
 
+def _evidence(week: Sequence[EtfDay], coverage: str, previous: str | None) -> LegEvidence:
+    return LegEvidence(
+        source="; ".join(sorted({each.source for each in week})),
+        observed_at=iso_timestamp(max(each.observed_at for each in week)),
+        inputs={
+            "coverage": coverage,
+            "previous_regime": previous,
+            "days": [_day(each) for each in week],
+        },
+    )
+
+
 def _day(day: EtfDay) -> Json:
     return {
         "day": day.day,
@@ -118,3 +109,11 @@ def _day(day: EtfDay) -> Json:
         "aum_usd": day.aum_usd,
         "holdings_btc": day.holdings_btc,
     }
+
+
+_CONDITIONS = tuple(
+    condition(
+        f"five days of flow reach {edge:+g} % of assets", "levels.flow5dPctAum", compare, edge
+    )
+    for compare, edge in ((">=", ENTER_PCT), ("<=", -ENTER_PCT))
+)

@@ -20,6 +20,11 @@ def day_start(day: str, *, following: bool = False) -> str:
     return iso_timestamp(_milliseconds(datetime.combine(start, time(), UTC)))
 
 
+def day_period(day: str) -> dict[str, str]:
+    """The period of a leg that is one data day."""
+    return {"start": day_start(day), "end": day_start(day, following=True)}
+
+
 def expires_after(
     day: str, grace: int, *, lag: int = 0, following: Callable[[date], date] = next_business_day
 ) -> int:

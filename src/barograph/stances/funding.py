@@ -43,7 +43,6 @@ def propose(settlements: Sequence[Settled], source: str, now: int, grace: int) -
         eight_hour_rate(each.funding_rate_pct, each.funding_interval_hours) for each in settlements
     ]
     score = _scores(settlements, rates)
-    before = _settled_before(settlements)
     start = iso_timestamp(newest.at)
     return Proposal(
         kind=KIND,
@@ -54,24 +53,9 @@ def propose(settlements: Sequence[Settled], source: str, now: int, grace: int) -
             period={"start": start, "end": iso_timestamp(end)},
             levels={"fundingRatePct8h": rates[-1], **score},
             decision=_decide(settlements, rates, score),
-            conditions=[
-                condition("longs pay heavily", RATE_PATH, ">=", LONG_CROWDED_PCT),
-                condition("shorts pay heavily", RATE_PATH, "<=", SHORT_CROWDED_PCT),
-                condition("shorts pay longs", RATE_PATH, "<=", SHORT_PCT),
-            ],
+            conditions=list(_CONDITIONS),
             method=METHOD,
-            evidence=LegEvidence(
-                source=source,
-                observed_at=iso_timestamp(newest.read_at),
-                inputs={
-                    "contract": newest.contract,
-                    "settled_at": start,
-                    "settled_before_at": None if before is None else iso_timestamp(before.at),
-                    "rates_pct_8h": list(rates[-PER_DAY - 1 :]),
-                    "settlements_compared": min(len(rates), WINDOW),
-                    "levels": score,
-                },
-            ),
+            evidence=_evidence(settlements, source, rates, score),
         ),
     )
 
@@ -96,6 +80,24 @@ def _score(rates: Sequence[float]) -> float | None:
     if len(rates) < WINDOW:
         return None
     return round(percentile_rank(rates[-1], rates[-WINDOW:]), 2)
+
+
+def _evidence(
+    settlements: Sequence[Settled], source: str, rates: Sequence[float], score: Levels
+) -> LegEvidence:
+    newest, before = settlements[-1], _settled_before(settlements)
+    return LegEvidence(
+        source=source,
+        observed_at=iso_timestamp(newest.read_at),
+        inputs={
+            "contract": newest.contract,
+            "settled_at": iso_timestamp(newest.at),
+            "settled_before_at": None if before is None else iso_timestamp(before.at),
+            "rates_pct_8h": list(rates[-PER_DAY - 1 :]),
+            "settlements_compared": min(len(rates), WINDOW),
+            "levels": score,
+        },
+    )
 
 
 def _settled_before(settlements: Sequence[Settled]) -> Settled | None:
@@ -127,3 +129,10 @@ def _label(rate: float, before: float | None) -> tuple[str, str]:
     if rate <= SHORT_PCT:
         return "constructive", "shorts pay longs"
     return "neutral", "no crowd has paid twice in a row"
+
+
+_CONDITIONS = (
+    condition("longs pay heavily", RATE_PATH, ">=", LONG_CROWDED_PCT),
+    condition("shorts pay heavily", RATE_PATH, "<=", SHORT_CROWDED_PCT),
+    condition("shorts pay longs", RATE_PATH, "<=", SHORT_PCT),
+)

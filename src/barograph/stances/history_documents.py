@@ -4,10 +4,10 @@ import re
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import NamedTuple
-from urllib.parse import parse_qsl
 
 from barograph.errors import InvalidRequest
 from barograph.kit.documents import Document
+from barograph.kit.query import clamped, given_values
 from barograph.kit.timestamps import iso_timestamp
 from barograph.notice import NOTICE
 from barograph.stances.checkpoint import Published
@@ -28,8 +28,6 @@ HIGHEST = 1000
 LAST = 2**53 - 1
 """Further than any sequence number goes that JSON can carry."""
 
-# Written so that there is one way to match: a long row of zeros must not be tried in all ways.
-_INTEGER = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)", re.ASCII)
 _NATURAL = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 
 
@@ -50,10 +48,10 @@ class ProofQuery(NamedTuple):
 
 def page_from_query(query: bytes) -> Page:
     """Read `after` and `limit`: integers are brought into range, all else means the default."""
-    given = _given(query)
+    after, limit = given_values(query, "after"), given_values(query, "limit")
     return Page(
-        after=_clamped(given.get("after", []), default=0, lowest=0, highest=LAST),
-        limit=_clamped(given.get("limit", []), default=DEFAULT, lowest=1, highest=HIGHEST),
+        after=clamped(after, default=0, lowest=0, highest=LAST),
+        limit=clamped(limit, default=DEFAULT, lowest=1, highest=HIGHEST),
     )
 
 
@@ -63,8 +61,7 @@ def proof_from_query(query: bytes) -> ProofQuery:
     Raises:
         InvalidRequest: one comes twice or is no such number.
     """
-    given = _given(query)
-    return ProofQuery(_natural(given, "size"), _natural(given, "from"), _natural(given, "sequence"))
+    return ProofQuery(_natural(query, "size"), _natural(query, "from"), _natural(query, "sequence"))
 
 
 def expect_within(size: int, asked: ProofQuery) -> None:
@@ -143,28 +140,9 @@ def _next(rows: Sequence[DigestRow] | Sequence[EventDigestRow], count: int) -> i
     return rows[-1].sequence if rows and rows[-1].sequence < count else None
 
 
-def _given(query: bytes) -> dict[str, list[str]]:
-    given: dict[str, list[str]] = {}
-    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
-        given.setdefault(name, []).append(value)
-    return given
-
-
-def _clamped(values: list[str], *, default: int, lowest: int, highest: int) -> int:
-    integer = _INTEGER.fullmatch(values[0]) if len(values) == 1 else None
-    if integer is None:
-        return default
-    sign, digits = integer.groups()
-    if sign == "-":
-        return lowest
-    # However long it is: it is never made a number that is longer than it needs to be.
-    is_beyond = len(digits) > len(str(highest))
-    return highest if is_beyond else min(max(int(digits), lowest), highest)
-
-
-def _natural(given: dict[str, list[str]], name: str) -> int | None:
-    values = given.get(name)
-    if values is None:
+def _natural(query: bytes, name: str) -> int | None:
+    values = given_values(query, name)
+    if not values:
         return None
     if len(values) != 1 or _NATURAL.fullmatch(values[0]) is None:
         raise InvalidRequest(f"{name} must be given once, as a whole number")

@@ -79,6 +79,12 @@ def history_routes(
         published = await _readable(logs.checkpoints())
         return DocumentResponse(checkpoints_document(published, logs.public_key), clock())
 
+    _route_lists(router, ledger, continuity, clock)
+    _route_proofs(router, logs, clock)
+    return router
+
+
+def _route_lists(router: APIRouter, ledger: Ledger, continuity: Continuity, clock: Clock) -> None:
     @router.get(
         HISTORY_FOLDER + "{kind}",
         response_model=History,
@@ -109,9 +115,6 @@ def history_routes(
         rows = await _readable(ledger.event_digests(kind, page.after, page.limit))
         count = await _readable(ledger.count_events(kind))
         return DocumentResponse(events_document(kind, page, rows, count), clock())
-
-    _route_proofs(router, logs, clock)
-    return router
 
 
 def _route_proofs(router: APIRouter, logs: PublicLogs, clock: Clock) -> None:

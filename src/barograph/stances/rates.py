@@ -22,7 +22,7 @@ from barograph.macro.records import (
 )
 from barograph.macro.series import change_over, slope10y3m
 from barograph.stances.conditions import condition
-from barograph.stances.expiry import day_start, expires_after
+from barograph.stances.expiry import day_period, day_start, expires_after
 from barograph.stances.records import Decision, Leg, LegEvidence, Proposal
 
 KIND = "rates-desk"
@@ -59,23 +59,10 @@ def propose(
         issued_at=now,
         expires_at=expires_at,
         leg=Leg(
-            period={"start": day_start(day), "end": day_start(day, following=True)},
+            period=day_period(day),
             levels={**levels, "inverted": inverted},
             decision=_decide(levels, inverted=inverted),
-            conditions=[
-                condition(
-                    "the curve from 3 months to 10 years is inverted",
-                    "levels.slope10y3m",
-                    "<=",
-                    -DEAD_ZONE,
-                ),
-                condition(
-                    "the 10-year yield rose over 20 days", "levels.us10yChange20d", ">=", DEAD_ZONE
-                ),
-                condition(
-                    "the 10-year yield fell over 20 days", "levels.us10yChange20d", "<=", -DEAD_ZONE
-                ),
-            ],
+            conditions=list(_CONDITIONS),
             method=METHOD,
             evidence=LegEvidence(
                 source="; ".join(sorted({each.source for each in used})),
@@ -167,3 +154,12 @@ def _inputs(evidence: Series, *, was_inverted: bool) -> dict[str, Json]:
 def _number(value: Json) -> float:
     assert isinstance(value, int | float)
     return float(value)
+
+
+_CONDITIONS = (
+    condition(
+        "the curve from 3 months to 10 years is inverted", "levels.slope10y3m", "<=", -DEAD_ZONE
+    ),
+    condition("the 10-year yield rose over 20 days", "levels.us10yChange20d", ">=", DEAD_ZONE),
+    condition("the 10-year yield fell over 20 days", "levels.us10yChange20d", "<=", -DEAD_ZONE),
+)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from barograph import __version__
 from barograph.access.contact import Contact
 from barograph.board.board import Board
-from barograph.kit.timestamps import MINUTE
 from barograph.macro.feeds import MACRO_HEALTH
 from barograph.markets.feeds import (
     EXCHANGE_HEALTH,
@@ -20,10 +19,6 @@ from barograph.status.wire import Status
 
 LimitsFailing = Callable[[], int | None]
 """Since when request allowances are not counted together; None when they are."""
-
-REMEMBERED = MINUTE
-"""So long a failure counts beside another question that was answered since: not every question has
-the same machine behind it, and nobody may come to ask the first again."""
 
 
 class StatusReader:
@@ -70,16 +65,15 @@ class StatusReader:
 def reach(contacts: Sequence[Contact], now: int) -> Reach:
     """What all questions to one and the same part tell together."""
     answers = [each.answered_at for each in contacts if each.answered_at is not None]
-    newest = max(answers, default=None)
     failing = [
-        each.failing_since
+        (each.failing_since, each.failed_at)
         for each in contacts
-        if each.failing_since is not None and _counts(each, newest, now)
+        if each.failing_since is not None
+        and each.failed_at is not None
+        and not each.is_forgotten(now)
     ]
-    return Reach(newest, min(failing, default=None))
-
-
-def _counts(failing: Contact, newest_answer: int | None, now: int) -> bool:
-    if failing.failed_at is None or newest_answer is None or newest_answer <= failing.failed_at:
-        return True
-    return now - failing.failed_at < REMEMBERED
+    return Reach(
+        max(answers, default=None),
+        min((since for since, _ in failing), default=None),
+        max((last for _, last in failing), default=None),
+    )

@@ -17,6 +17,12 @@ API: Final = "api"
 WATCHED_APART = 3 * MINUTE
 """Records up to so far apart follow each other: so long the next worker may take to step in."""
 
+INCIDENT_RULE = (
+    "An incident begins when a part is found not ok at two looks in a row, which are a minute "
+    "apart, and ends when it is found ok at two in a row."
+)
+"""What `judged` does, in words for who reads its outcome."""
+
 KEPT_FOR = 90 * DAY
 HOURS_SHOWN = 24
 DAYS_SHOWN = 60
@@ -128,12 +134,15 @@ def counts(sighting: Sighting, at: int) -> list[Count]:
     ]
 
 
-def is_due(last: Run | None, at: int) -> bool:
+def is_due(last: Run | None, at: int, *, is_late: bool = False) -> bool:
     """Whether a part can be recorded at this minute: each minute counts once.
 
-    A record that lies far ahead was written by a clock that ran ahead, and is no reason to wait.
+    A record that lies far ahead was written by a clock that ran ahead, and is no reason to wait;
+    but to what is written late it may be another keeper's, who saw the same minute.
     """
-    return last is None or at > last.last_at or at < last.last_at - WATCHED_APART
+    if last is None or at > last.last_at:
+        return True
+    return not is_late and at < last.last_at - WATCHED_APART
 
 
 def extended(last: Run | None, sighting: Sighting, at: int) -> Run:
@@ -158,6 +167,12 @@ def judged(incident: Incident | None, last: Run | None, run: Run) -> Incident | 
         ended = max(run.started_at, incident.started_at) if run.is_certain else None
         return incident._replace(ended_at=ended)
     return incident._replace(worst=_worse(incident.worst, run.worst))
+
+
+def abandoned(incident: Incident, last: Run | None) -> Incident:
+    """How the incident of a part ends that is not looked at any more: when it was seen last."""
+    seen = incident.started_at if last is None else last.last_at
+    return incident._replace(ended_at=max(seen, incident.started_at))
 
 
 def _with_gap(incident: Incident, last: Run | None, run: Run) -> Incident:

@@ -19,6 +19,8 @@ class Reach(NamedTuple):
 
     answered_at: int | None = None
     failing_since: int | None = None
+    failed_at: int | None = None
+    """The last time that it did not answer."""
 
 
 class Observation(NamedTuple):
@@ -230,8 +232,10 @@ def _outside(name: str, reach: Reach | None, absent: str) -> Check:
     if reach is None:
         return Check(name=name, status="ok", detail=absent)
     if reach.failing_since is not None:
-        since = iso_timestamp(reach.failing_since)
-        return Check(name=name, status="degraded", detail=f"unreachable since {since}")
+        detail = f"unreachable since {iso_timestamp(reach.failing_since)}"
+        if reach.failed_at is not None:
+            detail += f", last asked at {iso_timestamp(reach.failed_at)}"
+        return Check(name=name, status="degraded", detail=detail)
     if reach.answered_at is None:
         return Check(name=name, status="ok", detail="not asked yet")
     return Check(name=name, status="ok", detail=f"answered at {iso_timestamp(reach.answered_at)}")

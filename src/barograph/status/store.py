@@ -14,6 +14,7 @@ from barograph.status.recording import (
     Record,
     Run,
     Sighting,
+    abandoned,
     counts,
     extended,
     is_due,
@@ -21,13 +22,15 @@ from barograph.status.recording import (
 )
 
 
-async def record(tx: Transaction, seen: Sequence[Sighting], at: int) -> None:
+async def record(
+    tx: Transaction, seen: Sequence[Sighting], at: int, *, is_late: bool = False
+) -> None:
     """Record how every part was found in the minute that begins at `at`, and forget the old."""
     runs = {row[0]: Run(*row) for row in await tx.fetch(_RUNS)}
     incidents = {row[0]: Incident(*row) for row in await tx.fetch(_OPEN)}
     for sighting in seen:
         last = runs.get(sighting.name)
-        if not is_due(last, at):
+        if not is_due(last, at, is_late=is_late):
             continue
         run = extended(last, sighting, at)
         incident = judged(incidents.get(sighting.name), last, run)
@@ -35,6 +38,8 @@ async def record(tx: Transaction, seen: Sequence[Sighting], at: int) -> None:
         await tx.execute(_KEEP_RUN, *run)
         if incident is not None:
             await tx.execute(_KEEP_INCIDENT, *incident)
+    for name in incidents.keys() - {each.name for each in seen}:
+        await tx.execute(_KEEP_INCIDENT, *abandoned(incidents[name], runs.get(name)))
     for statement in _FORGET:
         await tx.execute(statement, at - KEPT_FOR)
 
@@ -98,4 +103,5 @@ ON CONFLICT (name, started_at) DO UPDATE SET
 _FORGET = (
     "DELETE FROM status_counts WHERE resolution IN ('hour', 'day') AND at < $1",
     "DELETE FROM status_incidents WHERE started_at < $1 AND ended_at < $1",
+    "DELETE FROM status_runs WHERE last_at < $1",
 )

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import httpx
 
-from barograph.access.contact import Contact
+from barograph.access.contact import Contact, of_one_part
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock, system_clock
 from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
 from barograph.payments.proof import wire_payload, wire_requirements
 from barograph.payments.records import X402_VERSION, NotSettled, Proof, Settled
 from barograph.settings import Settings
-from barograph.upstream.json_http import JsonHttp, NoAnswer, NotSent, Reply
+from barograph.upstream.json_http import Busy, JsonHttp, NoAnswer, NotSent, Reply
 
 MAX_REPLY_BYTES = 64 * 1024
 VERIFY_SECONDS = 4.0
@@ -110,6 +110,7 @@ A nonce that is used already is not among them, nor a duplicate, a failed transa
 simulation: an earlier attempt, perhaps one whose answer was lost, may be why. The chain decides."""
 
 _OK = 200
+_SERVER_ERROR = 500
 # These are about us, or about how much is asked; whatever their body says is not about a payment.
 _NO_VERDICT = frozenset({401, 403, 407, 408, 425, 429})
 _NOT_OFFERED = frozenset({404, 405, 501})
@@ -148,11 +149,13 @@ class HttpFacilitator:
         self._http = JsonHttp(longest=MAX_REPLY_BYTES, headers=_bearer(token), transport=transport)
         self._payments = Contact(clock)
         self._offer = Contact(clock)
+        self._contacts = of_one_part(self._payments, self._offer)
+        self._doubted_payer: str | None = None
 
     @property
     def contacts(self) -> Sequence[Contact]:
         """How asking about payments went, and reading what it supports."""
-        return self._payments, self._offer
+        return self._contacts
 
     async def probe(self) -> None:
         """Read what it supports; one that does not tell that at all has said nothing of itself."""
@@ -160,6 +163,8 @@ class HttpFacilitator:
         try:
             status = (await self._http.get(f"{self._url}/supported", self._verify_seconds)).status
             answered = _may_refuse(status)
+        except Busy:
+            return  # that is about us
         except (NotSent, NoAnswer) as error:
             status = error.status if isinstance(error, NoAnswer) else None
             answered = False
@@ -228,12 +233,24 @@ class HttpFacilitator:
         }
         try:
             reply = await self._http.post(f"{self._url}/{path}", message, seconds)
-        except (NotSent, NoAnswer):
-            _note(self._payments, answered=False)
+        except Busy:
+            raise  # that is about us
+        except (NotSent, NoAnswer) as error:
+            status = error.status if isinstance(error, NoAnswer) else None
+            self._note_payment(proof, status, answered=False)
             raise
         # A facilitator that cannot tell was asked: a payer's odd proof may be why.
-        _note(self._payments, answered=_may_refuse(reply.status))
+        self._note_payment(proof, reply.status, answered=_may_refuse(reply.status))
         return reply
+
+    def _note_payment(self, proof: Proof, status: int | None, *, answered: bool) -> None:
+        """Note how asking about a payment went; for a 5xx one payer's proofs may be at fault."""
+        doubted, self._doubted_payer = self._doubted_payer, None
+        if status is not None and status >= _SERVER_ERROR:
+            self._doubted_payer = proof.payer
+            if doubted in (None, proof.payer):
+                return
+        _note(self._payments, answered=answered)
 
 
 def _note(contact: Contact, *, answered: bool) -> None:

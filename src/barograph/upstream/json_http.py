@@ -38,6 +38,10 @@ class NotSent(BarographError):
     """The question never left, so nothing can have come of it."""
 
 
+class Busy(NotSent):
+    """Too much is being asked at once; that says nothing about whom it was for."""
+
+
 class NoAnswer(BarographError):
     """The question may have arrived, and no answer came that can be read."""
 
@@ -90,7 +94,7 @@ class JsonHttp:
         """Ask, and have the whole answer within so many seconds.
 
         Raises:
-            NotSent: no connection came about.
+            NotSent: no connection came about; `Busy` where too much is being asked.
             NoAnswer: anything else but one JSON object of reasonable size, in time.
         """
         return await self._whole("POST", address, msgspec.json.encode(message), seconds)
@@ -119,7 +123,7 @@ class JsonHttp:
             async with asyncio.timeout(before):
                 await self._places.acquire()
         except TimeoutError as error:
-            raise NotSent("too much is being asked at once") from error
+            raise Busy("too much is being asked at once") from error
         try:
             return await within(deadline - _now(), self._ask(question))
         except _NOT_SENT as error:

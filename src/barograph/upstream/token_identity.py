@@ -4,7 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from barograph.access.contact import Contact
+from barograph.access.contact import Contact, of_one_part
 from barograph.access.identity import Identity, IdentityUnavailable
 from barograph.access.key_set import KeySetCache
 from barograph.access.tokens import Token, TokenVerifier
@@ -32,6 +32,7 @@ class TokenIdentity(ABC):
             clock=clock,
         )
         self._users = UserVerdicts(clock, settings.identity_cache_seconds)
+        self._contacts = of_one_part(self._keys.contact, self._users.contact)
 
     async def identify(self, token: str) -> Identity:
         """Tell whose token it is.
@@ -52,7 +53,7 @@ class TokenIdentity(ABC):
     @property
     def contacts(self) -> Sequence[Contact]:
         """How reading its keys went, and asking about a user."""
-        return self._keys.contact, self._users.contact
+        return self._contacts
 
     async def probe(self) -> None:
         """Read its keys, unless that was done just now."""

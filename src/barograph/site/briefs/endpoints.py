@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
 from barograph.briefs.documents import PAGE_FOLDER
@@ -21,6 +21,7 @@ from barograph.site.briefs.pages import (
 )
 from barograph.site.frame.answers import Page
 from barograph.site.frame.paths import BRIEFS_PAGE
+from barograph.site.frame.routes import PageRouter
 from barograph.site.frame.site import Site
 
 KEPT_PAGES = 5
@@ -36,15 +37,15 @@ class _Found(NamedTuple):
     around: Neighbours
 
 
-def brief_page_routes(site: Site) -> APIRouter:
+def brief_page_routes(site: Site) -> PageRouter:
     """The routes of the list and of every brief."""
-    router = APIRouter(include_in_schema=False)
+    router = PageRouter()
     _route_list(router, site)
     _route_brief(router, site)
     return router
 
 
-def _route_list(router: APIRouter, site: Site) -> None:
+def _route_list(router: PageRouter, site: Site) -> None:
     @router.get(BRIEFS_PAGE)
     async def read_briefs(request: Request) -> Response:
         asked = asked_from_query(request.scope["query_string"])
@@ -61,7 +62,7 @@ def _route_list(router: APIRouter, site: Site) -> None:
         return await site.show(request, write, query=asked.query.encode() if is_kept else None)
 
 
-def _route_brief(router: APIRouter, site: Site) -> None:
+def _route_brief(router: PageRouter, site: Site) -> None:
     # Markdown is rendered once, not for each reader: everybody else waits meanwhile.
     @lru_cache(maxsize=KEPT_BRIEFS)
     def written(found: _Found) -> Page:

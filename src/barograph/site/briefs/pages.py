@@ -3,11 +3,13 @@
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 from barograph.briefs.documents import BRIEFS_PATH, PAGE_FOLDER
 from barograph.briefs.records import CATEGORIES, OPERATOR, Brief, BriefsPage, Neighbours
+from barograph.kit.query import given_values
 from barograph.kit.timestamps import iso_timestamp
+from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.notice import NOTICE
 from barograph.site.frame.paths import BRIEFS_PAGE
 from barograph.site.frame.writer import SITE_NAME, Pages
@@ -15,7 +17,6 @@ from barograph.site.frame.writer import SITE_NAME, Pages
 PAGE_SIZE = 20
 
 _PAGE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
-_COIN = re.compile(r"[A-Za-z0-9]{1,15}", re.ASCII)
 
 
 class Asked(NamedTuple):
@@ -45,8 +46,7 @@ class Asked(NamedTuple):
 
 def asked_from_query(query: bytes) -> Asked | None:
     """Read what is asked for; None for what can be no list. Other parameters are ignored."""
-    given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
-    values = {name: given.get(name, [""]) for name in ("category", "coin", "page")}
+    values = {name: given_values(query, name) or [""] for name in ("category", "coin", "page")}
     if any(len(each) > 1 for each in values.values()):
         return None
     return _asked({name: each[0].strip() for name, each in values.items()})
@@ -54,12 +54,12 @@ def asked_from_query(query: bytes) -> Asked | None:
 
 def _asked(given: Mapping[str, str]) -> Asked | None:
     """A field that was left empty, as forms send it, asks for everything."""
-    category, coin, page = given["category"], given["coin"], given["page"] or "1"
+    category, coin, page = given["category"], normalized(given["coin"]), given["page"] or "1"
     if category and category not in CATEGORIES:
         return None
-    if (coin and _COIN.fullmatch(coin) is None) or _PAGE.fullmatch(page) is None:
+    if (given["coin"] and coin is None) or _PAGE.fullmatch(page) is None:
         return None
-    return Asked(category or None, coin.upper() or None, int(page))
+    return Asked(category or None, coin, int(page))
 
 
 def write_briefs(pages: Pages, asked: Asked, found: BriefsPage) -> bytes | None:
@@ -78,6 +78,7 @@ def write_briefs(pages: Pages, asked: Asked, found: BriefsPage) -> bytes | None:
         older=asked._replace(page=asked.page + 1) if asked.page < last else None,
         choices=[(name, asked._replace(category=name, page=1)) for name in (None, *CATEGORIES)],
         everything=Asked(),
+        longest=MAX_LENGTH,
         api_path=BRIEFS_PATH,
     )
 

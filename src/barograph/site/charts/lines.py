@@ -1,5 +1,6 @@
 """A measure over time, drawn as the pen of a recorder does: one thin line, open where it lacks."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -67,9 +68,10 @@ def line_chart(
     unit: str,
     bands: Sequence[Band] = (),
     show: Show = plain,
+    signed: bool = False,
     data_url: str = "",
 ) -> Markup:
-    """Draw one measure of one contract."""
+    """Draw one measure of one contract; where it is `signed`, the sign is always told."""
     points = [Point(at, drawable(value)) for at, value in series.points]
     values = [value for _, value in points if value is not None]
     if not values:
@@ -79,7 +81,9 @@ def line_chart(
     axes = Axes(box, scale, points[0].at, points[-1].at)
     description = f"{series.contract}, {unit}. {described(series, show)}"
     span = (axes.start, axes.end)
-    frame = Frame(prefix, name, description, SIZE, pointing(box, span, unit, data_url))
+    decimals = _decimals(show(values[-1]))
+    pointed = pointing(box, span, unit, data_url, signed=signed, decimals=decimals)
+    frame = Frame(prefix, name, description, SIZE, pointed)
     return drawing(
         frame,
         *draw_bands(axes, bands),
@@ -172,6 +176,12 @@ def draw_gaps(axes: Axes, points: Sequence[Point]) -> str:
         "gap",
         "".join(block(left, box.top, right - left, box.height) for left, right in seen[:MOST_GAPS]),
     )
+
+
+def _decimals(shown: str) -> int:
+    """How many digits a written number has behind its point."""
+    found = re.search(r"\.(\d+)", shown)
+    return 0 if found is None else len(found[1])
 
 
 def _places(axes: Axes, points: Sequence[Point]) -> Iterator[Place | None]:

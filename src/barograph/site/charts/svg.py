@@ -77,8 +77,19 @@ def drawing(frame: Frame, *parts: str, kind: str = "") -> Markup:
     )
 
 
-def pointing(box: Box, span: tuple[int, int], unit: str, data_url: str) -> str:
-    """The attributes by which a script finds the value under the pointer, if it may."""
+def pointing(
+    box: Box,
+    span: tuple[int, int],
+    unit: str,
+    data_url: str,
+    *,
+    signed: bool = False,
+    decimals: int = 0,
+) -> str:
+    """The attributes by which a script finds the value under the pointer, if it may.
+
+    A value that is `signed` is always shown with its sign, and with at least so many `decimals`.
+    """
     if not data_url:
         return ""
     start, end = span
@@ -86,7 +97,8 @@ def pointing(box: Box, span: tuple[int, int], unit: str, data_url: str) -> str:
         f' data-series="{text_of(data_url)}" data-from="{start}" data-to="{end}" '
         f'data-left="{number(box.left)}" data-right="{number(box.right)}" '
         f'data-top="{number(box.top)}" data-bottom="{number(box.bottom)}" '
-        f'data-unit="{text_of(unit)}"'
+        f'data-unit="{text_of(unit)}" data-decimals="{decimals}"'
+        + (' data-sign="always"' if signed else "")
     )
 
 

@@ -1,15 +1,14 @@
 """`/docs`: the interface to browse and to try out, with Swagger UI from an installed package."""
 
 from asyncio import to_thread
-from functools import lru_cache, partial
+from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
 from barograph.discovery.openapi import INTERFACE_VERSION
-from barograph.discovery.paths import OPENAPI_PATH
 from barograph.kit.http import DocumentResponse
 from barograph.kit.single_flight import SingleFlight
 from barograph.site.frame.answers import (
@@ -21,10 +20,9 @@ from barograph.site.frame.answers import (
     SCRIPT,
     Page,
 )
-from barograph.site.frame.paths import DEVELOPERS_PATH, REFERENCE_PATH
-from barograph.site.frame.site import Site
-
-FOLDER = f"{REFERENCE_PATH}/"
+from barograph.site.frame.paths import REFERENCE_FOLDER, REFERENCE_PATH
+from barograph.site.frame.routes import PageRouter
+from barograph.site.frame.site import Site, standing
 
 _PACKAGE = "fastapi_offline"
 _DISTRIBUTION = "fastapi-offline"
@@ -53,27 +51,26 @@ class SwaggerFiles:
         return self._packed[key]
 
 
-def docs_routes(site: Site) -> APIRouter:
+def docs_routes(site: Site) -> PageRouter:
     """The routes of the page and of what it is made of."""
-    router = APIRouter(include_in_schema=False)
+    router = PageRouter()
     swagger = SwaggerFiles()
 
-    async def write(_: int) -> Page:
+    @cache
+    def written() -> Page:
         body = site.pages.fill(
             "docs.html",
-            folder=FOLDER,
+            folder=REFERENCE_FOLDER,
             version=swagger_version(),
             interface_version=INTERFACE_VERSION,
-            openapi_path=OPENAPI_PATH,
-            developers_path=DEVELOPERS_PATH,
         )
         return Page(body, guard=DOCS_GUARD)
 
     @router.get(REFERENCE_PATH)
     async def read_docs(request: Request) -> Response:
-        return await site.show(request, write)
+        return await site.show(request, standing(written))
 
-    @router.get(f"{FOLDER}{{name}}")
+    @router.get(f"{REFERENCE_FOLDER}{{name}}")
     async def read_file(request: Request, name: str) -> Response:
         if name not in _TYPES:
             raise HTTPException(404)
@@ -83,7 +80,7 @@ def docs_routes(site: Site) -> APIRouter:
     return router
 
 
-@lru_cache(maxsize=1)
+@cache
 def swagger_version() -> str:
     """The version of the package that the files come from; their addresses change with it."""
     return version(_DISTRIBUTION)

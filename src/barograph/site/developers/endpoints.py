@@ -5,11 +5,12 @@ from asyncio import to_thread
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from markupsafe import Markup
 
 from barograph import __version__
 from barograph.access.allowances import ANONYMOUS, MAILBOX, PERSONAL, TOOL_CALLS
+from barograph.access.feed_entry import FEED_PATH
 from barograph.access.mailboxes import MAX_LENGTH
 from barograph.access.refusals import KEYS_PATH
 from barograph.access.registration import LINK_FOLDER, LINK_HOURS
@@ -24,9 +25,9 @@ from barograph.discovery.paths import (
     GPT_PATH,
     INDEX_PATH,
     LLMS_FULL_PATH,
-    LLMS_PATH,
     MCP_PATH,
     OPENAPI_PATH,
+    SKILL_PATH,
 )
 from barograph.errors import UpstreamUnavailable
 from barograph.feed.endpoints import FEED_NOW_PATH
@@ -38,19 +39,18 @@ from barograph.markets.regime import HYSTERESIS_PCT
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.material_change.query import NAMES
 from barograph.signals.catalog import METHODS
-from barograph.site.developers import reference, snippets
-from barograph.site.developers.facts import SECTIONS, groups, pretty, sales
+from barograph.site.developers import problems, reference, snippets
+from barograph.site.developers.interface import groups, pretty
 from barograph.site.developers.releases import RELEASES
 from barograph.site.frame.answers import Page
 from barograph.site.frame.paths import (
     DEVELOPERS_PATH,
-    PRICING_PATH,
-    REFERENCE_PATH,
     SIGNALS_FOLDER,
 )
+from barograph.site.frame.routes import PageRouter
 from barograph.site.frame.site import Site
+from barograph.site.frame.terms import Terms
 from barograph.site.frame.writer import Pages
-from barograph.site.pricing.pages import Terms
 from barograph.stances.paths import STANCE_PATHS
 
 
@@ -84,9 +84,9 @@ def developers_routes(
     tools: Sequence[Tool],
     can_register: bool,
     terms: Terms,
-) -> APIRouter:
+) -> PageRouter:
     """The route of the page."""
-    router = APIRouter(include_in_schema=False)
+    router = PageRouter()
     pages = site.pages
     values = facts(pages.base_url, tools=tools, can_register=can_register, terms=terms)
     standing: list[Markup] = []
@@ -139,7 +139,7 @@ def facts(
     """What the templates show of the code, by its name in them."""
     return {
         **_PATHS,
-        "sections": SECTIONS,
+        "sections": reference.SECTIONS,
         "first_curl": snippets.first_curl(base_url),
         "first_python": snippets.first_python(base_url),
         "first_javascript": snippets.first_javascript(base_url),
@@ -152,9 +152,11 @@ def facts(
         "tool_calls": TOOL_CALLS,
         "limits": reference.limits(),
         "fields": reference.fields(),
-        "errors": reference.ERRORS,
-        "coded_errors": reference.CODED_ERRORS,
-        "badges": reference.badges(),
+        "errors": problems.ERRORS,
+        "coded_errors": problems.CODED_ERRORS,
+        "doors": _DOORS,
+        "badges": reference.BADGES,
+        "signal_badges": reference.signal_badges(),
         "badge_minutes": KEEP_SECONDS * SECOND // MINUTE,
         "bands": reference.bands(),
         "hysteresis": reference.percent(HYSTERESIS_PCT).lstrip("+"),
@@ -167,29 +169,32 @@ def facts(
         "protocols": PROTOCOLS,
         "card_type": CARD_TYPE,
         "tools": tools,
-        "sales": sales(terms),
+        "sales": reference.sales(terms),
         "notice_days": MIN_NOTICE // DAY,
         "releases": RELEASES,
     }
 
 
+_DOORS = {
+    problems.COMPARISON: MATERIAL_CHANGE_PATH,
+    problems.FEED_NOW: FEED_NOW_PATH,
+    problems.FEED_ENTRY: FEED_PATH,
+}
+"""The doors that have one path each."""
+
 _PATHS: dict[str, object] = {
-    "openapi_path": OPENAPI_PATH,
     "gpt_path": GPT_PATH,
-    "llms_path": LLMS_PATH,
     "llms_full_path": LLMS_FULL_PATH,
+    "skill_path": SKILL_PATH,
     "index_path": INDEX_PATH,
     "card_path": CARD_PATH,
     "mcp_path": MCP_PATH,
-    "docs_path": REFERENCE_PATH,
     "keys_path": KEYS_PATH,
     "link_folder": LINK_FOLDER,
     "feed_now_path": FEED_NOW_PATH,
     "stance_paths": tuple(STANCE_PATHS.values()),
     "material_change_path": MATERIAL_CHANGE_PATH,
     "references": tuple(NAMES),
-    "pricing_path": PRICING_PATH,
     "signals_folder": SIGNALS_FOLDER,
-    "developers_path": DEVELOPERS_PATH,
     "market_state_path": MARKET_STATE_PATH,
 }

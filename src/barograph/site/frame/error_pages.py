@@ -43,11 +43,15 @@ def is_for_people(request: Request) -> bool:
 
 
 def unavailable(
-    pages: Pages, request: Request, template: str = "unavailable.html", here: str = ""
+    pages: Pages,
+    request: Request,
+    template: str = "unavailable.html",
+    here: str = "",
+    **values: object,
 ) -> Response:
     """There is such a page, but it cannot be read now; the template says why."""
     if is_for_people(request):
-        return private_page(503, pages.fill(template, here=here), RETRY)
+        return private_page(503, pages.fill(template, here=here, **values), RETRY)
     return error_response(503, UNREADABLE, RETRY)
 
 

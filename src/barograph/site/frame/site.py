@@ -13,11 +13,11 @@ from barograph.kit.http import DocumentResponse
 from barograph.kit.single_flight import SingleFlight
 from barograph.kit.timestamps import SECOND
 from barograph.markets.reader import MarketReader
+from barograph.markets.series_reader import SeriesReader
 from barograph.signals.reader import SignalsReader
 from barograph.site.frame.answers import Page
 from barograph.site.frame.error_pages import RETRY_SECONDS, unavailable
 from barograph.site.frame.writer import Pages
-from barograph.site.series.reader import SeriesReader
 from barograph.status.reader import StatusReader
 
 LOOK_AGAIN_MS = 2 * SECOND
@@ -28,6 +28,15 @@ RETRY_MS = RETRY_SECONDS * SECOND
 
 WritePage = Callable[[int], Coroutine[Any, Any, Page]]
 """Writes a page at an instant."""
+
+
+def standing(page: Callable[[], Page]) -> WritePage:
+    """Write a page that is the same at every instant."""
+
+    async def write(_: int) -> Page:
+        return page()
+
+    return write
 
 
 class Site:

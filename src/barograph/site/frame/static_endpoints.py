@@ -1,14 +1,15 @@
 """The files that pages are made of, the icon that browsers ask for, and the map for crawlers."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from xml.sax.saxutils import escape
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
 from barograph.site.frame.answers import KEEP, Page
 from barograph.site.frame.paths import STATIC_FOLDER
-from barograph.site.frame.site import Site
+from barograph.site.frame.routes import PageRouter
+from barograph.site.frame.site import Site, standing
 
 ICON_PATH = "/favicon.ico"
 SITEMAP_PATH = "/sitemap.xml"
@@ -18,11 +19,17 @@ STATIC_PATHS = (ICON_PATH, SITEMAP_PATH)
 _ICON_FILE = "favicon.ico"
 _XML = b"application/xml; charset=utf-8"
 
+KnownPaths = Callable[[], Awaitable[Iterable[str]]]
+"""Finds the paths of the pages that crawlers should know."""
 
-def static_routes(site: Site, sitemap: Iterable[str]) -> APIRouter:
-    """The routes of static files; `sitemap` are the paths of pages that crawlers should know."""
-    router = APIRouter(include_in_schema=False)
-    known = Page(sitemap_text(site.pages.base_url, sitemap), content_type=_XML, cache_control=KEEP)
+
+def static_routes(site: Site, known_paths: KnownPaths) -> PageRouter:
+    """The routes of static files and of the map."""
+    router = PageRouter()
+
+    async def write_map(_: int) -> Page:
+        text = sitemap_text(site.pages.base_url, await known_paths())
+        return Page(text, content_type=_XML, cache_control=KEEP)
 
     @router.get(f"{STATIC_FOLDER}{{name}}")
     async def read_static(request: Request, name: str) -> Response:
@@ -34,10 +41,7 @@ def static_routes(site: Site, sitemap: Iterable[str]) -> APIRouter:
 
     @router.get(SITEMAP_PATH)
     async def read_sitemap(request: Request) -> Response:
-        async def write(_: int) -> Page:
-            return known
-
-        return await site.show(request, write)
+        return await site.show(request, write_map)
 
     return router
 
@@ -47,11 +51,8 @@ async def _show_file(site: Site, request: Request, name: str, version: str | Non
     if file is None:
         raise HTTPException(404)
     query = file.usual_query(version)
-
-    async def write(_: int) -> Page:
-        return file.pages[query]
-
-    return await site.show(request, write, query=query)
+    page = file.pages[query]
+    return await site.show(request, standing(lambda: page), query=query)
 
 
 def sitemap_text(base_url: str, paths: Iterable[str]) -> bytes:

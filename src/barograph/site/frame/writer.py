@@ -9,15 +9,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from barograph.access.allowances import Allowance
+from barograph.discovery.paths import LLMS_PATH, OPENAPI_PATH
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
 from barograph.markets.words import price, usd
 from barograph.notice import NOTICE
 from barograph.signals.documents import SIGNALS_PATH
 from barograph.site.frame.markdown import render_markdown
-from barograph.site.frame.paths import NAVIGATION, STATIC_FOLDER
+from barograph.site.frame.paths import NAVIGATION, PLACES, STATIC_FOLDER
 from barograph.site.frame.static_files import packaged_files
 
 SITE_NAME = "Barograph"
+SIMULATED = "simulated "
+"""A source that is called so is told on every page."""
+
 CENTS = 2
 NOT_KNOWN = Markup('<span class="unknown" title="not known">—</span>')
 """What stands where a number is not known: never a zero."""
@@ -41,28 +45,21 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= {
-            "markdown": render_markdown,
-            "moment": moment,
-            "day": day,
-            "thousands": "{:,}".format,
-            "price_usd": price_usd,
-            "per": per,
-            "usd": _known(usd),
-            "price": _known(grouped),
-            "rate": _known(rate),
-            "percent": _known("{:.1f} %".format),
-        }
+        self._templates.filters |= _FILTERS
         self._templates.globals |= {
             "base_url": base_url,
             "data_source": data_source,
+            "is_simulated": data_source.startswith(SIMULATED),
             "root": self.root,
             "static": self.static,
             "site_name": SITE_NAME,
             "navigation": NAVIGATION,
+            "places": PLACES,
             "here": "",
             "notice": NOTICE,
             "signals_path": SIGNALS_PATH,
+            "openapi_path": OPENAPI_PATH,
+            "llms_path": LLMS_PATH,
         }
 
     def static(self, name: str) -> str:
@@ -94,12 +91,6 @@ def per(allowance: Allowance) -> str:
     return f"{allowance.requests:,} per {unit}"
 
 
-def grouped(amount: float) -> str:
-    """A price with every digit it has, and its thousands apart: `92,784.5`."""
-    whole, point, decimals = price(amount).partition(".")
-    return f"{int(whole):,}{point}{decimals}"
-
-
 def rate(percent: float) -> str:
     """A funding rate: always signed, because the sign says who pays whom."""
     return f"{percent:+.4f} %"
@@ -109,6 +100,19 @@ def moment(at: int) -> Markup:
     """An instant that people and programs can read."""
     exact = iso_timestamp(at)
     return Markup('<time datetime="{}">{} {} UTC</time>').format(exact, exact[:10], exact[11:16])
+
+
+def clock_time(at: int, *, with_day: bool = False) -> Markup:
+    """A time to the second: `16:39:05 UTC`."""
+    exact = iso_timestamp(at)
+    text = exact[:19].replace("T", " ") if with_day else exact[11:19]
+    return Markup('<time datetime="{}">{} UTC</time>').format(exact, text)
+
+
+def hour(at: int) -> Markup:
+    """The time of an instant that is a whole hour: `16:00 UTC`."""
+    exact = iso_timestamp(at)
+    return Markup('<time datetime="{}">{} UTC</time>').format(exact, exact[11:16])
 
 
 def day(at: int) -> Markup:
@@ -123,3 +127,19 @@ def _known(write: Callable[[float], str]) -> Callable[[float | None], str]:
         return NOT_KNOWN if value is None else write(value)
 
     return show
+
+
+_FILTERS: dict[str, Callable[..., str]] = {
+    "markdown": render_markdown,
+    "moment": moment,
+    "clock_time": clock_time,
+    "hour": hour,
+    "day": day,
+    "thousands": "{:,}".format,
+    "price_usd": price_usd,
+    "per": per,
+    "usd": _known(usd),
+    "price": _known(price),
+    "rate": _known(rate),
+    "percent": _known("{:.1f} %".format),
+}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from markupsafe import Markup
 
 from barograph.briefs.records import ListedBrief
@@ -17,8 +17,9 @@ from barograph.markets.samples import DAYS, Measure, PastRegime
 from barograph.site.charts.gauge import gauge
 from barograph.site.frame.answers import Page
 from barograph.site.frame.paths import HOME_PATH
+from barograph.site.frame.routes import PageRouter
 from barograph.site.frame.site import LOOK_AGAIN_MS, Site
-from barograph.site.home.facts import DAYS_AGO, Now, market_now, standings
+from barograph.site.home.pages import DAYS_AGO, Now, market_now, standings
 from barograph.site.series.documents import days_query
 from barograph.site.series.figures import (
     Chart,
@@ -41,9 +42,9 @@ class _Past(NamedTuple):
     charts: Sequence[Chart] | None
 
 
-def home_routes(site: Site) -> APIRouter:
+def home_routes(site: Site) -> PageRouter:
     """The route of the home page."""
-    router = APIRouter(include_in_schema=False)
+    router = PageRouter()
 
     @router.get(HOME_PATH)
     async def read_home(request: Request) -> Response:
@@ -56,6 +57,7 @@ def home_routes(site: Site) -> APIRouter:
 async def _home(site: Site, days: int, at: int) -> Page:
     now = _now(site, at)
     last = site.board.latest(PERPETUALS)
+    signals = site.signals.signals(site.board, at)
     past = await _past(site, days)
     briefs = _briefs(site, at)
     body = site.pages.fill(
@@ -67,7 +69,8 @@ async def _home(site: Site, days: int, at: int) -> Page:
         charts=past.charts,
         days=days,
         all_days=DAYS,
-        signals=site.signals.signals(site.board, at),
+        signals=signals,
+        signal_ends=site.signals.ends(site.board, at),
         briefs=briefs,
         market_state_path=MARKET_STATE_PATH,
     )

@@ -1,6 +1,6 @@
 """The pages about personal keys: ask for one, open the mailed link, see the key once."""
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
 from barograph.access.endpoints import AWAY, RETRY_SECONDS, register
@@ -19,13 +19,17 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.wire import ErrorBody, WireModel
 from barograph.site.frame.answers import accepts, private_json, private_page
+from barograph.site.frame.routes import PageRouter
 from barograph.site.frame.writer import Pages
 from barograph.site.keys.pages import (
     FORM_PLACE,
     NOT_AN_ADDRESS,
-    email_from_form,
+    AddressForm,
+    again,
+    write_form_again,
     write_key,
     write_link,
+    write_mailed,
     write_message,
 )
 
@@ -54,31 +58,32 @@ class KeyPages:
         self._gate = gate
         self._clock = clock
 
-    def routes(self) -> APIRouter:
-        """One route for both methods of a path, so that what refuses the others can name both."""
-        router = APIRouter(include_in_schema=False)
-        router.add_api_route(ASK_PATH, self.ask, methods=["GET", "POST"])
-        router.add_api_route(LINK_PATH, self.link, methods=["GET", "POST"])
+    def routes(self) -> PageRouter:
+        """One route for all methods of a path, so that what refuses the others can name them."""
+        router = PageRouter()
+        router.add(ASK_PATH, self.ask, "GET", "HEAD", "POST")
+        router.add(LINK_PATH, self.link, "GET", "HEAD", "POST")
         return router
 
     async def ask(self, request: Request) -> Response:
         """Mail a link to the address of a form; who only looks is sent to the form."""
-        if request.method == "GET":
+        if request.method != "POST":
             return RedirectResponse(f"{self._pages.root}{FORM_PLACE}", 303)
         if self._registrations is None:
             return self._say(503, "No mail", _NO_MAIL)
+        form = AddressForm()
         try:
-            standing = await register(request, email_from_form, self._registrations, self._gate)
+            standing = await register(request, form.read, self._registrations, self._gate)
         except InvalidRequest:
-            return self._say(400, "Not an address", NOT_AN_ADDRESS)
+            return self._ask_again(400, form, "Not an address", NOT_AN_ADDRESS)
         except Refusal as refusal:
-            text = f"Too many came from your network. {_again(retry_seconds(refusal.standing))}"
+            text = f"Too many came from your network. {again(retry_seconds(refusal.standing))}"
             fields = refusal.fields(self._clock())
-            return self._say(refusal.status, "Too many requests", text, *fields)
+            return self._ask_again(refusal.status, form, "Too many requests", text, *fields)
         except DatabaseUnavailable:
-            return self._say(503, *_AWAY, _RETRY)
-        fields = rate_limit_fields(standing, self._clock())
-        return self._say(202, "Look into your mailbox", ANSWER, *fields)
+            return self._ask_again(503, form, *_AWAY, _RETRY)
+        body = write_mailed(self._pages, ANSWER)
+        return private_page(202, body, *rate_limit_fields(standing, self._clock()))
 
     async def link(self, request: Request, token: str) -> Response:
         """Show the button of a link, or press it: the key is shown once.
@@ -86,7 +91,7 @@ class KeyPages:
         Only pressing makes the key, because mail scanners open every link.
         """
         try:
-            if request.method == "GET":
+            if request.method != "POST":
                 return await self._button(token)
             return await self._reveal(request, token)
         except LinkNotUsable as error:
@@ -111,6 +116,12 @@ class KeyPages:
             return private_json(200, RevealedKey(key=made.key).encode())
         return private_page(200, write_key(self._pages, made.key))
 
+    def _ask_again(
+        self, status: int, form: AddressForm, title: str, text: str, *fields: tuple[bytes, bytes]
+    ) -> Response:
+        body = write_form_again(self._pages, title, text, form.typed, ASK_PATH)
+        return private_page(status, body, *fields)
+
     def _say(self, status: int, title: str, text: str, *fields: tuple[bytes, bytes]) -> Response:
         return private_page(status, write_message(self._pages, title, text), *fields)
 
@@ -119,14 +130,10 @@ def _wants_json(request: Request) -> bool:
     return accepts(request.scope["headers"], b"application/json")
 
 
-def _again(seconds: int) -> str:
-    return f"Try again in {seconds} second{'' if seconds == 1 else 's'}."
-
-
 _NO_MAIL = "This instance sends no mail, so keys come from its operator."
 _NOT_USABLE = (
     "This link cannot be used",
     f"It was used already, is older than {LINK_HOURS} hours or never existed. Ask for a new one.",
 )
-_AWAY = ("Not available now", f"Keys cannot be handed out now. {_again(RETRY_SECONDS)}")
+_AWAY = ("Not available now", f"Keys cannot be handed out now. {again(RETRY_SECONDS)}")
 _RETRY = (b"retry-after", b"%d" % RETRY_SECONDS)

@@ -1,6 +1,6 @@
 """The pages of markets: every live perpetual, and each by itself."""
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
 from barograph.badges.documents import BADGE_FOLDER
@@ -9,10 +9,11 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.feeds import PERPETUALS
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES
-from barograph.markets.symbols import MAX_LENGTH, normalized
+from barograph.markets.symbols import DEFAULT, MAX_LENGTH, normalized
 from barograph.markets.view import MarketView
-from barograph.site.frame.answers import GUARD, Page, accepts, private_page
-from barograph.site.frame.paths import MARKETS_PATH
+from barograph.site.frame.answers import GUARD, KEEP, Page, accepts, private_page
+from barograph.site.frame.paths import MARKETS_FOLDER, MARKETS_PATH
+from barograph.site.frame.routes import PageRouter
 from barograph.site.frame.site import LOOK_AGAIN_MS, Site
 from barograph.site.markets.listing import (
     COLUMNS,
@@ -27,13 +28,13 @@ from barograph.site.series.documents import days_query
 from barograph.site.series.figures import Chart, chosen_days, measure_chart
 
 LONGEST_ECHO = 40
-MOVED_FIELDS = [(b"cache-control", b"public, max-age=3600"), *GUARD]
+MOVED_FIELDS = [(b"cache-control", KEEP), *GUARD]
 """Not for ever: which contract an asset names can change."""
 
 
-def market_page_routes(site: Site) -> APIRouter:
+def market_page_routes(site: Site) -> PageRouter:
     """The routes of `/markets` and of the page of each perpetual."""
-    router = APIRouter(include_in_schema=False)
+    router = PageRouter()
 
     @router.get(MARKETS_PATH)
     async def read_markets(request: Request) -> Response:
@@ -41,7 +42,7 @@ def market_page_routes(site: Site) -> APIRouter:
         query = None if choice.search else choice.query.encode()
         return await site.show(request, lambda now: _markets(site, choice, now), query=query)
 
-    @router.get(f"{MARKETS_PATH}/{{symbol}}")
+    @router.get(f"{MARKETS_FOLDER}{{symbol}}")
     async def read_market(request: Request, symbol: str) -> Response:
         contracts, last = site.markets.contracts(site.board), site.board.latest(PERPETUALS)
         if contracts is None or last is None:
@@ -82,6 +83,7 @@ async def _markets(site: Site, choice: Choice, now: int) -> Page:
         usual=Choice(),
         longest=LONGEST_SEARCH,
         shown=len(rows),
+        api_path=_api_path(DEFAULT),
         rows="" if found is None else table_rows(rows, site.pages.root, found.as_of),
     )
     return Page(body, since=now, until=now + LOOK_AGAIN_MS if found is None else found.until)
@@ -104,7 +106,7 @@ async def _market(site: Site, found: Found, days: int, now: int) -> Page:
         days=days,
         all_days=DAYS,
         badge_path=f"{BADGE_FOLDER}funding/{found.name}.svg",
-        api_path=f"{DERIVATIVES_PATH}?symbol={found.name}",
+        api_path=_api_path(found.name),
     )
     is_whole = shown is not None and charts is not None
     until = now + LOOK_AGAIN_MS if shown is None else shown.until
@@ -121,10 +123,14 @@ async def _charts(site: Site, found: Found, days: int) -> list[Chart]:
     ]
 
 
+def _api_path(symbol: str) -> str:
+    return f"{DERIVATIVES_PATH}?symbol={symbol}"
+
+
 def _moved(site: Site, name: str, days: int) -> Response:
     query = "" if days == DEFAULT_DAYS else f"?days={days}"
     response = Response(status_code=308)
-    to = f"{site.pages.root}{MARKETS_PATH}/{name}{query}"
+    to = f"{site.pages.root}{MARKETS_FOLDER}{name}{query}"
     response.raw_headers = [(b"location", to.encode()), (b"content-length", b"0"), *MOVED_FIELDS]
     return response
 

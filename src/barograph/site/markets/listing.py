@@ -12,9 +12,9 @@ from barograph.markets.records import Perpetual
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.symbols import MAX_LENGTH
 from barograph.markets.view import MarketView
-from barograph.markets.words import usd
-from barograph.site.frame.paths import MARKETS_PATH
-from barograph.site.frame.writer import grouped, rate
+from barograph.markets.words import price, usd
+from barograph.site.frame.paths import MARKETS_FOLDER
+from barograph.site.frame.writer import rate
 from barograph.site.markets.market import exact_rate
 
 LONGEST_SEARCH = MAX_LENGTH
@@ -107,6 +107,9 @@ class Listing(NamedTuple):
     until: int
     """When the first of its numbers reaches its bound."""
 
+    bound: int
+    """When the reading itself does."""
+
     rows: tuple[Row, ...]
 
     def chosen(self, choice: Choice) -> list[Row]:
@@ -137,7 +140,8 @@ def listing(view: MarketView) -> Listing:
                 None if share is None else share.long_account_pct,
             )
         )
-    return Listing(view.perpetuals.as_of, view.perpetuals.source, until, tuple(rows))
+    reading = view.perpetuals
+    return Listing(reading.as_of, reading.source, until, view.until, tuple(rows))
 
 
 def table_rows(rows: Iterable[Row], root: str, as_of: int) -> Markup:
@@ -146,7 +150,7 @@ def table_rows(rows: Iterable[Row], root: str, as_of: int) -> Markup:
     It is joined by hand because a template takes too long for so many rows. Each row carries what
     a script needs to sort and search where the table stands.
     """
-    folder = str(escape(f"{root}{MARKETS_PATH}/"))
+    folder = str(escape(f"{root}{MARKETS_FOLDER}"))
     times: dict[int, str] = {}
     lines: list[str] = []
     for row in rows:
@@ -170,7 +174,7 @@ def _line(row: Row, folder: str, settled: str) -> str:
     return (
         f'<tr data-name="{upper}" data-contract="{contract}" '
         f'data-values="{values} {known}"><th scope="row">{name}</th>'
-        f"<td>{grouped(each.last_price)}</td>"
+        f"<td>{price(each.last_price)}</td>"
         f"<td>{exact_rate(each.funding_rate_pct)} / {each.funding_interval_hours:g} h</td>"
         f"<td>{rate(row.funding_8h_pct)}</td><td>{settled}</td>"
         f"<td>{usd(each.open_interest_usd)}</td>{long}</tr>"

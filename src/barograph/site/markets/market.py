@@ -9,9 +9,9 @@ from barograph.markets.index import Index, contract_of, symbol_of
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.view import MarketView
-from barograph.markets.words import usd
+from barograph.markets.words import price, usd
 from barograph.notice import NOTICE
-from barograph.site.frame.writer import NOT_KNOWN, SITE_NAME, grouped, moment, rate
+from barograph.site.frame.writer import NOT_KNOWN, SITE_NAME, moment, rate
 from barograph.site.series.figures import NOTES
 
 
@@ -76,6 +76,11 @@ class Market(NamedTuple):
     as_of: int
     source: str
     until: int
+    """When the first of its numbers reaches its bound."""
+
+    bound: int
+    """When the reading itself does."""
+
     share: LongAccounts | None
     citation: str
 
@@ -93,7 +98,7 @@ class Market(NamedTuple):
         sampled = None if share is None else share.sampled_at
         of_accounts = "not sampled recently" if share is None else "of accounts with a position"
         return [
-            _fact("last_price", grouped(each.last_price), "USDT", self.as_of),
+            _fact("last_price", price(each.last_price), "USDT", self.as_of),
             _fact("funding_rate_pct", exact_rate(each.funding_rate_pct), stated, self.as_of),
             _fact("funding_8h_pct", rate(eight), "per 8 h", self.as_of),
             _fact("open_interest_usd", usd(each.open_interest_usd), interest, self.as_of),
@@ -110,7 +115,7 @@ def market(view: MarketView, found: Found) -> Market:
         until = min(until, share.sampled_at + view.bounds.long_accounts)
     as_of, source = view.perpetuals.as_of, view.perpetuals.source
     words = citation(found.name, source, as_of)
-    return Market(found.perpetual, as_of, source, until, share, words)
+    return Market(found.perpetual, as_of, source, until, view.until, share, words)
 
 
 def citation(name: str, source: str, as_of: int) -> str:

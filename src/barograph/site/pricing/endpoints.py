@@ -2,22 +2,24 @@
 
 from functools import cache
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from barograph.access.feed_entry import PRICING_PATH
 from barograph.feed.endpoints import FEED_NOW_PATH
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.site.frame.answers import Page
-from barograph.site.frame.site import Site
-from barograph.site.pricing.pages import Doors, Terms, write_pricing
+from barograph.site.frame.routes import PageRouter
+from barograph.site.frame.site import Site, standing
+from barograph.site.frame.terms import Terms
+from barograph.site.pricing.pages import Doors, write_pricing
 from barograph.stances.paths import STANCE_PATHS
 
 DOORS = Doors(FEED_NOW_PATH, MATERIAL_CHANGE_PATH, STANCE_PATHS)
 
 
-def pricing_routes(site: Site, terms: Terms) -> APIRouter:
+def pricing_routes(site: Site, terms: Terms) -> PageRouter:
     """The route of the page about prices."""
-    router = APIRouter(include_in_schema=False)
+    router = PageRouter()
 
     @cache
     def written() -> Page:
@@ -25,9 +27,6 @@ def pricing_routes(site: Site, terms: Terms) -> APIRouter:
 
     @router.get(PRICING_PATH)
     async def read_pricing(request: Request) -> Response:
-        async def write(_: int) -> Page:
-            return written()
-
-        return await site.show(request, write)
+        return await site.show(request, standing(written))
 
     return router

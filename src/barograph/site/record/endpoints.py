@@ -4,19 +4,21 @@ import logging
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
 from barograph.errors import BarographError
+from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
 from barograph.site.frame.answers import Page
 from barograph.site.frame.error_pages import unavailable
-from barograph.site.frame.paths import RECORD_PATH
+from barograph.site.frame.paths import RECORD_FOLDER, RECORD_PATH
+from barograph.site.frame.routes import PageRouter
 from barograph.site.frame.site import Site, WritePage
-from barograph.site.record.facts import (
-    RECORD_FOLDER,
+from barograph.site.record.pages import (
     TITLES,
     Entry,
+    Kind,
     NoSuchPage,
     before_from_query,
     event_entry,
@@ -31,7 +33,7 @@ from barograph.site.record.facts import (
 from barograph.stances.checkpoint import LogName
 from barograph.stances.continuity import Continuity, RecordReplaced
 from barograph.stances.history_documents import CHECKPOINT_PATH, HISTORY_FOLDER
-from barograph.stances.ledger import Ledger
+from barograph.stances.ledger import SALT_BYTES, Ledger
 from barograph.stances.public_log import PublicLogs, RecordDamaged
 from barograph.stances.records import KINDS
 
@@ -46,27 +48,34 @@ class RecordLost(BarographError):
     """What stands in the record's place is not the record."""
 
 
+class RecordAway(BarographError):
+    """The record cannot be read now."""
+
+
 def record_routes(
     site: Site, ledger: Ledger, logs: PublicLogs, continuity: Continuity
-) -> APIRouter:
+) -> PageRouter:
     """The routes of the record's page and of its lists."""
-    router = APIRouter(include_in_schema=False)
+    router = PageRouter()
     pages = _RecordPages(site, ledger, logs, continuity)
 
     @router.get(RECORD_PATH)
     async def read_record(request: Request) -> Response:
-        return await _show(site, request, pages.record, b"")
+        try:
+            return await _show(site, request, pages.record, b"")
+        except RecordAway:
+            standing = pages.standing()
+            return unavailable(site.pages, request, "record.html", RECORD_PATH, **standing)
 
     @router.get(RECORD_FOLDER + "{kind}")
-    async def read_versions(request: Request) -> Response:
-        return await read_list(request, "versions")
+    async def read_versions(request: Request, kind: str) -> Response:
+        return await read_list(request, kind, "versions")
 
     @router.get(RECORD_FOLDER + "{kind}/events")
-    async def read_events(request: Request) -> Response:
-        return await read_list(request, "events")
+    async def read_events(request: Request, kind: str) -> Response:
+        return await read_list(request, kind, "events")
 
-    async def read_list(request: Request, name: LogName) -> Response:
-        kind: str = request.path_params["kind"]
+    async def read_list(request: Request, kind: str, name: LogName) -> Response:
         if kind not in KINDS:
             raise HTTPException(404)
         try:
@@ -102,21 +111,36 @@ class _RecordPages:
         self._continuity = continuity
 
     async def record(self, now: int) -> Page:
-        """What is recorded, with the newest checkpoint of every list."""
+        """What is recorded, with the newest checkpoint of every list.
+
+        Raises:
+            RecordAway: it cannot be read now.
+        """
+        try:
+            kinds = await self._kinds()
+        except DatabaseUnavailable as error:
+            raise RecordAway from error
+        values = {**self.standing(), "kinds": kinds}
+        body = self._pages.fill("record.html", here=RECORD_PATH, **values)
+        return Page(body, since=now, until=now + KEEP_MS)
+
+    def standing(self) -> dict[str, object]:
+        """What the page shows whether or not the record can be read."""
+        return {
+            "kinds": None,
+            "verifier": verifier_facts(self._pages.base_url, self._logs.public_key),
+            "checkpoint_path": CHECKPOINT_PATH,
+            "salt_bytes": SALT_BYTES,
+        }
+
+    async def _kinds(self) -> list[Kind]:
         published = await _of_the_record(self._logs.checkpoints())
         # By the sizes that were signed: whatever is recorded meanwhile comes with the next page.
         newest = {
             (each.kind, each.log): await self._last(each.kind, each.log, each.checkpoint.size)
             for each in published
         }
-        body = self._pages.fill(
-            "record.html",
-            here=RECORD_PATH,
-            kinds=kinds_of(published, newest),
-            verifier=verifier_facts(self._pages.base_url, self._logs.public_key),
-            checkpoint_path=CHECKPOINT_PATH,
-        )
-        return Page(body, since=now, until=now + KEEP_MS)
+        return kinds_of(published, newest)
 
     async def part(self, kind: str, name: LogName, before: int | None, now: int) -> Page:
         """A part of one list.

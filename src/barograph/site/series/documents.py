@@ -2,12 +2,12 @@
 
 from functools import lru_cache
 from typing import Annotated, Literal
-from urllib.parse import parse_qsl
 
 from pydantic import Field
 
 from barograph.errors import InvalidRequest
 from barograph.kit.documents import JSON
+from barograph.kit.query import given_values
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.samples import (
@@ -70,7 +70,8 @@ class LiquidationPoint(WireModel):
     watched_pct: Annotated[
         float,
         Field(
-            description="Share of the interval in which nothing can have been missed, in percent."
+            description="Share of the interval, as far as it has passed, in which nothing can "
+            "have been missed, in percent."
         ),
     ]
     partial: Annotated[
@@ -90,7 +91,7 @@ class RecordedLiquidations(WireModel):
     unit: Annotated[str, Field(description="The unit of every amount.")]
     interval_seconds: Interval
     days: Days
-    as_of: AsOf
+    as_of: Annotated[str, Field(description="The minute up to which the record reaches.")]
     points: list[LiquidationPoint]
 
 
@@ -110,8 +111,7 @@ def days_from_query(query_string: bytes) -> int:
     Raises:
         InvalidRequest: it is not one of `DAYS`, or is given more than once.
     """
-    pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
-    given = [value for name, value in pairs if name == "days"]
+    given = given_values(query_string, "days")
     if not given:
         return DEFAULT_DAYS
     known = {str(days): days for days in DAYS}
@@ -130,10 +130,8 @@ def series_document(series: Series, symbol: str, source: str, form: Form) -> Pag
     """Render one measure of one contract."""
     name = f"{symbol}-{series.measure}-{series.days}d"
     if form == "csv":
-        header = f"at,{MEASURES[series.measure].column}"
-        return _table(
-            name, [header, *(f"{iso_timestamp(at)},{_cell(v)}" for at, v in series.points)]
-        )
+        rows = [f"{iso_timestamp(at)},{_cell(value)}" for at, value in series.points]
+        return _table(name, f"at,{MEASURES[series.measure].column}", rows, source)
     body = RecordedSeries(
         source=source,
         notice=NOTICE,
@@ -158,7 +156,7 @@ def liquidations_document(series: LiquidationSeries, source: str, form: Form) ->
             f"{_cell(each.watched_pct)},{'true' if each.partial else 'false'}"
             for each in series.columns
         ]
-        return _table(name, ["at,long_usd,short_usd,watched_pct,partial", *rows])
+        return _table(name, "at,long_usd,short_usd,watched_pct,partial", rows, source)
     body = RecordedLiquidations(
         source=source,
         notice=NOTICE,
@@ -186,9 +184,15 @@ def _cell(value: float | None) -> str:
     return "" if value is None else repr(value)
 
 
-def _table(name: str, lines: list[str]) -> Page:
-    """A table by RFC 4180: no cell needs quotes, because each is a time, a number or a word."""
+def _table(name: str, header: str, rows: list[str], source: str) -> Page:
+    """A table by RFC 4180; what makes it known wherever its rows go ends each of them."""
+    ending = f"{_quoted(source)},{_quoted(NOTICE)}"
+    lines = [f"{header},source,notice", *(f"{row},{ending}" for row in rows)]
     return _download("".join(f"{line}\r\n" for line in lines).encode(), CSV, f"{name}.csv")
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _download(body: bytes, content_type: bytes, filename: str) -> Page:

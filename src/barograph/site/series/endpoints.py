@@ -15,13 +15,9 @@ from barograph.kit.wire import ErrorBody
 from barograph.markets.index import Index
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import Perpetual
-from barograph.markets.samples import (
-    DAYS,
-    DEFAULT_DAYS,
-    MEASURES,
-    Measure,
-)
-from barograph.markets.symbols import INVALID, PATTERN, normalized
+from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
+from barograph.markets.series_reader import SeriesReader
+from barograph.markets.symbols import PATTERN, RULE, normalized
 from barograph.site.frame.error_pages import RETRY, UNREADABLE
 from barograph.site.frame.paths import DATA_FOLDER
 from barograph.site.series.documents import (
@@ -33,7 +29,6 @@ from barograph.site.series.documents import (
     liquidations_document,
     series_document,
 )
-from barograph.site.series.reader import SeriesReader
 
 
 class UnknownSeries(RequestError):
@@ -129,7 +124,7 @@ def _route_liquidations(router: APIRouter, answer: _Answer) -> None:
 def _symbol(request: Request) -> str:
     symbol = normalized(request.path_params["symbol"])
     if symbol is None:
-        raise InvalidRequest(INVALID.removesuffix(", given once"))
+        raise InvalidRequest(RULE)
     return symbol
 
 
@@ -160,7 +155,8 @@ async def _readable(
 
 _TABLE: dict[str, Any] = {
     "content": {"text/csv": {"schema": {"type": "string"}}},
-    "description": "A table by RFC 4180 with a header; a cell is empty where nothing is known.",
+    "description": "A table by RFC 4180 with a header; a cell is empty where nothing is known. "
+    "The last two columns, `source` and `notice`, are the same in every row.",
 }
 _INVALID: dict[str, Any] = {"model": ErrorBody, "description": "Invalid symbol or days."}
 _UNKNOWN: dict[str, Any] = {"model": ErrorBody, "description": "Unknown symbol or measure."}

@@ -14,11 +14,11 @@ from barograph.markets.samples import (
     Measure,
     Series,
 )
-from barograph.markets.words import usd
+from barograph.markets.words import price, usd
 from barograph.site.charts.columns import column_chart
 from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import line_chart
-from barograph.site.frame.writer import grouped, rate
+from barograph.site.frame.writer import rate
 from barograph.site.series.documents import data_path, liquidations_path
 
 KEPT_DRAWINGS = 64
@@ -41,7 +41,7 @@ _LIQUIDATED = (
     "Hatched: less than {:g} % watched, or not over yet."
 )
 _SHOWN: Mapping[Measure, Callable[[float], str]] = {
-    "price": grouped,
+    "price": price,
     "funding": rate,
     "open-interest": usd,
     "long-accounts": "{:.1f} %".format,
@@ -76,6 +76,7 @@ def measure_chart(series: Series, symbol: str, root: str) -> Chart:
         unit=MEASURES[measure].unit,
         bands=REGIME_BANDS if measure == "funding" else (),
         show=_SHOWN[measure],
+        signed=measure == "funding",
         data_url=json,
     )
     return Chart(title, drawing, json, csv, NOTES[measure])

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
 from barograph.kit.database import DatabaseUnavailable, Transaction
 from barograph.kit.timestamps import DAY
+from barograph.markets.feeds import PERPETUALS
 from barograph.signals.catalog import BY_KEY, Method
 from barograph.signals.documents import PAGE_FOLDER
 from barograph.signals.feeds import SIGNALS
@@ -14,29 +15,30 @@ from barograph.signals.records import SignalChange
 from barograph.signals.store import changes_since, last_changes
 from barograph.site.frame.answers import Page
 from barograph.site.frame.paths import SIGNALS_PAGE
+from barograph.site.frame.routes import PageRouter
 from barograph.site.frame.site import RETRY_MS, Site
 from barograph.site.signals.pages import (
     HISTORY_DAYS,
     History,
+    Judged,
     history,
     write_signal,
     write_signals,
 )
 
 
-def signal_page_routes(site: Site) -> APIRouter:
+def signal_page_routes(site: Site) -> PageRouter:
     """The routes of the list and of every signal.
 
     What they say now is in memory: it is shown also while the record cannot be read.
     """
-    router = APIRouter(include_in_schema=False)
+    router = PageRouter()
 
     @router.get(SIGNALS_PAGE)
     async def read_signals(request: Request) -> Response:
         async def write(now: int) -> Page:
             last = await _last_changes(site)
-            judged = site.signals.fresh(site.board, now)
-            body = write_signals(site.pages, judged, last)
+            body = write_signals(site.pages, _judged(site, now), last)
             return Page(body, since=now, until=_until(site, now, is_read=last is not None))
 
         return await site.show(request, write)
@@ -49,13 +51,18 @@ def signal_page_routes(site: Site) -> APIRouter:
 
         async def write(now: int) -> Page:
             recorded = await _history(site, method, now)
-            judged = site.signals.fresh(site.board, now)
-            body = write_signal(site.pages, method, judged, recorded)
+            body = write_signal(site.pages, method, _judged(site, now), recorded)
             return Page(body, since=now, until=_until(site, now, is_read=recorded is not None))
 
         return await site.show(request, write)
 
     return router
+
+
+def _judged(site: Site, now: int) -> Judged:
+    signals, market = site.signals.fresh(site.board, now), site.board.latest(PERPETUALS)
+    ends = site.signals.ends(site.board, now)
+    return Judged(signals, ends, None if market is None else market.as_of)
 
 
 def _until(site: Site, now: int, *, is_read: bool) -> int:

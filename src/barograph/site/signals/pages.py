@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from barograph.badges.documents import BADGE_FOLDER
 from barograph.kit.timestamps import DAY
 from barograph.signals.catalog import METHODS, Method
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, SignalChange, Signals
@@ -15,6 +16,19 @@ LISTED_CHANGES = 15
 AGO = (("Yesterday", 1), ("7 days ago", 7), ("30 days ago", 30))
 
 
+class Judged(NamedTuple):
+    """What was judged last, and how fresh it is."""
+
+    signals: Signals | None
+    """Without what is too old; None when all of it is."""
+
+    ends: Mapping[str, int]
+    """Until when each of them may be shown, by its key."""
+
+    market_at: int | None
+    """When the exchange was last read; None before the first reading."""
+
+
 class Shown(NamedTuple):
     """A signal as it stands now."""
 
@@ -25,6 +39,9 @@ class Shown(NamedTuple):
     value: str
     since: int | None
     """When it took its label; None where that is not recorded."""
+
+    until: int | None
+    """Until when it may be shown; None where it was not judged recently."""
 
     @property
     def is_known(self) -> bool:
@@ -55,14 +72,15 @@ class History(NamedTuple):
     """How many changes there were."""
 
 
-def shown_signal(method: Method, judged: Signals | None, last: SignalChange | None) -> Shown:
+def shown_signal(method: Method, judged: Judged, last: SignalChange | None) -> Shown:
     """A signal by its last judgement; without a fresh one it is unknown."""
-    signals = () if judged is None else judged.signals
+    signals = () if judged.signals is None else judged.signals.signals
     label, value = next(
         ((each.label, each.value) for each in signals if each.key == method.key), NOT_KNOWN
     )
     since = last.at if last is not None and last.label == label else None
-    return Shown(method.key, method.name, first_sentence(method), label, value, since)
+    until = judged.ends.get(method.key)
+    return Shown(method.key, method.name, first_sentence(method), label, value, since, until)
 
 
 def first_sentence(method: Method) -> str:
@@ -73,7 +91,7 @@ def first_sentence(method: Method) -> str:
 def label_at(changes: Sequence[SignalChange], at: int, held_until: int) -> SignalChange | None:
     """The label in force at an instant, of changes from old to new.
 
-    None before the first of them, and from `held_until` on, when nobody judges any more.
+    None before the first of them, and after `held_until`, when nobody judges any more.
     """
     found = next((each for each in reversed(changes) if each.at <= at), None)
     return None if found is not None and found is changes[-1] and at > held_until else found
@@ -104,26 +122,25 @@ def history(key: str, changes: Sequence[SignalChange], now: int, held_until: int
     )
 
 
-def write_signals(
-    pages: Pages, judged: Signals | None, last: Mapping[str, SignalChange] | None
-) -> bytes:
-    """Every signal; without a fresh judgement each of them is unknown.
+def write_signals(pages: Pages, judged: Judged, last: Mapping[str, SignalChange] | None) -> bytes:
+    """Every signal; what was not judged recently is unknown.
 
     `last` are the last recorded changes by key; None where they cannot be read.
     """
     known = last or {}
+    signals = [shown_signal(method, judged, known.get(method.key)) for method in METHODS]
     return pages.fill(
         "signals.html",
         here=SIGNALS_PAGE,
-        signals=[shown_signal(method, judged, known.get(method.key)) for method in METHODS],
+        signals=signals,
+        stale=sum(each.until is None for each in signals),
+        until=min((each.until for each in signals if each.until is not None), default=None),
         is_recorded=last is not None,
         **_origin(judged),
     )
 
 
-def write_signal(
-    pages: Pages, method: Method, judged: Signals | None, recorded: History | None
-) -> bytes:
+def write_signal(pages: Pages, method: Method, judged: Judged, recorded: History | None) -> bytes:
     """One signal: now, in the last days, and how it is judged.
 
     `recorded` is None where the record cannot be read.
@@ -139,11 +156,15 @@ def write_signal(
         explanation=method.explanation.split("\n\n"),
         recorded=recorded,
         days=HISTORY_DAYS,
+        badge_path=f"{BADGE_FOLDER}signal/{method.key}.svg",
         **_origin(judged),
     )
 
 
-def _origin(judged: Signals | None) -> dict[str, object]:
-    if judged is None:
-        return {"source": None, "as_of": None}
-    return {"source": judged.source, "as_of": judged.as_of}
+def _origin(judged: Judged) -> dict[str, object]:
+    signals = judged.signals
+    return {
+        "source": None if signals is None else signals.source,
+        "as_of": None if signals is None else signals.as_of,
+        "market_at": judged.market_at,
+    }

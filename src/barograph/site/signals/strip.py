@@ -15,6 +15,8 @@ NOT_RECORDED = "not recorded"
 NARROWEST = 2.0
 """In hours: what lasted less would not be seen."""
 
+EVERYTHING_PCT = 100
+
 SCALES: Mapping[str, Mapping[str, Tone]] = {
     "btc-funding-regime": {
         "long-crowded": "high-far",
@@ -65,6 +67,11 @@ class Lane(NamedTuple):
     share_pct: float
     drawing: Markup
 
+    @property
+    def time(self) -> str:
+        """How much of the time, in words."""
+        return _time(self.share_pct)
+
 
 def lanes(key: str, spans: Sequence[Span], start: int, end: int) -> list[Lane]:
     """A lane for each label that occurred between `start` and `end`, from high to low.
@@ -94,12 +101,22 @@ def _lane(label: str, tone: Tone, spans: Iterable[Span], start: int, end: int) -
     own = [span for span in spans if span.label == label]
     share = 100 * sum(span.end - span.start for span in own) / (end - start)
     width = (end - start) / HOUR
-    words = f"{label}: {share:.0f} % of the time"
+    words = f"{label}: {_time(share)} of the time"
     drawing = Markup(
         '<svg class="lane" viewBox="0 0 {} 1" preserveAspectRatio="none" role="img" '
         'aria-label="{}"><path class="{}" d="{}"/></svg>'
     ).format(_number(width), words, tone, "".join(_bars(own, start, width)))
     return Lane(label, tone, share, drawing)
+
+
+def _time(share_pct: float) -> str:
+    """A share of the time; only nothing is 0 %, and only everything 100 %."""
+    shown = f"{share_pct:.0f} %"
+    if shown == "0 %" and share_pct > 0:
+        return "< 1 %"
+    if shown == "100 %" and share_pct < EVERYTHING_PCT:
+        return "> 99 %"
+    return shown
 
 
 def _bars(spans: Iterable[Span], start: int, width: float) -> Iterable[str]:

@@ -100,10 +100,17 @@ function renewTable(fresh) {
     if (listed() !== null) restore(listed());
     return;
   }
+  // What somebody has selected is not taken away.
+  const selection = getSelection();
+  if (!selection.isCollapsed && selection.containsNode(old, true)) return;
   const isNew = addRows(table, other);
   // Nothing changes under the hands of somebody who types.
   waiting = typing === null ? null : fresh;
-  if (waiting === null) renewRows(table, other);
+  if (waiting === null) {
+    renewRows(table, other);
+    old.dataset.bound = place.dataset.bound;
+    old.classList.remove("past");
+  }
   const choice = chosen(table);
   filter(table, choice);
   const isLookedAt = !matchMedia("(hover: hover)").matches || table.matches(":hover, :focus-within");

@@ -261,12 +261,22 @@ const NOT_OURS = {
 };
 
 function matches(size, count, signed) {
-  const since = typeof count === "number" && count > size ? ` ${number(count - size)} were added since.` : "";
+  if (size === 0) return emptyMatch(signed);
+  const added = typeof count === "number" ? count - size : 0;
+  const since = added > 0 ? ` ${number(added)} ${added === 1 ? "was" : "were"} added since.` : "";
   const unsure = signed === null ? " The signature could not be checked here." : "";
   return {
     condition: signed === null ? "degraded" : "ok",
     head: `Matches: everything up to ${number(size)} is still what you kept.`,
     text: `Nothing of it was changed, removed or put in between.${since}${unsure}`,
+  };
+}
+
+function emptyMatch(signed) {
+  return {
+    condition: signed === null ? "degraded" : "ok",
+    head: "Empty: there was nothing yet to compare.",
+    text: `The list had no entry when this was signed.${signed === null ? " The signature could not be checked here." : ""}`,
   };
 }
 

@@ -1,7 +1,6 @@
-// What pages do beyond reading: they stay up to date, copy, count down and show a value under the
-// pointer. Every page is complete without it. What is new comes from the same page, written by the
-// server; only ages, countdowns and the value under the pointer are written here, and that value
-// with every digit it has.
+// What pages do beyond reading: they stay up to date, say when they no longer are, copy, count down
+// and tell a value of a chart. Every page is complete without it. What is new comes from the same
+// page, written by the server; only ages, countdowns and the value of a chart are written here.
 
 const LIVE_MS = 5_000;
 const LOST_MS = 10_000;
@@ -16,9 +15,9 @@ function say(words) {
 
 // Copy buttons: <button class="copy" data-copy="id" hidden>Copy</button>
 
-function offerCopying() {
+function offerCopying(place) {
   if (!navigator.clipboard) return;
-  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
+  for (const button of place.querySelectorAll("[data-copy]")) button.hidden = false;
 }
 
 async function copy(button) {
@@ -41,6 +40,7 @@ async function copy(button) {
 const written = new WeakMap(); // each part as the server wrote it, without ages and crosshairs
 let etag = null;
 let isRenewing = false;
+let isLost = false;
 
 function partsOf(page) {
   return page.querySelectorAll("[data-part]");
@@ -54,10 +54,11 @@ async function renew() {
     const address = document.body.dataset.live || location.href;
     const answer = await fetch(address, { headers, cache: "no-store", signal: AbortSignal.timeout(LOST_MS) });
     setClock(answer.headers.get("Date"));
-    if (answer.status === 304) return;
+    if (answer.status === 304) return; // never after a loss: nothing is asked for by its tag then
     if (!answer.ok) throw new Error(String(answer.status));
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     etag = answer.headers.get("ETag");
+    isLost = false;
     change(() => replaceParts(fresh));
   } catch {
     etag = null; // whatever comes next is written out again
@@ -80,38 +81,60 @@ function replaceParts(fresh) {
     const part = fresh.getElementById(old.id);
     const text = part?.outerHTML ?? "";
     if (text === written.get(old)) continue;
+    if (isHeld(old)) {
+      etag = null; // it is taken at a later turn
+      continue;
+    }
     if (part === null) old.replaceChildren();
     else replace(old, document.adoptNode(part));
     written.set(part ?? old, text);
   }
   document.dispatchEvent(new CustomEvent("renewed", { detail: fresh }));
-  offerCopying();
   tick();
-  point();
+  showAgain();
+}
+
+// What somebody has selected, or reads by keys, is not taken away.
+function isHeld(part) {
+  return isSelected(part) || part.querySelector("svg[data-series]:focus-visible") !== null;
+}
+
+function isSelected(place) {
+  const selection = getSelection();
+  return !selection.isCollapsed && selection.containsNode(place, true);
 }
 
 // Who was on a link stays on it, and what was scrolled sideways stays there.
 function replace(old, part) {
+  offerKeys(part);
   const [before, after] = [old, part].map((each) => [...each.querySelectorAll("a, button, [tabindex]")]);
   const held = before.indexOf(document.activeElement);
   const scrolled = before.map((each) => each.scrollLeft);
   old.replaceWith(part);
+  offerCopying(part);
   after[held]?.focus({ preventScroll: true });
   for (const [index, left] of scrolled.entries()) if (left > 0 && after[index]) after[index].scrollLeft = left;
 }
 
 function sayLost() {
+  isLost = true;
   for (const pill of document.querySelectorAll("[data-pill]")) {
     pill.className = "pill down";
     pill.textContent = "connection lost";
-    written.delete(pill.closest("[data-part]")); // it is no longer what the server wrote
+    forget(pill);
   }
+}
+
+// It is no longer what the server wrote.
+function forget(place) {
+  written.delete(place.closest("[data-part]"));
+  etag = null;
 }
 
 // Ages and countdowns: <span data-since="ms"> and <span data-until="ms">. They go by the server's
 // clock as soon as it is known: the visitor's may be wrong.
 
-let ahead = 0;
+let ahead = null;
 
 function setClock(date) {
   const found = Date.parse(date) - Date.now();
@@ -119,14 +142,38 @@ function setClock(date) {
 }
 
 function tick() {
-  const now = Date.now() + ahead;
+  const now = Date.now() + (ahead ?? 0);
+  if (ahead !== null || isLost) endBounds(now);
   for (const each of document.querySelectorAll("[data-since]")) {
-    each.textContent = `(${span(now - Number(each.dataset.since))} ago)`;
+    if (!isSelected(each)) each.textContent = `(${span(now - Number(each.dataset.since))} ago)`;
   }
   for (const each of document.querySelectorAll("[data-until]")) {
     const left = Number(each.dataset.until) - now;
     each.textContent = left > 0 ? `(in ${span(left)})` : "(now)";
   }
+}
+
+// Bounds: what stands in <div data-bound="ms"> is not of now from then on, whether or not anything
+// newer comes. Inside, <b data-past="words"> has what is said instead, and a pill says `data-then`.
+
+function endBounds(now) {
+  for (const each of document.querySelectorAll("[data-bound]:not(.past)")) {
+    if (now >= Number(each.dataset.bound)) end(each);
+  }
+}
+
+function end(place) {
+  place.classList.add("past");
+  for (const each of within(place, "[data-past]")) each.textContent = each.dataset.past;
+  for (const pill of isLost ? [] : within(place, "[data-pill]")) {
+    pill.className = pill.dataset.then ? "pill degraded" : "pill down";
+    pill.textContent = pill.dataset.then ?? "stale";
+  }
+  forget(place);
+}
+
+function within(place, what) {
+  return [...(place.matches(what) ? [place] : []), ...place.querySelectorAll(what)];
 }
 
 function span(milliseconds) {
@@ -139,49 +186,88 @@ function span(milliseconds) {
   return `${Math.floor(hours / 24)} days`;
 }
 
-// The crosshair of a chart: its values are fetched when the pointer first comes
+// The crosshair of a chart: by the pointer, a finger or the arrow keys. Its values are fetched when
+// the first of them is wanted.
 
+const LETTERS = ["k", "M", "B", "T"];
 const series = new Map(); // by address: up to when the chart goes, and its values
-let pointer = null; // where it is, while it is over a chart
+let shown = null; // of which chart, by its address, which instant
+
+function offerKeys(place) {
+  for (const chart of place.querySelectorAll("svg[data-series]")) {
+    chart.setAttribute("tabindex", "0");
+    chart.setAttribute("role", "application"); // of an image the arrow keys would not come here
+    chart.setAttribute("aria-roledescription", "chart");
+    chart.setAttribute("aria-keyshortcuts", "ArrowLeft ArrowRight Home End Escape");
+  }
+}
 
 function valuesOf({ dataset }) {
   const known = series.get(dataset.series);
   if (known?.to === dataset.to) return known.values;
-  const values = fetch(dataset.series).then((answer) => {
-    if (!answer.ok) throw new Error(String(answer.status));
-    return answer.json();
-  });
+  const values = load(dataset.series);
   series.set(dataset.series, { to: dataset.to, values });
-  values.catch(() => series.delete(dataset.series));
+  values.catch(() => {
+    if (series.get(dataset.series)?.values === values) series.delete(dataset.series);
+  });
   return values;
 }
 
-// Mark what is under the pointer; also after a chart has been replaced there.
-async function point() {
-  const chart = chartAt(pointer);
+async function load(address) {
+  const answer = await fetch(address, { cache: "no-cache", signal: AbortSignal.timeout(LOST_MS) });
+  if (!answer.ok) throw new Error(String(answer.status));
+  return answer.json();
+}
+
+function show(chart, at) {
+  if (shown !== null && shown.address !== chart.dataset.series) hide();
+  shown = { address: chart.dataset.series, at };
+  return showAgain();
+}
+
+// Mark what is shown; also after its chart has been replaced.
+async function showAgain() {
+  const asked = shown;
+  const chart = asked && chartOf(asked.address);
   if (!chart) return;
   try {
-    const found = await valuesOf(chart);
-    if (chartAt(pointer) === chart) markNearest(chart, found);
+    const { points, interval_seconds: step } = await valuesOf(chart);
+    if (shown === asked && chart.isConnected && points.length > 0) {
+      mark(chart, points[nearest(points, step, asked.at)], step);
+    }
   } catch {
     // It is asked for again when the pointer moves.
   }
 }
 
-function chartAt(place) {
-  return place && document.elementFromPoint(place.clientX, place.clientY)?.closest("svg[data-series]");
+function hide() {
+  const chart = shown && chartOf(shown.address);
+  shown = null;
+  if (chart) unmark(chart);
 }
 
-function markNearest(chart, { points, interval_seconds: step }) {
+function chartOf(address) {
+  return [...document.querySelectorAll("svg[data-series]")].find((each) => each.dataset.series === address);
+}
+
+function chartAt(event) {
+  return event.target.closest?.("svg[data-series]") ?? null;
+}
+
+function instantAt(chart, clientX) {
   const box = chart.getBoundingClientRect();
-  const [left, right] = [Number(chart.dataset.left), Number(chart.dataset.right)];
-  const [from, to] = [Number(chart.dataset.from), Number(chart.dataset.to)];
-  const x = ((pointer.clientX - box.left) / box.width) * chart.viewBox.baseVal.width;
-  const at = from + ((x - left) / (right - left)) * (to - from);
-  const nearest = points
-    .map((each) => ({ each, when: middle(each, step) }))
-    .reduce((best, one) => (Math.abs(one.when - at) < Math.abs(best.when - at) ? one : best), { when: Infinity });
-  if (nearest.each) mark(chart, nearest.each, left + ((nearest.when - from) / (to - from)) * (right - left));
+  const [left, right, from, to] = axis(chart);
+  const x = ((clientX - box.left) / box.width) * chart.viewBox.baseVal.width;
+  return from + ((x - left) / (right - left)) * (to - from);
+}
+
+function axis({ dataset }) {
+  return [dataset.left, dataset.right, dataset.from, dataset.to].map(Number);
+}
+
+function nearest(points, step, at) {
+  const far = points.map((each) => Math.abs(middle(each, step) - at));
+  return far.indexOf(Math.min(...far));
 }
 
 // A sample stands at its instant; a column, which has more than one value, begins there.
@@ -189,7 +275,22 @@ function middle(found, step) {
   return Date.parse(found.at) + ("value" in found ? 0 : (step * 1_000) / 2);
 }
 
-function mark(chart, found, x) {
+async function move(chart, key) {
+  try {
+    const { points, interval_seconds: step } = await valuesOf(chart);
+    const last = points.length - 1;
+    const now = shown === null ? last : nearest(points, step, shown.at);
+    const next = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: last }[key];
+    const found = points[Math.min(last, Math.max(0, next))];
+    if (found !== undefined) await show(chart, middle(found, step));
+  } catch {
+    // It is asked for again with the next key.
+  }
+}
+
+function mark(chart, found, step) {
+  const [left, right, from, to] = axis(chart);
+  const x = left + ((middle(found, step) - from) / (to - from)) * (right - left);
   let line = chart.querySelector(".crosshair");
   if (line === null) {
     line = document.createElementNS("http://www.w3.org/2000/svg", "line");
@@ -201,52 +302,90 @@ function mark(chart, found, x) {
   line.setAttribute("x1", x);
   line.setAttribute("x2", x);
   const when = found.at.slice(0, 16).replace("T", " ");
-  const readout = chart.closest("figure").querySelector(".readout");
-  if (readout !== null) readout.textContent = `${when} UTC: ${told(found, chart.dataset.unit)}`;
+  const readout = readoutOf(chart);
+  if (readout !== null) readout.textContent = `${when} UTC: ${told(found, chart.dataset)}`;
 }
 
-function told({ at, ...values }, unit) {
+function unmark(chart) {
+  chart.querySelector(".crosshair")?.remove();
+  const readout = readoutOf(chart);
+  if (readout !== null) readout.textContent = readout.dataset.idle ?? "";
+}
+
+function readoutOf(chart) {
+  return chart.closest("figure").querySelector(".readout");
+}
+
+function told({ at, ...values }, dataset) {
   return Object.entries(values)
     .filter(([, value]) => typeof value === "number" || value === null)
     .map(([name, value]) => [name.split("_"), value])
     .map(([[name, of], value]) => {
-      const number = value === null ? "not known" : `${amount(value)} ${of === "pct" ? "%" : unit}`;
+      const number = value === null ? "not known" : amount(value, of === "pct" ? { unit: "%" } : dataset);
       return name === "value" ? number : `${name} ${number}`;
     })
     .join(", ");
 }
 
-function amount(value) {
-  return value.toLocaleString("en", { maximumFractionDigits: 20 });
+// As the server writes it: money in short; a rate with its sign, which says who pays whom.
+function amount(value, { unit, sign = "auto", decimals = 0 }) {
+  if (unit === "USD") return usd(value);
+  const digits = { minimumFractionDigits: Number(decimals), maximumFractionDigits: 20, signDisplay: sign };
+  return `${value.toLocaleString("en", digits)} ${unit}`;
 }
 
-function unmark(chart) {
-  chart.querySelector(".crosshair")?.remove();
-  const readout = chart.closest("figure").querySelector(".readout");
-  if (readout !== null) readout.textContent = readout.dataset.idle ?? "";
+function usd(value) {
+  let [rest, words] = [value, value.toFixed(0)];
+  for (const letter of LETTERS) {
+    if (Number(rest.toFixed(2)) < 1_000 && words !== "1000") break;
+    rest /= 1_000;
+    words = `${rest.toFixed(2)}${letter}`;
+  }
+  return `$${words}`;
 }
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
   if (button !== null) copy(button);
 });
-document.addEventListener("pointermove", (event) => {
-  const chart = event.target.closest?.("svg[data-series]");
-  if (!chart) return;
-  pointer = event;
-  point();
-});
+for (const kind of ["pointermove", "pointerdown"]) {
+  document.addEventListener(kind, (event) => {
+    const chart = chartAt(event);
+    if (chart !== null) show(chart, instantAt(chart, event.clientX));
+    else if (kind === "pointerdown") hide();
+  });
+}
 document.addEventListener("pointerout", (event) => {
-  const chart = event.target.closest?.("svg[data-series]");
-  if (!chart || chart.contains(event.relatedTarget)) return;
-  pointer = null;
-  unmark(chart);
+  // What a finger has touched stays when the finger leaves.
+  if (event.pointerType !== "mouse" || chartAt(event) === null) return;
+  if (!chartAt(event).contains(event.relatedTarget)) hide();
+});
+document.addEventListener("focusin", (event) => {
+  const chart = chartAt(event);
+  if (!chart?.matches(":focus-visible")) return;
+  readoutOf(chart)?.setAttribute("aria-live", "polite"); // whoever uses keys may not see it
+  show(chart, Number(chart.dataset.to));
+});
+document.addEventListener("focusout", (event) => {
+  const chart = chartAt(event);
+  if (chart === null) return;
+  readoutOf(chart)?.removeAttribute("aria-live");
+  if (shown?.address === chart.dataset.series) hide();
+});
+document.addEventListener("keydown", (event) => {
+  const chart = chartAt(event);
+  if (chart === null || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape") chart.blur();
+  if (!["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) return;
+  event.preventDefault();
+  move(chart, event.key);
 });
 
 for (const part of partsOf(document)) written.set(part, part.outerHTML);
-offerCopying();
+offerCopying(document);
+offerKeys(document);
 tick();
-setInterval(tick, TICK_MS);
+setInterval(() => change(tick), TICK_MS);
 if (document.body.hasAttribute("data-live")) {
   setInterval(renew, LIVE_MS);
   document.addEventListener("visibilitychange", renew);

@@ -4,16 +4,17 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.site.frame.answers import Page
 from barograph.site.frame.paths import STATUS_PAGE
+from barograph.site.frame.routes import PageRouter
 from barograph.site.frame.site import RETRY_MS, Site
-from barograph.site.status.facts import OVERALL, Bar, bars, incidents, parts
+from barograph.site.status.pages import OVERALL, Bar, bars, has_failures, incidents, parts, told
 from barograph.status.endpoints import STATUS_PATH
-from barograph.status.recording import DAYS_SHOWN, INCIDENTS_SHOWN, Record
+from barograph.status.recording import DAYS_SHOWN, INCIDENT_RULE, INCIDENTS_SHOWN, Record
 from barograph.status.store import read_record
 
 log = logging.getLogger(__name__)
@@ -60,9 +61,9 @@ class PastReader:
         return Past(record, bars(record, names))
 
 
-def status_page_routes(site: Site) -> APIRouter:
+def status_page_routes(site: Site) -> PageRouter:
     """The route of the status page."""
-    router = APIRouter(include_in_schema=False)
+    router = PageRouter()
     reader = PastReader(site.database)
 
     async def write(now: int) -> Page:
@@ -78,6 +79,9 @@ def status_page_routes(site: Site) -> APIRouter:
             parts=shown,
             bars={} if past is None else past.bars,
             incidents=None if past is None else incidents(past.record, now),
+            has_failures=past is not None and has_failures(past.record),
+            rule=INCIDENT_RULE,
+            told=told,
             newest=INCIDENTS_SHOWN,
             days=DAYS_SHOWN,
             status_path=STATUS_PATH,

@@ -1,12 +1,14 @@
 """What the status page shows (pure): live checks, and what was recorded of them."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from barograph.kit.timestamps import MINUTE, SECOND
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+from barograph.site.frame.writer import clock_time
 from barograph.site.status.strips import Cell, strip
 from barograph.status.recording import (
     API,
@@ -47,6 +49,10 @@ _WORDS: Final[Mapping[Resolution, str]] = {
     "hour": f"last {HOURS_SHOWN} hours",
     "day": f"last {DAYS_SHOWN} days",
 }
+_OUTSIDE: Final = ("identity", "payments")
+"""Who is asked once a minute: their details say when. All others are judged as the page is made."""
+
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 
 
 class Part(NamedTuple):
@@ -86,7 +92,13 @@ class ShownIncident(NamedTuple):
 
 def parts(status: Status) -> list[Part]:
     """Every part as it is now."""
-    checks = {each.name: Part(each.name, "", each.status, each.detail) for each in status.checks}
+    now = _instant(status.as_of)
+    checks = {
+        each.name: Part(each.name, "", each.status, each.detail, now, "checked")
+        if each.name not in _OUTSIDE
+        else Part(each.name, "", each.status, each.detail)
+        for each in status.checks
+    }
     api = status.api
     checks[API] = Part(
         API, "", api.status, f"version {api.version}", _instant(api.started_at), "running since"
@@ -104,6 +116,22 @@ def parts(status: Status) -> list[Part]:
 def title_of(name: str) -> str:
     """What people call a part."""
     return TITLES.get(name, name)
+
+
+def told(detail: str, now: int) -> Markup:
+    """A detail with its times as people write them, with the day where it is not today's."""
+    words, place = Markup(), 0
+    for found in _STAMP.finditer(detail):
+        at = _instant(found[0])
+        words += escape(detail[place : found.start()])
+        words += clock_time(at, with_day=at // DAY != now // DAY)
+        place = found.end()
+    return words + escape(detail[place:])
+
+
+def has_failures(record: Record) -> bool:
+    """Whether the strips show anything that was not ok."""
+    return any(each.degraded or each.down for each in record.counts)
 
 
 def bars(record: Record, names: Iterable[str]) -> dict[str, list[Bar]]:
@@ -179,8 +207,10 @@ def _uptime(counts: Sequence[Count]) -> str:
     recorded = sum(each.recorded for each in counts)
     if not recorded:
         return "nothing recorded"
-    share = share_words(sum(each.ok for each in counts), recorded)
-    return f"ok {share} of {span_words(recorded * MINUTE)} recorded"
+    well = sum(each.ok for each in counts)
+    if recorded * MINUTE < HOUR:  # too little for a share to mean anything
+        return f"ok in {well} of {recorded} minute{'' if recorded == 1 else 's'} recorded"
+    return f"ok {share_words(well, recorded)} of {span_words(recorded * MINUTE)} recorded"
 
 
 def _shown(incident: Incident, last_at: int | None, now: int) -> ShownIncident:

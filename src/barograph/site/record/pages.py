@@ -7,14 +7,13 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import parse_qsl
 
-from barograph.site.frame.paths import RECORD_PATH
+from barograph.kit.query import given_values
+from barograph.site.frame.paths import RECORD_FOLDER
 from barograph.stances.checkpoint import LOGS, LogName, Published, log_origin
 from barograph.stances.history_documents import HISTORY_FOLDER
 from barograph.stances.records import KINDS, DigestRow, EventDigestRow
 
-RECORD_FOLDER = f"{RECORD_PATH}/"
 PAGE = 100
 """How many digests a page has."""
 
@@ -24,9 +23,12 @@ TITLES: Mapping[str, str] = {
     "funding-regime-stance": "Funding regime",
 }
 ABOUT: Mapping[str, str] = {
-    "btc-etf-stance": "What the flows of BTC ETFs say, once a data day.",
-    "rates-desk": "What US Treasury yields and overnight rates say, once a data day.",
-    "funding-regime-stance": "What settled funding says about the BTC perpetual, each settlement.",
+    "btc-etf-stance": "What the flows of BTC ETFs say, for each data day; another version of the "
+    "same day when its figures or the decision change.",
+    "rates-desk": "What US Treasury yields and overnight rates say, for each data day. They are "
+    "published one after the other, so most days have several versions.",
+    "funding-regime-stance": "What settled funding says about the BTC perpetual, for each funding "
+    "interval; another version of the same one when a rate is corrected or the decision changes.",
 }
 
 _PLACE = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
@@ -83,8 +85,11 @@ class ListPage(NamedTuple):
     """A part of a list, newest first."""
 
     entries: tuple[Entry, ...]
+    query: str
+    """Its own query; empty for the newest part of all."""
+
     newer: str | None
-    """The query of the part before this one; empty for the newest part of all."""
+    """The query of the part before this one."""
 
     older: str | None
     api_query: str
@@ -147,8 +152,7 @@ def before_from_query(query: bytes) -> int | None:
     Raises:
         NoSuchPage: it comes twice or is no place.
     """
-    given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-    values = [value for name, value in given if name == "before"]
+    values = given_values(query, "before")
     if not values:
         return None
     if len(values) > 1 or _PLACE.fullmatch(values[0]) is None:
@@ -172,13 +176,14 @@ def place_of_page(count: int, before: int | None) -> tuple[int, int]:
 def list_page(entries: Sequence[Entry], count: int) -> ListPage:
     """A page of entries that stand one after the other, oldest first, in a list of `count`."""
     if not entries:
-        return ListPage((), None, None, "")
+        return ListPage((), "", None, None, "")
     first, last = entries[0].sequence, entries[-1].sequence
     newer = None
     if last < count:
         newer = "" if last + PAGE >= count else f"?before={last + PAGE + 1}"
     return ListPage(
         tuple(reversed(entries)),
+        "" if newer is None else f"?before={last + 1}",
         newer,
         f"?before={first}" if first > 1 else None,
         f"?after={first - 1}&limit={len(entries)}",

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.site.status.facts import (
+from barograph.site.status.pages import (
     TITLES,
     bars,
     incidents,
     parts,
     share_words,
     span_words,
+    told,
 )
 from barograph.site.status.strips import Cell, strip
 from barograph.status.recording import Count, Incident, Record
@@ -93,7 +94,29 @@ def test_what_is_wrong_with_the_feed_is_said_as_the_check_says_it() -> None:
     assert (feed.condition, feed.detail) == ("down", "market_feed detail")
 
     (unread, *_) = parts(status(feed={"last_update": None}, market_feed="down"))
-    assert (unread.at, unread.detail) == (None, "market_feed detail")
+    assert (unread.at_word, unread.detail) == ("checked", "market_feed detail")
+
+
+def test_a_part_that_is_judged_as_the_page_is_made_says_when_that_was() -> None:
+    found = {each.name: (each.at_word, each.at) for each in parts(status(database="ok"))}
+
+    assert found["database"] == ("checked", START)
+
+
+def test_who_is_asked_once_a_minute_is_not_said_to_be_checked_now() -> None:
+    (*_, identity) = parts(status(identity="degraded"))
+
+    assert (identity.at_word, identity.at) == ("", None)
+
+
+def test_times_of_a_detail_are_written_for_people_with_the_day_where_it_is_another() -> None:
+    detail = "a <b> since 2026-11-05T16:39:05.123Z, asked at 2026-11-06T21:20:00.000Z"
+
+    assert told(detail, START) == (
+        'a &lt;b&gt; since <time datetime="2026-11-05T16:39:05.123Z">2026-11-05 16:39:05 UTC'
+        '</time>, asked at <time datetime="2026-11-06T21:20:00.000Z">21:20:00 UTC</time>'
+    )
+    assert told("nothing of time", START) == "nothing of time"
 
 
 def cells(drawing: str) -> list[tuple[str, str]]:

@@ -15,12 +15,12 @@ DAYS_AGO = {"Yesterday": 1, "7 days ago": 7, "30 days ago": 30}
 """With what the regime of now is compared."""
 
 _SENTENCES: dict[Label, str] = {
-    "short-crowded": "Shorts are crowded.",
-    "short-leaning": "The market leans short.",
-    "neutral": "The market is balanced.",
-    "long-leaning": "The market leans long.",
-    "long-crowded": "Longs are crowded.",
-    "unknown": "How the market stands is not known.",
+    "short-crowded": "Shorts are crowded in BTC perpetuals.",
+    "short-leaning": "BTC perpetuals lean short.",
+    "neutral": "Funding of BTC perpetuals is balanced.",
+    "long-leaning": "BTC perpetuals lean long.",
+    "long-crowded": "Longs are crowded in BTC perpetuals.",
+    "unknown": "How BTC perpetuals stand is not known.",
 }
 
 
@@ -31,6 +31,8 @@ class Standing(NamedTuple):
     label: str | None
     funding_8h_pct: float | None
     otherwise: str
+    at: int | None = None
+    """When the rate was measured, of an instant that is past."""
 
 
 class Asset(NamedTuple):
@@ -55,6 +57,11 @@ class Now(NamedTuple):
 
     as_of: int
     until: int
+    """When the first of it reaches its bound."""
+
+    bound: int
+    """When the reading itself does: from then on nothing of it is of now."""
+
     source: str
     sentence: str
     basis: str
@@ -90,6 +97,7 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> Now:
     return Now(
         as_of=view.perpetuals.as_of,
         until=until,
+        bound=view.until,
         source=view.perpetuals.source,
         sentence=_SENTENCES["unknown" if regime is None else regime.label],
         basis=BASIS,
@@ -113,10 +121,14 @@ def standings(now: Now | None, before: Sequence[PastRegime] | None) -> list[Stan
         *(
             Standing(when, None, None, "not known")
             if before is None
-            else Standing(when, *before[number], "not recorded")
+            else _past(when, before[number])
             for number, when in enumerate(DAYS_AGO)
         ),
     ]
+
+
+def _past(when: str, regime: PastRegime) -> Standing:
+    return Standing(when, regime.label, regime.funding_8h_pct, "not recorded", regime.at)
 
 
 def _note(regime: Regime | None) -> str:

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from barograph.errors import UpstreamUnavailable
+from barograph.kit.timestamps import DAY
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.regime import LABELS, Regime
 from barograph.markets.samples import NOT_RECORDED, PastRegime
 from barograph.markets.view import Bounds, MarketView
-from barograph.site.home.facts import DAYS_AGO, Now, Side, Standing, market_now, standings
+from barograph.site.home.pages import DAYS_AGO, Now, Side, Standing, market_now, standings
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
 
@@ -45,7 +46,7 @@ def test_what_is_fresh_is_told_with_its_source_and_time() -> None:
     assert (now.as_of, now.source, now.label, now.funding_8h_pct) == (
         *(START, "test venue", "neutral", 0.01),
     )
-    assert now.sentence == "The market is balanced."
+    assert now.sentence == "Funding of BTC perpetuals is balanced."
     assert "test venue" in now.citation
     assert [asset.symbol for asset in now.assets] == ["BTC", "ETH", "SOL"]
     assert now.first.contract == BTC
@@ -64,7 +65,7 @@ def test_a_regime_that_was_not_judged_recently_is_unknown() -> None:
     now = now_of(a_view(regime=None))
 
     assert (now.label, now.funding_8h_pct) == ("unknown", None)
-    assert now.sentence == "How the market stands is not known."
+    assert now.sentence == "How BTC perpetuals stand is not known."
     assert now.note == "The regime has not been judged recently."
 
 
@@ -135,17 +136,19 @@ def test_a_count_that_is_too_old_says_nothing_about_the_day(
 def test_what_is_said_ends_with_the_first_of_its_bounds() -> None:
     assert now_of(a_view()).until == START + BOUNDS.perpetuals
     old = LiquidationTotals(START - 50_000, 10.0, 10.0, 50.0, "BTC")
-    assert now_of(a_view(liquidations=None), old).until == START + 10_000
+    now = now_of(a_view(liquidations=None), old)
+    assert (now.until, now.bound) == (START + 10_000, START + BOUNDS.perpetuals)
 
 
 def test_past_regimes_stand_beside_the_one_of_now() -> None:
-    before = [PastRegime("long-leaning", 0.02), NOT_RECORDED, PastRegime(None, 0.03)]
+    day, month = START - DAY, START - 30 * DAY
+    before = [*(PastRegime("long-leaning", 0.02, day), NOT_RECORDED, PastRegime(None, 0.03, month))]
 
     assert standings(now_of(a_view()), before) == [
         Standing("Now", "neutral", 0.01, ""),
-        Standing("Yesterday", "long-leaning", 0.02, "not recorded"),
+        Standing("Yesterday", "long-leaning", 0.02, "not recorded", day),
         Standing("7 days ago", None, None, "not recorded"),
-        Standing("30 days ago", None, 0.03, "not recorded"),
+        Standing("30 days ago", None, 0.03, "not recorded", month),
     ]
 
 

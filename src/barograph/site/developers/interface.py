@@ -6,55 +6,21 @@ say anything else.
 
 import json
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from itertools import cycle
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
-from barograph.access.feed_entry import FEED_PATH
 from barograph.discovery.words import type_of
-from barograph.site.pricing.pages import Terms
-from barograph.stances.paths import STANCE_PATHS
 
 Schema = dict[str, Any]
 
 COMMON_STATUSES = {"304", "405"}
 """What every free read answers alike, and the page tells once."""
 
-SECTIONS = {
-    "base-address": "At a glance",
-    "first-call": "First call",
-    "endpoints": "Endpoints",
-    "limits": "Limits",
-    "get-a-key": "Get a key",
-    "send-a-key": "Send a key",
-    "errors": "Errors",
-    "badges": "Badges",
-    "mcp": "Model Context Protocol",
-    "gpt": "GPT actions",
-    "agents": "Texts for agents",
-    "feed": "For Feed subscribers",
-    "x402": "Paying by x402",
-    "client": "Client and terminal",
-    "regime": "Regime bands",
-    "signals": "Signals",
-    "versioning": "Versions and deprecation",
-    "changelog": "Changelog",
-}
-"""The parts of the page, by their anchor."""
-
 _MOST_LINES = 60
 _CODE = Markup("<code>{}</code>")
-
-
-class Sale(NamedTuple):
-    """What can be paid for by x402, where, and for how many USD."""
-
-    what: str
-    path: str
-    price: Decimal
 
 
 class Parameter(NamedTuple):
@@ -133,17 +99,6 @@ class Group(NamedTuple):
     tag: str
     text: Markup
     endpoints: tuple[Endpoint, ...]
-
-
-def sales(terms: Terms) -> list[Sale]:
-    """Everything that these terms ask for by x402."""
-    if not terms.takes_payments:
-        return []
-    stances = [
-        Sale(f"{kind} once, without Feed", path, terms.stance_price)
-        for kind, path in STANCE_PATHS.items()
-    ]
-    return [Sale(f"Feed for {terms.feed_period_days} days", FEED_PATH, terms.feed_price), *stances]
 
 
 def groups(schema: Schema) -> list[Group]:

@@ -1,0 +1,15 @@
+"""What an instance asks for, as pages tell it."""
+
+from decimal import Decimal
+from typing import NamedTuple
+
+
+class Terms(NamedTuple):
+    """What this instance asks for, and whether it takes it by x402."""
+
+    feed_price: Decimal
+    feed_period_days: int
+    stance_price: Decimal
+    takes_payments: bool
+    contact: str = ""
+    """Where the operator is written to, as `mailto:` or https; empty where nobody told."""

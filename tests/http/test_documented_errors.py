@@ -1,0 +1,204 @@
+"""The table of errors on the developer page, asked of the whole application row by row."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.access.allowances import PROOFS
+from barograph.kit.timestamps import DAY
+from barograph.payments.ports import FacilitatorUnavailable, InvalidProof
+from barograph.payments.records import NotSettled, Requirements
+from barograph.site.developers import problems
+from barograph.site.developers.problems import CODED_ERRORS, STANCE_READS
+from support.payments import FEED, STANCE, HandFacilitator, header, payload, proof
+from support.service import Answer, ask
+from support.stances import FUNDING
+from support.subscribers import (
+    FEED_ENTRY,
+    FEED_NOW,
+    FEED_TOKEN,
+    MATERIAL_CHANGE,
+    PLAIN_TOKEN,
+    SubscriberService,
+)
+from support.subscribers import STANCE_READS as STANCE_PATHS
+
+PATHS = {
+    problems.COMPARISON: MATERIAL_CHANGE,
+    problems.FEED_NOW: FEED_NOW,
+    STANCE_READS: STANCE_PATHS[FUNDING],
+    problems.FEED_ENTRY: FEED_ENTRY,
+}
+X402 = {
+    "x402_facilitator_url": "http://127.0.0.1:1",
+    "x402_network": STANCE.network,
+    "x402_asset": STANCE.asset,
+    "x402_pay_to": STANCE.pay_to,
+    "x402_asset_name": STANCE.name,
+    "x402_asset_version": STANCE.version,
+}
+
+
+class Door:
+    """One door of a service that takes payments, or of one that does not."""
+
+    def __init__(self, folder: Path, door: str, *, is_open: bool = True) -> None:
+        self.facilitator = HandFacilitator()
+        self.path = PATHS[door]
+        self.terms: Requirements = STANCE if door == STANCE_READS else FEED
+        settings: dict[str, Any] = X402 if is_open else {}
+        facilitator = self.facilitator if is_open else None
+        self.service = SubscriberService(folder, facilitator=facilitator, **settings)
+
+    def issue(self) -> None:
+        self.before, self.after = self.service.two_versions()
+
+    def token(self, token: str) -> Answer:
+        return self.service.read(self.path, token)
+
+    def pay(self, number: int = 1, terms: Requirements | None = None) -> Answer:
+        now = self.service.clock() // 1000
+        shown = payload(proof(number, offer=terms or self.terms, now_seconds=now))
+        fields = [("payment-signature", header(shown))]
+        return ask(self.service.app, self.path, fields=fields)
+
+
+def malformed(door: Door) -> Answer:
+    return door.token(FEED_TOKEN)
+
+
+def unverified(door: Door) -> Answer:
+    if door.path in (MATERIAL_CHANGE, FEED_NOW):
+        door.facilitator.refuse()
+        assert door.pay().status == 401
+    return door.token("nobody's token")
+
+
+def without_anything(door: Door) -> Answer:
+    if door.path != FEED_ENTRY:
+        assert door.token(PLAIN_TOKEN).status == 402
+    return door.service.ask(door.path)
+
+
+def bad_proof(door: Door) -> Answer:
+    door.issue()
+    door.facilitator.on_verify = InvalidProof("insufficient_funds")
+    assert door.pay().json()["error"] == "Invalid payment proof: insufficient_funds"
+    shown = [("payment-signature", "rubbish")]
+    return ask(door.service.app, door.path, fields=shown)
+
+
+def unsettled(door: Door) -> Answer:
+    door.issue()
+    door.facilitator.on_settle = NotSettled("insufficient_funds")
+    return door.pay()
+
+
+def other_pair(door: Door) -> Answer:
+    door.issue()
+    return door.service.compare(door.after, door.before)
+
+
+def closed(door: Door) -> Answer:
+    return door.service.ask(door.path)
+
+
+def nothing_issued(door: Door) -> Answer:
+    return door.token(FEED_TOKEN)
+
+
+def expired(door: Door) -> Answer:
+    door.issue()
+    door.service.clock.now += 30 * DAY
+    return door.pay()
+
+
+def posted(door: Door) -> Answer:
+    return door.service.ask(door.path, method="POST")
+
+
+def used(door: Door) -> Answer:
+    door.issue()
+    assert door.pay().status == 200
+    other = FEED_ENTRY if door.path != FEED_ENTRY else PATHS[STANCE_READS]
+    door.path = other
+    return door.pay()
+
+
+def too_many(door: Door) -> Answer:
+    door.issue()
+    door.facilitator.refuse()
+    answers = [door.pay(number) for number in range(1, PROOFS.requests + 2)]
+    return answers[-1]
+
+
+def unknown_end(door: Door) -> Answer:
+    door.issue()
+    door.facilitator.fall_silent(after_charging=True)
+    return door.pay()
+
+
+def facilitator_away(door: Door) -> Answer:
+    door.issue()
+    door.facilitator.on_verify = FacilitatorUnavailable("unreachable")
+    return door.pay()
+
+
+def identity_away(door: Door) -> Answer:
+    door.issue()
+    door.service.identities.is_down = True
+    return door.token(FEED_TOKEN)
+
+
+HAPPENINGS: dict[tuple[int, str], Callable[[Door], Answer]] = {
+    (400, "invalid_comparison_reference"): malformed,
+    (401, "verified_feed_identity_required"): unverified,
+    (402, "Active verified Feed entitlement required"): without_anything,
+    (402, "Payment required"): without_anything,
+    (402, "Invalid payment proof: …"): bad_proof,
+    (402, "The payment was refused and not charged"): unsettled,
+    (404, "comparison_reference_unavailable"): other_pair,
+    (404, "not_found"): closed,
+    (404, "no_stance"): nothing_issued,
+    (404, "stance_not_active"): expired,
+    (405, "method_not_allowed"): posted,
+    (409, "payment_used"): used,
+    (429, "too_many_requests"): too_many,
+    (503, "payment_pending"): unknown_end,
+    (503, "payment_unavailable"): facilitator_away,
+    (503, "comparison_unavailable"): identity_away,
+    (503, "feed_unavailable"): identity_away,
+    (503, "stance_unavailable"): identity_away,
+}
+ROWS = [(row.status, row.error, door) for row in CODED_ERRORS for door in row.doors]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[[str, bool], Door]]:
+    made: list[Door] = []
+
+    def make(door: str, is_open: bool) -> Door:
+        made.append(Door(tmp_path, door, is_open=is_open))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.service.close()
+
+
+@pytest.mark.parametrize(("status", "error", "door"), ROWS)
+def test_each_row_is_really_answered_at_each_of_its_doors(
+    opened: Callable[[str, bool], Door], status: int, error: str, door: str
+) -> None:
+    happening = HAPPENINGS[status, error]
+    answer = happening(opened(door, happening is not closed))
+
+    found = answer.json()["error"]
+    assert answer.status == status
+    assert found == error or (error.endswith("…") and found.startswith(error[:-1]))
+
+
+def test_every_happening_has_its_row() -> None:
+    assert {(row.status, row.error) for row in CODED_ERRORS} == set(HAPPENINGS)

@@ -1,0 +1,62 @@
+"""What the examples of the description name, and what they fill in for who tries them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from barograph.discovery.examples import ELSEWHERE, load_examples
+from support.service import BASE_URL, Service
+
+LINKS = {"url", "href", "site", "docs", "mcp", "websiteUrl", "src"}
+
+
+def links(value: Any) -> Iterator[str]:
+    """Every address that a member holds which is named as one."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if name in LINKS and isinstance(each, str):
+                yield each
+            yield from links(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from links(each)
+
+
+FOUND = sorted(set(links(load_examples(BASE_URL).answers)))
+OURS = [each for each in FOUND if each.startswith(BASE_URL)]
+
+
+@pytest.mark.parametrize("address", OURS)
+def test_an_address_of_this_instance_leads_somewhere(service: Service, address: str) -> None:
+    path = address.removeprefix(BASE_URL) or "/"
+    answer = service.ask(path)
+
+    # Paid doors and those that take POST alone are there too, and say so.
+    assert answer.status in {200, 402, 405} or answer.json()["error"] == "not_found"
+
+
+def test_pages_that_only_the_demo_had_are_not_said_to_be_here() -> None:
+    folders = {each.removeprefix(BASE_URL).split("/")[1] for each in OURS if each != BASE_URL}
+
+    assert not folders & {"briefs", "guides"}
+    for folder in ("briefs", "guides"):
+        assert any(each.startswith(f"{ELSEWHERE}/{folder}/") for each in FOUND)
+
+
+def test_no_optional_header_has_a_value_that_would_be_sent_unasked(service: Service) -> None:
+    schema = service.ask("/openapi.json").json()
+    shared = schema["components"]["parameters"].values()
+    own = [
+        parameter
+        for item in schema["paths"].values()
+        for operation in item.values()
+        for parameter in operation.get("parameters", ())
+        if "$ref" not in parameter
+    ]
+    headers = [each for each in (*shared, *own) if each["in"] == "header" and not each["required"]]
+
+    assert {"If-None-Match", "X-API-Key"} <= {each["name"] for each in headers}
+    for each in headers:
+        assert not {"example", "examples"} & each.keys()
+        assert not {"example", "examples", "default"} & each["schema"].keys()
