@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from html.parser import HTMLParser
 from urllib.parse import quote, urldefrag, urljoin
@@ -19,6 +19,9 @@ from support.browsing import PHONE, Demo, Look, chromium, looking, running_demo
 from support.processes import eventually
 
 pytestmark = pytest.mark.e2e
+
+PAST_ITS_BOUND = timedelta(seconds=21)
+"""So much later nothing that the demo has read of the market is fresh any more."""
 
 
 @pytest.fixture(scope="module")
@@ -371,10 +374,19 @@ def test_news_take_no_selection_out_of_the_table(demo: Demo, browser: Browser) -
 def test_a_page_that_hears_nothing_new_says_at_its_bound_that_it_is_stale(
     demo: Demo, browser: Browser
 ) -> None:
+    later = timedelta(0)
+
+    def nothing_new(route: Route) -> None:
+        date = format_datetime(datetime.now(UTC) + later, usegmt=True)
+        route.fulfill(status=304, headers={"Date": date})
+
     with looking(browser, demo.base_url) as look:
+        look.page.clock.install()
         look.page.goto("/")
-        look.page.route(f"{demo.base_url}/", _nothing_new)
+        look.page.route(f"{demo.base_url}/", nothing_new)
         look.page.evaluate(_LISTEN)
+        later = PAST_ITS_BOUND
+        _pass_time(look)
         expect(look.page.locator("[data-pill]")).to_have_text("stale", timeout=40_000)
         expect(look.page.locator("h1")).to_have_text("How the market stands is not known now.")
         price = look.page.locator("#figures .big").first
@@ -389,27 +401,30 @@ def test_a_page_that_hears_nothing_new_says_at_its_bound_that_it_is_stale(
         expect(price).to_have_css("text-decoration-line", "none")
 
 
-def _nothing_new(route: Route) -> None:
-    date = format_datetime(datetime.now(UTC), usegmt=True)
-    route.fulfill(status=304, headers={"Date": date})
-
-
 @pytest.mark.parametrize("address", ["/", "/markets", "/markets/BTC", "/signals"])
 def test_a_page_that_is_cut_off_shows_no_old_number_as_new(
     address: str, demo: Demo, browser: Browser
 ) -> None:
     with looking(browser, demo.base_url) as look:
+        look.page.clock.install()
         look.page.goto(address, wait_until="networkidle")
         expect(look.page.locator(".past")).to_have_count(0)
         bounds = look.page.locator("[data-bound]").count()
         look.context.set_offline(True)
+        _pass_time(look)
         expect(look.page.locator("[data-pill]")).to_have_text("connection lost", timeout=40_000)
         past = bounds - (len(MACRO_METHODS) if address in {"/", "/signals"} else 0)
         expect(look.page.locator(".past")).to_have_count(past, timeout=40_000)
         expect(look.page.locator("[data-pill]")).to_have_text("connection lost")
         look.context.set_offline(False)
+        _pass_time(look)
         expect(look.page.locator("[data-pill]")).to_have_text("live", timeout=40_000)
         expect(look.page.locator(".past")).to_have_count(0)
+
+
+def _pass_time(look: Look) -> None:
+    """Let the page be older than its bound at once, and ask for news."""
+    look.page.clock.fast_forward(PAST_ITS_BOUND // timedelta(milliseconds=1))
 
 
 def test_a_page_without_an_answer_gives_up_says_so_and_asks_one_at_a_time(

@@ -1,5 +1,7 @@
 """A real browser on a running demo: Debian's Chromium, driven by Playwright."""
 
+import fcntl
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,24 +36,45 @@ class Demo(NamedTuple):
 
 
 class View(NamedTuple):
-    """How somebody looks at a page."""
+    """How somebody looks at a page, and which rules of axe depend on that; None means all."""
 
     name: str
     width: int
     scheme: Any
+    rules: tuple[str, ...] | None = None
 
 
 PHONE = View("phone", 390, "light")
 VIEWS = (
     View("light", 1280, "light"),
-    View("dark", 1280, "dark"),
+    # The same elements in other colours.
+    View("dark", 1280, "dark", ("color-contrast", "link-in-text-block")),
     PHONE,
 )
 
 
 @contextmanager
 def running_demo(folder: Path) -> Iterator[Demo]:
-    """A demo in a folder of its own."""
+    """A demo in a folder of its own, with a past that was replayed once in this run."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shutil.copytree(_replayed(folder.parents[1] / "replayed"), folder / "data")
+    with _started(folder) as found:
+        yield found
+
+
+def _replayed(shared: Path) -> Path:
+    """The data of a demo that has ended, in a folder that all workers of a run share."""
+    shared.mkdir(exist_ok=True)
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "data").exists():
+            with _started(shared):
+                pass
+    return shared / "data"
+
+
+@contextmanager
+def _started(folder: Path) -> Iterator[Demo]:
     port, log = unused_port(), folder / "log"
     arguments = ("demo", "--port", str(port), "--data", str(folder / "data"))
     with running(*arguments, log=log) as process:
@@ -83,7 +106,7 @@ def looking(
     )
     context.set_default_timeout(15_000)
     try:
-        yield Look(context)
+        yield Look(context, view)
     finally:
         context.close()
 
@@ -91,8 +114,9 @@ def looking(
 class Look:
     """A page, and everything that went wrong on it."""
 
-    def __init__(self, context: BrowserContext) -> None:
+    def __init__(self, context: BrowserContext, view: View) -> None:
         self.context = context
+        self._view = view
         self.page: Page = context.new_page()
         self.problems: list[str] = []
         self.hosts: set[str] = set()
@@ -107,7 +131,9 @@ class Look:
     def violations(self, out_of: str | None = None) -> list[str]:
         """What axe finds, in one line each; not in what is not ours."""
         context = None if out_of is None else {"exclude": [[out_of]]}
-        found = _AXE.run(self.page, context).response["violations"]
+        rules = self._view.rules
+        options = None if rules is None else {"runOnly": {"type": "rule", "values": list(rules)}}
+        found = _AXE.run(self.page, context, options).response["violations"]
         return [
             f"{each['id']}: {', '.join(node['target'][0] for node in each['nodes'][:5])}"
             for each in found
