@@ -83,17 +83,18 @@ def _is_missing(kind: str) -> bool:
     return kind in {"not-found", "link-not-usable"}
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 @pytest.mark.parametrize("kind", [*KINDS, "brief", "guide"])
 def test_a_page_has_no_violation_no_error_and_no_sideways_scroll(
-    kind: str, view: View, demo: Demo, browser: Browser, addresses: dict[str, str]
+    kind: str, demo: Demo, browser: Browser, addresses: dict[str, str]
 ) -> None:
-    with looking(browser, demo.base_url, view) as look:
+    with looking(browser, demo.base_url) as look:
         _open(look, addresses[kind])
-        look.picture(f"{kind}-{view.name}")
-        assert look.overflow() <= 0
-        # What Swagger UI draws is its own; the frame around it is ours.
-        assert look.violations(out_of="#swagger-ui" if kind == "docs" else None) == []
+        for view in VIEWS:
+            look.change(view)
+            look.picture(f"{kind}-{view.name}")
+            assert look.overflow() <= 0, view.name
+            # What Swagger UI draws is its own; the frame around it is ours.
+            assert look.violations(out_of="#swagger-ui" if kind == "docs" else None) == [], view
         refused = [each for each in look.problems if "status of 4" not in each]
         assert (refused if _is_missing(kind) else look.problems) == []
         assert look.hosts == {demo.base_url.split("/")[2]}

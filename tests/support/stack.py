@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from barograph.demo.world import World
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.history import record_watched
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
@@ -27,6 +28,8 @@ DATA_PATHS = (
     "/api/agent/market",
     "/api/agent/market-state",
 )
+
+RESTLESS = 10 * MINUTE
 
 
 class ShiftedClock:
@@ -82,7 +85,7 @@ class Stack:
 async def running_stack(folder: Path, **overrides: Any) -> AsyncIterator[Stack]:
     """Run everything with short bounds over a day that was wholly watched."""
     clock = ShiftedClock()
-    world = _world(clock() // HOUR * HOUR - 3 * DAY)
+    world = _world(clock() // HOUR * HOUR)
     faults = Faults()
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(running_exchange(world, clock, faults))
@@ -127,9 +130,18 @@ def stack_settings(folder: Path, rest_url: str, stream_url: str, **overrides: An
 
 
 @cache
-def _world(epoch: int) -> World:
-    """One world for all stacks: it is a pure function."""
-    return World(7, epoch)
+def _world(hour: int) -> World:
+    """One world for all stacks of an hour, in which there is always somebody to be liquidated.
+
+    What happens in a world at an hour is a matter of its seed: in many nobody is, for half an hour.
+    """
+    worlds = (World(seed, hour - 3 * DAY) for seed in count(7))
+    return next(each for each in worlds if _is_restless(each, hour))
+
+
+def _is_restless(world: World, hour: int) -> bool:
+    parts = range(hour, hour + 2 * HOUR, RESTLESS)
+    return all(len(world.liquidations(each, each + RESTLESS)) > 1 for each in parts)
 
 
 async def _watch_yesterday(database: SQLiteDatabase, now: int) -> None:

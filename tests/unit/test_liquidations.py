@@ -8,12 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.liquidations import (
-    AWAITED,
-    LiquidationTotals,
-    LiquidationWindow,
-    WatchLog,
-)
+from barograph.markets.liquidations import LiquidationTotals, LiquidationWindow, WatchLog
 from barograph.markets.records import Liquidation, Side
 from support.clock import START
 
@@ -204,15 +199,6 @@ def test_totals_carry_the_instant_and_the_coverage_they_were_asked_for() -> None
     seen = LiquidationWindow().totals(START + 7, watch, BASES)
 
     assert (seen.as_of, seen.watched_pct, seen.watched_until) == (START + 7, 24.99, START)
-
-
-@pytest.mark.parametrize(
-    ("silent", "watched_pct"), [(0, 100.0), (5_000, 100.0), (AWAITED - 1, 100.0), (AWAITED, 99.93)]
-)
-def test_what_is_only_not_proved_yet_is_no_gap(silent: int, watched_pct: float) -> None:
-    watch = WatchLog([(START - 2 * DAY, START)])
-
-    assert LiquidationWindow().totals(START + silent, watch, BASES).watched_pct == watched_pct
 
 
 SLOTS = 1_000

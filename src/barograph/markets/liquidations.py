@@ -13,9 +13,6 @@ from barograph.markets.records import Liquidation, Side
 AHEAD = MINUTE
 """Spans may end this much after the instant that is looked at, not more."""
 
-AWAITED = MINUTE
-"""For so long what was not proved yet is awaited, not missed."""
-
 _CENTS = 100
 
 _Cents = dict[tuple[str, Side], int]
@@ -29,8 +26,7 @@ class LiquidationTotals(Struct, frozen=True):
 
     as_of: int
     watched_pct: float
-    """Share of the 24 hours in which nothing can have been missed, in percent; the last of them is
-    left out while its proof is awaited."""
+    """Share of the 24 hours in which nothing can have been missed, in percent."""
 
     total_usd: float
     long_pct: float | None
@@ -83,7 +79,7 @@ class LiquidationWindow:
         longs = sum(cents for (_, side), cents in self._cents.items() if side == "long")
         return LiquidationTotals(
             as_of=as_of,
-            watched_pct=watch.watched_pct(watch.proved_before(as_of)),
+            watched_pct=watch.watched_pct(as_of),
             watched_until=watch.until,
             total_usd=total / _CENTS,
             long_pct=round(100 * longs / total, 2) if total else None,
@@ -137,13 +133,6 @@ class WatchLog:
     def until(self) -> int | None:
         """The end of the newest span."""
         return self._ends[-1] if self._ends else None
-
-    def proved_before(self, as_of: int) -> int:
-        """The end of the newest span where the next one is awaited, otherwise `as_of` itself."""
-        until = self.until
-        if until is None or not as_of - AWAITED < until < as_of:
-            return as_of
-        return until
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
         """The parts of a span that were watched."""
