@@ -37,7 +37,6 @@ class KeySetCache:
         self._tried_at: int | None = None
         self._failed = False
         self._renewal: asyncio.Task[bool] | None = None
-        self._counts = False
         self.contact = Contact(clock)
 
     async def find(self, kid: str | None, made_by: int | None = None) -> PublicKey:
@@ -88,17 +87,12 @@ class KeySetCache:
         return self._keys
 
     def _start_renewal(self, *, counts: bool = True) -> asyncio.Task[bool]:
-        """Ask for the set, unless that is under way; it goes on when whoever waits gives up.
-
-        It counts as a try as soon as one of those who wait for it wants it to.
-        """
+        """Ask for the set, unless that is under way; it goes on when whoever waits gives up."""
         if self._renewal is None or self._renewal.done():
-            self._counts = False
-            self._renewal = asyncio.create_task(self._renew())
-        self._counts = self._counts or counts
+            self._renewal = asyncio.create_task(self._renew(counts=counts))
         return self._renewal
 
-    async def _renew(self) -> bool:
+    async def _renew(self, *, counts: bool) -> bool:
         """Whether the set could be read; nothing is raised, because nobody may be waiting."""
         asked, failed = self._clock(), True
         try:
@@ -113,9 +107,9 @@ class KeySetCache:
             self.contact.failed()
         else:
             self.contact.answered()
-        if self._counts:
+        if counts:
             self._tried_at = self._clock()
-        if self._counts or not failed:
+        if counts or not failed:
             self._failed = failed
         return not failed
 
