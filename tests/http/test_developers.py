@@ -19,11 +19,11 @@ from barograph.mcp.tools import TOOLS
 from barograph.signals.catalog import METHODS
 from barograph.site.developers.interface import COMMON_STATUSES
 from barograph.site.developers.reference import SECTIONS
-from support.descriptions import PAYMENTS, operations
+from support.descriptions import operations
 from support.markets import reading, shares
 from support.node import NODE
 from support.pages import Checked, SiteService
-from support.payments import HandFacilitator
+from support.payments import PAYMENTS, HandFacilitator
 from support.service import BASE_URL, Service, fresh_service
 
 Operation = tuple[str, str, list[str], list[str]]

@@ -12,7 +12,7 @@ from barograph.payments.ports import FacilitatorUnavailable, InvalidProof
 from barograph.payments.records import NotSettled, Requirements
 from barograph.site.developers import problems
 from barograph.site.developers.problems import CODED_ERRORS, STANCE_READS
-from support.payments import FEED, STANCE, HandFacilitator, header, payload, proof
+from support.payments import FEED, PAYMENTS, STANCE, HandFacilitator, header, payload, proof
 from support.service import Answer, ask
 from support.stances import FUNDING
 from support.subscribers import (
@@ -31,14 +31,6 @@ PATHS = {
     STANCE_READS: STANCE_PATHS[FUNDING],
     problems.FEED_ENTRY: FEED_ENTRY,
 }
-X402 = {
-    "x402_facilitator_url": "http://127.0.0.1:1",
-    "x402_network": STANCE.network,
-    "x402_asset": STANCE.asset,
-    "x402_pay_to": STANCE.pay_to,
-    "x402_asset_name": STANCE.name,
-    "x402_asset_version": STANCE.version,
-}
 
 
 class Door:
@@ -48,7 +40,7 @@ class Door:
         self.facilitator = HandFacilitator()
         self.path = PATHS[door]
         self.terms: Requirements = STANCE if door == STANCE_READS else FEED
-        settings: dict[str, Any] = X402 if is_open else {}
+        settings: dict[str, Any] = PAYMENTS if is_open else {}
         facilitator = self.facilitator if is_open else None
         self.service = SubscriberService(folder, facilitator=facilitator, **settings)
 

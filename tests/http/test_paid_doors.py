@@ -17,7 +17,17 @@ from barograph.payments.journal import Journal
 from barograph.payments.ports import ChainFinding, FacilitatorUnavailable, InvalidProof
 from barograph.payments.records import NotSettled, Payment, Requirements
 from barograph.stances.records import Version
-from support.payments import FEED, PAYER, SIGNATURE, STANCE, HandFacilitator, header, payload, proof
+from support.payments import (
+    FEED,
+    PAYER,
+    PAYMENTS,
+    SIGNATURE,
+    STANCE,
+    HandFacilitator,
+    header,
+    payload,
+    proof,
+)
 from support.service import BASE_URL, Answer, ask
 from support.stances import FUNDING, PERIOD, proposal
 from support.subscribers import (
@@ -34,14 +44,6 @@ from support.subscribers import (
 
 READ = STANCE_READS[FUNDING]
 OTHER_SIGNATURE = SIGNATURE.replace("1f", "1e")
-X402 = {
-    "x402_facilitator_url": "http://127.0.0.1:1",
-    "x402_network": STANCE.network,
-    "x402_asset": STANCE.asset,
-    "x402_pay_to": STANCE.pay_to,
-    "x402_asset_name": STANCE.name,
-    "x402_asset_version": STANCE.version,
-}
 
 
 def scope_of(path: str, shown: str) -> dict[str, Any]:
@@ -73,7 +75,7 @@ class Shop(SubscriberService):
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.facilitator = HandFacilitator()
-        super().__init__(folder, facilitator=self.facilitator, **X402, **settings)
+        super().__init__(folder, facilitator=self.facilitator, **PAYMENTS, **settings)
 
     def pay(
         self,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from support.descriptions import PAYMENTS, shop
+from support.descriptions import shop
 from support.pages import Checked, SiteService
-from support.payments import HandFacilitator
+from support.payments import PAYMENTS, HandFacilitator
 from support.service import Service
 
 WORDS = "Do not pay again automatically"

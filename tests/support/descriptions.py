@@ -5,17 +5,8 @@ from typing import Any
 
 from openapi_schema_validator import OAS31Validator
 
-from support.payments import STANCE, HandFacilitator
+from support.payments import PAYMENTS, HandFacilitator
 from support.subscribers import SubscriberService
-
-PAYMENTS = {
-    "x402_facilitator_url": "http://127.0.0.1:1",
-    "x402_network": STANCE.network,
-    "x402_asset": STANCE.asset,
-    "x402_pay_to": STANCE.pay_to,
-    "x402_asset_name": STANCE.name,
-    "x402_asset_version": STANCE.version,
-}
 
 
 def operations(description: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -36,6 +36,15 @@ FEED = Requirements(
 PAYER = "0x" + "c4" * 20
 SIGNATURE = "0x" + "1f" * 32 + "2e" * 32 + "1b"
 NOW_SECONDS = START // 1000
+PAYMENTS = {
+    "x402_facilitator_url": "http://127.0.0.1:1",
+    "x402_network": STANCE.network,
+    "x402_asset": STANCE.asset,
+    "x402_pay_to": STANCE.pay_to,
+    "x402_asset_name": STANCE.name,
+    "x402_asset_version": STANCE.version,
+}
+"""The settings of a service that takes payments, but for who settles them."""
 
 
 def proof(
