@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
+# In the order of their folders, so that no long file of few tests is left for the end.
+BESIDE := -n 2 --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 
 .PHONY: help run setup browser test test-fast test-long lint format bench docs clean
@@ -16,19 +18,19 @@ run: .venv/run ## start the demo: simulated exchange, collector and API on this 
 setup: .venv/dev .venv-payer/ready browser ## install everything that tests, lint and benchmarks need
 
 test: .venv/dev .venv-payer/ready browser lint ## everything that guards the product
-	$(BIN)/pytest -n 2 --dist loadfile -m "not long"
+	$(BIN)/pytest $(BESIDE) -m "not long"
 
 test-fast: .venv/dev ## in less than a minute: every rule by itself, and the list of the contract's sentences
-	$(BIN)/pytest -n 2 --dist loadfile -m "not long and not e2e" tests/unit tests/contract
+	$(BIN)/pytest $(BESIDE) -m "not long and not e2e" tests/unit tests/contract
 
 test-long: .venv/dev .venv-payer/ready ## crash, fuzz and soak work at full counts
 	$(BIN)/pytest -m long
 
 browser: ## Debian's Chromium for the tests of pages, where it is missing
-	@command -v chromium > /dev/null || { \
+	@command -v chromium-headless-shell > /dev/null || { \
 		$(AS_ROOT) apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive $(AS_ROOT) apt-get install -y -qq --no-install-recommends \
-			chromium fonts-liberation; }
+			chromium-headless-shell fonts-liberation; }
 
 lint: .venv/dev ## style, types and the direction of imports
 	$(BIN)/ruff check
@@ -53,12 +55,14 @@ clean: ## remove everything that was installed or made here
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --require-hashes -r requirements.txt
 	$(PIP) --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -q src
 	@touch $@
 
 .venv/dev: requirements-dev.txt requirements.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --require-hashes -r requirements-dev.txt
 	$(PIP) --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -q src
 	@touch $@ .venv/run
 
 # A payer's packages want other versions than ours, so they live apart.

@@ -25,12 +25,13 @@ from barograph.access.feed_refusals import (
     TooManyProofs,
 )
 from barograph.discovery.examples import BASE_ADDRESS
-from barograph.discovery.files import FILES, JSON_TYPE
+from barograph.discovery.files import FILES
 from barograph.discovery.mcp import OPERATION_ID as CALL_MCP
 from barograph.discovery.mcp import PROTOCOLS
 from barograph.discovery.paths import MCP_PATH
 from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
 from barograph.feed.refusals import FeedUnavailable
+from barograph.kit.described import JSON_TYPE
 from barograph.material_change.refusals import ComparisonUnavailable
 from barograph.site.frame.error_pages import UNREADABLE
 from barograph.stances.history_endpoints import HistoryUnavailable

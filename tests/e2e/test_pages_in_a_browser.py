@@ -66,17 +66,25 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
+def look(demo: Demo, browser: Browser) -> Iterator[Look]:
+    """A tab for all pages: to open one takes as long as a page does."""
+    with looking(browser, demo.base_url) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def plain(demo: Demo, browser: Browser) -> Iterator[Look]:
+    """A tab without JavaScript."""
+    with looking(browser, demo.base_url, java_script_enabled=False) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
 def addresses(demo: Demo) -> dict[str, str]:
     """Every kind of page by its name."""
     brief = httpx.get(f"{demo.base_url}/api/agent/briefs?limit=1").json()["briefs"][0]["url"]
     guide = httpx.get(f"{demo.base_url}/api/agent/guides").json()["guides"][0]["url"]
     return {**KINDS, "brief": brief, "guide": guide}
-
-
-def _open(look: Look, address: str) -> None:
-    look.page.goto(address, wait_until="load")
-    if address == "/docs":
-        look.page.wait_for_selector(".opblock")
 
 
 def _is_missing(kind: str) -> bool:
@@ -85,67 +93,62 @@ def _is_missing(kind: str) -> bool:
 
 @pytest.mark.parametrize("kind", [*KINDS, "brief", "guide"])
 def test_a_page_has_no_violation_no_error_and_no_sideways_scroll(
-    kind: str, demo: Demo, browser: Browser, addresses: dict[str, str]
+    kind: str, demo: Demo, look: Look, addresses: dict[str, str]
 ) -> None:
-    with looking(browser, demo.base_url) as look:
-        _open(look, addresses[kind])
-        for view in VIEWS:
-            look.change(view)
-            look.picture(f"{kind}-{view.name}")
-            assert look.overflow() <= 0, view.name
-            # What Swagger UI draws is its own; the frame around it is ours.
-            assert look.violations(out_of="#swagger-ui" if kind == "docs" else None) == [], view
-        refused = [each for each in look.problems if "status of 4" not in each]
-        assert (refused if _is_missing(kind) else look.problems) == []
-        assert look.hosts == {demo.base_url.split("/")[2]}
+    look.visit(addresses[kind])
+    if kind == "docs":
+        look.page.wait_for_selector(".opblock")
+    for view in VIEWS:
+        look.change(view)
+        look.picture(f"{kind}-{view.name}")
+        assert look.overflow() <= 0, view.name
+        # What Swagger UI draws is its own; the frame around it is ours.
+        assert look.violations(out_of="#swagger-ui" if kind == "docs" else None) == [], view
+    refused = [each for each in look.problems if "status of 4" not in each]
+    assert (refused if _is_missing(kind) else look.problems) == []
+    assert look.hosts == {demo.base_url.split("/")[2]}
 
 
 NARROW = View("narrow", 320, "light")
 
 
 @pytest.mark.parametrize("key", [method.key for method in METHODS])
-def test_no_signal_scrolls_sideways_on_a_phone(key: str, demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url, PHONE) as look:
-        look.page.goto(f"/signals/{key}")
-        assert look.overflow() <= 0
+def test_no_signal_scrolls_sideways_on_a_phone(key: str, look: Look) -> None:
+    look.change(PHONE)
+    look.visit(f"/signals/{key}")
+    assert look.overflow() <= 0
 
 
 @pytest.mark.parametrize("address", ["/", "/signals", "/signals/us-rates", "/markets/BTC"])
-def test_no_page_scrolls_sideways_on_a_narrow_phone(
-    address: str, demo: Demo, browser: Browser
-) -> None:
-    with looking(browser, demo.base_url, NARROW) as look:
-        look.page.goto(address)
-        assert look.overflow() <= 0
+def test_no_page_scrolls_sideways_on_a_narrow_phone(address: str, look: Look) -> None:
+    look.change(NARROW)
+    look.visit(address)
+    assert look.overflow() <= 0
 
 
-def test_endpoints_open_by_tag_and_by_fragment_without_javascript(
-    demo: Demo, browser: Browser
-) -> None:
-    with looking(browser, demo.base_url, java_script_enabled=False) as look:
-        look.page.goto("/developers")
-        operation = look.page.locator("[data-operation=getMarket] summary")
-        assert not operation.is_visible()
-        look.page.locator("#tag-market").click()
-        assert operation.is_visible()
+def test_endpoints_open_by_tag_and_by_fragment_without_javascript(plain: Look) -> None:
+    plain.visit("/developers")
+    operation = plain.page.locator("[data-operation=getMarket] summary")
+    assert not operation.is_visible()
+    plain.page.locator("#tag-market").click()
+    assert operation.is_visible()
 
-        look.page.goto("/developers?again#getSignals")
-        assert look.page.locator("#getSignals").is_visible()
+    plain.visit("/developers?again#getSignals")
+    assert plain.page.locator("#getSignals").is_visible()
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "brief", "guide"])
 def test_a_page_is_complete_without_javascript(
-    kind: str, demo: Demo, browser: Browser, addresses: dict[str, str]
+    kind: str, plain: Look, addresses: dict[str, str]
 ) -> None:
-    with looking(browser, demo.base_url, java_script_enabled=False) as look:
-        look.page.goto(addresses[kind])
-        assert look.page.locator("h1:visible").count() == 1
-        for what, least in CONTENT[kind].items():
-            found = look.page.locator(what).locator("visible=true")
-            assert found.count() >= least, what
-            assert all(each.strip() for each in found.all_text_contents()), what
-        assert look.page.locator("footer").inner_text().count("not financial advice") == 1
-        assert look.page.locator("button[data-copy]:visible").count() == 0
+    plain.visit(addresses[kind])
+    assert plain.page.locator("h1:visible").count() == 1
+    for what, least in CONTENT[kind].items():
+        found = plain.page.locator(what).locator("visible=true")
+        assert found.count() >= least, what
+        assert all(each.strip() for each in found.all_text_contents()), what
+    assert plain.page.locator("footer").inner_text().count("not financial advice") == 1
+    assert plain.page.locator("button[data-copy]:visible").count() == 0
 
 
 def test_the_home_page_is_light_and_takes_few_requests(demo: Demo, browser: Browser) -> None:

@@ -12,18 +12,17 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from playwright.sync_api import (
     Browser,
-    BrowserContext,
     ConsoleMessage,
     Page,
     Route,
     expect,
-    sync_playwright,
 )
 
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.stances.checkpoint import Checkpoint, sign_checkpoint
 from barograph.stances.ledger import Ledger
+from support.browsing import chromium
 from support.history import RATES, proposal
 from support.published_server import published_server
 from support.stances import make_history
@@ -38,11 +37,6 @@ SIZE = 1_003
 INSECURE = "barograph.test"
 """A name under which the browser does not take the server for its own machine."""
 
-ARGUMENTS = (
-    *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"),
-    *("--disable-component-update", "--disable-sync"),
-    f"--host-resolver-rules=MAP {INSECURE} 127.0.0.1",
-)
 Alter = Callable[[dict[str, Any]], None]
 
 
@@ -68,6 +62,12 @@ class Verifier:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda each: self.read.append(each.url))
         page.goto(f"{base_url}/record")
+
+    def forget(self) -> None:
+        """Begin anew on the same page, as somebody does who keeps several checkpoints."""
+        self.page.unroute_all()
+        self.errors.clear()
+        self.read.clear()
 
     def _hear(self, said: ConsoleMessage) -> None:
         if said.type == "error":
@@ -138,24 +138,26 @@ def _checkpoints(base_url: str) -> dict[tuple[str, str], str]:
 @pytest.fixture(scope="module")
 def browser(record: Record) -> Iterator[Browser]:
     # After the server: beside a started browser no event loop can be run.
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=list(ARGUMENTS)
-        )
-        yield browser
-        browser.close()
+    with chromium(f"--host-resolver-rules=MAP {INSECURE} 127.0.0.1") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def opened(record: Record, browser: Browser) -> Verifier:
+    return Verifier(browser.new_page(), record.base_url)
 
 
 @pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    context = browser.new_context()
-    yield context
-    context.close()
+def verifier(opened: Verifier) -> Verifier:
+    opened.forget()
+    return opened
 
 
 @pytest.fixture
-def verifier(record: Record, context: BrowserContext) -> Verifier:
-    return Verifier(context.new_page(), record.base_url)
+def tab(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page()
+    yield page
+    page.close()
 
 
 def altered(note: str, line: int, text: str) -> str:
@@ -355,10 +357,10 @@ def test_a_verdict_goes_away_when_something_else_is_pasted(
 
 
 @pytest.fixture
-def unsure(record: Record, context: BrowserContext) -> Verifier:
+def unsure(record: Record, tab: Page) -> Verifier:
     """The page over a connection on which browsers lend no cryptography."""
     address = record.base_url.replace("127.0.0.1", INSECURE)
-    verifier = Verifier(context.new_page(), address)
+    verifier = Verifier(tab, address)
     assert verifier.page.evaluate("globalThis.crypto.subtle === undefined")
     return verifier
 
@@ -386,12 +388,12 @@ def test_without_a_checked_signature_a_difference_may_be_the_copy_s_fault(
 
 
 def test_a_browser_that_does_not_know_ed25519_leaves_the_signature_open(
-    record: Record, context: BrowserContext
+    record: Record, tab: Page
 ) -> None:
-    context.add_init_script(
+    tab.add_init_script(
         "crypto.subtle.importKey = () => Promise.reject(new DOMException('', 'NotSupportedError'))"
     )
-    verifier = Verifier(context.new_page(), record.base_url)
+    verifier = Verifier(tab, record.base_url)
 
     assert verifier.check(record.kept).startswith("Matches:")
     assert verifier.condition == "degraded"
@@ -414,12 +416,11 @@ def test_the_page_s_own_sha_256_is_sha_256(verifier: Verifier) -> None:
 def test_without_javascript_the_page_says_how_to_check_offline(
     record: Record, browser: Browser
 ) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
+    page = browser.new_page(java_script_enabled=False)
     page.goto(f"{record.base_url}/record")
 
     expect(page.locator("#verifier")).to_be_hidden()
     expect(page.locator("#without-script")).to_be_visible()
     expect(page.locator("#check")).to_be_visible()
     assert page.locator("#checkpoint-rates-desk-versions").inner_text().startswith("127.0.0.1:")
-    context.close()
+    page.close()

@@ -26,7 +26,8 @@ _ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
-_AXE = Axe()
+_AXE: str = Axe().axe_script
+_VIOLATIONS = "(how) => axe.run(...how).then((found) => found.violations)"
 
 
 class Demo(NamedTuple):
@@ -83,12 +84,12 @@ def _started(folder: Path) -> Iterator[Demo]:
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
-    """Debian's Chromium, without a window."""
-    found = shutil.which("chromium")
-    assert found is not None, "chromium is missing: `make browser` installs it"
+def chromium(*arguments: str) -> Iterator[Browser]:
+    """Debian's Chromium, as it is built to run without a window."""
+    found = shutil.which("chromium-headless-shell")
+    assert found is not None, "chromium-headless-shell is missing: `make browser` installs it"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=found, args=[*_ARGUMENTS, *arguments])
         yield browser
         browser.close()
 
@@ -127,6 +128,13 @@ class Look:
         if message.type in {"error", "warning"}:
             self.problems.append(message.text)
 
+    def visit(self, address: str) -> None:
+        """Go to a page, and forget what went wrong on the one before."""
+        self.page.goto("about:blank")
+        self.problems.clear()
+        self.hosts.clear()
+        self.page.goto(address)
+
     def change(self, view: View) -> None:
         """Look at the same page in another way."""
         self.page.emulate_media(color_scheme=view.scheme)
@@ -134,10 +142,11 @@ class Look:
 
     def violations(self, out_of: str | None = None) -> list[str]:
         """What axe finds, in one line each; not in what is not ours."""
-        context = None if out_of is None else {"exclude": [[out_of]]}
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(_AXE)
+        where = {"include": [["html"]], "exclude": [] if out_of is None else [[out_of]]}
         # What it says about elements that are in order takes it half of its time.
-        options = {"resultTypes": ["violations"]}
-        found = _AXE.run(self.page, context, options).response["violations"]
+        found = self.page.evaluate(_VIOLATIONS, [where, {"resultTypes": ["violations"]}])
         return [
             f"{each['id']}: {', '.join(node['target'][0] for node in each['nodes'][:5])}"
             for each in found

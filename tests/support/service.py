@@ -19,15 +19,15 @@ from barograph.briefs.store import record_briefs
 from barograph.collector import collector_lease
 from barograph.desk import Conclusion, Desk, write_conclusions
 from barograph.errors import UpstreamError
-from barograph.kit.database import Database, Row, SQLiteDatabase, Transaction, Value
+from barograph.kit.database import Database, Row, Transaction, Value
 from barograph.kit.http import ASGIApp
 from barograph.kit.lease import Lease
-from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.payments.ports import Facilitator
 from barograph.settings import Settings
 from barograph.stances.ledger import HISTORY
 from support.clock import HandClock
+from support.databases import upgraded_database
 from support.markets import reading, shares
 
 BASE_URL = "https://barograph.example"
@@ -128,13 +128,11 @@ class Service:
             {"data": folder, "base_url": BASE_URL, "exchange_source": "test venue", **settings}
         )
         self.clock = HandClock()
-        self.database = SQLiteDatabase(self.settings.database_path)
-        asyncio.run(upgrade(self.database, packaged_migrations(), self.clock))
+        self.database = upgraded_database(self.settings.database_path)
         self.desk = Desk(self.settings)
         self.lease: Lease = collector_lease(self.settings, self.database, self.clock)
         asyncio.run(self.lease.acquire())
-        self.history = SQLiteDatabase(self.settings.history_path)
-        asyncio.run(upgrade(self.history, packaged_migrations(HISTORY), self.clock))
+        self.history = upgraded_database(self.settings.history_path, HISTORY)
         self.app, self.routes, self.board = create_app(
             self.settings,
             self.database,

@@ -13,9 +13,9 @@ from barograph.access.registration import ANSWER, Registrations
 from barograph.access.wire import KeyAnswer, KeyRequest, email_from_body
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.described import refusal
 from barograph.kit.documents import CORS, JSON, NO_STORE, Headers
 from barograph.kit.http import error_response, read_body
-from barograph.kit.wire import ErrorBody
 
 KEYS_ALLOW = b"POST, OPTIONS"
 MAX_BODY_BYTES = 4_096
@@ -37,9 +37,9 @@ def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) ->
         summary="Ask for a free personal key: a one-time link is mailed",
         operation_id="registerKey",
         responses={
-            400: {"model": ErrorBody, "description": "Malformed body or address."},
-            429: {"model": ErrorBody, "description": "Too many registrations from one address."},
-            503: {"model": ErrorBody, "description": "No mail is configured, or try again."},
+            400: refusal("Malformed body or address."),
+            429: refusal("Too many registrations from one address."),
+            503: refusal("No mail is configured, or try again."),
         },
         openapi_extra={"requestBody": _REQUEST_BODY},
     )

@@ -1,7 +1,5 @@
 """`/api/agent/briefs`: parse, look at the board, answer."""
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 
 from barograph.board.board import Board
@@ -9,8 +7,8 @@ from barograph.briefs.documents import BRIEFS_PATH
 from barograph.briefs.limits import DEFAULT, HIGHEST, LOWEST, limit_from_query
 from barograph.briefs.reader import BriefsReader
 from barograph.briefs.wire import BriefList
+from barograph.kit.described import refusal
 from barograph.kit.http import DocumentResponse
-from barograph.kit.wire import ErrorBody
 
 
 def brief_routes(board: Board, reader: BriefsReader) -> APIRouter:
@@ -33,7 +31,7 @@ def brief_routes(board: Board, reader: BriefsReader) -> APIRouter:
     return router
 
 
-_UNREADABLE: dict[str, Any] = {"model": ErrorBody, "description": "Database error."}
+_UNREADABLE = refusal("Database error.")
 _LIMIT_PARAMETER = {
     "name": "limit",
     "in": "query",

@@ -17,12 +17,12 @@ from barograph.discovery.paths import (
     SECURITY_PATH,
     SKILL_PATH,
 )
+from barograph.kit.described import JSON_TYPE, refusal
 
 Schema = dict[str, Any]
 
 TEXT_TYPE = "text/plain"
 MARKDOWN_TYPE = "text/markdown"
-JSON_TYPE = "application/json"
 
 
 class File(NamedTuple):
@@ -41,8 +41,7 @@ class File(NamedTuple):
         content = {self.media_type: {"schema": self.schema}}
         responses = {"200": {"description": "The file.", "content": content}}
         if self.may_miss:
-            error = {"schema": {"$ref": "#/components/schemas/ErrorBody"}}
-            responses["404"] = {"description": "There is none.", "content": {JSON_TYPE: error}}
+            responses["404"] = refusal("There is none.")
         return {
             "tags": [DESCRIPTIONS],
             "summary": self.summary,

@@ -6,6 +6,7 @@ The door itself is built further up, and takes from here what it has to agree wi
 from typing import Any
 
 from barograph.discovery.operations import MCP
+from barograph.kit.described import json_content, refusal
 
 Schema = dict[str, Any]
 
@@ -29,7 +30,6 @@ CATALOG_TYPE = "application/ai-catalog+json"
 OPERATION_ID = "callMcp"
 
 _SPECIFICATION = f"https://modelcontextprotocol.io/specification/{PROTOCOLS[0]}"
-_JSON = "application/json"
 _VERSION = {"type": "string", "const": "2.0"}
 _ID = [{"type": "integer"}, {"type": "string"}]
 
@@ -92,7 +92,7 @@ def mcp_operation() -> Schema:
         "operationId": OPERATION_ID,
         "externalDocs": {"url": _SPECIFICATION, "description": "The protocol's specification"},
         "parameters": _PARAMETERS,
-        "requestBody": {"required": True, "content": _content("JsonRpcMessage")},
+        "requestBody": {"required": True, "content": json_content("JsonRpcMessage")},
         "responses": {
             "200": _answer("The answer to a request, also where it is an error."),
             "202": {"description": "A notification was noted."},
@@ -101,21 +101,13 @@ def mcp_operation() -> Schema:
                 "the parameters of its method do not fit."
             ),
             "404": _answer(f"No such method; {PROTOCOLS[0]} only, before it that is in a 200."),
-            **{status: _refusal(text) for status, text in _REFUSALS.items()},
+            **{status: refusal(text) for status, text in _REFUSALS.items()},
         },
     }
 
 
 def _answer(description: str) -> Schema:
-    return {"description": description, "content": _content("JsonRpcAnswer")}
-
-
-def _refusal(description: str) -> Schema:
-    return {"description": description, "content": _content("ErrorBody")}
-
-
-def _content(schema: str) -> Schema:
-    return {_JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {"description": description, "content": json_content("JsonRpcAnswer")}
 
 
 def _field(name: str, description: str, **schema: object) -> Schema:

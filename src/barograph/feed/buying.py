@@ -12,9 +12,9 @@ from barograph.access.feed_grants import FeedGrants
 from barograph.access.feed_refusals import FeedEntryClosed
 from barograph.access.paid_door import Offer, PaidDoor, paying
 from barograph.feed.wire import FeedBought
+from barograph.kit.described import coded_refusal
 from barograph.kit.http import private_response
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import CodedErrorBody
 from barograph.notice import NOTICE
 from barograph.payments.offers import payment_response_field
 from barograph.payments.records import Payment
@@ -62,12 +62,9 @@ def _body(payment: Payment, granted: Entitlement) -> bytes:
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     402: {"model": PaymentRequiredBody, "description": "Nothing was charged: what is asked for."},
-    404: {"model": CodedErrorBody, "description": "Feed x402 is disabled."},
-    405: {"model": CodedErrorBody, "description": "Only GET is supported."},
-    409: {"model": CodedErrorBody, "description": "The payment was used before; never pay again."},
-    429: {"model": CodedErrorBody, "description": "Too many payment proofs."},
-    503: {
-        "model": CodedErrorBody,
-        "description": "Send the same proof again later.",
-    },
+    404: coded_refusal("Feed x402 is disabled."),
+    405: coded_refusal("Only GET is supported."),
+    409: coded_refusal("The payment was used before; never pay again."),
+    429: coded_refusal("Too many payment proofs."),
+    503: coded_refusal("Send the same proof again later."),
 }

@@ -16,9 +16,9 @@ from barograph.briefs.reader import BriefsReader
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.feed.refusals import FeedUnavailable
 from barograph.feed.wire import FeedNow
+from barograph.kit.described import coded_refusal
 from barograph.kit.http import private_response
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import CodedErrorBody
 from barograph.markets.documents import market_state_document
 from barograph.markets.reader import MarketReader
 from barograph.notice import NOTICE
@@ -107,12 +107,12 @@ def _briefs(parts: FeedParts, now: int) -> list[dict[str, Any]] | None:
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    401: {"model": CodedErrorBody, "description": "The identity cannot be verified."},
+    401: coded_refusal("The identity cannot be verified."),
     402: {
         "model": PaymentRequiredBody,
         "description": "No active Feed entitlement; the Feed entry resource.",
     },
-    404: {"model": CodedErrorBody, "description": "Feed x402 is disabled."},
-    405: {"model": CodedErrorBody, "description": "Only GET is supported."},
-    503: {"model": CodedErrorBody, "description": "It cannot be told at the moment."},
+    404: coded_refusal("Feed x402 is disabled."),
+    405: coded_refusal("Only GET is supported."),
+    503: coded_refusal("It cannot be told at the moment."),
 }

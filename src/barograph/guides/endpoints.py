@@ -1,15 +1,13 @@
 """`/api/agent/guides`: the catalog, whole."""
 
-from typing import Any
-
 from fastapi import APIRouter
 
 from barograph.guides.documents import GUIDES_PATH
 from barograph.guides.wire import Guides
 from barograph.kit.clock import Clock
+from barograph.kit.described import refusal
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
-from barograph.kit.wire import ErrorBody
 
 
 def guide_routes(document: Document, clock: Clock) -> APIRouter:
@@ -29,7 +27,4 @@ def guide_routes(document: Document, clock: Clock) -> APIRouter:
     return router
 
 
-_SERVER_ERROR: dict[str, Any] = {
-    "model": ErrorBody,
-    "description": "Server error; not expected, because the catalog is read at start.",
-}
+_SERVER_ERROR = refusal("Server error; not expected, because the catalog is read at start.")

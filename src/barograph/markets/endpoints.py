@@ -1,12 +1,10 @@
 """The free market endpoints: parse, look at the board, answer."""
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 
 from barograph.board.board import Board
+from barograph.kit.described import refusal
 from barograph.kit.http import DocumentResponse
-from barograph.kit.wire import ErrorBody
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
@@ -62,8 +60,8 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
     return router
 
 
-_INVALID_SYMBOL: dict[str, Any] = {"model": ErrorBody, "description": "Invalid symbol."}
-_UNAVAILABLE: dict[str, Any] = {"model": ErrorBody, "description": "Upstream unavailable."}
+_INVALID_SYMBOL = refusal("Invalid symbol.")
+_UNAVAILABLE = refusal("Upstream unavailable.")
 _SYMBOL_PARAMETER = {
     "name": "symbol",
     "in": "query",

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from barograph.access.feed_door import FeedDoor, bounded
 from barograph.kit.clock import Clock
+from barograph.kit.described import coded_refusal
 from barograph.kit.http import private_response
-from barograph.kit.wire import CodedErrorBody
 from barograph.material_change.compare import assess
 from barograph.material_change.documents import comparison_body
 from barograph.material_change.pair import LatestPair
@@ -63,13 +63,13 @@ _PARAMETERS = [
     for name, (description, schema) in NAMES.items()
 ]
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": CodedErrorBody, "description": "invalid_comparison_reference"},
-    401: {"model": CodedErrorBody, "description": "verified_feed_identity_required"},
+    400: coded_refusal("invalid_comparison_reference"),
+    401: coded_refusal("verified_feed_identity_required"),
     402: {
         "model": PaymentRequiredBody,
         "description": "Active verified Feed entitlement required; the Feed entry resource.",
     },
-    404: {"model": CodedErrorBody, "description": "comparison_reference_unavailable, not_found"},
-    405: {"model": CodedErrorBody, "description": "method_not_allowed"},
-    503: {"model": CodedErrorBody, "description": "comparison_unavailable"},
+    404: coded_refusal("comparison_reference_unavailable, not_found"),
+    405: coded_refusal("method_not_allowed"),
+    503: coded_refusal("comparison_unavailable"),
 }

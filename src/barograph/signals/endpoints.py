@@ -16,6 +16,7 @@ from barograph.access.gate import Gate
 from barograph.access.refusals import Refusal
 from barograph.board.board import Board
 from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.described import refusal
 from barograph.kit.http import (
     READS,
     ASGIApp,
@@ -26,7 +27,6 @@ from barograph.kit.http import (
     error_response,
     send_document,
 )
-from barograph.kit.wire import ErrorBody
 from barograph.signals.documents import SIGNALS_PATH
 from barograph.signals.reader import SignalsReader
 from barograph.signals.wire import PublicSignals
@@ -122,21 +122,9 @@ _RATE_LIMIT = {
 }
 _RETRY = {"Retry-After": _field("Seconds to wait.", "17")}
 _FIELDS: dict[str, Any] = {"headers": _RATE_LIMIT}
-_INVALID_KEY: dict[str, Any] = {
-    "model": ErrorBody,
-    "description": "The key is unknown or revoked.",
-    "headers": _RATE_LIMIT,
-}
-_SPENT: dict[str, Any] = {
-    "model": ErrorBody,
-    "description": "The allowance is spent; nothing was charged.",
-    "headers": _RATE_LIMIT | _RETRY,
-}
-_NOT_CHECKED: dict[str, Any] = {
-    "model": ErrorBody,
-    "description": "The key cannot be checked at the moment.",
-    "headers": _RETRY,
-}
+_INVALID_KEY = refusal("The key is unknown or revoked.", _RATE_LIMIT)
+_SPENT = refusal("The allowance is spent; nothing was charged.", _RATE_LIMIT | _RETRY)
+_NOT_CHECKED = refusal("The key cannot be checked at the moment.", _RETRY)
 _KEY_PARAMETER = {
     "name": "X-API-Key",
     "in": "header",

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from barograph.access.feed_door import FeedDoor, bounded
 from barograph.access.paid_door import Offer, PaidDoor, Sold, paying
 from barograph.kit.clock import Clock
+from barograph.kit.described import coded_refusal
 from barograph.kit.http import Scope, private_response
-from barograph.kit.wire import CodedErrorBody
 from barograph.payments.offers import payment_required
 from barograph.payments.records import Requirements
 from barograph.payments.taking import IsGone, stays
@@ -114,14 +114,14 @@ def _shows_proof(scope: Scope) -> bool:
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    401: {"model": CodedErrorBody, "description": "The identity cannot be verified."},
+    401: coded_refusal("The identity cannot be verified."),
     402: {
         "model": PaymentRequiredBody,
         "description": "No active Feed entitlement, and nothing was paid: what is asked for.",
     },
-    404: {"model": CodedErrorBody, "description": "x402 is disabled, or there is no such stance."},
-    405: {"model": CodedErrorBody, "description": "Only GET is supported."},
-    409: {"model": CodedErrorBody, "description": "The payment was used before; never pay again."},
-    429: {"model": CodedErrorBody, "description": "Too many payment proofs."},
-    503: {"model": CodedErrorBody, "description": "It cannot be told at the moment."},
+    404: coded_refusal("x402 is disabled, or there is no such stance."),
+    405: coded_refusal("Only GET is supported."),
+    409: coded_refusal("The payment was used before; never pay again."),
+    429: coded_refusal("Too many payment proofs."),
+    503: coded_refusal("It cannot be told at the moment."),
 }

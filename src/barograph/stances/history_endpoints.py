@@ -9,9 +9,9 @@ from fastapi import APIRouter, Request
 from barograph.errors import InvalidRequest, RequestError
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.described import refusal
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
-from barograph.kit.wire import ErrorBody
 from barograph.notice import NOTICE
 from barograph.stances.checkpoint import LogName
 from barograph.stances.continuity import Continuity
@@ -204,9 +204,9 @@ def _integer_parameter(name: str, description: str, **schema: int) -> dict[str, 
     }
 
 
-_UNREADABLE: dict[str, Any] = {"model": ErrorBody, "description": "The history cannot be read."}
-_UNKNOWN: dict[str, Any] = {"model": ErrorBody, "description": "Unknown kind of stance."}
-_NO_SUCH_PROOF: dict[str, Any] = {"model": ErrorBody, "description": "No such proof."}
+_UNREADABLE = refusal("The history cannot be read.")
+_UNKNOWN = refusal("Unknown kind of stance.")
+_NO_SUCH_PROOF = refusal("No such proof.")
 _KIND_PARAMETER = {
     "name": "kind",
     "in": "path",

@@ -9,9 +9,9 @@ from barograph.board.board import Board
 from barograph.errors import InvalidRequest, RequestError, UpstreamUnavailable
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.described import refusal
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse, error_response
-from barograph.kit.wire import ErrorBody
 from barograph.markets.index import Index
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import Perpetual
@@ -158,10 +158,10 @@ _TABLE: dict[str, Any] = {
     "description": "A table by RFC 4180 with a header; a cell is empty where nothing is known. "
     "The last two columns, `source` and `notice`, are the same in every row.",
 }
-_INVALID: dict[str, Any] = {"model": ErrorBody, "description": "Invalid symbol or days."}
-_UNKNOWN: dict[str, Any] = {"model": ErrorBody, "description": "Unknown symbol or measure."}
-_UNAVAILABLE: dict[str, Any] = {"model": ErrorBody, "description": "No contract is known yet."}
-_UNREADABLE: dict[str, Any] = {"model": ErrorBody, "description": "The record cannot be read."}
+_INVALID = refusal("Invalid symbol or days.")
+_UNKNOWN = refusal("Unknown symbol or measure.")
+_UNAVAILABLE = refusal("No contract is known yet.")
+_UNREADABLE = refusal("The record cannot be read.")
 _SYMBOL = {
     "name": "symbol",
     "in": "path",

@@ -1,0 +1,31 @@
+"""Databases as an upgrade makes them, without an upgrade for each test."""
+
+import asyncio
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from barograph.kit.database import SQLiteDatabase
+from barograph.kit.migrations import packaged_migrations, upgrade
+from support.clock import HandClock
+
+
+def upgraded_database(path: Path, schema: str = "") -> SQLiteDatabase:
+    """The database at a path, with its schema; no test of it outlives a power cut."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_upgraded(schema))
+    return SQLiteDatabase(path, survives_power_cuts=False)
+
+
+@cache
+def _upgraded(schema: str) -> bytes:
+    async def made(path: Path) -> None:
+        database = SQLiteDatabase(path, survives_power_cuts=False)
+        await upgrade(database, packaged_migrations(schema), HandClock())
+        await database.close()
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "new.sqlite3"
+        asyncio.run(made(path))
+        return path.read_bytes()
