@@ -3,9 +3,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
-# In the order of their folders, so that no long file of few tests is left for the end.
-BESIDE := -n 2 --dist loadfile --no-loadscope-reorder
+# A file stays with one worker, because its demo and its browser are shared; in the order of
+# folders, so that no long file of few tests is left for the end.
+IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
+# Compiled here, because where Python is told to write no bytecode each start would do it again.
+INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e . && $(BIN)/python -m compileall -q src
 
 .PHONY: help run setup browser test test-fast test-long lint format bench docs clean
 
@@ -18,10 +21,10 @@ run: .venv/run ## start the demo: simulated exchange, collector and API on this 
 setup: .venv/dev .venv-payer/ready browser ## install everything that tests, lint and benchmarks need
 
 test: .venv/dev .venv-payer/ready browser lint ## everything that guards the product
-	$(BIN)/pytest $(BESIDE) -m "not long"
+	$(BIN)/pytest $(IN_PARALLEL) -m "not long"
 
 test-fast: .venv/dev ## in less than a minute: every rule by itself, and the list of the contract's sentences
-	$(BIN)/pytest $(BESIDE) -m "not long and not e2e" tests/unit tests/contract
+	$(BIN)/pytest $(IN_PARALLEL) -m "not long and not e2e" tests/unit tests/contract
 
 test-long: .venv/dev .venv-payer/ready ## crash, fuzz and soak work at full counts
 	$(BIN)/pytest -m long
@@ -49,20 +52,19 @@ docs: .venv/dev ## write the generated pages anew
 	$(BIN)/python docs/generate.py
 
 clean: ## remove everything that was installed or made here
-	rm -rf .venv .venv-payer .mypy_cache .ruff_cache .pytest_cache .hypothesis data
+	rm -rf .venv .venv-payer .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data
+	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/run: requirements.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --require-hashes -r requirements.txt
-	$(PIP) --no-deps --no-build-isolation -e .
-	$(BIN)/python -m compileall -q src
+	$(INSTALL_HERE)
 	@touch $@
 
 .venv/dev: requirements-dev.txt requirements.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --require-hashes -r requirements-dev.txt
-	$(PIP) --no-deps --no-build-isolation -e .
-	$(BIN)/python -m compileall -q src
+	$(INSTALL_HERE)
 	@touch $@ .venv/run
 
 # A payer's packages want other versions than ours, so they live apart.

@@ -31,7 +31,7 @@ from barograph.discovery.mcp import PROTOCOLS
 from barograph.discovery.paths import MCP_PATH
 from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
 from barograph.feed.refusals import FeedUnavailable
-from barograph.kit.described import JSON_TYPE
+from barograph.kit.openapi import JSON_TYPE
 from barograph.material_change.refusals import ComparisonUnavailable
 from barograph.site.frame.error_pages import UNREADABLE
 from barograph.stances.history_endpoints import HistoryUnavailable

@@ -260,9 +260,11 @@ def test_second_demo_in_the_same_folder_is_refused(demo: Demo, tmp_path: Path) -
 def test_interrupted_replay_stops_at_once_without_a_trace(tmp_path: Path) -> None:
     arguments = ("demo", "--port", str(unused_port()), "--data", str(tmp_path / "data"))
     with running(*arguments, log=tmp_path / "log") as process:
-        eventually(lambda: len(process.family()) > 2 or None, "the replay at work")
+        eventually(lambda: len(process.family()) > 3 or None, "the replay beside the exchange")
         family = process.family()
-        for each in (*family, family[0], family[0]):  # a terminal tells the whole group
+        told = [each for each in family if os.getpgid(each.pid) == process.pid]
+        assert len(told) == len(family) - 1
+        for each in (*told, family[0], family[0]):  # a terminal tells the whole group
             each.send_signal(signal.SIGINT)
         assert process.popen.wait(10) == 130
         assert none_left(family)

@@ -95,7 +95,7 @@ def _is_missing(kind: str) -> bool:
 def test_a_page_has_no_violation_no_error_and_no_sideways_scroll(
     kind: str, demo: Demo, look: Look, addresses: dict[str, str]
 ) -> None:
-    look.visit(addresses[kind])
+    look.visit(addresses[kind], VIEWS[0])
     if kind == "docs":
         look.page.wait_for_selector(".opblock")
     for view in VIEWS:
@@ -114,15 +114,13 @@ NARROW = View("narrow", 320, "light")
 
 @pytest.mark.parametrize("key", [method.key for method in METHODS])
 def test_no_signal_scrolls_sideways_on_a_phone(key: str, look: Look) -> None:
-    look.change(PHONE)
-    look.visit(f"/signals/{key}")
+    look.visit(f"/signals/{key}", PHONE)
     assert look.overflow() <= 0
 
 
 @pytest.mark.parametrize("address", ["/", "/signals", "/signals/us-rates", "/markets/BTC"])
 def test_no_page_scrolls_sideways_on_a_narrow_phone(address: str, look: Look) -> None:
-    look.change(NARROW)
-    look.visit(address)
+    look.visit(address, NARROW)
     assert look.overflow() <= 0
 
 
@@ -133,7 +131,7 @@ def test_endpoints_open_by_tag_and_by_fragment_without_javascript(plain: Look) -
     plain.page.locator("#tag-market").click()
     assert operation.is_visible()
 
-    plain.visit("/developers?again#getSignals")
+    plain.visit("/developers#getSignals")
     assert plain.page.locator("#getSignals").is_visible()
 
 

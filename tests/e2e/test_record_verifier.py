@@ -64,7 +64,7 @@ class Verifier:
         page.goto(f"{base_url}/record")
 
     def forget(self) -> None:
-        """Begin anew on the same page, as somebody does who keeps several checkpoints."""
+        """Forget what was done here before: to open a page for each test takes most of its time."""
         self.page.unroute_all()
         self.errors.clear()
         self.read.clear()
@@ -144,7 +144,9 @@ def browser(record: Record) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def opened(record: Record, browser: Browser) -> Verifier:
-    return Verifier(browser.new_page(), record.base_url)
+    found = Verifier(browser.new_page(), record.base_url)
+    assert found.errors == []
+    return found
 
 
 @pytest.fixture

@@ -23,10 +23,10 @@ from barograph.access.registration import Registrations
 from barograph.access.wire import INVALID_BODY
 from barograph.discovery.openapi import openapi_schema
 from barograph.errors import RequestError
-from barograph.kit.database import Row, SQLiteDatabase, Transaction
+from barograph.kit.database import Row, Transaction
 from barograph.kit.http import error_response
-from barograph.kit.migrations import packaged_migrations, upgrade
 from support.clock import HandClock
+from support.databases import upgraded_database
 from support.service import Service
 
 BASE_URL = "https://barograph.example"
@@ -38,9 +38,7 @@ class Desk:
 
     def __init__(self, folder: Path, *, mail: bool = True, trusted: Sequence[Network] = ()) -> None:
         self.clock = HandClock()
-        self.database = SQLiteDatabase(folder / "desk.sqlite3")
-        if not (folder / "desk.sqlite3").exists():
-            asyncio.run(upgrade(self.database, packaged_migrations(), self.clock))
+        self.database = upgraded_database(folder / "desk.sqlite3")
         store = MemoryStore(self.clock)
         keys = ApiKeys(self.database, b"p" * 32, self.clock)
         self.registrations = Registrations(

@@ -11,9 +11,8 @@ from support.clock import HandClock
 
 
 def upgraded_database(path: Path, schema: str = "") -> SQLiteDatabase:
-    """The database at a path, with its schema; no test of it outlives a power cut."""
+    """The database at a path, made where it is missing; nobody waits for the disk."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(_upgraded(schema))
     return SQLiteDatabase(path, survives_power_cuts=False)
 

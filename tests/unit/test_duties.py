@@ -19,7 +19,6 @@ from barograph.kit.database import (
     Work,
 )
 from barograph.kit.lease import Lease
-from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import SECOND
 from barograph.macro.feeds import MACRO_HEALTH
 from barograph.macro.health import SourceHealth
@@ -33,6 +32,7 @@ from barograph.stances.standing import Stances
 from barograph.upstream.files import FileClient
 from barograph.upstream.macro import macro_sources
 from support.clock import START, HandClock
+from support.databases import upgraded_database
 from support.stances import make_history, proposal
 
 T = TypeVar("T")
@@ -103,9 +103,8 @@ class Office:
     def __init__(self, folder: Path, runner: asyncio.Runner) -> None:
         self.run = runner.run
         self.clock = HandClock()
-        self.database = SQLiteDatabase(folder / "barograph.sqlite3")
+        self.database = upgraded_database(folder / "barograph.sqlite3")
         self.history = SQLiteDatabase(folder / "history.sqlite3")
-        self.run(upgrade(self.database, packaged_migrations(), self.clock))
         self.run(make_history(self.history))
         self.lease = self.new_lease("first")
         assert self.run(self.lease.acquire())

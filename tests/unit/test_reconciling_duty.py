@@ -8,14 +8,14 @@ import pytest
 
 from barograph.duties import RECONCILING_SECONDS, ReconcilingDuty
 from barograph.errors import LeaseLost
-from barograph.kit.database import Database, DatabaseUnavailable, SQLiteDatabase
+from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.lease import Lease
-from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import SECOND
 from barograph.payments.journal import Journal
 from barograph.payments.reconciling import STALE_MS, Reconciled, Reconciler
 from barograph.payments.records import Payment
 from support.clock import HandClock
+from support.databases import upgraded_database
 from support.payments import proof
 
 DOOR = "/api/x402/rates-desk"
@@ -42,8 +42,7 @@ class Office:
     def __init__(self, folder: Path, runner: asyncio.Runner) -> None:
         self.run = runner.run
         self.clock = HandClock()
-        self.database = SQLiteDatabase(folder / "barograph.sqlite3")
-        self.run(upgrade(self.database, packaged_migrations(), self.clock))
+        self.database = upgraded_database(folder / "barograph.sqlite3")
         self.journal = Journal(self.database, self.clock)
         self.payment = self.run(self.journal.claim(proof(), DOOR))
         self.clock.now += STALE_MS + SECOND

@@ -10,14 +10,14 @@ import pytest
 from barograph.board.snapshots import Publication, publish
 from barograph.duties import SETTLEMENT_SECONDS, SettlementDuty
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
-from barograph.kit.database import Database, DatabaseUnavailable, SQLiteDatabase, Transaction, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.lease import Lease
-from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.markets.feeds import PERPETUALS
 from barograph.markets.settled import SettledRate, SettlementReport
 from barograph.markets.settlement_store import newest_reports
 from support.clock import START, HandClock
+from support.databases import upgraded_database
 from support.markets import BTC, changed, reading
 
 T = TypeVar("T")
@@ -68,8 +68,7 @@ class Office:
     def __init__(self, folder: Path, runner: asyncio.Runner) -> None:
         self.run = runner.run
         self.clock = HandClock()
-        self.database = SQLiteDatabase(folder / "barograph.sqlite3")
-        self.run(upgrade(self.database, packaged_migrations(), self.clock))
+        self.database = upgraded_database(folder / "barograph.sqlite3")
         self.lease = self.new_lease("first")
         assert self.run(self.lease.acquire())
 

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from barograph.board.board import Board
 from barograph.board.snapshots import Publication, publish
-from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.database import Transaction
 from barograph.kit.documents import Document
-from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
 from barograph.markets.feeds import PERPETUALS
 from barograph.notice import NOTICE
@@ -23,6 +22,7 @@ from barograph.signals.feeds import SIGNALS
 from barograph.signals.reader import UNKNOWN_MS, SignalsReader
 from barograph.signals.records import Signal, Signals
 from support.clock import START, HandClock
+from support.databases import upgraded_database
 from support.markets import reading
 
 SETTINGS = Settings.model_validate(
@@ -45,8 +45,7 @@ class Shown:
 
     def __init__(self, folder: Path) -> None:
         clock = HandClock()
-        self._database = SQLiteDatabase(folder / "store.sqlite3")
-        asyncio.run(upgrade(self._database, packaged_migrations(), clock))
+        self._database = upgraded_database(folder / "store.sqlite3")
         self._board = Board(
             self._database, [PERPETUALS, SIGNALS], clock=clock, render=lambda _board, _now: {}
         )

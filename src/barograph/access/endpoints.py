@@ -13,9 +13,9 @@ from barograph.access.registration import ANSWER, Registrations
 from barograph.access.wire import KeyAnswer, KeyRequest, email_from_body
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.described import refusal
 from barograph.kit.documents import CORS, JSON, NO_STORE, Headers
 from barograph.kit.http import error_response, read_body
+from barograph.kit.openapi import JSON_TYPE, refusal
 
 KEYS_ALLOW = b"POST, OPTIONS"
 MAX_BODY_BYTES = 4_096
@@ -88,5 +88,5 @@ def _accepted(fields: Headers) -> Response:
 
 _REQUEST_BODY = {
     "required": True,
-    "content": {"application/json": {"schema": KeyRequest.model_json_schema()}},
+    "content": {JSON_TYPE: {"schema": KeyRequest.model_json_schema()}},
 }

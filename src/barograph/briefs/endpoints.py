@@ -7,8 +7,8 @@ from barograph.briefs.documents import BRIEFS_PATH
 from barograph.briefs.limits import DEFAULT, HIGHEST, LOWEST, limit_from_query
 from barograph.briefs.reader import BriefsReader
 from barograph.briefs.wire import BriefList
-from barograph.kit.described import refusal
 from barograph.kit.http import DocumentResponse
+from barograph.kit.openapi import refusal
 
 
 def brief_routes(board: Board, reader: BriefsReader) -> APIRouter:

@@ -64,8 +64,7 @@ def run_demo(port: int, data: Path, seed: int, workers: int, x402: bool) -> None
         upgrade_database(settings)
         upgrade_history(settings)
         asyncio.run(_grant_tiers(settings))
-        asyncio.run(_stoppable(_carry_past(settings, load_world(data, seed))))
-        asyncio.run(_supervise(settings, started))
+        asyncio.run(_supervise(settings, load_world(data, seed), started))
 
 
 def demo_settings(
@@ -169,7 +168,7 @@ async def _stoppable(work: Coroutine[Any, Any, None]) -> None:
         raise KeyboardInterrupt from None
 
 
-async def _supervise(settings: Settings, started: int) -> None:
+async def _supervise(settings: Settings, world: World, started: int) -> None:
 
     exchange_port = settings.exchange_rest_url.rpartition(":")[2]
     mail_port = settings.smtp_url.get_secret_value().rpartition(":")[2]
@@ -198,7 +197,9 @@ async def _supervise(settings: Settings, started: int) -> None:
     listening += ["--facilitator-port", facilitator_port] if facilitator_port else []
     world_arguments = ["demo", "world", *listening, "--data", str(settings.data)]
     try:
+        # It needs nothing of the past, and begins while that is carried.
         await supervisor.start(Child("exchange", world_arguments, environment))
+        await _stoppable(_carry_past(settings, world))
         await _answers(f"{settings.exchange_rest_url}/v5/market/time")
         await supervisor.start(Child("collector", ["collect"], environment))
         await supervisor.start(Child("web", ["serve"], environment, settings.stop_seconds + 2))

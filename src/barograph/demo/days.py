@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from typing import Final
 
 from barograph.business_days import next_business_day
@@ -38,6 +39,7 @@ def day_of(time: int) -> date:
     return datetime.fromtimestamp(time / 1000, UTC).date()
 
 
+@cache
 def new_york(day: date, hour: int, minute: int = 0) -> int:
     """A time on New York's clocks as milliseconds, any hour but that of a change of the clocks."""
     offset = _EASTERN - _is_summer(day)

@@ -17,7 +17,7 @@ from barograph.discovery.paths import (
     SECURITY_PATH,
     SKILL_PATH,
 )
-from barograph.kit.described import JSON_TYPE, refusal
+from barograph.kit.openapi import JSON_TYPE, refusal
 
 Schema = dict[str, Any]
 

@@ -6,7 +6,7 @@ The door itself is built further up, and takes from here what it has to agree wi
 from typing import Any
 
 from barograph.discovery.operations import MCP
-from barograph.kit.described import json_content, refusal
+from barograph.kit.openapi import json_answer, json_content, refusal
 
 Schema = dict[str, Any]
 
@@ -107,7 +107,7 @@ def mcp_operation() -> Schema:
 
 
 def _answer(description: str) -> Schema:
-    return {"description": description, "content": json_content("JsonRpcAnswer")}
+    return json_answer(description, "JsonRpcAnswer")
 
 
 def _field(name: str, description: str, **schema: object) -> Schema:

@@ -19,7 +19,7 @@ from barograph.discovery.mcp import SCHEMAS, mcp_operation
 from barograph.discovery.next_steps import LINKS
 from barograph.discovery.operations import ENTITLED, TAGS, text_of
 from barograph.discovery.paths import MCP_PATH
-from barograph.kit.described import ERROR_SCHEMAS, JSON_TYPE, refusal
+from barograph.kit.openapi import ERROR_SCHEMAS, refusal
 from barograph.notice import NOTICE
 from barograph.signals.documents import DOCS_PATH
 
@@ -48,7 +48,8 @@ def openapi_schema(app: FastAPI, base_url: str, deprecations: Deprecations) -> S
         "headers": FIELDS,
         "parameters": {IF_NONE_MATCH: _IF_NONE_MATCH},
     }
-    schema["components"]["schemas"] |= ERROR_SCHEMAS | SCHEMAS
+    bodies = schema["components"]["schemas"] | ERROR_SCHEMAS
+    schema["components"]["schemas"] = dict(sorted(bodies.items())) | SCHEMAS
     schema["paths"] |= {MCP_PATH: {"post": mcp_operation()}}
     schema["paths"] |= {file.path: {"get": file.operation()} for file in FILES}
     examples = load_examples(base_url)
@@ -119,8 +120,9 @@ _SCHEMES = {
         "for. `X-PAYMENT` is read too.",
     },
 }
-_METHOD_NOT_ALLOWED = refusal("Another method; `Allow` lists those of this path.")
-_METHOD_NOT_ALLOWED["content"][JSON_TYPE]["example"] = {"error": "method not allowed"}
+_METHOD_NOT_ALLOWED = refusal(
+    "Another method; `Allow` lists those of this path.", example="method not allowed"
+)
 _IF_NONE_MATCH = {
     "name": IF_NONE_MATCH,
     "in": "header",

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
+from barograph.kit.openapi import JSON_TYPE
+
 Schema = dict[str, Any]
 
 DEEPEST = 12
@@ -33,7 +35,7 @@ def _taken(operation: Schema) -> list[str]:
     asked = [each for each in operation.get("parameters", ()) if "name" in each]
     lines = [f"- `{each['name']}` ({_parameter(each)}): {each['description']}" for each in asked]
     if "requestBody" in operation:
-        body = operation["requestBody"]["content"]["application/json"]["example"]
+        body = operation["requestBody"]["content"][JSON_TYPE]["example"]
         lines.append(f"- Body, as application/json: `{_compact(body)}`")
     return lines
 
@@ -51,7 +53,7 @@ def _errors(operation: Schema) -> list[str]:
 def body_words(operation: Schema, schemas: Schema) -> str:
     """The members of the body of success, and an example of it; nothing for a picture."""
     status = next(each for each in operation["responses"] if each.startswith("2"))
-    body = operation["responses"][status]["content"].get("application/json")
+    body = operation["responses"][status]["content"].get(JSON_TYPE)
     if body is None:
         return ""
     members = [

@@ -12,8 +12,8 @@ from barograph.access.feed_grants import FeedGrants
 from barograph.access.feed_refusals import FeedEntryClosed
 from barograph.access.paid_door import Offer, PaidDoor, paying
 from barograph.feed.wire import FeedBought
-from barograph.kit.described import coded_refusal
 from barograph.kit.http import private_response
+from barograph.kit.openapi import coded_refusal
 from barograph.kit.timestamps import iso_timestamp
 from barograph.notice import NOTICE
 from barograph.payments.offers import payment_response_field

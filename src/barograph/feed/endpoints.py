@@ -16,8 +16,8 @@ from barograph.briefs.reader import BriefsReader
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.feed.refusals import FeedUnavailable
 from barograph.feed.wire import FeedNow
-from barograph.kit.described import coded_refusal
 from barograph.kit.http import private_response
+from barograph.kit.openapi import coded_refusal
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.documents import market_state_document
 from barograph.markets.reader import MarketReader

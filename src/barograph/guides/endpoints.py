@@ -5,9 +5,9 @@ from fastapi import APIRouter
 from barograph.guides.documents import GUIDES_PATH
 from barograph.guides.wire import Guides
 from barograph.kit.clock import Clock
-from barograph.kit.described import refusal
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
+from barograph.kit.openapi import refusal
 
 
 def guide_routes(document: Document, clock: Clock) -> APIRouter:

@@ -3,8 +3,8 @@
 from fastapi import APIRouter, Request
 
 from barograph.board.board import Board
-from barograph.kit.described import refusal
 from barograph.kit.http import DocumentResponse
+from barograph.kit.openapi import refusal
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from barograph.access.feed_door import FeedDoor, bounded
 from barograph.kit.clock import Clock
-from barograph.kit.described import coded_refusal
 from barograph.kit.http import private_response
+from barograph.kit.openapi import coded_refusal
 from barograph.material_change.compare import assess
 from barograph.material_change.documents import comparison_body
 from barograph.material_change.pair import LatestPair

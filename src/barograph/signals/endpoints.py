@@ -16,7 +16,6 @@ from barograph.access.gate import Gate
 from barograph.access.refusals import Refusal
 from barograph.board.board import Board
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.described import refusal
 from barograph.kit.http import (
     READS,
     ASGIApp,
@@ -27,6 +26,7 @@ from barograph.kit.http import (
     error_response,
     send_document,
 )
+from barograph.kit.openapi import refusal
 from barograph.signals.documents import SIGNALS_PATH
 from barograph.signals.reader import SignalsReader
 from barograph.signals.wire import PublicSignals

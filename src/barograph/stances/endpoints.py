@@ -10,8 +10,8 @@ from starlette.responses import Response
 from barograph.access.feed_door import FeedDoor, bounded
 from barograph.access.paid_door import Offer, PaidDoor, Sold, paying
 from barograph.kit.clock import Clock
-from barograph.kit.described import coded_refusal
 from barograph.kit.http import Scope, private_response
+from barograph.kit.openapi import coded_refusal
 from barograph.payments.offers import payment_required
 from barograph.payments.records import Requirements
 from barograph.payments.taking import IsGone, stays

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Request
 from barograph.errors import InvalidRequest, RequestError
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.described import refusal
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
+from barograph.kit.openapi import refusal
 from barograph.notice import NOTICE
 from barograph.stances.checkpoint import LogName
 from barograph.stances.continuity import Continuity

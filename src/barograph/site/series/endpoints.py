@@ -9,9 +9,9 @@ from barograph.board.board import Board
 from barograph.errors import InvalidRequest, RequestError, UpstreamUnavailable
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.described import refusal
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse, error_response
+from barograph.kit.openapi import refusal
 from barograph.markets.index import Index
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import Perpetual
