@@ -155,6 +155,7 @@ def free_parts(
         record_since=settings.record_since,
         signals=signals.labels,
         signal_names={method.key: method.name for method in METHODS},
+        signal_sources=signals.sources,
     )
 
     def render(board: Board, now: int) -> Mapping[HotKey, Document]:

@@ -22,12 +22,15 @@ import msgspec
 
 from barograph.demo.batches import liquidation_messages
 from barograph.demo.contracts import Contract
+from barograph.demo.ratios import newest_ratio
 from barograph.demo.rest import answer
 from barograph.demo.tickers import position_tickers
 from barograph.demo.world import World
 from barograph.kit.clock import Clock
 from barograph.kit.process import die_with_parent
+from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import MAJORS, Liquidation, LongAccounts, Perpetual
+from barograph.markets.samples import STEPS
 from barograph.upstream.bybit.decode import (
     Instrument,
     decode_instruments,
@@ -43,9 +46,6 @@ STRETCH = 60
 PROCESSES = 1
 """Looking takes about as long as judging what was seen, which goes on beside it. Each further
 process would have to simulate the whole world for itself first."""
-
-_MAJOR_CONTRACTS = [f"{asset}USDT" for asset in MAJORS]
-_NEWEST_SHARE = {"period": "5min", "limit": "1"}
 
 Step = tuple[int, int, bool]
 """The instant before, the one to look at, and whether to look at every contract's accounts."""
@@ -70,8 +70,8 @@ async def glimpses(
     would otherwise look like an outage. Yields how many of `instants` are looked at so far, and
     the newest glimpses.
     """
-    steps = [(since, at, at == instants[-1]) for since, at in pairwise([start, *instants])]
-    stretches = [steps[first : first + STRETCH] for first in range(0, len(steps), STRETCH)]
+    todo = steps(start, instants)
+    stretches = [todo[first : first + STRETCH] for first in range(0, len(todo), STRETCH)]
     if len(stretches) <= 1:
         for stretch in stretches:
             yield len(stretch), _GLIMPSES.decode(look_back(world.seed, world.epoch, stretch))
@@ -98,6 +98,31 @@ async def glimpses(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+def steps(start: int, instants: Sequence[int]) -> list[Step]:
+    """Look at every contract's accounts where charts will show them.
+
+    Also at the first instant, with which a record may begin, and at the last, from which the board
+    goes on.
+    """
+    edges = {*instants[:1], *instants[-1:]}
+    return [
+        (since, at, at in edges or _is_charted(since, at, instants[-1]))
+        for since, at in pairwise([start, *instants])
+    ]
+
+
+def _is_charted(since: int, at: int, end: int) -> bool:
+    """Whether charts that end at `end` or later may show what every contract's accounts were.
+
+    Of every contract the first reading of an hour is recorded, and the further back a chart
+    reaches, the fewer hours it shows: to look at all of them would cost more than twice as much.
+    """
+    hour = at // HOUR * HOUR
+    return since < hour and any(
+        hour % step == 0 and hour >= end // step * step - days * DAY for days, step in STEPS.items()
+    )
+
+
 def look_back(seed: int, epoch: int, stretch: Sequence[Step]) -> bytes:
     """Ask the simulated exchange about a stretch of instants.
 
@@ -110,16 +135,14 @@ def look_back(seed: int, epoch: int, stretch: Sequence[Step]) -> bytes:
 
 def _look(world: World, since: int, at: int, *, in_full: bool) -> Glimpse:
     kept = _kept(world.seed, world.epoch)
-    replies = {
-        contract: _ask(world, at, "account-ratio", symbol=contract, **_NEWEST_SHARE)
-        for contract in (kept if in_full else _MAJOR_CONTRACTS)
-    }
+    contracts = _kept_contracts(world)
+    counted = contracts if in_full else [each for each in contracts if each.coin in MAJORS]
     batches = [decode_message(each) for each in liquidation_messages(world, since, at)]
     return Glimpse(
         at,
         since,
-        decode_tickers(position_tickers(world, _kept_contracts(world), at), kept).perpetuals,
-        [decode_long_accounts(reply, contract) for contract, reply in replies.items()],
+        decode_tickers(position_tickers(world, contracts, at), kept).perpetuals,
+        [decode_long_accounts(newest_ratio(world, each, at), each.symbol) for each in counted],
         [
             each
             for batch in batches

@@ -120,6 +120,12 @@ def test_a_command_on_a_database_that_is_not_there_ends_with_3(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_history_has_one_fault_and_is_not_broken_by_asking_for_another() -> None:
+    result = CliRunner().invoke(cli, ["demo", "fault", "history", "on", "--kind", "list"])
+    assert result.exit_code == 2
+    assert "leave --kind out" in result.stderr
+
+
 def test_fault_without_a_running_demo_names_the_remedy(tmp_path: Path) -> None:
     ended = barograph("demo", "fault", "exchange", "on", "--data", str(tmp_path))
     assert ended.returncode == 3

@@ -444,11 +444,24 @@ def test_a_page_that_is_cut_off_shows_no_old_number_as_new(
         expect(look.page.locator("[data-pill]")).to_have_text("connection lost", timeout=40_000)
         past = bounds - (len(MACRO_METHODS) if address in {"/", "/signals"} else 0)
         expect(look.page.locator(".past")).to_have_count(past, timeout=40_000)
+        for picture in look.page.locator("img[src*=badge]").all():
+            expect(picture).to_be_hidden()
         expect(look.page.locator("[data-pill]")).to_have_text("connection lost")
         look.context.set_offline(False)
         _pass_time(look, PAST_ITS_BOUND)
         expect(look.page.locator("[data-pill]")).to_have_text("live", timeout=40_000)
         expect(look.page.locator(".past")).to_have_count(0)
+
+
+def test_a_page_that_is_gone_says_so_and_blames_no_connection(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.clock.install()
+        look.page.goto("/markets/SOL")
+        pill = look.page.locator("[data-pill]")
+        look.page.route("**/markets/SOL", lambda route: route.fulfill(status=404))
+        _take_turns(look, lambda: pill.inner_text() == "no longer here", "that it is gone")
+        look.page.unroute("**/markets/SOL")
+        _take_turns(look, lambda: pill.inner_text() == "live", "live again")
 
 
 def test_a_page_without_an_answer_gives_up_says_so_and_asks_one_at_a_time(

@@ -145,6 +145,9 @@ def test_a_page_is_complete_without_javascript(
         found = plain.page.locator(what).locator("visible=true")
         assert found.count() >= least, what
         assert all(each.strip() for each in found.all_text_contents()), what
+    told = plain.page.locator("noscript p").locator("visible=true").all_text_contents()
+    is_live = plain.page.locator("body[data-live]").count() == 1
+    assert any("does not renew itself" in each for each in told) == is_live
     assert plain.page.locator("footer").inner_text().count("not financial advice") == 1
     assert plain.page.locator("button[data-copy]:visible").count() == 0
 

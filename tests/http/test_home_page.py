@@ -57,7 +57,7 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
     assert "Source: test venue." in text
     for figure in (
         "BTC price 67,000.5 USDT, last trade",
-        "BTC funding +0.0100 % per 8 h, settled 2026-11-06 22:20 UTC",
+        "BTC funding +0.0100 % per 8 h, next settled 2026-11-06 22:20 UTC",
         "BTC open interest $5.00B USD, single-sided",
         "BTC long accounts 61.5 % of accounts with a position, not of money",
         "ETH 3,500.25 -0.0125 % $2.50B 55.0 %",

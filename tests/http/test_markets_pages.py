@@ -228,6 +228,7 @@ def test_a_stale_feed_is_said_and_shows_no_number(service: Service, path: str) -
     page = Read(answer)
 
     assert "stale The exchange was last read at 2026-11-06 21:20 UTC" in page.text
+    assert not [each for each in page.targets if each.startswith("/badge/")]
     assert "test venue" in page.text
     assert '</span>. Old numbers are not shown as if they were new. <a href="/status">' in (
         answer.body.decode()

@@ -7,6 +7,7 @@ import pytest
 
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.signals.catalog import MACRO_METHODS, MARKET_METHODS, METHODS, Method
+from barograph.signals.reader import FIGURES
 from barograph.signals.records import SignalChange
 from support.clock import START
 from support.pages import SiteService
@@ -20,6 +21,14 @@ def change(days_ago: float, label: str, value: str = "+0.0100 % per 8 h") -> Sig
     return SignalChange(KEY, START - int(days_ago * DAY), label, value)
 
 
+_HOW_FRESH = (
+    "live As of 2026-11-06 21:20 UTC .",
+    "daily Judged by the newest daily figures, 2026-11-06 21:20 UTC.",
+)
+_SOURCES = ("test venue", FIGURES)
+"""Of the market, and of what comes once a day."""
+
+
 def test_signals_are_shown_with_their_method_and_badge(site: SiteService) -> None:
     answer = site.ask("/signals")
     heads = re.findall(r'<th scope="col">(.+?)</th>', answer.text)
@@ -29,7 +38,8 @@ def test_signals_are_shown_with_their_method_and_badge(site: SiteService) -> Non
         sentence = " ".join(method.explanation.partition("\n\n")[0].split())
         assert f"{method.name}{sentence} calm & quiet value of {method.key}" in listed.text
         page = site.look(f"/signals/{method.key}")
-        assert "As of 2026-11-06 21:20 UTC . Source: test venue" in page.text
+        said = _HOW_FRESH[method in MACRO_METHODS]
+        assert f"{said} Source: {_SOURCES[method in MACRO_METHODS]}" in page.text
         assert " ".join(method.explanation.split()) in page.text
         assert f"/badge/signal/{method.key}.svg" in page.targets
         assert {"badge-markdown", "badge-html", "badge-address"} == set(page.copied)
@@ -41,7 +51,7 @@ def test_a_badge_is_offered_as_markdown_html_and_address(site: SiteService) -> N
 
     badge, there = f"{BASE_URL}/badge/signal/{KEY}.svg", f"{BASE_URL}{PAGE}"
     assert f"[![BTC funding regime]({badge})]({there})" in text
-    assert f'<a href="{there}"><img src="{badge}" alt="BTC funding regime"></a>' in text
+    assert f'<a href="{there}"><img src="{badge}" height="20" alt="BTC funding regime"></a>' in text
     assert f"Address Copy {badge}" in text
 
 

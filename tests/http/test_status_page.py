@@ -234,6 +234,9 @@ def test_a_failure_of_one_look_is_no_incident_and_the_page_says_why_there_is_non
     service.clock.pass_seconds(31)  # past the bound of the feed
     service.refresh()
     recorded(service, 1)
+    assert "No incident in the last 60 days. " in page(
+        service
+    )  # nobody knows yet whether it is over
     service.watch_day()
     service.publish(reading(service.clock()), shares(service.clock()))
     recorded(service, 0)

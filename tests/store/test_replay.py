@@ -10,11 +10,14 @@ import pytest
 
 from barograph.cli.demo_run import demo_settings
 from barograph.collector import collector_lease
+from barograph.demo.contracts import LIVE_SYMBOLS
 from barograph.demo.world import World
 from barograph.errors import ConfigurationError
 from barograph.kit.database import Row, SQLiteDatabase, Transaction, Work
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.samples import DAYS, STEPS, Measure, Series
+from barograph.markets.series import reading_series
 from barograph.replay import MAX_ROWS, moments, replay
 from barograph.settings import Settings
 from barograph.stances.ledger import HISTORY
@@ -23,7 +26,8 @@ from support.clock import START, HandClock
 T = TypeVar("T")
 EPOCH = START // HOUR * HOUR - 3 * DAY
 TABLES = {
-    "readings": "SELECT resolution, contract, at, last_price FROM readings ORDER BY 1, 2, 3",
+    "readings": "SELECT resolution, contract, at, last_price, long_account_pct FROM readings "
+    "ORDER BY 1, 2, 3",
     "liquidations": "SELECT * FROM liquidations ORDER BY 1, 2, 3, 4, 5",
     "watched": "SELECT min(start_at), max(end_at), count(*) FROM watched_spans",
     "regimes": "SELECT at, label FROM regime_changes ORDER BY at",
@@ -80,6 +84,15 @@ class Past:
 
         return asyncio.run(self.database.read(work))
 
+    def charted(self, contract: str, measure: Measure, days: int) -> list[int]:
+        """The instants at which the chart of a measure has values."""
+
+        async def work(tx: Transaction) -> Series:
+            return await reading_series(tx, contract, measure, days, START)
+
+        series = asyncio.run(self.database.read(work))
+        return [point.at for point in series.points if point.value is not None]
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
@@ -119,6 +132,16 @@ def test_only_contracts_that_are_kept_are_in_the_record(whole: Past) -> None:
     assert len(liquidated) > 20
     assert liquidated <= read
     assert all(contract.endswith("USDT") for contract in read)
+
+
+def test_every_contract_has_long_accounts_wherever_its_charts_have_prices(whole: Past) -> None:
+    contracts = {row[1] for row in whole.rows("readings")}
+    assert contracts == LIVE_SYMBOLS
+    for contract in contracts:
+        for days in DAYS:
+            shares = whole.charted(contract, "long-accounts", days)
+            assert shares == whole.charted(contract, "price", days)
+            assert shares[-1] >= START - STEPS[days]
 
 
 def test_a_record_that_was_interrupted_equals_one_that_was_not(whole: Past, empty: Past) -> None:

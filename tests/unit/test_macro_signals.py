@@ -67,7 +67,7 @@ def test_a_side_is_left_inside_a_quarter_of_a_percent(sign: int) -> None:
 
 def test_the_value_of_flow_names_what_is_covered() -> None:
     assert btc_etf_flow(of_flows(0.2, 0.2, 0.2, -0.2, 0.02)) == Finding(
-        "mixed", "+0.42 % of assets in 5 days (IBIT only)"
+        "mixed", "+0.42 % of assets in 5 days to 2026-11-05 (IBIT only)"
     )
     assert btc_etf_flow(of_flows(-0.5, -0.5, -0.25, -0.2)).value.startswith("-1.45 % of assets")
 
@@ -124,7 +124,7 @@ def test_the_value_of_rates_is_in_percent_and_basis_points() -> None:
     seen = of_yields([9.0, 4.19, *[4.2] * 19, 4.31], [4.0, 4.0, *[4.2] * 19, 4.39])
 
     assert us_rates(seen) == Finding(
-        "bear-flattening", "10y 4.31 %, +12 bp in 20 days; slope -8 bp"
+        "bear-flattening", "10y 4.31 %, +12 bp in 20 days; slope -8 bp; of 2026-11-05"
     )
 
 
@@ -187,7 +187,7 @@ def test_while_the_exchange_fails_the_signals_of_figures_are_judged_on() -> None
     assert failed.signals.signals[market:] == (
         Signal(
             *("btc-etf-flow", "BTC ETF flow", "mixed"),
-            "+0.00 % of assets in 5 days (IBIT only)",
+            "+0.00 % of assets in 5 days to 2026-11-05 (IBIT only)",
             START + MINUTE,
         ),
         Signal("us-rates", "US rates", *NOT_KNOWN, START + MINUTE),

@@ -38,7 +38,7 @@ def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) ->
         operation_id="registerKey",
         responses={
             400: refusal("Malformed body or address."),
-            429: refusal("Too many registrations from one address."),
+            429: refusal("Too many registrations from one caller."),
             503: refusal("No mail is configured, or try again."),
         },
         openapi_extra={"requestBody": _REQUEST_BODY},

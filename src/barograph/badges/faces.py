@@ -83,9 +83,9 @@ def unavailable(label: str) -> Showing:
     return Showing(_error(label, "unavailable", "Fresh market data is not to be had now."), 0)
 
 
-def signal(name: str, label: str | None, until: int) -> Showing:
+def signal(name: str, label: str | None, source: str, until: int) -> Showing:
     """One public signal; None: it is not known now."""
-    description = f"A public regime signal: {name}."
+    description = f"A public regime signal: {name}. Source: {source}."
     if label is None or label == "unknown":
         return Showing(_error(name, "unknown", description), until)
     return Showing(_plain(name, label, BLUE, description), until)

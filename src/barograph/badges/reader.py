@@ -29,12 +29,14 @@ class BadgeReader:
         record_since: str,
         signals: SignalLabels,
         signal_names: Mapping[str, str],
+        signal_sources: Mapping[str, str],
     ) -> None:
         self._markets = markets
         self._status = status
         self._record_since = record_since
         self._signals = signals
         self.signal_names = signal_names
+        self._signal_sources = signal_sources
 
     def record(self, now: int) -> Showing:
         """The record since the configured start."""
@@ -70,7 +72,8 @@ class BadgeReader:
         for key, name in self.signal_names.items():
             label = labels.get(key, (name, None))[1]
             lasts = label == later.get(key, (name, None))[1]
-            shown[key] = faces.signal(name, label, now + SIGNALS_KEEP_MS if lasts else 0)
+            until = now + SIGNALS_KEEP_MS if lasts else 0
+            shown[key] = faces.signal(name, label, self._signal_sources[key], until)
         return shown
 
     def status(self, board: Board, now: int) -> Showing:

@@ -55,7 +55,7 @@ def demo(
 @click.argument("state", type=click.Choice(["on", "off"]))
 @click.option("--kind", help="Which fault (default: outage); `--kind list` names them all.")
 @click.option("--symbol", help="The contract that a delisting takes away.")
-@click.option("--path", help="Limit a fault to one REST path, such as account-ratio, or file.")
+@click.option("--path", help="Limit a fault of answers, such as hang, to one path or file.")
 @click.option("--days", type=int, help="How many days late the figures are.")
 @_data_option
 def fault(
@@ -78,6 +78,8 @@ def fault(
       barograph demo fault history on
     """
     if part == "history":
+        if kind is not None:
+            raise click.UsageError("the history has one fault: it is away; leave --kind out")
         from barograph.cli.demo_run import put_history_aside
 
         _running(data)

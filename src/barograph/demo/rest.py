@@ -16,6 +16,7 @@ from barograph.demo.contracts import FUTURE, Contract
 from barograph.demo.funding import reported_rate
 from barograph.demo.instruments import CLOSED, instrument
 from barograph.demo.paths import HOUR
+from barograph.demo.ratios import ratio_json
 from barograph.demo.tickers import decimal, ticker_json
 from barograph.demo.world import World
 
@@ -131,18 +132,8 @@ def _account_ratio(moment: _Moment, query: Query) -> Result:
     _linear(query)
     contract = moment.contract(query)
     times, cursor = _periods(moment, query, "period", 500)
-    rows = []
-    for time in times:
-        share = f"{moment.world.long_share(contract, time):.4f}"
-        rows.append(
-            {
-                "symbol": contract.symbol,
-                "buyRatio": share,
-                "sellRatio": f"{1 - float(share):.4f}",
-                "timestamp": str(time),
-            }
-        )
-    return {"list": rows, "nextPageCursor": cursor}
+    rows = ",".join([ratio_json(moment.world, contract, time) for time in times])
+    return {"list": msgspec.Raw(f"[{rows}]".encode()), "nextPageCursor": cursor}
 
 
 def _open_interest(moment: _Moment, query: Query) -> Result:

@@ -46,6 +46,7 @@ class World:
             if contract.coin not in self._paths:
                 self._paths[contract.coin] = Path(seed, self.birth, contract, tide)
         self._liquidations = Liquidations(seed, self.birth, self._paths)
+        self._ratio_keys = {coin: key(seed, "ratio", coin) for coin in self._paths}
         self._standing = {contract.symbol: contract for contract in STANDING}
         self._listed: tuple[tuple[Contract, ...], tuple[Contract, ...]] = ((), ())
 
@@ -120,7 +121,7 @@ class World:
         """The share of accounts that were long when they were last counted."""
         period = now // RATIO_PERIOD
         crowd = self._paths[contract.coin].crowd_at(period * RATIO_PERIOD)
-        noise = NORMAL[mix(key(self.seed, "ratio", contract.coin) ^ period) & QUANTILE_MASK]
+        noise = NORMAL[mix(self._ratio_keys[contract.coin] ^ period) & QUANTILE_MASK]
         return 1.0 / (1.0 + math.exp(-(crowd + 0.012 * noise)))
 
     def turnover(self, contract: Contract, start: int, end: int) -> float:

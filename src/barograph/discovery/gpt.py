@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from barograph.discovery.operations import FREE_DESCRIPTION
+
 Schema = dict[str, Any]
 
 TAGS = frozenset({"discovery", "market", "briefs", "guides", "signals", "status"})
@@ -33,7 +35,7 @@ def gpt_schema(schema: Schema) -> Schema:
     schemas = schema["components"]["schemas"]
     return {
         "openapi": schema["openapi"],
-        "info": schema["info"],
+        "info": {**schema["info"], "description": FREE_DESCRIPTION},
         "servers": schema["servers"],
         "tags": [each for each in schema["tags"] if each["name"] in TAGS],
         "paths": paths,

@@ -14,6 +14,7 @@ from barograph.access.allowances import (
     REGISTRATIONS,
     TOOL_CALLS,
 )
+from barograph.access.feed_entry import FEED_PATH, PRICING_PATH
 from barograph.discovery.mcp import PROTOCOLS, TOOL_NAMES
 from barograph.discovery.operations import BADGES, DATA, HISTORY, KEYS, NOT_IN_SHORT
 from barograph.discovery.paths import (
@@ -22,6 +23,7 @@ from barograph.discovery.paths import (
     LLMS_FULL_PATH,
     MCP_PATH,
     OPENAPI_PATH,
+    SKILL_PATH,
 )
 from barograph.discovery.words import body_words, operation_words, short_words
 from barograph.notice import NOTICE
@@ -59,7 +61,7 @@ def llms_text(schema: Schema) -> str:
 def llms_full_text(schema: Schema) -> str:
     """Everything, with the members of each body and an example of it."""
     base_url, schemas = schema["servers"][0]["url"], schema["components"]["schemas"]
-    parts = [_beginning(base_url)]
+    parts = [_beginning(base_url), _credentials(base_url)]
     for tag in schema["tags"]:
         parts.append(_heading(tag))
         for path, method, operation in _operations(schema, tag["name"]):
@@ -123,35 +125,51 @@ free and without a key. {NOTICE}
 
 Base address: {base_url}
 
-- Answers are JSON in UTF-8; a badge is an SVG, with `style=flat` (default) or `flat-square`.
+- Answers are JSON in UTF-8, `.csv` is a table; a badge is an SVG, with `style=flat` (default) \
+or `flat-square`.
 - Timestamps are ISO 8601 in UTC with milliseconds, except `nextFundingTime`, which counts \
 milliseconds since the Unix epoch.
 - Zero is a value; null means not known. `fundingRatePct` is percent for the contract's own \
 funding interval; series are scaled to 8 hours.
 - A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual.
-- Free reads ignore unknown parameters.
-- Pass on the notice, the source and the time. A source that says "simulated" is a demo. The data \
-is free for non-commercial use; attribution is appreciated.
+- Free reads ignore unknown parameters; one that is known is given once.
+- Pass on the notice, the source and the time where there is one. A source that says \
+"simulated" is a demo. The data is free for non-commercial use; attribution is appreciated.
 
 ## Limits
 
 - GET /api/v1/signals: {ANONYMOUS.requests:,} requests an hour without a key, \
-{PERSONAL.requests:,} with a personal key in `X-API-Key`. `RateLimit` tells what is left.
+{PERSONAL.requests:,} with a personal key in `X-API-Key`. In `RateLimit`, \
+`r` is what is left, and after `t` seconds one comes back.
 - A key that is not valid: 401, and 429 after {BAD_KEYS.requests:,} in an hour.
 - POST /api/v1/keys: {REGISTRATIONS.requests:,} requests an hour from one caller, \
 {MAILBOX.requests:,} mails a day to one mailbox.
-- Calls of MCP tools: {TOOL_CALLS.requests:,} a minute from one caller; the signals tool spends \
-the allowance of signals as well.
+- Calls of MCP tools: {TOOL_CALLS.requests:,} a minute from one caller, then results with \
+`isError`; the signals tool spends the allowance of signals as well.
 - Other free reads are not counted. `Cache-Control` tells how long an answer may be kept; send its \
 `ETag` in `If-None-Match` and get 304 while it holds.
 
 ## Errors
 
-The body is `{{"error": "<one sentence>"}}`; of a badge it is a picture, of MCP mostly a JSON-RPC \
-error. 400: correct the request. 401: the key is not valid; send none. 404: no such thing. \
-405: `Allow` lists the methods. 429, 503: wait `Retry-After` seconds, or half a minute. 502: fresh \
-data cannot be had; try again after some seconds, and do not show what you kept as current. \
-500: try again later.
+The body is `{{"error": "<one sentence>"}}`; of a badge it is a badge that says so, of MCP mostly \
+a JSON-RPC error. 400: correct the request. 401: the key is not valid; send none. 404: no such \
+thing. 405: `Allow` lists the methods. 429, 503: wait `Retry-After` seconds, or half a minute. \
+502: fresh data cannot be had; try again after some seconds, and do not show what you kept as \
+current. 500: try again later.
+"""
+
+
+def _credentials(base_url: str) -> str:
+    return f"""## Who may read what is not free
+
+- With Feed, entitled paths are free of charge: send `Authorization: Bearer <token>` of a user, or \
+an x402 v2 proof of a wallet, in base64, in `PAYMENT-SIGNATURE`, which is looked at and not charged.
+- Feed is bought with such a proof at GET {FEED_PATH} and nowhere else; a single stance at its own \
+path. Without one the 402 there has the terms. What it costs: {base_url}{PRICING_PATH}
+- Errors of these paths are `{{"error": "<code>", "message": "<one sentence>"}}`; a 402 is the \
+x402 v2 object. 401: the token or the proof cannot be verified. 402: no Feed; never pay again by \
+yourself. 404: x402 is disabled, or there is no such thing. 409: the payment was used; never pay \
+again. 429: wait. 503: it cannot be told now; send the same later, with the same proof.
 """
 
 
@@ -160,14 +178,15 @@ def _protocol(base_url: str) -> str:
     return f"""## Model Context Protocol
 
 POST {base_url}{MCP_PATH} with `Content-Type: application/json`; no session. Tools: \
-{", ".join(TOOL_NAMES)}.
+{", ".join(TOOL_NAMES)}. `get_derivatives` takes `symbol`, `get_briefs` takes `limit`; other \
+arguments are refused.
 
 - {PROTOCOLS[0]}: header fields `MCP-Protocol-Version: {PROTOCOLS[0]}`, `Mcp-Method: tools/call` \
 and `Mcp-Name: {TOOL_NAMES[0]}`; body \
 `{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{TOOL_NAMES[0]}",\
 "arguments":{{}},{meta}}}}}`
-- {", ".join(PROTOCOLS[1:])}: `initialize` first, or a `tools/call` at once, without those fields \
-and without `_meta`
+- {", ".join(PROTOCOLS[1:])}: `initialize` first, or a `tools/call` at once; neither those fields \
+nor `_meta` are needed
 - What a tool cannot do is a result with `isError` that says why.
 """
 
@@ -178,7 +197,9 @@ def _end(base_url: str) -> str:
 - [OpenAPI 3.1]({base_url}{OPENAPI_PATH}): every endpoint, body and error
 - [GPT actions]({base_url}{GPT_PATH}): the reads under /api/agent, signals and status
 - [AI catalog]({base_url}{CATALOG_PATH}): how programs find the MCP server
-- [For developers]({base_url}{DOCS_PATH}): limits, badges, methods and keys
+- [For developers]({base_url}{DOCS_PATH}): limits, badges, methods, keys, Feed and paying
+- [Prices]({base_url}{PRICING_PATH}): what is free and what Feed costs
+- [A skill]({base_url}{SKILL_PATH}): the same for agents that take skills
 - [Everything in one text]({base_url}{LLMS_FULL_PATH}): members, examples, and what subscribers read
 """
 

@@ -17,10 +17,9 @@ from barograph.discovery.examples import Examples, load_examples
 from barograph.discovery.files import FILES
 from barograph.discovery.mcp import SCHEMAS, mcp_operation
 from barograph.discovery.next_steps import LINKS
-from barograph.discovery.operations import ENTITLED, TAGS, text_of
+from barograph.discovery.operations import ENTITLED, FREE_DESCRIPTION, TAGS, text_of
 from barograph.discovery.paths import MCP_PATH
 from barograph.kit.openapi import ERROR_SCHEMAS, refusal
-from barograph.notice import NOTICE
 from barograph.signals.documents import DOCS_PATH
 
 INTERFACE_VERSION = "1.0.0"
@@ -102,9 +101,8 @@ def _show(operation: Schema, examples: Examples) -> None:
 
 
 _DESCRIPTION = (
-    f"Crypto market intelligence, free and without a key. {NOTICE} Free reads answer HEAD and "
-    "OPTIONS too and may be read from any origin. Every error under /api is JSON with the member "
-    "`error`; those of entitled and paid endpoints have a `message` as well."
+    f"{FREE_DESCRIPTION} Those of entitled and paid endpoints have a `message` as well, but for a "
+    "402, which is an x402 v2 object."
 )
 _SCHEMES = {
     BEARER: {
@@ -117,7 +115,8 @@ _SCHEMES = {
         "in": "header",
         "name": "PAYMENT-SIGNATURE",
         "description": "An x402 v2 payment proof in base64, over what the 402 of that path asks "
-        "for. `X-PAYMENT` is read too.",
+        "for. `X-PAYMENT` is read too. Feed is bought at /api/x402/feed alone; with a proof at "
+        "other entitled paths a wallet that has Feed shows who it is.",
     },
 }
 _METHOD_NOT_ALLOWED = refusal(

@@ -6,6 +6,8 @@ most 300 characters, because a GPT action takes no more.
 
 from collections.abc import Mapping
 
+from barograph.notice import NOTICE
+
 ENTITLED = "entitled"
 PAID = "paid"
 BADGES = "badges"
@@ -14,6 +16,12 @@ HISTORY = "history"
 DESCRIPTIONS = "descriptions"
 MCP = "mcp"
 DATA = "data"
+
+FREE_DESCRIPTION = (
+    f"Crypto market intelligence, free and without a key. {NOTICE} Free reads answer HEAD and "
+    "OPTIONS too and may be read from any origin. Every error under /api is JSON with the member "
+    "`error`."
+)
 
 TAGS: Mapping[str, str] = {
     "discovery": "What there is to read.",
@@ -24,11 +32,12 @@ TAGS: Mapping[str, str] = {
     "signals": "Regime signals: free; a personal key raises the allowance.",
     KEYS: "Personal keys for signals, by e-mail.",
     "status": "Health of the feed and of the API.",
-    BADGES: "Live pictures, cached for ten minutes; each has a twin in JSON with `.json` for "
-    "`.svg`.",
+    BADGES: "Live pictures, cached for ten minutes, or for one where they say that something is "
+    "not known or not there; each has a twin in JSON with `.json` for `.svg`.",
     DATA: "What was measured, over 1, 7, 30 or 60 days, as the charts of the site draw it: free.",
     HISTORY: "Digests, signed roots and proofs of the record of stances, which subscribers of Feed "
-    "read: free. They show that nothing was changed, and not what was concluded.",
+    "read: free. They show that nothing was changed, and not what was concluded. A leaf of a tree "
+    "is SHA-256 of 0x00 and the digest's 32 bytes (RFC 6962).",
     ENTITLED: "For subscribers of Feed. Answers are private and never stored.",
     PAID: "Bought by x402 v2. Answers are private and never stored.",
     MCP: "The free reads as tools of the Model Context Protocol, over streamable HTTP.",
@@ -36,23 +45,23 @@ TAGS: Mapping[str, str] = {
 }
 
 _UNAVAILABLE = "502 while fresh data cannot be had: try again after some seconds."
+_RECOMPUTE = "Digests only. RFC 6962: a leaf is SHA-256 of 0x00 and the digest's 32 bytes."
 _OF_A_DEMO = "The example is of a demo's log and key, not of this instance's."
 
-NOT_IN_SHORT = (_UNAVAILABLE, _OF_A_DEMO)
+NOT_IN_SHORT = (_UNAVAILABLE, _OF_A_DEMO, _RECOMPUTE)
 """Sentences that stand in a text which is read by itself, and not in one that tells it anyway."""
-
-_RECOMPUTE = "Digests only. RFC 6962: a leaf is SHA-256 of 0x00 and the digest's 32 bytes."
 
 TEXTS: Mapping[str, str] = {
     "getIndex": "Name, site, the reads under /api/agent and the address of MCP. It needs no data "
     "and always answers.",
     "getDerivatives": "`fundingRatePct` is for the contract's own funding interval, mostly 8 or 4 "
-    "hours. An unknown symbol is `available: false` with null numbers. The numbers' time is in "
-    f"`Last-Modified`. {_UNAVAILABLE}",
+    "hours: its badge names it. An unknown symbol is `available: false` with null numbers. The "
+    f"numbers' time is in `Last-Modified`. {_UNAVAILABLE}",
     "getMarket": "Open interest in USD and the share of long accounts as well, a few seconds old; "
     f"the time is in `Last-Modified`. {_UNAVAILABLE}",
-    "getMarketState": "BTC, ETH and SOL, liquidations of the last 24 hours in USD, the regime by "
-    f"BTC funding, and a citation with its time. {_UNAVAILABLE}",
+    "getMarketState": "BTC, ETH and SOL, liquidations of the last 24 hours in USD (of all "
+    "contracts, none by symbol), the regime by BTC funding, and a citation with its time. "
+    f"{_UNAVAILABLE}",
     "getBriefs": "Each with its category, coins, address and time. 500 while the record cannot be "
     "read.",
     "getGuides": "All 27 guides with pages, price in USD and address. The catalog is whole and "
@@ -60,8 +69,8 @@ TEXTS: Mapping[str, str] = {
     "getSignals": "Each with its label and what was measured, in words; `unknown` where an input "
     "is stale. Every request counts, also one that is answered with 304. 429 says in `Retry-After` "
     "when the next is accepted.",
-    "getStatus": "Whether the market feed is fresh and the API works, with each check. Always 200: "
-    "read `status` (ok, degraded, down).",
+    "getStatus": "Whether the market feed is fresh (`feed.status`, `feed.age_seconds`), and how "
+    "the whole does, with each check. Always 200: read `status` (ok, degraded, down).",
     "registerKey": "202 whether or not the address is known. A person opens the link within a day "
     "and is shown the key once. It goes into `X-API-Key` and gives 1,000 requests an hour for "
     "signals.",
@@ -81,7 +90,8 @@ TEXTS: Mapping[str, str] = {
     "open interest or long accounts. A sample that was not measured is null, never a guess.",
     "getSeriesTable": "The same with a header; a sample that was not measured is an empty cell.",
     "getLiquidations": "USD of positions closed by force, long and short, of all contracts, by 1, "
-    "6 or 24 hours, with how much of each was really watched. Unwatched is null.",
+    "6 or 24 hours, with how much of each was really watched. Unwatched is null. The last interval "
+    "is still running; the last 24 hours to the minute are in market-state.",
     "getLiquidationsTable": "The same with a header; what was not watched is an empty cell.",
     "getFeedNow": "The newest stance of each kind with the address of its direct read, the market "
     "state and the newest briefs. Keep `leg_id`, `revision`, `history_digest` and `issued_at` of "
@@ -102,14 +112,16 @@ TEXTS: Mapping[str, str] = {
     "getRecordBadge": "Elapsed days since `sinceDate` of a legacy paper-strategy record, not "
     "observations or uninterrupted operation. Continuity is unverified; it is no evidence of "
     "live-capital results or of paid stance outcomes.",
-    "getRegimeBadge": "Its label by BTC funding.",
-    "getFundingBadge": "With its interval; a symbol that is not known says unknown.",
+    "getRegimeBadge": "Its label by BTC funding; `unavailable` without fresh data.",
+    "getFundingBadge": "With its interval; a symbol that is not known says `unknown`, and without "
+    "fresh data it is `unavailable`.",
     "getSignalBadge": "Its label.",
     "getStatusBadge": "The `status` of `/api/status`.",
     "callMcp": "One JSON-RPC message in each POST, answered as JSON; no session is kept, and every "
     "revision in `MCP-Protocol-Version` is spoken. Seven tools read what is free. What goes wrong "
-    "within the protocol is a JSON-RPC error, mostly in a 200; what a tool cannot do is a result "
-    "with `isError`. There is no stream and no session to end: GET and DELETE are 405.",
+    "within the protocol is a JSON-RPC error, in a 200 before 2026-07-28 and since then in a 400 "
+    "or 404; what a tool cannot do, with a spent allowance too, is a result with `isError`. There "
+    "is no stream and no session to end: GET and DELETE are 405.",
     "getOpenApi": "This description.",
     "getGptActions": "The reads under /api/agent, signals and status, within the limits of a GPT "
     "action; nothing in it needs a key.",

@@ -110,7 +110,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     401: coded_refusal("The identity cannot be verified."),
     402: {
         "model": PaymentRequiredBody,
-        "description": "No active Feed entitlement; the Feed entry resource.",
+        "description": "No active Feed entitlement; the terms of /api/x402/feed, where it is had.",
     },
     404: coded_refusal("Feed x402 is disabled."),
     405: coded_refusal("Only GET is supported."),

@@ -70,6 +70,7 @@ class FlowWeek(NamedTuple):
 class Curve(NamedTuple):
     """The newest yields, and how they changed over twenty observations; in percent and points."""
 
+    day: str
     us10y: float
     us10y_change: float
     slope: float
@@ -114,7 +115,7 @@ def curve(evidence: MacroEvidence) -> Curve | None:
     if change is None or slope_change is None or not is_recent(slopes[-1].day, evidence.at):
         return None
     move = judgement.curve(change, slope_change).replace(" ", "-")
-    return Curve(long[-1].value, change, slopes[-1].value, move)
+    return Curve(long[-1].day, long[-1].value, change, slopes[-1].value, move)
 
 
 def curve_turn(evidence: MacroEvidence) -> CurveTurn | None:

@@ -67,7 +67,8 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     401: coded_refusal("verified_feed_identity_required"),
     402: {
         "model": PaymentRequiredBody,
-        "description": "Active verified Feed entitlement required; the Feed entry resource.",
+        "description": "Active verified Feed entitlement required; the terms of /api/x402/feed, "
+        "where it is had.",
     },
     404: coded_refusal("comparison_reference_unavailable, not_found"),
     405: coded_refusal("method_not_allowed"),

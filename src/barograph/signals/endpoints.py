@@ -122,7 +122,15 @@ _RATE_LIMIT = {
 }
 _RETRY = {"Retry-After": _field("Seconds to wait.", "17")}
 _FIELDS: dict[str, Any] = {"headers": _RATE_LIMIT}
-_INVALID_KEY = refusal("The key is unknown or revoked.", _RATE_LIMIT)
+_INVALID_KEY = refusal(
+    "The key is unknown or revoked.",
+    _RATE_LIMIT
+    | {
+        "WWW-Authenticate": _field("How to present a key.", 'ApiKey header="X-API-Key"'),
+        "RateLimit-Policy": _field("How often a key may be wrong.", '"bad-key";q=60;w=3600'),
+        "RateLimit": _field("How often it still may.", '"bad-key";r=59;t=3600'),
+    },
+)
 _SPENT = refusal("The allowance is spent; nothing was charged.", _RATE_LIMIT | _RETRY)
 _NOT_CHECKED = refusal("The key cannot be checked at the moment.", _RETRY)
 _KEY_PARAMETER = {

@@ -8,7 +8,7 @@ from barograph.kit.timestamps import SECOND
 from barograph.markets.feeds import PERPETUALS
 from barograph.markets.view import is_fresh
 from barograph.settings import Settings
-from barograph.signals.catalog import MACRO_METHODS
+from barograph.signals.catalog import MACRO_METHODS, METHODS
 from barograph.signals.documents import signals_document, unknown_signals
 from barograph.signals.feeds import SIGNALS
 from barograph.signals.records import Signal, Signals
@@ -18,6 +18,8 @@ NEVER = 0
 
 UNKNOWN_MS = 5 * SECOND
 """For so long `unknown` is said without looking again."""
+
+FIGURES = "daily figures as their publishers give them"
 
 _BY_FIGURES = {method.key for method in MACRO_METHODS}
 """They are judged also while the exchange fails."""
@@ -31,6 +33,12 @@ class SignalsReader:
         self._market_bound = int(settings.feed_max_age_seconds * SECOND)
         self._base_url = settings.base_url
         self._source = settings.exchange_source
+        figures = settings.macro_source or FIGURES
+        self.sources = {
+            method.key: figures if method.key in _BY_FIGURES else self._source for method in METHODS
+        }
+        """Where what each signal is judged by comes from, by its key."""
+
         self._rendered: tuple[Signals | None, Document] | None = None
 
     def fresh(self, board: Board, now: int) -> Signals | None:

@@ -131,12 +131,13 @@ def _slashed_routes(root: str) -> PageRouter:
     """Send who writes a slash after the address of a page to the page."""
     router = PageRouter()
 
-    async def send_on(request: Request) -> Response:
+    async def send_on(request: Request, **_: str) -> Response:
         query = request.scope["query_string"].decode("latin-1")
         path = request.scope["path"].removesuffix("/")
         return RedirectResponse(f"{root}{path}{'?' if query else ''}{query}", 308)
 
-    for path in PAGES:
+    folders = (MARKETS_FOLDER, SIGNALS_FOLDER, BRIEFS_FOLDER, GUIDES_FOLDER, RECORD_FOLDER)
+    for path in (*PAGES, *(f"{folder}{{name}}" for folder in folders)):
         if path != HOME_PATH:
             router.add(f"{path}/", send_on, "GET", "HEAD")
     return router

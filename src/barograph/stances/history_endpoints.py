@@ -218,7 +218,7 @@ _KIND_PARAMETER = {
 _PAGE_PARAMETERS = (
     _integer_parameter(
         "after",
-        "Entries after this sequence number; brought into range, never refused.",
+        "Entries after this sequence number; none past the end, and no number is 0.",
         minimum=0,
         default=0,
     ),

@@ -102,7 +102,7 @@ def _route_liquidations(router: APIRouter, answer: _Answer) -> None:
         response_model=RecordedLiquidations,
         summary="Liquidations of all perpetuals over the last days",
         operation_id="getLiquidations",
-        responses={400: _INVALID, 503: _UNREADABLE},
+        responses={400: _INVALID_DAYS, 503: _UNREADABLE},
         openapi_extra={"parameters": [_DAYS]},
     )
     async def as_json(request: Request) -> Response:
@@ -114,7 +114,7 @@ def _route_liquidations(router: APIRouter, answer: _Answer) -> None:
         response_class=Response,
         summary="The same as a table",
         operation_id="getLiquidationsTable",
-        responses={200: _TABLE, 400: _INVALID, 503: _UNREADABLE},
+        responses={200: _TABLE, 400: _INVALID_DAYS, 503: _UNREADABLE},
         openapi_extra={"parameters": [_DAYS]},
     )
     async def as_csv(request: Request) -> Response:
@@ -159,6 +159,7 @@ _TABLE: dict[str, Any] = {
     "The last two columns, `source` and `notice`, are the same in every row.",
 }
 _INVALID = refusal("Invalid symbol or days.")
+_INVALID_DAYS = refusal("Invalid days.")
 _UNKNOWN = refusal("Unknown symbol or measure.")
 _UNAVAILABLE = refusal("No contract is known yet.")
 _UNREADABLE = refusal("The record cannot be read.")

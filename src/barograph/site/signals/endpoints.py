@@ -62,7 +62,8 @@ def signal_page_routes(site: Site) -> PageRouter:
 def _judged(site: Site, now: int) -> Judged:
     signals, market = site.signals.fresh(site.board, now), site.board.latest(PERPETUALS)
     ends = site.signals.ends(site.board, now)
-    return Judged(signals, ends, None if market is None else market.as_of)
+    market_at = None if market is None else market.as_of
+    return Judged(signals, ends, site.signals.sources, market_at)
 
 
 def _until(site: Site, now: int, *, is_read: bool) -> int:

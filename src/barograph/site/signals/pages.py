@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.kit.timestamps import DAY
-from barograph.signals.catalog import METHODS, Method
+from barograph.signals.catalog import MACRO_METHODS, METHODS, Method
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, SignalChange, Signals
 from barograph.site.frame.paths import SIGNALS_PAGE
 from barograph.site.frame.writer import Pages
@@ -25,6 +25,9 @@ class Judged(NamedTuple):
     ends: Mapping[str, int]
     """Until when each of them may be shown, by its key."""
 
+    sources: Mapping[str, str]
+    """Where what each of them is judged by comes from, by its key."""
+
     market_at: int | None
     """When the exchange was last read; None before the first reading."""
 
@@ -42,6 +45,9 @@ class Shown(NamedTuple):
 
     until: int | None
     """Until when it may be shown; None where it was not judged recently."""
+
+    is_daily: bool = False
+    """Whether it rests on figures that come once a day."""
 
     @property
     def is_known(self) -> bool:
@@ -80,7 +86,8 @@ def shown_signal(method: Method, judged: Judged, last: SignalChange | None) -> S
     )
     since = last.at if last is not None and last.label == label else None
     until = judged.ends.get(method.key)
-    return Shown(method.key, method.name, first_sentence(method), label, value, since, until)
+    sentence, is_daily = first_sentence(method), method in MACRO_METHODS
+    return Shown(method.key, method.name, sentence, label, value, since, until, is_daily)
 
 
 def first_sentence(method: Method) -> str:
@@ -157,7 +164,7 @@ def write_signal(pages: Pages, method: Method, judged: Judged, recorded: History
         recorded=recorded,
         days=HISTORY_DAYS,
         badge_path=f"{BADGE_FOLDER}signal/{method.key}.svg",
-        **_origin(judged),
+        **_origin(judged) | {"source": judged.sources[method.key]},
     )
 
 

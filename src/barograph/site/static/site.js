@@ -55,14 +55,13 @@ async function renew() {
     const answer = await fetch(address, { headers, cache: "no-store", signal: AbortSignal.timeout(LOST_MS) });
     setClock(answer.headers.get("Date"));
     if (answer.status === 304) return; // never after a loss: nothing is asked for by its tag then
-    if (!answer.ok) throw new Error(String(answer.status));
+    if (!answer.ok) return change(() => sayLost(answer.status === 404 ? "no longer here" : "not answered"));
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     etag = answer.headers.get("ETag");
     isLost = false;
     change(() => replaceParts(fresh));
   } catch {
-    etag = null; // whatever comes next is written out again
-    change(sayLost);
+    change(() => sayLost("connection lost"));
   } finally {
     isRenewing = false;
   }
@@ -116,11 +115,12 @@ function replace(old, part) {
   for (const [index, left] of scrolled.entries()) if (left > 0 && after[index]) after[index].scrollLeft = left;
 }
 
-function sayLost() {
+function sayLost(words) {
   isLost = true;
+  etag = null; // whatever comes next is written out again
   for (const pill of document.querySelectorAll("[data-pill]")) {
     pill.className = "pill down";
-    pill.textContent = "connection lost";
+    pill.textContent = words;
     forget(pill);
   }
 }

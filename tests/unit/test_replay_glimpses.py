@@ -1,0 +1,61 @@
+"""What the replay looks at: every contract's accounts wherever a chart can show them."""
+
+import asyncio
+
+import pytest
+
+from barograph.demo.contracts import LIVE_SYMBOLS
+from barograph.demo.world import World
+from barograph.kit.clock import Clock
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.records import MAJORS
+from barograph.markets.samples import DAYS, STEPS, on_grid
+from barograph.replay import moments
+from barograph.replay_glimpses import Glimpse, glimpses, steps
+from support.clock import START, HandClock
+
+FULL_DAY = START // DAY * DAY
+
+
+@pytest.mark.parametrize("later", [0, 1, HOUR - 1, HOUR, 3 * HOUR + 20 * MINUTE, 4 * HOUR])
+@pytest.mark.parametrize("days", DAYS)
+def test_every_hour_that_a_chart_shows_is_looked_at_in_full(days: int, later: int) -> None:
+    now = FULL_DAY + later
+    epoch = now // HOUR * HOUR - 60 * DAY
+    in_full = {at for _, at, full in steps(epoch, list(moments(epoch, now))) if full}
+
+    shown = {point.at for point in on_grid({}, days, STEPS[days], now) if point.at > epoch}
+
+    assert len(shown) >= min(days * DAY // STEPS[days], 24)
+    assert shown <= in_full
+
+
+def test_hours_that_no_chart_shows_are_not() -> None:
+    epoch = FULL_DAY - 60 * DAY
+    todo = steps(epoch, list(moments(epoch, FULL_DAY)))
+
+    assert sum(full for _, _, full in todo) < 0.35 * len(todo)
+
+
+def test_a_record_that_begins_has_its_first_hour_and_none_has_no_steps() -> None:
+    epoch = FULL_DAY - DAY
+    todo = steps(epoch, list(moments(epoch, FULL_DAY)))
+
+    assert todo[0] == (epoch, epoch + 5 * MINUTE, True)
+    assert [full for _, _, full in todo[1:11]] == [False] * 10
+    assert steps(epoch, []) == []
+
+
+def test_accounts_are_those_of_all_contracts_or_of_the_majors() -> None:
+    epoch = FULL_DAY - 2 * HOUR
+    seen = asyncio.run(_seen(World(5, epoch), epoch, HandClock(FULL_DAY)))
+    shares = {each.at: {share.contract for share in each.shares} for each in seen}
+
+    assert shares[epoch + HOUR] == shares[FULL_DAY] == LIVE_SYMBOLS
+    assert shares[epoch + HOUR + 5 * MINUTE] == {f"{base}USDT" for base in MAJORS}
+    assert all(share.sampled_at == each.at for each in seen for share in each.shares)
+
+
+async def _seen(world: World, epoch: int, clock: Clock) -> list[Glimpse]:
+    instants = list(moments(epoch, clock()))
+    return [each async for _, newest in glimpses(world, epoch, instants, clock) for each in newest]
