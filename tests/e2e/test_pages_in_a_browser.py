@@ -1,10 +1,11 @@
 """Every kind of page in a real browser: light, dark, on a phone, and without JavaScript."""
 
+import time
 from collections.abc import Iterator
 
 import httpx
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Route, expect
 
 from barograph.signals.catalog import METHODS
 from support.browsing import PHONE, VIEWS, Demo, Look, View, chromium, looking, running_demo
@@ -122,6 +123,27 @@ def test_no_signal_scrolls_sideways_on_a_phone(key: str, look: Look) -> None:
 def test_no_page_scrolls_sideways_on_a_narrow_phone(address: str, look: Look) -> None:
     look.visit(address, NARROW)
     assert look.overflow() <= 0
+
+
+_SHIFTS = """() => new Promise((resolve) => {
+    const told = (list) => resolve(list.getEntries().reduce((sum, each) => sum + each.value, 0));
+    new PerformanceObserver(told).observe({ type: "layout-shift", buffered: true });
+    setTimeout(() => resolve(0), 300);
+})"""
+
+
+@pytest.mark.parametrize("address", ["/", "/markets/BTC", "/signals", "/status"])
+def test_nothing_moves_on_a_phone_when_the_script_writes_ages(address: str, look: Look) -> None:
+    look.page.route("**/static/site*.js*", _come_late, times=1)
+    look.visit(address, PHONE)
+    expect(look.page.locator("[data-since]").first).not_to_be_empty()
+    assert look.page.evaluate(_SHIFTS) < 0.03
+
+
+def _come_late(route: Route) -> None:
+    """Let the page be drawn before its script is there."""
+    time.sleep(0.3)
+    route.continue_()
 
 
 def test_endpoints_open_by_tag_and_by_fragment_without_javascript(plain: Look) -> None:

@@ -142,7 +142,7 @@ def test_a_brief_can_be_cited_with_its_time_its_source_and_the_notice(site: Site
 
     assert (
         f"“Funding is high”, Barograph, 2026-11-06T21:19:00.000Z (test venue). "
-        f"{BASE_URL}/briefs/{FOUND.slug} Information only, not financial advice."
+        f"{BASE_URL}/briefs/{FOUND.slug} · Information only, not financial advice."
     ) in page.text
     assert {"citation", "address", "inputs"} == set(page.copied)
 

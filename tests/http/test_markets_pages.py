@@ -290,7 +290,7 @@ def test_a_perpetual_is_shown_with_unit_venue_interval_time_and_meaning(fresh: S
     facts = {cells[0]: cells[1:] for cells in page.tables[0][1:]}
 
     assert facts["Last price"][0] == "0.012000USDT"
-    assert facts["Funding rate"][0] == "+0.0050 %per 4 h, settled 2026-11-06 22:20 UTC "
+    assert facts["Funding rate"][0] == "+0.0050 %per 4 h, next settled 2026-11-06 22:20 UTC "
     assert facts["Funding per 8 hours"][0] == "+0.0100 %per 8 h"
     assert facts["Open interest"][0] == "$90.00M90,000,000 USD"
     assert facts["Long accounts"][0] == "—not sampled recently"

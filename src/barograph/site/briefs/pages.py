@@ -103,5 +103,5 @@ def citation(brief: Brief, base_url: str) -> str:
     at = iso_timestamp(brief.published_at)
     return (
         f"“{brief.headline}”, {SITE_NAME}, {at} ({brief.source}). "
-        f"{base_url}{PAGE_FOLDER}{brief.slug} {NOTICE}"
+        f"{base_url}{PAGE_FOLDER}{brief.slug} · {NOTICE}"
     )

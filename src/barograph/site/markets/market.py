@@ -93,7 +93,7 @@ class Market(NamedTuple):
         countdown = Markup('<span data-until="{}"></span>').format(each.next_funding_time)
         long = NOT_KNOWN if share is None else f"{share.long_account_pct:.1f} %"
         eight = eight_hour_rate(each.funding_rate_pct, each.funding_interval_hours)
-        stated = Markup("per {}, settled {} {}").format(every, settled, countdown)
+        stated = Markup("per {}, next settled {} {}").format(every, settled, countdown)
         interest = f"{each.open_interest_usd:,.0f} USD"
         sampled = None if share is None else share.sampled_at
         of_accounts = "not sampled recently" if share is None else "of accounts with a position"

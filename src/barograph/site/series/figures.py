@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.samples import (
     DAYS,
     DEFAULT_DAYS,
@@ -79,7 +80,14 @@ def measure_chart(series: Series, symbol: str, root: str) -> Chart:
         signed=measure == "funding",
         data_url=json,
     )
-    return Chart(title, drawing, json, csv, NOTES[measure])
+    return Chart(title, drawing, json, csv, f"{NOTES[measure]} {_sampled(series.interval)}")
+
+
+def _sampled(interval: int) -> str:
+    """How far apart the samples of a chart are."""
+    if interval < HOUR:
+        return f"A sample every {interval // MINUTE} minutes."
+    return "A sample an hour." if interval == HOUR else f"A sample every {interval // HOUR} hours."
 
 
 @lru_cache(KEPT_DRAWINGS)
