@@ -259,7 +259,7 @@ def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
         name: (fact.value, Markup(fact.unit).striptags().strip()) for name, fact in facts.items()
     }
     assert told["Last price"] == ("0.012000", "USDT")
-    assert told["Funding rate"] == ("+0.0050 %", "per 4 h, settled 2026-11-06 22:20 UTC")
+    assert told["Funding rate"] == ("+0.0050 %", "per 4 h, next settled 2026-11-06 22:20 UTC")
     assert told["Funding per 8 hours"] == ("+0.0100 %", "per 8 h")
     assert told["Next settlement"][1] == "every 4 h"
     assert told["Open interest"] == ("$90.00M", "90,000,000 USD")
