@@ -70,8 +70,8 @@ async def glimpses(
     would otherwise look like an outage. Yields how many of `instants` are looked at so far, and
     the newest glimpses.
     """
-    todo = steps(start, instants)
-    stretches = [todo[first : first + STRETCH] for first in range(0, len(todo), STRETCH)]
+    looks = steps(start, instants)
+    stretches = [looks[first : first + STRETCH] for first in range(0, len(looks), STRETCH)]
     if len(stretches) <= 1:
         for stretch in stretches:
             yield len(stretch), _GLIMPSES.decode(look_back(world.seed, world.epoch, stretch))

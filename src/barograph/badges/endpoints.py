@@ -151,7 +151,7 @@ def _described(form: Form, *, may_miss: bool) -> dict[str, Any]:
     picture = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}
     responses: dict[int, dict[str, Any]] = {200: {**picture, "description": "The badge."}}
     if may_miss:
-        responses[404] = {**picture, "description": "No such badge; a picture that says so."}
+        responses[404] = {**picture, "description": "No such badge."}
     return {"response_model": None, "response_class": Response, "responses": responses}
 
 

@@ -129,8 +129,7 @@ Base address: {base_url}
 or `flat-square`.
 - Timestamps are ISO 8601 in UTC with milliseconds, except `nextFundingTime`, which counts \
 milliseconds since the Unix epoch.
-- Zero is a value; null means not known. `fundingRatePct` is percent for the contract's own \
-funding interval; series are scaled to 8 hours.
+- Zero is a value; null means not known. Series of funding are scaled to 8 hours.
 - A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual.
 - Free reads ignore unknown parameters; one that is known is given once.
 - Pass on the notice, the source and the time where there is one. A source that says \
@@ -195,11 +194,11 @@ def _end(base_url: str) -> str:
     return f"""## More
 
 - [OpenAPI 3.1]({base_url}{OPENAPI_PATH}): every endpoint, body and error
-- [GPT actions]({base_url}{GPT_PATH}): the reads under /api/agent, signals and status
+- [GPT actions]({base_url}{GPT_PATH}): what the tools of MCP read
 - [AI catalog]({base_url}{CATALOG_PATH}): how programs find the MCP server
 - [For developers]({base_url}{DOCS_PATH}): limits, badges, methods, keys, Feed and paying
 - [Prices]({base_url}{PRICING_PATH}): what is free and what Feed costs
-- [A skill]({base_url}{SKILL_PATH}): the same for agents that take skills
+- [A skill]({base_url}{SKILL_PATH}): for agents that take skills
 - [Everything in one text]({base_url}{LLMS_FULL_PATH}): members, examples, and what subscribers read
 """
 

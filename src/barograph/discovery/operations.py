@@ -32,8 +32,8 @@ TAGS: Mapping[str, str] = {
     "signals": "Regime signals: free; a personal key raises the allowance.",
     KEYS: "Personal keys for signals, by e-mail.",
     "status": "Health of the feed and of the API.",
-    BADGES: "Live pictures, cached for ten minutes, or for one where they say that something is "
-    "not known or not there; each has a twin in JSON with `.json` for `.svg`.",
+    BADGES: "Live pictures, cached for ten minutes, or for one where something is not known; "
+    "each has a twin in JSON with `.json` for `.svg`.",
     DATA: "What was measured, over 1, 7, 30 or 60 days, as the charts of the site draw it: free.",
     HISTORY: "Digests, signed roots and proofs of the record of stances, which subscribers of Feed "
     "read: free. They show that nothing was changed, and not what was concluded. A leaf of a tree "
@@ -45,10 +45,12 @@ TAGS: Mapping[str, str] = {
 }
 
 _UNAVAILABLE = "502 while fresh data cannot be had: try again after some seconds."
+_RETRY = "429 says in `Retry-After` when the next is accepted."
+_ALLOWS = "It goes into `X-API-Key` and gives 1,000 requests an hour for signals."
 _RECOMPUTE = "Digests only. RFC 6962: a leaf is SHA-256 of 0x00 and the digest's 32 bytes."
 _OF_A_DEMO = "The example is of a demo's log and key, not of this instance's."
 
-NOT_IN_SHORT = (_UNAVAILABLE, _OF_A_DEMO, _RECOMPUTE)
+NOT_IN_SHORT = (_UNAVAILABLE, _OF_A_DEMO, _RECOMPUTE, _RETRY, _ALLOWS)
 """Sentences that stand in a text which is read by itself, and not in one that tells it anyway."""
 
 TEXTS: Mapping[str, str] = {
@@ -67,13 +69,11 @@ TEXTS: Mapping[str, str] = {
     "getGuides": "All 27 guides with pages, price in USD and address. The catalog is whole and "
     "changes rarely.",
     "getSignals": "Each with its label and what was measured, in words; `unknown` where an input "
-    "is stale. Every request counts, also one that is answered with 304. 429 says in `Retry-After` "
-    "when the next is accepted.",
+    f"is stale. Every request counts, also one that is answered with 304. {_RETRY}",
     "getStatus": "Whether the market feed is fresh (`feed.status`, `feed.age_seconds`), and how "
     "the whole does, with each check. Always 200: read `status` (ok, degraded, down).",
     "registerKey": "202 whether or not the address is known. A person opens the link within a day "
-    "and is shown the key once. It goes into `X-API-Key` and gives 1,000 requests an hour for "
-    "signals.",
+    f"and is shown the key once. {_ALLOWS}",
     "getHistoryCheckpoints": "The newest checkpoint of every list, signed, in the C2SP format: "
     f"keep one, and later ask for a consistency proof from its size. {_RECOMPUTE} {_OF_A_DEMO}",
     "getHistory": "In the order of recording, without a gap; `next` is the `after` of the next "
@@ -91,7 +91,7 @@ TEXTS: Mapping[str, str] = {
     "getSeriesTable": "The same with a header; a sample that was not measured is an empty cell.",
     "getLiquidations": "USD of positions closed by force, long and short, of all contracts, by 1, "
     "6 or 24 hours, with how much of each was really watched. Unwatched is null. The last interval "
-    "is still running; the last 24 hours to the minute are in market-state.",
+    "is still running.",
     "getLiquidationsTable": "The same with a header; what was not watched is an empty cell.",
     "getFeedNow": "The newest stance of each kind with the address of its direct read, the market "
     "state and the newest briefs. Keep `leg_id`, `revision`, `history_digest` and `issued_at` of "

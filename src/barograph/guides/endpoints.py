@@ -27,4 +27,4 @@ def guide_routes(document: Document, clock: Clock) -> APIRouter:
     return router
 
 
-_SERVER_ERROR = refusal("Server error; not expected, because the catalog is read at start.")
+_SERVER_ERROR = refusal("Not expected: the catalog is read at start.")

@@ -61,6 +61,8 @@ MACRO_METHODS = (
 )
 METHODS: tuple[Method, ...] = (*MARKET_METHODS, *MACRO_METHODS)
 BY_KEY = {method.key: method for method in METHODS}
+DAILY = frozenset(method.key for method in MACRO_METHODS)
+"""What rests on figures that come once a day, and is judged also while the exchange fails."""
 
 
 def judge_all(evidence: Evidence, macro: MacroEvidence, previous: Mapping[str, str]) -> Signals:

@@ -8,7 +8,7 @@ from barograph.kit.timestamps import SECOND
 from barograph.markets.feeds import PERPETUALS
 from barograph.markets.view import is_fresh
 from barograph.settings import Settings
-from barograph.signals.catalog import MACRO_METHODS, METHODS
+from barograph.signals.catalog import DAILY, METHODS
 from barograph.signals.documents import signals_document, unknown_signals
 from barograph.signals.feeds import SIGNALS
 from barograph.signals.records import Signal, Signals
@@ -21,9 +21,6 @@ UNKNOWN_MS = 5 * SECOND
 
 FIGURES = "daily figures as their publishers give them"
 
-_BY_FIGURES = {method.key for method in MACRO_METHODS}
-"""They are judged also while the exchange fails."""
-
 
 class SignalsReader:
     """Takes what is fresh from the board, and keeps its document until that changes."""
@@ -35,7 +32,7 @@ class SignalsReader:
         self._source = settings.exchange_source
         figures = settings.macro_source or FIGURES
         self.sources = {
-            method.key: figures if method.key in _BY_FIGURES else self._source for method in METHODS
+            method.key: figures if method.key in DAILY else self._source for method in METHODS
         }
         """Where what each signal is judged by comes from, by its key."""
 
@@ -75,7 +72,7 @@ class SignalsReader:
     def _until(self, board: Board, signal: Signal, now: int) -> int:
         """Until when a signal may be shown: its own bound, and that of what it was judged by."""
         until = _end(signal.as_of, self._bound, now)
-        if signal.key in _BY_FIGURES:
+        if signal.key in DAILY:
             return until
         market = board.latest(PERPETUALS)
         return 0 if market is None else min(until, _end(market.as_of, self._market_bound, now))

@@ -14,7 +14,7 @@ from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.feeds import LIQUIDATIONS, PERPETUALS
 from barograph.markets.records import majors_of
 from barograph.markets.samples import DAYS, Measure, PastRegime
-from barograph.signals.catalog import MACRO_METHODS
+from barograph.signals.catalog import DAILY
 from barograph.site.charts.gauge import gauge
 from barograph.site.frame.answers import Page
 from barograph.site.frame.paths import HOME_PATH
@@ -72,7 +72,7 @@ async def _home(site: Site, days: int, at: int) -> Page:
         all_days=DAYS,
         signals=signals,
         signal_ends=site.signals.ends(site.board, at),
-        daily_signals={method.key for method in MACRO_METHODS},
+        daily_signals=DAILY,
         briefs=briefs,
         market_state_path=MARKET_STATE_PATH,
     )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.kit.timestamps import DAY
-from barograph.signals.catalog import MACRO_METHODS, METHODS, Method
+from barograph.signals.catalog import DAILY, METHODS, Method
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, SignalChange, Signals
 from barograph.site.frame.paths import SIGNALS_PAGE
 from barograph.site.frame.writer import Pages
@@ -86,7 +86,7 @@ def shown_signal(method: Method, judged: Judged, last: SignalChange | None) -> S
     )
     since = last.at if last is not None and last.label == label else None
     until = judged.ends.get(method.key)
-    sentence, is_daily = first_sentence(method), method in MACRO_METHODS
+    sentence, is_daily = first_sentence(method), method.key in DAILY
     return Shown(method.key, method.name, sentence, label, value, since, until, is_daily)
 
 
