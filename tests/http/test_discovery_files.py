@@ -145,6 +145,20 @@ def _as_keywords(fields: dict[str, str]) -> dict[str, str]:
     return {name.lower().replace("-", "_"): value for name, value in fields.items()}
 
 
+def test_llms_full_txt_tells_how_what_is_not_free_is_asked_for_and_refused(
+    market: Service,
+) -> None:
+    found = text(market.ask("/llms-full.txt"))
+    told = found.partition("## Who may read what is not free")[2].partition("\n## ")[0]
+
+    for words in ("`Authorization: Bearer <token>`", "`PAYMENT-SIGNATURE`", "GET /api/x402/feed"):
+        assert words in told
+    for status in (401, 402, 404, 409, 429, 503):
+        assert f" {status}: " in told
+    assert f"{BASE_URL}/pricing" in told
+    assert "Who may read" not in text(market.ask("/llms.txt"))
+
+
 def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its_body(
     market: Service, description: dict[str, Any]
 ) -> None:

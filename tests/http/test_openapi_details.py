@@ -32,6 +32,17 @@ def description(market: Service) -> dict[str, Any]:
     return body
 
 
+def test_a_wrong_key_is_described_with_the_fields_that_it_gets(
+    description: dict[str, Any], market: Service
+) -> None:
+    described = description["paths"]["/api/v1/signals"]["get"]["responses"]["401"]["headers"]
+    answer = market.ask("/api/v1/signals", x_api_key="bg_wrong")
+
+    assert answer.status == 401
+    for name in ("WWW-Authenticate", "RateLimit-Policy", "RateLimit"):
+        assert answer.headers[name.lower()] == described[name]["example"]
+
+
 def test_every_operation_and_every_tag_is_described(description: dict[str, Any]) -> None:
     names = {operation["operationId"] for _, operation in operations(description)}
     badges = {f"{name}{form}" for name in TEXTS for form in FORMS if name.endswith("Badge")}
