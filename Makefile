@@ -10,7 +10,7 @@ PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 # Compiled here, because where Python is told to write no bytecode each start would do it again.
 INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e . && $(BIN)/python -m compileall -q src
 
-.PHONY: help run setup browser test test-fast test-long lint format bench docs clean
+.PHONY: help run setup browser load-tools test test-all test-fast test-long lint format bench docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -18,22 +18,29 @@ help: ## list the commands
 run: .venv/run ## start the demo: simulated exchange, collector and API on this machine
 	@$(BIN)/barograph demo $(ARGS)
 
-setup: .venv/dev .venv-payer/ready browser ## install everything that tests, lint and benchmarks need
+setup: .venv/dev .venv-payer/ready browser load-tools ## install everything that tests, lint and benchmarks need
 
-test: .venv/dev .venv-payer/ready browser lint ## everything that guards the product
-	$(BIN)/pytest $(IN_PARALLEL) -m "not long"
+test: .venv/dev .venv-payer/ready browser lint ## what guards the contract and every part of the product
+	$(BIN)/pytest $(IN_PARALLEL) -m "not long and not thorough"
+
+test-all: .venv/dev .venv-payer/ready browser load-tools ## the slower suites: generators, conformance, benchmarks
+	$(BIN)/pytest $(IN_PARALLEL) -m "thorough and not long"
 
 test-fast: .venv/dev ## in less than a minute: every rule by itself, and the list of the contract's sentences
-	$(BIN)/pytest $(IN_PARALLEL) -m "not long and not e2e" tests/unit tests/contract
+	$(BIN)/pytest $(IN_PARALLEL) -m "not long and not thorough and not e2e" tests/unit tests/contract
 
 test-long: .venv/dev .venv-payer/ready ## crash, fuzz and soak work at full counts
 	$(BIN)/pytest -m long
 
+APT_INSTALL := $(AS_ROOT) apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive $(AS_ROOT) apt-get install -y -qq --no-install-recommends
+
 browser: ## Debian's Chromium for the tests of pages, where it is missing
 	@command -v chromium-headless-shell > /dev/null || { \
-		$(AS_ROOT) apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive $(AS_ROOT) apt-get install -y -qq --no-install-recommends \
-			chromium-headless-shell fonts-liberation; }
+		$(APT_INSTALL) chromium-headless-shell fonts-liberation; }
+
+load-tools: ## Debian's wrk and nginx for the benchmarks, where they are missing
+	@command -v wrk > /dev/null && test -x /usr/sbin/nginx || { $(APT_INSTALL) wrk nginx-light; }
 
 lint: .venv/dev ## style, types and the direction of imports
 	$(BIN)/ruff check
@@ -45,7 +52,7 @@ format: .venv/dev ## put the code into the house style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: .venv/dev ## measure, and print the table of ratios
+bench: .venv/dev load-tools ## measure, and print the table of ratios
 	$(BIN)/python -m benchmarks
 
 docs: .venv/dev ## write the generated pages anew

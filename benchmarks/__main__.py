@@ -82,6 +82,7 @@ def _positive(text: str) -> int:
 
 
 def _measure(subject: Callable[[Plan, Path], Section], plan: Plan) -> Section:
+    print(f"measuring {subject.__module__.removeprefix('benchmarks.')}", file=sys.stderr)
     with TemporaryDirectory(prefix="barograph-benchmark-", ignore_cleanup_errors=True) as folder:
         return subject(plan, Path(folder))
 

@@ -28,7 +28,7 @@ from benchmarks.processes import (
 from benchmarks.table import Figure, Section, at_least
 
 TITLE = "Hot reads: requests per CPU-second of the server, median of the rounds (middle half)"
-NO_NGINX = "nginx not found: apt-get install nginx-light"
+NO_NGINX = "nginx is missing: run `make load-tools`"
 BARE_SHARE = 0.85
 FASTAPI_TIMES = 4
 ROUND_SECONDS = 1

@@ -1,10 +1,8 @@
 """Readers at full speed: wrk, an event-driven load generator in C."""
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import NamedTuple
 
 from benchmarks.processes import HOST, BenchmarkFailed
 
-PACKAGES = ("wrk", "nginx-light")
 CONNECTIONS = 16
 # What a script or an agent sends; every server gets the same.
 REQUEST_HEADERS = (
@@ -26,13 +23,10 @@ def require_wrk() -> None:
     """Make sure that there is a load generator.
 
     Raises:
-        BenchmarkFailed: there is none and it cannot be installed from here.
+        BenchmarkFailed: wrk is missing.
     """
-    if shutil.which("wrk") is None and os.geteuid() == 0 and shutil.which("apt-get") is not None:
-        print(f"installing {' and '.join(PACKAGES)}", file=sys.stderr)
-        subprocess.run(["apt-get", "install", "-qq", "-y", *PACKAGES], check=False, stdout=2)
     if shutil.which("wrk") is None:
-        raise BenchmarkFailed(f"wrk not found: apt-get install {' '.join(PACKAGES)}")
+        raise BenchmarkFailed("wrk is missing: run `make load-tools`, which installs it")
 
 
 class Latency(NamedTuple):

@@ -40,6 +40,7 @@ class WideWorld(World):
             model = models[number % len(models)]
             coin = f"{model.coin[:11]}{number:03d}"
             self._paths[coin] = self._paths[model.coin]
+            self._ratio_keys[coin] = self._ratio_keys[model.coin]
             self._standing[f"{coin}USDT"] = replace(model, symbol=f"{coin}USDT", coin=coin)
 
     def contracts(self, now: int) -> tuple[Contract, ...]:
