@@ -13,7 +13,7 @@ from barograph.cli import cli
 from barograph.errors import ConfigurationError
 
 USER = ("--user", "8c5e0f6a-user")
-ADDRESS = "0x" + "aB" * 20
+ADDRESS = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 WHY = ("--why", "paid by card")
 
 
@@ -67,7 +67,8 @@ def test_a_grant_is_a_period_of_thirty_days_from_now(folder: Path) -> None:
 
 def test_days_are_added_to_what_runs(folder: Path) -> None:
     first = grant(folder, "--wallet", ADDRESS)
-    again = grant(folder, "--wallet", ADDRESS.lower(), "--days", "90")
+    grant(folder, "--wallet", ADDRESS.lower(), "--days", "60")
+    again = grant(folder, "--wallet", f"0x{ADDRESS[2:].upper()}")
 
     assert (again["action"], again["id"], days(again)) == ("extended", first["id"], 120)
     assert first["holder"] == ADDRESS.lower()
@@ -95,6 +96,8 @@ def test_dates_are_granted_exactly_beside_what_runs(folder: Path) -> None:
         ([], "say who gets it"),
         ([*USER, "--wallet", ADDRESS], "two holders"),
         (["--wallet", "0x12"], "40 hexadecimal digits"),
+        (["--wallet", ADDRESS.replace("b6", "B6")], "checksum"),
+        (["--wallet", ADDRESS.replace("605", "650")], "checksum"),
         (["--user", ""], "1 to 200 printable characters"),
         ([*USER, "--days", "3", "--until", "9000-01-01"], "give one of them"),
         ([*USER, "--days", "0"], "--days"),

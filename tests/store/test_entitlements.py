@@ -33,10 +33,11 @@ from barograph.kit.database import (
     Transaction,
 )
 from barograph.kit.timestamps import DAY, HOUR
+from barograph.payments.proof import checksummed
 from support.clock import START, HandClock
 
 USER = Holder("user", "8c5e0f6a-user")
-WALLET = Holder("wallet", "0x" + "aB" * 20)
+WALLET = Holder("wallet", checksummed("0x" + "ab" * 20))
 PERIOD = 30 * DAY
 
 
@@ -167,6 +168,7 @@ def test_a_wallet_is_the_same_in_either_case_and_a_user_is_exact(desk: Desk) -> 
         ("wallet", "0x" + "ab" * 19),
         ("wallet", "0x" + "ab" * 20 + "\n"),
         ("wallet", "0x" + "ag" * 20),
+        ("wallet", "0x" + "aB" * 20),
         ("wallet", "0x" + "٣" * 40),
     ],
 )

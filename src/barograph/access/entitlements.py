@@ -18,6 +18,7 @@ from barograph.errors import BarographError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction, Value
 from barograph.kit.lines import one_line
+from barograph.payments.proof import checksummed
 
 Tier = Literal["feed", "reserve"]
 HolderKind = Literal["user", "wallet"]
@@ -53,7 +54,7 @@ class Holder(Struct, frozen=True):
     """Whose entitlement it is.
 
     A user is known by the identity provider's `sub`, exactly as it is. A wallet is known by its
-    address, which may be written in either case.
+    address: all lower case, all upper case, or with the capitals of EIP-55, which are a checksum.
 
     Raises:
         InvalidHolder: it can be neither.
@@ -67,6 +68,11 @@ class Holder(Struct, frozen=True):
         if self.kind == "wallet":
             if _WALLET.fullmatch(self.id) is None:
                 raise InvalidHolder("a wallet is 0x and 40 hexadecimal digits")
+            if not _has_valid_checksum(self.id):
+                raise InvalidHolder(
+                    "the wallet's EIP-55 checksum is wrong: copy the address again, or write it in "
+                    "lower case if you are sure of every digit"
+                )
             force_setattr(self, "id", self.id.lower())
         elif not 1 <= len(self.id) <= MAX_USER or not self.id.isprintable():
             raise InvalidHolder(f"a user's id is 1 to {MAX_USER} printable characters")
@@ -270,6 +276,11 @@ class Entitlements:
             return await tx.fetch(_TRAIL, entitlement_id)
 
         return [TrailEntry(*row) for row in await self._database.read(work)]
+
+
+def _has_valid_checksum(address: str) -> bool:
+    digits = address.removeprefix("0x")
+    return digits in {digits.lower(), digits.upper()} or address == checksummed(address)
 
 
 def _end_after(standing: Iterable[Entitlement], period: int, now: int) -> int:
