@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
+from barograph.cli import cli
 from barograph.errors import ConfigurationError
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import iso_timestamp
@@ -261,3 +263,30 @@ def test_a_number_beyond_all_numbers_is_a_usage_error(operator: Operator) -> Non
 
     assert operator.run("show", FUNDING, "--sequence", str(2**63)).exit_code == 2
     assert "no such version" in str(operator.refused("show", FUNDING, "--sequence", str(2**63 - 1)))
+
+
+def test_demo_fault_expires_active_stances_until_it_is_off(operator: Operator) -> None:
+    def fault(*arguments: str) -> Result:
+        return CliRunner().invoke(cli, ["demo", "fault", "stance", *arguments, *data])
+
+    def newest(kind: str) -> tuple[str, str, int]:
+        found = operator.told("show", kind)
+        return found["state"], found["leg"]["decision"]["by"], found["sequence"]
+
+    data = ("--data", str(operator.data))
+    operator.record()
+    operator.run(*WITHDRAW)
+    operator.record(kind=RATES)
+    assert isinstance(fault("on").exception, ConfigurationError)  # no demo runs here
+    (operator.data / "demo.json").write_text("{}")
+    for _ in range(2):
+        assert fault("on").stdout == "stance: expired\n"
+        assert newest(RATES) == ("expired", "demo fault", 2)
+    assert newest(FUNDING) == ("terminal", "rules", 1)
+    for _ in range(2):
+        assert fault("off").stdout == "stance: no fault\n"
+        assert newest(RATES) == ("active", "rules", 3)
+    assert newest(FUNDING) == ("terminal", "rules", 1)
+    assert fault("on", "--kind", "list").stdout == "expired\n"
+    assert fault("on", "--kind", "hang").exit_code == 2
+    assert operator.run("verify").exit_code == 0

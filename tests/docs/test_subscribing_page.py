@@ -1,25 +1,19 @@
 """docs/subscribing.md names every refusal; `e2e/test_demo.py` runs its program."""
 
 import re
-from importlib import import_module
 from pathlib import Path
 
-from barograph.errors import PrivateError
+from barograph.site.developers.problems import CODED_ERRORS
 
 PAGE = Path(__file__).parents[2] / "docs" / "subscribing.md"
 ROW = re.compile(r"^\| (\d{3}) \| (.*?) \|", re.MULTILINE)
 
 
-def test_the_page_names_every_status_and_code_of_the_entitled_addresses() -> None:
-    import_module("barograph.app")  # so that every refusal is known
-    shown = {
-        (int(status), code)
+def test_the_page_names_every_status_and_error_that_is_sent() -> None:
+    """`http/test_documented_errors.py` gets each of these from the application itself."""
+    shown = [
+        (int(status), error)
         for status, cell in ROW.findall(PAGE.read_text("utf-8"))
-        for code in re.findall("`(.*?)`", cell)
-    }
-    refusals = {(each.status, each.code) for each in _below(PrivateError) if hasattr(each, "code")}
-    assert shown == {*refusals, (405, "method_not_allowed")}
-
-
-def _below(base: type[PrivateError]) -> list[type[PrivateError]]:
-    return [found for each in base.__subclasses__() for found in (each, *_below(each))]
+        for error in re.findall("`(.*?)`", cell)
+    ]
+    assert sorted(shown) == sorted((row.status, row.error) for row in CODED_ERRORS)

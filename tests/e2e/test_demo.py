@@ -19,6 +19,8 @@ import apsw
 import httpx
 import pytest
 
+from barograph.demo.wallets import load_or_create_wallets
+from support.payers import Wallet, stock_payer
 from support.processes import (
     HOST,
     Process,
@@ -29,6 +31,7 @@ from support.processes import (
     running,
     unused_port,
 )
+from support.subscribers import FEED_ENTRY, FEED_NOW, MATERIAL_CHANGE, STANCE_READS
 
 pytestmark = pytest.mark.e2e
 
@@ -40,6 +43,8 @@ FREE_READS = [
     *("/api/agent/briefs?limit=50", "/api/agent/derivatives", "/api/agent/market"),
     *("/api/agent/market-state", "/api/agent/guides", "/api/v1/signals", "/api/status"),
 ]
+
+REFERENCE = {"leg": "leg_id", "revision": "revision", "digest": "history_digest"}
 
 
 class Demo(NamedTuple):
@@ -235,6 +240,43 @@ def test_watch_compares_what_is_new_since_its_last_look(demo: Demo, tmp_path: Pa
     assert compared["comparison"]["assessment"]["change"] == "decision_revision_only"
 
 
+def test_stock_client_pays_for_a_stance_by_default_and_refuses_feed(
+    demo: Demo, tmp_path: Path
+) -> None:
+    key, address = load_or_create_wallets(demo.folder / "data")["reserve"]
+    wallet = Wallet(address, f"0x{key:064x}")
+    with stock_payer(tmp_path) as payer:
+        refused = payer.get(wallet, demo.base_url + FEED_ENTRY)
+        paid = payer.get(wallet, demo.base_url + STANCE_READS["funding-regime-stance"])
+    assert (refused.status, refused.proofs) == (None, [])
+    assert "max_amount_per_payment ($1, including USDC)" in refused.refused
+    assert (paid.status, paid.refused, len(paid.proofs)) == (200, "", 1)
+    assert paid.body["kind"] == "funding-regime-stance"
+    assert paid.receipt is not None
+    assert (paid.receipt["success"], paid.receipt["payer"].lower()) == (True, address)
+
+
+@pytest.mark.outcome(
+    "the newest stance has expired (in the demo: `demo fault stance on --kind expired`)",
+    "nobody can buy or compare it; Feed subscribers read it with the state `expired`",
+)
+def test_stances_expire_and_come_back_on_request(demo: Demo) -> None:
+    fault = ("demo", "fault", "stance")
+    assert _barograph(*fault, "on", "--kind", "expired", demo=demo) == "stance: expired\n"
+    for kind in STANCE_READS:
+        assert _doors(demo, kind) == (
+            (404, "stance_not_active"),
+            (404, "comparison_reference_unavailable"),
+            (200, "expired", "expired"),
+        )
+    assert _barograph(*fault, "on", demo=demo) == "stance: expired\n"
+    for _ in range(2):
+        assert _barograph(*fault, "off", demo=demo) == "stance: no fault\n"
+    (offered, _), compared, read = _doors(demo, "funding-regime-stance")
+    assert (offered, compared, read) == (200, (200, None), (200, "active", "active"))
+    _barograph("stances", "verify", demo=demo)
+
+
 def test_packaged_catalog_passes_its_own_check() -> None:
     assert _barograph("guides", "check", str(PACKAGED_GUIDES)).startswith("27 guides, ")
 
@@ -274,6 +316,7 @@ def test_interrupted_replay_stops_at_once_without_a_trace(tmp_path: Path) -> Non
 
 def test_stopped_demo_leaves_nothing_and_continues_its_record_at_once(demo: Demo) -> None:
     """Runs last: it stops the demo that the others use."""
+    _barograph("demo", "fault", "stance", "on", demo=demo)
     family = demo.process.family()
     assert len(family) >= 5
     assert demo.process.stop(signal.SIGINT) < 10
@@ -285,6 +328,32 @@ def test_stopped_demo_leaves_nothing_and_continues_its_record_at_once(demo: Demo
         assert (demo.folder / "data/world.json").read_text() == world
         assert _json(again, "/api/agent/market-state")["liq24h"]["available"] is True
         assert record <= _record(demo.folder)
+        shown = _barograph("stances", "show", "funding-regime-stance", "--json", demo=again)
+        assert json.loads(shown)["state"] == "active"  # no fault outlives its demo
+
+
+def _doors(demo: Demo, kind: str) -> tuple[Any, Any, Any]:
+    """How one kind's newest stance is sold, compared and read with Feed."""
+    proof = _barograph("demo", "proof", "--wallet", "reserve", "--for", "stance", demo=demo)
+    feed = {"Authorization": f"Bearer {_barograph('demo', 'token', demo=demo).strip()}"}
+    listed = json.loads(_barograph("stances", "list", kind, "--last", "2", "--json", demo=demo))
+    sides = zip(("after", "before"), listed, strict=True)
+    pair = {"kind": kind} | {
+        f"{side}_{name}": version[member]
+        for side, version in sides
+        for name, member in REFERENCE.items()
+    }
+    with httpx.Client(base_url=demo.base_url, trust_env=False, timeout=30) as client:
+        sold = client.get(STANCE_READS[kind], headers={"PAYMENT-SIGNATURE": proof.strip()})
+        compared = client.get(MATERIAL_CHANGE, params=pair, headers=feed)
+        read = client.get(STANCE_READS[kind], headers=feed)
+        tape = client.get(FEED_NOW, headers=feed).json()["tape"]["stance_tape"]
+    (on_tape,) = (each["state"] for each in tape if each["kind"] == kind)
+    return (
+        (sold.status_code, sold.json().get("error")),
+        (compared.status_code, compared.json().get("error")),
+        (read.status_code, read.json()["state"], on_tape),
+    )
 
 
 def _json(demo: Demo, path: str) -> Any:

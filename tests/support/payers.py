@@ -133,12 +133,21 @@ class Payer:
 
 
 @contextmanager
+def stock_payer(folder: Path) -> Iterator[Payer]:
+    """Start the client alone."""
+    program = Program("payer.pay", (), folder / "payer.log")
+    try:
+        yield Payer(program)
+    finally:
+        program.end()
+
+
+@contextmanager
 def chain_and_payer(folder: Path, wallets: Sequence[str]) -> Iterator[tuple[Chain, Payer]]:
     """Start both; they take a few seconds, side by side."""
     chain = Program("payer.chain", wallets, folder / "chain.log")
-    payer = Program("payer.pay", (), folder / "payer.log")
     try:
-        yield Chain(chain), Payer(payer)
+        with stock_payer(folder) as payer:
+            yield Chain(chain), payer
     finally:
-        payer.end()
         chain.end()

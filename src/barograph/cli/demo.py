@@ -50,7 +50,8 @@ def demo(
 
 @demo.command()
 @click.argument(
-    "part", type=click.Choice(["exchange", "macro", "identity", "facilitator", "history"])
+    "part",
+    type=click.Choice(["exchange", "macro", "identity", "facilitator", "history", "stance"]),
 )
 @click.argument("state", type=click.Choice(["on", "off"]))
 @click.option("--kind", help="Which fault (default: outage); `--kind list` names them all.")
@@ -76,6 +77,9 @@ def fault(
       barograph demo fault identity on --kind hang
       barograph demo fault facilitator on --kind settle-timeout
       barograph demo fault history on
+      barograph demo fault stance on --kind expired
+
+    An expired stance stays expired until `off`, or until new evidence gives it a new version.
     """
     if part == "history":
         if kind is not None:
@@ -85,6 +89,9 @@ def fault(
         _running(data)
         put_history_aside(data, state == "on")
         click.echo(f"history: {'away' if state == 'on' else 'no fault'}")
+        return
+    if part == "stance":
+        _break_stances(data, state == "on", kind)
         return
     from barograph.demo import facilitator_faults, faults, identity_faults, macro_faults
 
@@ -107,6 +114,19 @@ def fault(
     if not reply["ok"]:
         raise click.UsageError(reply["error"])
     click.echo(f"{part}: {', '.join(reply['active']) or 'no fault'}")
+
+
+def _break_stances(data: Path, on: bool, kind: str | None) -> None:
+    from barograph.cli.demo_stances import EXPIRED, expire_stances, restore_stances
+
+    if kind == "list":
+        click.echo(EXPIRED)
+        return
+    if kind not in {None, EXPIRED}:
+        raise click.UsageError(f"there is no fault {kind!r} of stances; there is {EXPIRED}")
+    _running(data)
+    (expire_stances if on else restore_stances)(data)
+    click.echo(f"stance: {EXPIRED if on else 'no fault'}")
 
 
 @demo.command()

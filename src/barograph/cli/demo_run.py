@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from barograph.access.entitlements import FEED, RESERVE, Entitlements, Holder, Tier
 from barograph.cli.demo_proof import payment_settings
+from barograph.cli.demo_stances import restore_stances
 from barograph.cli.demo_welcome import welcome
 from barograph.cli.history import upgrade_history
 from barograph.cli.options import make_folder, read_settings, upgrade_database
@@ -60,9 +61,10 @@ def run_demo(port: int, data: Path, seed: int, workers: int, x402: bool) -> None
         names = ["exchange_port", "mail_port", "macro_port", "identity_port"]
         names += ["facilitator_port"] if x402 else []
         settings = demo_settings(data, port, workers, **{name: free_port(HOST) for name in names})
-        put_history_aside(data, away=False)  # a demo that was stopped with this fault on
+        put_history_aside(data, away=False)  # no fault outlives the demo it was switched on in
         upgrade_database(settings)
         upgrade_history(settings)
+        restore_stances(data)
         asyncio.run(_grant_tiers(settings))
         asyncio.run(_supervise(settings, load_world(data, seed), started))
 

@@ -19,8 +19,11 @@ from barograph.keccak import keccak256
 FILE_NAME: Final = "facilitator.json"
 CHAIN_ID: Final = 84532
 NETWORK: Final = f"eip155:{CHAIN_ID}"
-# The ends of hashes: nobody has a key to them, and no real chain has such a contract.
-ASSET: Final = "0xedb1c0d78003985840674dc285a549a5b6a4fc4d"
+ASSET: Final = "0x036cbd53842c5426634e7929541ec2318f3dcf7e"
+"""USDC on Base Sepolia, because stock x402 clients pay only with tokens they know. The money is in
+this ledger alone; on the real test network the demo's wallets own nothing."""
+
+# The end of a hash: nobody has a key to it.
 PAY_TO: Final = "0xaa86da5fc4c8f9a4bab01254dbb92ead76c301be"
 TOKEN: Final = Domain("USDC", "2", CHAIN_ID, ASSET)
 DECIMALS: Final = 6
