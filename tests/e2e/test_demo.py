@@ -65,7 +65,7 @@ def _started(folder: Path) -> Iterator[Demo]:
     port = unused_port()
     arguments = ("demo", "--port", str(port), "--data", str(folder / "data"))
     with running(*arguments, log=folder / "log") as process:
-        eventually(lambda: "Ctrl-C stops" in _log(folder) or None, "the welcome", 60)
+        eventually(lambda: "Ctrl-C stops" in _log(folder) or None, "the welcome", 240)
         yield Demo(process, f"http://{HOST}:{port}", folder)
 
 
