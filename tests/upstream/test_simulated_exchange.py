@@ -3,20 +3,28 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import httpx
 import msgspec
 import pytest
+from joserfc.jwk import ECKey
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Origin
 
 from barograph.demo.contracts import LIVE_SYMBOLS
 from barograph.demo.control import send_command
+from barograph.demo.control_server import ServerAddress
 from barograph.demo.exchange import Address, run_exchange, running_exchange
+from barograph.demo.facilitator_server import running_facilitator
 from barograph.demo.faults import KNOWN
+from barograph.demo.identity_server import running_identity
+from barograph.demo.ledger import Ledger
+from barograph.demo.macro import MacroWorld
+from barograph.demo.macro_server import running_macro
 from barograph.demo.rest import PATHS, answer
 from barograph.demo.world import World
 from barograph.errors import ConfigurationError
@@ -644,3 +652,30 @@ def test_every_path_answers() -> None:
     for path in PATHS:
         status, body = answer(WORLD, path, query | {"period": "1h", "intervalTime": "1h"}, START)
         assert (status, msgspec.json.decode(body)["retCode"]) == (200, 0)
+
+
+@pytest.mark.outcome(
+    "a web page in a browser connects to a control port of the demo",
+    "it is refused with 403 and switches no fault",
+)
+def test_control_ports_refuse_every_web_page() -> None:
+    origins: list[str] = ["http://attacker.example", "http://127.0.0.1:8080", "null"]
+
+    async def run() -> list[str]:
+        async with AsyncExitStack() as stack:
+            servers: tuple[AbstractAsyncContextManager[Address | ServerAddress], ...] = (
+                running_exchange(WORLD, Clock()),
+                running_macro(MacroWorld(WORLD)),
+                running_identity(ECKey.generate_key("P-256")),
+                running_facilitator(Ledger({})),
+            )
+            urls = [(await stack.enter_async_context(each)).control_url for each in servers]
+            for url in urls:
+                for origin in origins:
+                    with pytest.raises(InvalidStatus) as refused:
+                        await connect(url, origin=Origin(origin), proxy=None)
+                    assert refused.value.response.status_code == 403
+            commands = (asyncio.to_thread(send_command, url, {"off": "all"}) for url in urls)
+            return [str(each["ok"]) for each in await asyncio.gather(*commands)]
+
+    assert asyncio.run(run()) == ["True"] * 4

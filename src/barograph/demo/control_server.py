@@ -17,7 +17,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from barograph.demo.control import CONTROL_PATH
+from barograph.demo.control import CONTROL_PATH, NO_WEB_PAGES
 from barograph.demo.replies import TEXT, reply
 
 HANG: Final = "hang"
@@ -104,6 +104,7 @@ class ControlServer(ABC):
             host,
             port,
             process_request=self.on_request,
+            origins=NO_WEB_PAGES,
             create_connection=cast("type[ServerConnection]", self._track),
             # A request may hang for as long as a fault wants it to.
             open_timeout=None,
