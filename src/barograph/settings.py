@@ -56,7 +56,8 @@ class Settings(BaseModel):
         description="The folder that holds `barograph.sqlite3` (with the e-mail addresses of key "
         "owners), `history.sqlite3` (the record of stances), `limits.sqlite3` and, unless "
         "`BAROGRAPH_KEY_PEPPER` and `BAROGRAPH_HISTORY_KEY` are set, the pepper of API keys and "
-        "the key of checkpoints. Only its owner may read what is made there.",
+        "the key of checkpoints. Only its owner may read what is made there, and the service does "
+        "not start while every user of the machine may read one of those two secrets.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info",
@@ -358,7 +359,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _default_base_url(self) -> Self:
         if not self.base_url:
-            object.__setattr__(self, "base_url", f"http://{_reachable(self.host)}:{self.port}")
+            object.__setattr__(self, "base_url", f"http://{reachable(self.host)}:{self.port}")
         return self
 
     @model_validator(mode="after")
@@ -624,8 +625,8 @@ def _parse_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
 
 
-def _reachable(host: str) -> str:
-    """How a bound address is written in a link; nobody can go to 0.0.0.0."""
+def reachable(host: str) -> str:
+    """How to write a bound address in a link: nothing can connect to 0.0.0.0."""
     address = ip_address(host)
     if address.is_unspecified:
         return "127.0.0.1" if address.version == IPV4 else "[::1]"

@@ -1,6 +1,7 @@
 """The operator's commands: what they print and with what they end."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,7 @@ LOOKED_AT = [
     "port",
     "sqlite",
     "disk",
+    "secrets",
     "schema",
     "exchange",
     "stream",
@@ -143,14 +145,60 @@ def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
     found = findings(result)
     assert list(found) == LOOKED_AT
     assert [name for name, finding in found.items() if not finding["ok"]] == [
-        "schema",
         "exchange",
         "stream",
         "clock",
     ]
-    assert found["schema"]["remedy"] == f"barograph db upgrade --data {tmp_path}"
+    assert found["schema"]["detail"] == "there is no database yet: `serve` makes one"
     assert found["exchange"]["detail"].startswith("unreachable")
     assert all(finding["remedy"] for finding in found.values() if not finding["ok"])
+
+
+def test_doctor_takes_a_port_as_taken_where_something_else_listens(tmp_path: Path) -> None:
+    with socket.create_server((HOST, 0)) as other:
+        port = {"BAROGRAPH_PORT": str(other.getsockname()[1])}
+        found = findings(
+            barograph("doctor", "--json", "--data", str(tmp_path), **NO_EXCHANGE | port)
+        )
+    assert found["port"]["ok"] is False
+    assert found["port"]["remedy"] == "stop the other program or set BAROGRAPH_PORT"
+
+
+@pytest.mark.outcome(
+    "other users of the machine may read the pepper of API keys or the key of checkpoints",
+    "`serve` refuses to start; `serve` and `doctor` name the `chmod` that mends it",
+)
+@pytest.mark.parametrize("name", ["key-pepper", "history-key"])
+def test_secret_that_other_users_may_read_is_refused(tmp_path: Path, name: str) -> None:
+    secret = tmp_path / name
+    secret.write_bytes(bytes(32))
+    for mode in (0o644, 0o602):
+        secret.chmod(mode)
+        ended = barograph("serve", "--data", str(tmp_path), **NO_EXCHANGE)
+        assert ended.returncode == 3
+        assert f"run `chmod 600 {secret}`" in ended.stderr
+    found = findings(barograph("doctor", "--json", "--data", str(tmp_path), **NO_EXCHANGE))
+    assert (found["secrets"]["ok"], found["secrets"]["remedy"]) == (False, f"chmod 600 {secret}")
+    assert secret.read_bytes() == bytes(32)
+
+
+@pytest.mark.outcome(
+    "other users of the machine may write to the data folder",
+    "`serve` logs a warning; `doctor` fails with the `chmod` that mends it",
+)
+def test_data_folder_that_other_users_may_write_to_is_reported(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for mode, is_reported in ((0o777, True), (0o755, False)):
+        data.chmod(mode)
+        looked = barograph("doctor", "--json", "--data", str(data), **NO_EXCHANGE)
+        remedy = f"chmod o-w {data}" if is_reported else ""
+        assert findings(looked)["secrets"]["remedy"] == remedy
+        with socket.create_server((HOST, 0)) as other:  # so that it ends by itself
+            port = {"BAROGRAPH_PORT": str(other.getsockname()[1])}
+            ended = barograph("serve", "--data", str(data), **NO_EXCHANGE | port)
+        assert ended.returncode == 3
+        assert (remedy in ended.stderr and "warning" in ended.stderr.lower()) is is_reported
 
 
 def test_doctor_is_plain_when_piped(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from barograph import __version__
 from support.processes import (
     HOST,
     Process,
@@ -90,6 +91,22 @@ def test_second_server_on_the_same_port_is_refused(web: Web, tmp_path: Path) -> 
         assert second.popen.wait(20) == 3
     assert f"{HOST}:{web.port} cannot be used" in log.read_text()
     assert answer_200(web.address) is not None
+
+
+def test_doctor_recognises_the_running_service(web: Web, tmp_path: Path) -> None:
+    nowhere = f"http://{HOST}:{unused_port()}"
+    environment = {
+        "BAROGRAPH_HOST": "0.0.0.0",
+        "BAROGRAPH_PORT": str(web.port),
+        "BAROGRAPH_EXCHANGE_REST_URL": nowhere,
+        "BAROGRAPH_EXCHANGE_STREAM_URL": nowhere.replace("http", "ws"),
+        "BAROGRAPH_REQUEST_SECONDS": "1",
+    }
+    log = tmp_path / "doctor"
+    with running("doctor", "--data", str(tmp_path), log=log, **environment) as doctor:
+        doctor.popen.wait(60)
+    said = f"ok   port: Barograph {__version__} is running on 0.0.0.0:{web.port}\n"
+    assert said in log.read_text()
 
 
 @pytest.mark.outcome("the server's parent is killed", "its workers end too")

@@ -80,13 +80,15 @@ def test_processes_that_start_at_once_get_the_same_key(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_left_empty_is_filled(tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).touch()
+    (tmp_path / FILE_NAME).touch(0o644)
     assert len(loaded(tmp_path)) == 32
+    assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("content", [b"short", b"x" * 33])
 def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
+    (tmp_path / FILE_NAME).chmod(0o600)
     with pytest.raises(ConfigurationError, match="damaged: put back the file of 32 bytes"):
         loaded(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == content

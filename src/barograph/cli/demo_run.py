@@ -18,7 +18,12 @@ from barograph.cli.demo_proof import payment_settings
 from barograph.cli.demo_stances import restore_stances
 from barograph.cli.demo_welcome import welcome
 from barograph.cli.history import upgrade_history
-from barograph.cli.options import make_folder, read_settings, upgrade_database
+from barograph.cli.options import (
+    make_folder,
+    read_settings,
+    upgrade_database,
+    warn_if_world_writable,
+)
 from barograph.cli.progress import progress_bar
 from barograph.demo.anchor import load_or_create_anchor
 from barograph.demo.identity import API_KEY, DEMO_USERS, demo_token
@@ -57,6 +62,7 @@ def run_demo(port: int, data: Path, seed: int, workers: int, x402: bool) -> None
     read_settings()  # the demo has its own, but a misspelt one is refused here too
     require_free_port(HOST, port)
     make_folder(data)
+    warn_if_world_writable(data)
     with lock_folder(data):
         names = ["exchange_port", "mail_port", "macro_port", "identity_port"]
         names += ["facilitator_port"] if x402 else []

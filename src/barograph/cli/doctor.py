@@ -37,8 +37,8 @@ def doctor(data: Path | None, as_json: bool) -> None:
     """Look for what would keep this instance from working.
 
     \b
-    Looks at the port, SQLite, the disk, the schema, the exchange, its stream and the clock,
-    the catalog of guides, the mail server and how payments are looked after.
+    Checks the port, SQLite, the disk, the secrets, the schema, the exchange, its stream and
+    the clock, the catalog of guides, the mail server and how payments are looked after.
     Exit code 1 when anything is wrong.
 
     \b
@@ -72,6 +72,7 @@ async def _examine(settings: "Settings") -> list[Finding]:
         _port,
         _sqlite,
         _disk,
+        _secrets,
         _schema,
         _exchange,
         _stream,
@@ -90,6 +91,10 @@ async def _port(settings: "Settings") -> Finding:
     try:
         require_free_port(settings.host, settings.port)
     except ConfigurationError:
+        version = await _running_version(settings)
+        if version is not None:
+            running = f"Barograph {version} is running on {settings.host}:{settings.port}"
+            return Finding("port", ok=True, detail=running)
         return Finding(
             "port",
             ok=False,
@@ -97,6 +102,25 @@ async def _port(settings: "Settings") -> Finding:
             remedy="stop the other program or set BAROGRAPH_PORT",
         )
     return Finding("port", ok=True, detail=f"{settings.host}:{settings.port} is free")
+
+
+async def _running_version(settings: "Settings") -> str | None:
+    """The version of the service that answers on our port; None when it is another program."""
+    import httpx
+
+    from barograph.notice import NOTICE
+    from barograph.settings import reachable
+
+    address = f"http://{reachable(settings.host)}:{settings.port}/api/status"
+    try:
+        async with httpx.AsyncClient(trust_env=False, timeout=settings.request_seconds) as client:
+            body = (await client.get(address)).json()
+    except (httpx.HTTPError, ValueError):
+        return None
+    match body:
+        case {"notice": str(notice), "feed": {}, "api": {"version": str(version)}}:
+            return version if notice == NOTICE else None
+    return None
 
 
 async def _sqlite(_: "Settings") -> Finding:
@@ -129,6 +153,23 @@ async def _disk(settings: "Settings") -> Finding:
     return Finding("disk", ok=True, detail=f"{free / 1e9:.1f} GB free")
 
 
+async def _secrets(settings: "Settings") -> Finding:
+    from barograph.access.pepper import FILE_NAME as PEPPER
+    from barograph.kit.secret_file import is_exposed, is_world_writable
+    from barograph.stances.signing import FILE_NAME as HISTORY_KEY
+
+    exposed = [file for name in (PEPPER, HISTORY_KEY) if is_exposed(file := settings.data / name)]
+    if exposed:
+        names = " and ".join(file.name for file in exposed)
+        remedy = f"chmod 600 {' '.join(map(str, exposed))}"
+        detail = f"every user of this machine may read or change {names}"
+        return Finding("secrets", ok=False, detail=detail, remedy=remedy)
+    if is_world_writable(settings.data):
+        detail = f"every user of this machine may replace files in {settings.data}"
+        return Finding("secrets", ok=False, detail=detail, remedy=f"chmod o-w {settings.data}")
+    return Finding("secrets", ok=True, detail="only their owner can read them")
+
+
 async def _schema(settings: "Settings") -> Finding:
     from barograph.errors import ConfigurationError
     from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
@@ -136,7 +177,7 @@ async def _schema(settings: "Settings") -> Finding:
 
     remedy = f"barograph db upgrade --data {settings.data}"
     if not settings.database_path.exists():
-        return Finding("schema", ok=False, detail="there is no database yet", remedy=remedy)
+        return Finding("schema", ok=True, detail="there is no database yet: `serve` makes one")
     database = SQLiteDatabase(settings.database_path)
     try:
         missing = await missing_migrations(database, packaged_migrations())

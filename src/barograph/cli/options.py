@@ -89,6 +89,17 @@ def run_on_database(
     return asyncio.run(work())
 
 
+def warn_if_world_writable(folder: Path) -> None:
+    """Log a warning when every user of the machine may replace the databases and secrets."""
+    import logging
+
+    from barograph.kit.secret_file import is_world_writable
+
+    if is_world_writable(folder):
+        log = logging.getLogger(__name__)
+        log.warning("every user may write to the data folder", extra={"run": f"chmod o-w {folder}"})
+
+
 def make_folder(path: Path) -> None:
     """Make a folder if it is not there.
 

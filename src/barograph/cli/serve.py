@@ -12,6 +12,7 @@ from barograph.cli.options import (
     make_folder,
     read_settings,
     upgrade_database,
+    warn_if_world_writable,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     settings = read_settings(**options)
     configure_logs(settings.log_level)
     make_folder(settings.data)
+    if child is None:
+        warn_if_world_writable(settings.data)
     check_parts(settings)
     prepare_history(settings)
     if collect:

@@ -2,8 +2,13 @@
 
 import fcntl
 import os
+import stat
 from pathlib import Path
 from secrets import token_bytes
+
+from barograph.errors import ConfigurationError
+
+OWNER_ONLY = 0o600
 
 
 def kept_secret(file: Path, size: int) -> bytes:
@@ -12,9 +17,28 @@ def kept_secret(file: Path, size: int) -> bytes:
     Only its owner can read a file that is made here.
 
     Raises:
+        ConfigurationError: every user of the machine may read or change it.
         OSError: it can neither be read nor made.
     """
-    return _read(file) or _make(file, size)
+    secret = _read(file)
+    if not secret:
+        return _make(file, size)
+    if is_exposed(file):
+        raise ConfigurationError(
+            f"every user of this machine may read or change {file}: run `chmod 600 {file}`, and "
+            "replace the secret if someone may have read it"
+        )
+    return secret
+
+
+def is_exposed(file: Path) -> bool:
+    """Whether a file is there that every user of the machine may read or change, by its mode."""
+    return file.exists() and bool(file.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH))
+
+
+def is_world_writable(folder: Path) -> bool:
+    """Whether a folder is there in which every user of the machine may put and replace files."""
+    return folder.exists() and bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
 def _read(file: Path) -> bytes:
@@ -23,12 +47,13 @@ def _read(file: Path) -> bytes:
 
 def _make(file: Path, size: int) -> bytes:
     """Write a new secret unless somebody else was first."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
     with os.fdopen(descriptor, "r+b") as out:
         fcntl.flock(out, fcntl.LOCK_EX)
         found = out.read()
         if found:
             return found
+        os.fchmod(descriptor, OWNER_ONLY)  # an empty file may have been left with another mode
         secret = token_bytes(size)
         out.write(secret)
         out.flush()
