@@ -10,8 +10,8 @@ from statistics import median
 from barograph.access.allowances import ANONYMOUS, Allowance, AllowanceStore
 from barograph.access.fields import rate_limit_fields
 from barograph.access.gate import Gate
-from barograph.access.memory import MemoryStore
-from barograph.access.shared import SharedStore
+from barograph.access.memory_store import MemoryStore
+from barograph.access.sqlite_store import SQLiteStore
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import HOUR
 from benchmarks.plan import Plan
@@ -25,16 +25,16 @@ MANY = tuple(f"198.18.{number >> 8}.{number & 255}" for number in range(2_000))
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Count in memory and in the shared file, and pass the whole gate."""
+    """Count in memory and in the SQLite file, and pass the whole gate."""
     print("allowances", file=sys.stderr)
     return Section(TITLE, asyncio.run(_measure(plan.rounds, folder)))
 
 
 async def _measure(rounds: int, folder: Path) -> list[Figure]:
     memory = MemoryStore(system_clock)
-    shared = SharedStore(folder / "limits.sqlite3", system_clock)
+    shared = SQLiteStore(folder / "limits.sqlite3", system_clock, b"secret")
     figures = []
-    for place, store in (("in memory", memory), ("in the shared file", shared)):
+    for place, store in (("in memory", memory), ("in the SQLite file", shared)):
         cases: tuple[tuple[str, Allowance, Sequence[str]], ...] = (
             ("one caller, accepted", AMPLE, ONE),
             (f"{len(MANY):,} callers, accepted", AMPLE, MANY),

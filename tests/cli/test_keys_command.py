@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from barograph.access.keys import ApiKeys
 from barograph.access.mailboxes import parse_address
-from barograph.access.memory import MemoryStore
+from barograph.access.memory_store import MemoryStore
 from barograph.access.pepper import load_pepper
 from barograph.access.registration import Registrations
 from barograph.cli.db import db

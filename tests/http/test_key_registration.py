@@ -17,7 +17,7 @@ from barograph.access.endpoints import NO_MAIL, key_routes
 from barograph.access.gate import Gate
 from barograph.access.keys import ApiKeys
 from barograph.access.mailboxes import INVALID
-from barograph.access.memory import MemoryStore
+from barograph.access.memory_store import MemoryStore
 from barograph.access.refusals import KEYS_PATH
 from barograph.access.registration import Registrations
 from barograph.access.wire import INVALID_BODY

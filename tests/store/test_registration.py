@@ -10,7 +10,7 @@ import pytest
 from barograph.access.allowances import MAILBOX
 from barograph.access.keys import ApiKeys
 from barograph.access.mailboxes import parse_address
-from barograph.access.memory import MemoryStore
+from barograph.access.memory_store import MemoryStore
 from barograph.access.registration import LinkNotUsable, Registrations, forget_registrations
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
 from support.clock import START, HandClock
