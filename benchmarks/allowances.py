@@ -25,7 +25,7 @@ MANY = tuple(f"198.18.{number >> 8}.{number & 255}" for number in range(2_000))
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Count in memory and in the SQLite file, and pass the whole gate."""
+    """Count in memory and in the shared file, and pass the whole gate."""
     print("allowances", file=sys.stderr)
     return Section(TITLE, asyncio.run(_measure(plan.rounds, folder)))
 
@@ -34,7 +34,7 @@ async def _measure(rounds: int, folder: Path) -> list[Figure]:
     memory = MemoryStore(system_clock)
     shared = SQLiteStore(folder / "limits.sqlite3", system_clock, b"secret")
     figures = []
-    for place, store in (("in memory", memory), ("in the SQLite file", shared)):
+    for place, store in (("in memory", memory), ("in the shared file", shared)):
         cases: tuple[tuple[str, Allowance, Sequence[str]], ...] = (
             ("one caller, accepted", AMPLE, ONE),
             (f"{len(MANY):,} callers, accepted", AMPLE, MANY),

@@ -129,8 +129,7 @@ def caller_parts(
     keys = ApiKeys(database, pepper, clock)
     registrations = None
     if settings.sends_mail:
-        base_url = settings.base_url
-        registrations = Registrations(database, keys, allowances, base_url=base_url, clock=clock)
+        registrations = Registrations(database, keys, base_url=settings.base_url, clock=clock)
     gate = Gate(allowances, keys.verify, settings.proxy_networks)
     return CallerParts(provider, facilitator, allowances, limits_failing, registrations, gate)
 

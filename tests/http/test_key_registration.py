@@ -7,6 +7,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpx
 import pytest
 from fastapi import FastAPI, Request, Response
@@ -38,12 +39,11 @@ class Desk:
 
     def __init__(self, folder: Path, *, mail: bool = True, trusted: Sequence[Network] = ()) -> None:
         self.clock = HandClock()
-        self.database = upgraded_database(folder / "desk.sqlite3")
+        self.path = folder / "desk.sqlite3"
+        self.database = upgraded_database(self.path, write_busy_ms=1)
         store = MemoryStore(self.clock)
         keys = ApiKeys(self.database, b"p" * 32, self.clock)
-        self.registrations = Registrations(
-            self.database, keys, store, base_url=BASE_URL, clock=self.clock
-        )
+        self.registrations = Registrations(self.database, keys, base_url=BASE_URL, clock=self.clock)
         self.app = FastAPI(openapi_url=None)
         self.app.add_exception_handler(RequestError, _answer_error)
         gate = Gate(store, keys.verify, trusted)
@@ -281,6 +281,23 @@ def test_a_database_that_is_away_is_503_with_a_time_to_come_back(tmp_path: Path)
     assert statuses == {503}  # what cannot be stored is not charged
     assert answer.headers["retry-after"] == "5"
     asyncio.run(desk.database.close())
+
+
+@pytest.mark.outcome(
+    "another process holds the database's write lock while somebody asks for a key",
+    "503 each time, and neither the caller's nor the mailbox's limit is used up",
+)
+def test_failed_writes_use_up_no_limit(desk: Desk) -> None:
+    peer = apsw.Connection(str(desk.path))
+    peer.execute("BEGIN IMMEDIATE")
+    statuses = [desk.ask("name@example.com").status_code for _ in range(12)]
+    peer.close()
+
+    assert statuses == [503] * 12
+    answers = [desk.ask("name@example.com") for _ in range(3)]
+    assert [each.status_code for each in answers] == [202] * 3
+    assert [each.headers["x-ratelimit-remaining"] for each in answers] == ["9", "8", "7"]
+    assert len(desk.mails()) == 3
 
 
 def test_the_interface_description_says_how_to_register(desk: Desk) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fastapi import APIRouter, Request, Response
 
-from barograph.access.allowances import REGISTRATIONS, Standing
+from barograph.access.allowances import Standing
 from barograph.access.fields import rate_limit_fields
 from barograph.access.gate import Gate
 from barograph.access.mailboxes import parse_address
@@ -63,20 +63,17 @@ async def register(
     registrations: Registrations,
     gate: Gate,
 ) -> Standing:
-    """Have a link mailed to the address in a request's body, and charge the caller for it.
+    """Mail a link to the address in a request's body, and charge the caller for it.
 
-    What is malformed, or cannot be stored, is not charged.
+    A request that is malformed or can't be stored is not charged.
 
     Raises:
         InvalidRequest: the body is too long, or holds no address.
-        TooManyRequests: the allowance is spent.
+        TooManyRequests: the caller's limit is used up.
         DatabaseUnavailable: nothing will be mailed.
     """
     address = parse_address(email_from(await read_body(request, MAX_BODY_BYTES)))
-    await registrations.require_store()
-    standing = await gate.charge(REGISTRATIONS, gate.caller(request.scope))
-    await registrations.request(address)
-    return standing
+    return await registrations.request(address, gate.caller(request.scope))
 
 
 def _accepted(fields: Headers) -> Response:
