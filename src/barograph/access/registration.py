@@ -56,7 +56,7 @@ class Registrations:
     def __init__(self, database: Database, keys: ApiKeys, *, base_url: str, clock: Clock) -> None:
         self._database = database
         self._keys = keys
-        self._base_url = base_url
+        self.base_url = base_url
         self._clock = clock
 
     async def request(self, address: Address, caller: str) -> Standing:
@@ -86,7 +86,7 @@ class Registrations:
             row = (_digest(token), *address, now, now + LINK_HOURS * HOUR, hashed, int(mailed))
             await tx.execute(_REGISTER, *row)
             if mailed:
-                text = _text(self._base_url, token)
+                text = _text(self.base_url, token)
                 give_up_at = now + MAIL_HOURS * HOUR
                 await put_mail(tx, address.email, SUBJECT, text, now=now, give_up_at=give_up_at)
             return standing
