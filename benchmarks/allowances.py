@@ -10,8 +10,8 @@ from statistics import median
 from barograph.access.allowances import ANONYMOUS, Allowance, AllowanceStore
 from barograph.access.fields import rate_limit_fields
 from barograph.access.gate import Gate
-from barograph.access.memory import MemoryStore
-from barograph.access.shared import SharedStore
+from barograph.access.memory_store import MemoryStore
+from barograph.access.sqlite_store import SQLiteStore
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import HOUR
 from benchmarks.plan import Plan
@@ -32,7 +32,7 @@ def measure(plan: Plan, folder: Path) -> Section:
 
 async def _measure(rounds: int, folder: Path) -> list[Figure]:
     memory = MemoryStore(system_clock)
-    shared = SharedStore(folder / "limits.sqlite3", system_clock)
+    shared = SQLiteStore(folder / "limits.sqlite3", system_clock, b"secret")
     figures = []
     for place, store in (("in memory", memory), ("in the shared file", shared)):
         cases: tuple[tuple[str, Allowance, Sequence[str]], ...] = (

@@ -7,17 +7,17 @@ from typing import NamedTuple
 from barograph.access.allowances import AllowanceStore
 from barograph.access.contact import Contact, Watched
 from barograph.access.entitlements import Entitlements
+from barograph.access.fallback_store import FallbackStore
 from barograph.access.feed_door import FeedDoor
 from barograph.access.feed_grants import FeedGrants
 from barograph.access.gate import Gate
-from barograph.access.guarded import GuardedStore
 from barograph.access.identity import IdentityProvider, NoIdentityProvider
 from barograph.access.keys import ApiKeys
-from barograph.access.memory import MemoryStore
+from barograph.access.memory_store import MemoryStore
 from barograph.access.paid_door import PaidDoor
 from barograph.access.pepper import load_pepper
 from barograph.access.registration import Registrations
-from barograph.access.shared import SharedStore
+from barograph.access.sqlite_store import SQLiteStore
 from barograph.badges.endpoints import hot_badges
 from barograph.badges.reader import BadgeReader
 from barograph.board.board import Board
@@ -124,12 +124,12 @@ def caller_parts(
     provider = identity_provider(settings, clock) if identity is None else identity
     if facilitator is None and settings.takes_payments:
         facilitator = HttpFacilitator(settings, clock=clock)
-    allowances, limits_failing = _allowance_store(settings, clock)
-    keys = ApiKeys(database, load_pepper(settings), clock)
+    pepper = load_pepper(settings)
+    allowances, limits_failing = _allowance_store(settings, pepper, clock)
+    keys = ApiKeys(database, pepper, clock)
     registrations = None
     if settings.sends_mail:
-        base_url = settings.base_url
-        registrations = Registrations(database, keys, allowances, base_url=base_url, clock=clock)
+        registrations = Registrations(database, keys, base_url=settings.base_url, clock=clock)
     gate = Gate(allowances, keys.verify, settings.proxy_networks)
     return CallerParts(provider, facilitator, allowances, limits_failing, registrations, gate)
 
@@ -210,13 +210,15 @@ def _hot(
     return documents
 
 
-def _allowance_store(settings: Settings, clock: Clock) -> tuple[AllowanceStore, LimitsFailing]:
-    """Where requests are counted, and who tells since when that fails."""
+def _allowance_store(
+    settings: Settings, pepper: bytes, clock: Clock
+) -> tuple[AllowanceStore, LimitsFailing]:
+    """Where requests are counted, and since when workers don't share their counts."""
     local = MemoryStore(clock)
     if not settings.limits_are_shared:
         return local, lambda: None
-    guarded = GuardedStore(SharedStore(settings.limits_path, clock), local, clock)
-    return guarded, lambda: guarded.failing_since
+    store = FallbackStore(SQLiteStore(settings.limits_path, clock, pepper), local, clock)
+    return store, lambda: store.failing_since
 
 
 def _watched(*parts: object) -> list[Watched]:

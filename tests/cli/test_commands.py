@@ -97,7 +97,7 @@ def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
     assert (
         first.stdout == "applied markets\napplied analysis\napplied keys\napplied macro\n"
         "applied settlement_reports\napplied entitlements\napplied payments\n"
-        "applied status\napplied brief_lists\n"
+        "applied status\napplied brief_lists\napplied registration_limits\n"
         "the schema is up to date\n"
     )
     assert second.stdout == "the schema is up to date\n"

@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 
 from barograph.access.keys import ApiKeys
 from barograph.access.mailboxes import parse_address
-from barograph.access.memory import MemoryStore
 from barograph.access.pepper import load_pepper
 from barograph.access.registration import Registrations
 from barograph.cli.db import db
@@ -130,13 +129,12 @@ def ask_for_a_link(folder: Path, *emails: str) -> None:
     async def work() -> None:
         database = SQLiteDatabase(settings.database_path)
         api_keys = ApiKeys(database, load_pepper(settings), system_clock)
-        store = MemoryStore(system_clock)
         registrations = Registrations(
-            database, api_keys, store, base_url="https://x.example", clock=system_clock
+            database, api_keys, base_url="https://x.example", clock=system_clock
         )
         try:
             for email in emails:
-                await registrations.request(parse_address(email))
+                await registrations.request(parse_address(email), "203.0.113.7")
         finally:
             await database.close()
 
@@ -173,6 +171,17 @@ def test_a_forgotten_mailbox_leaves_no_row_and_its_neighbours_stay(folder: Path)
     assert traces(folder, "names") == ["api_keys", "registrations", "outbox"]
     works = [verify(folder, made["key"]) is not None for made in (old, new, other)]
     assert works == [False, False, True]
+
+
+def test_rows_of_an_older_version_are_found_by_their_address(folder: Path) -> None:
+    made = create(folder, "na.me@gmail.com")
+    connection = apsw.Connection(str(Settings(data=folder).database_path))
+    connection.execute("UPDATE api_keys SET mailbox = email")
+    connection.close()
+
+    assert verify(folder, made["key"]) == "name@gmail.com"
+    assert run(folder, "forget", "--email", "name@googlemail.com", "--yes").exit_code == 0
+    assert traces(folder, "na.me") == []
 
 
 def test_forgetting_asks_first(folder: Path) -> None:

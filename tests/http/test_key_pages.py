@@ -8,6 +8,7 @@ import pytest
 
 from barograph.site.keys.pages import again
 from support.pages import FORM, Checked, SiteService
+from support.service import BASE_URL
 
 
 def test_without_mail_there_is_no_form_and_no_link(tmp_path: Path) -> None:
@@ -134,6 +135,21 @@ def test_a_form_that_is_not_one_address_is_refused_and_not_repeated(
     assert site.service.rows("SELECT * FROM outbox") == []
 
 
+def test_pages_of_another_site_can_neither_ask_nor_press_the_button(site: SiteService) -> None:
+    site.register("name@example.com")
+    path = site.mailed_path()
+    foreign = {"origin": "https://elsewhere.example"}
+
+    for place in ("/keys", path):
+        answer = site.ask(place, "POST", "email=other%40example.com", **FORM, **foreign)
+        assert answer.status_code == 403
+        assert "another website" in Checked(answer).text
+    spoken = site.ask(path, "POST", accept="application/json", **foreign)
+    assert (spoken.status_code, list(spoken.json())) == (403, ["error"])
+    assert len(site.service.rows("SELECT * FROM outbox")) == 1
+    assert site.ask(path, "POST", origin=BASE_URL).status_code == 200
+
+
 def test_spaces_around_a_typed_address_do_no_harm(site: SiteService) -> None:
     assert site.register(" name@example.com ").status_code == 202
     assert site.service.rows("SELECT recipient FROM outbox") == [("name@example.com",)]
@@ -244,5 +260,5 @@ def test_the_form_is_never_sent_elsewhere_and_its_pages_tell_no_other_origin(
 
     for answer in (asked, shown):
         assert "form-action 'self'" in answer.headers["content-security-policy"]
-        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["referrer-policy"] == "same-origin"
         assert "access-control-allow-origin" not in answer.headers

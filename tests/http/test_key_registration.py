@@ -7,17 +7,18 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpx
 import pytest
 from fastapi import FastAPI, Request, Response
 
 from barograph.access.allowances import REGISTRATIONS
 from barograph.access.callers import Network
-from barograph.access.endpoints import NO_MAIL, key_routes
+from barograph.access.endpoints import NO_MAIL, NOT_JSON, OTHER_SITE, key_routes
 from barograph.access.gate import Gate
 from barograph.access.keys import ApiKeys
 from barograph.access.mailboxes import INVALID
-from barograph.access.memory import MemoryStore
+from barograph.access.memory_store import MemoryStore
 from barograph.access.refusals import KEYS_PATH
 from barograph.access.registration import Registrations
 from barograph.access.wire import INVALID_BODY
@@ -38,12 +39,11 @@ class Desk:
 
     def __init__(self, folder: Path, *, mail: bool = True, trusted: Sequence[Network] = ()) -> None:
         self.clock = HandClock()
-        self.database = upgraded_database(folder / "desk.sqlite3")
+        self.path = folder / "desk.sqlite3"
+        self.database = upgraded_database(self.path, write_busy_ms=1)
         store = MemoryStore(self.clock)
         keys = ApiKeys(self.database, b"p" * 32, self.clock)
-        self.registrations = Registrations(
-            self.database, keys, store, base_url=BASE_URL, clock=self.clock
-        )
+        self.registrations = Registrations(self.database, keys, base_url=BASE_URL, clock=self.clock)
         self.app = FastAPI(openapi_url=None)
         self.app.add_exception_handler(RequestError, _answer_error)
         gate = Gate(store, keys.verify, trusted)
@@ -58,7 +58,8 @@ class Desk:
         **headers: str,
     ) -> httpx.Response:
         content = json.dumps(body).encode() if isinstance(body, dict) else body
-        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        given = {"content_type": "application/json", **headers}
+        fields = {name.replace("_", "-"): value for name, value in given.items()}
 
         async def call() -> httpx.Response:
             transport = httpx.ASGITransport(app=self.app, client=(peer, 40_000))
@@ -217,7 +218,7 @@ def test_a_caller_that_leaves_half_way_changes_nothing(desk: Desk) -> None:
         "method": "POST",
         "path": KEYS_PATH,
         "query_string": b"",
-        "headers": [],
+        "headers": [(b"content-type", b"application/json")],
         "client": None,
     }
     asyncio.run(desk.app(scope, receive, send))
@@ -263,6 +264,50 @@ def test_behind_a_trusted_proxy_callers_are_told_apart(tmp_path: Path) -> None:
     asyncio.run(desk.database.close())
 
 
+OTHER_SITES: list[dict[str, str]] = [
+    {"origin": "https://elsewhere.example"},
+    {"origin": "null"},
+    {"origin": BASE_URL.replace("https", "http")},
+    {"sec_fetch_site": "cross-site"},
+    {"sec_fetch_site": "same-site", "origin": "https://other.barograph.example"},
+]
+OWN_PAGES: list[dict[str, str]] = [
+    {"origin": BASE_URL},
+    {"origin": "http://localhost:8080", "host": "localhost:8080"},
+    {"origin": "null", "sec_fetch_site": "same-origin"},
+    {"sec_fetch_site": "none"},
+]
+
+
+@pytest.mark.outcome(
+    "a page of another website makes a visitor's browser ask for a key, or press a link's button",
+    "403; nothing is mailed, counted or used up",
+)
+@pytest.mark.parametrize("fields", OTHER_SITES)
+def test_pages_of_another_site_get_403(desk: Desk, fields: dict[str, str]) -> None:
+    assert_error(desk.ask("name@example.com", **fields), 403, OTHER_SITE)
+    assert desk.mails() == []
+
+
+@pytest.mark.parametrize("fields", OWN_PAGES)
+def test_pages_of_the_same_origin_may_ask(desk: Desk, fields: dict[str, str]) -> None:
+    assert desk.ask("name@example.com", **fields).status_code == 202
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "", "*/*"],
+)
+def test_body_that_is_not_declared_as_json_is_415(desk: Desk, kind: str) -> None:
+    assert_error(desk.ask("name@example.com", content_type=kind), 415, NOT_JSON)
+    assert desk.mails() == []
+
+
+def test_json_may_be_declared_with_parameters_and_in_any_case(desk: Desk) -> None:
+    answer = desk.ask("name@example.com", content_type="Application/JSON ; charset=utf-8")
+    assert answer.status_code == 202
+
+
 @pytest.mark.outcome("no mail server is configured", "registration answers 503 and says so")
 def test_without_mail_registration_says_so(tmp_path: Path) -> None:
     desk = Desk(tmp_path, mail=False)
@@ -283,12 +328,29 @@ def test_a_database_that_is_away_is_503_with_a_time_to_come_back(tmp_path: Path)
     asyncio.run(desk.database.close())
 
 
+@pytest.mark.outcome(
+    "another process holds the database's write lock while somebody asks for a key",
+    "503 each time, and neither the caller's nor the mailbox's limit is used up",
+)
+def test_failed_writes_use_up_no_limit(desk: Desk) -> None:
+    peer = apsw.Connection(str(desk.path))
+    peer.execute("BEGIN IMMEDIATE")
+    statuses = [desk.ask("name@example.com").status_code for _ in range(12)]
+    peer.close()
+
+    assert statuses == [503] * 12
+    answers = [desk.ask("name@example.com") for _ in range(3)]
+    assert [each.status_code for each in answers] == [202] * 3
+    assert [each.headers["x-ratelimit-remaining"] for each in answers] == ["9", "8", "7"]
+    assert len(desk.mails()) == 3
+
+
 def test_the_interface_description_says_how_to_register(desk: Desk) -> None:
     paths = openapi_schema(desk.app, BASE_URL, {})["paths"]
     operation = paths[KEYS_PATH]["post"]
 
     assert operation["operationId"] == "registerKey"
-    assert set(operation["responses"]) == {"202", "400", "405", "429", "503"}
+    assert set(operation["responses"]) == {"202", "400", "403", "405", "415", "429", "503"}
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     assert schema["required"] == ["email"]
     assert schema["additionalProperties"] is False
@@ -314,7 +376,7 @@ def test_any_method_but_post_is_405_and_says_so(whole: Service, method: str) -> 
         assert answer.json() == {"error": "method not allowed"}
 
 
-def test_a_preflight_lets_any_origin_post_json(whole: Service) -> None:
+def test_a_preflight_is_answered_so_that_pages_can_read_the_refusal(whole: Service) -> None:
     answer = whole.ask(
         KEYS_PATH,
         "OPTIONS",

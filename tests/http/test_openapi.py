@@ -170,7 +170,7 @@ def test_a_registration_and_every_badge_are_described_with_their_errors(
 ) -> None:
     registration = description["paths"][KEYS_PATH]["post"]["responses"]
 
-    assert set(registration) == {"202", "400", "405", "429", "503"}
+    assert set(registration) == {"202", "400", "403", "405", "415", "429", "503"}
     for name, errors in BADGES.items():
         for form, media in (("svg", "image/svg+xml"), ("json", "application/json")):
             responses = description["paths"][f"{name}.{form}"]["get"]["responses"]
@@ -281,13 +281,15 @@ def test_every_badge_answers_as_described(
 
 def test_a_registration_answers_as_described(tmp_path: Path, description: dict[str, Any]) -> None:
     mail = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "barograph@example.com"}
-    body = '{"email":"name@example.com"}'
+    body, json = '{"email":"name@example.com"}', {"content_type": "application/json"}
     with fresh_service(tmp_path, **mail) as service:
-        answers = [service.ask(KEYS_PATH, "POST", body=body) for _ in range(11)]
-        answers += [service.ask(KEYS_PATH, "POST", body="{}")]
+        answers = [service.ask(KEYS_PATH, "POST", body=body, **json) for _ in range(11)]
+        answers += [service.ask(KEYS_PATH, "POST", body="{}", **json)]
+        answers += [service.ask(KEYS_PATH, "POST", body=body)]
+        answers += [service.ask(KEYS_PATH, "POST", body=body, sec_fetch_site="cross-site", **json)]
         request = service.ask("/openapi.json").json()["paths"][KEYS_PATH]["post"]["requestBody"]
 
-    assert [each.status for each in answers] == [202] * 10 + [429, 400]
+    assert [each.status for each in answers] == [202] * 10 + [429, 400, 415, 403]
     for each in answers:
         check = validator(description, KEYS_PATH, str(each.status), "post")
         check.validate(each.json())

@@ -31,7 +31,7 @@ def test_every_page_is_valid_guarded_and_ends_with_the_notice(site: SiteService)
         assert NOTICE in Checked(response).text[-200:]
         assert response.headers["content-security-policy"] == POLICY
         assert response.headers["x-content-type-options"] == "nosniff"
-        assert response.headers["referrer-policy"] == "no-referrer"
+        assert response.headers["referrer-policy"] == "same-origin"
         assert response.headers["cache-control"].startswith("public, max-age=")
 
 

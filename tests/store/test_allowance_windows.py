@@ -18,8 +18,8 @@ from barograph.access.allowances import (
     Standing,
 )
 from barograph.access.fields import retry_seconds
-from barograph.access.memory import MemoryStore
-from barograph.access.shared import SharedStore
+from barograph.access.memory_store import MemoryStore
+from barograph.access.sqlite_store import SQLiteStore
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from support.clock import START, HandClock
 
@@ -54,11 +54,11 @@ def _memory(_: Path, clock: HandClock) -> AllowanceStore:
     return MemoryStore(clock)
 
 
-def _shared(folder: Path, clock: HandClock) -> AllowanceStore:
-    return SharedStore(folder / "limits.sqlite3", clock)
+def _sqlite(folder: Path, clock: HandClock) -> AllowanceStore:
+    return SQLiteStore(folder / "limits.sqlite3", clock, b"secret")
 
 
-STORES = {"memory": _memory, "shared": _shared}
+STORES = {"memory": _memory, "sqlite": _sqlite}
 OpenCounter = Callable[[], Counter]
 
 

@@ -10,13 +10,13 @@ import pytest
 from barograph.access.allowances import MAILBOX
 from barograph.access.keys import ApiKeys
 from barograph.access.mailboxes import parse_address
-from barograph.access.memory import MemoryStore
 from barograph.access.registration import LinkNotUsable, Registrations, forget_registrations
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
 from support.clock import START, HandClock
 
 BASE_URL = "https://barograph.example"
 DAY_SECONDS = 24 * 3600
+CALLER = "203.0.113.7"
 T = TypeVar("T")
 
 
@@ -44,12 +44,10 @@ class Desk:
         self._database = database
         self._runner = runner
         self.keys = ApiKeys(database, b"p" * 32, clock)
-        self.registrations = Registrations(
-            database, self.keys, MemoryStore(clock), base_url=BASE_URL, clock=clock
-        )
+        self.registrations = Registrations(database, self.keys, base_url=BASE_URL, clock=clock)
 
     def ask(self, email: str) -> None:
-        self._runner.run(self.registrations.request(parse_address(email)))
+        self._runner.run(self.registrations.request(parse_address(email), CALLER))
 
     def peek(self, token: str) -> bool:
         return self._runner.run(self.registrations.peek(token))
@@ -201,6 +199,22 @@ def test_a_new_key_takes_the_place_of_the_earlier_one(desk: Desk) -> None:
     assert desk.verify(second) is not None
 
 
+def test_one_gmail_mailbox_gets_three_mails_and_one_key_whatever_its_spelling(desk: Desk) -> None:
+    spellings = ["ab.cd", "a.bcd", "a.b.c.d", "AB.CD+x", "abcd"]
+    for number, local in enumerate(spellings):
+        desk.clock.pass_seconds(1)
+        desk.ask(f"{local}@{('gmail.com', 'GoogleMail.com')[number % 2]}")
+        if number == 0:
+            first = desk.redeem(desk.last_token())
+    assert [row[0] for row in desk.mails()] == [
+        "ab.cd@gmail.com",
+        "a.bcd@googlemail.com",
+        "a.b.c.d@gmail.com",
+    ]
+    desk.redeem(desk.last_token())
+    assert desk.verify(first) is None
+
+
 def test_a_mailbox_gets_three_mails_a_day_however_it_is_written(desk: Desk) -> None:
     for email in ("name@example.com", "NAME@example.com", "name+1@example.com"):
         desk.ask(email)
@@ -224,9 +238,11 @@ def test_the_same_is_stored_for_known_and_unknown_addresses(desk: Desk) -> None:
     desk.clock.pass_seconds(1)
     desk.ask("other@example.com")
 
-    (_, known), (_, other) = ((row[1:4], row[4:]) for row in desk.links()[1:])
-    assert known == (START + 1_000 + DAY_SECONDS * 1_000, None)
-    assert other == (START + 2_000 + DAY_SECONDS * 1_000, None)
+    known, other = (row[4:] for row in desk.links()[1:])
+    assert known[:2] == (START + 1_000 + DAY_SECONDS * 1_000, None)
+    assert other[:2] == (START + 2_000 + DAY_SECONDS * 1_000, None)
+    assert known[2:] == other[2:], "the same caller, and both were mailed"
+    assert CALLER not in str(known)
     first, second = (re.sub(r"/keys/\S+", "", body) for _, _, body in desk.mails()[1:])
     assert first == second
 

@@ -10,11 +10,13 @@ from barograph.kit.migrations import packaged_migrations, upgrade
 from support.clock import HandClock
 
 
-def upgraded_database(path: Path, schema: str = "") -> SQLiteDatabase:
+def upgraded_database(
+    path: Path, schema: str = "", *, write_busy_ms: int | None = None
+) -> SQLiteDatabase:
     """The database at a path, made where it is missing; nobody waits for the disk."""
     if not path.exists():
         path.write_bytes(_upgraded(schema))
-    return SQLiteDatabase(path, survives_power_cuts=False)
+    return SQLiteDatabase(path, write_busy_ms=write_busy_ms, survives_power_cuts=False)
 
 
 @cache

@@ -8,7 +8,7 @@ import pytest
 
 from barograph.access.allowances import ANONYMOUS, BAD_KEYS, PERSONAL, Standing
 from barograph.access.gate import Gate
-from barograph.access.memory import MemoryStore
+from barograph.access.memory_store import MemoryStore
 from barograph.access.refusals import InvalidKey, TooManyRequests
 from support.clock import HandClock
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barograph.access.gate import Gate
-from barograph.access.memory import MemoryStore
+from barograph.access.memory_store import MemoryStore
 from barograph.mcp.calls import INTERNAL, Outcome, ToolCalls
 from barograph.mcp.readers import Readers
 from barograph.mcp.tools import BY_NAME, TOOLS

@@ -55,7 +55,7 @@ class Standing(NamedTuple):
 
 
 class AllowancesUnavailable(BarographError):
-    """A shared store cannot count now; nothing was charged. `GuardedStore` takes care of it."""
+    """A shared store can't count now; nothing was charged. `FallbackStore` handles it."""
 
 
 class AllowanceStore(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fastapi import APIRouter, Request, Response
 
-from barograph.access.allowances import REGISTRATIONS, Standing
+from barograph.access.allowances import Standing
 from barograph.access.fields import rate_limit_fields
 from barograph.access.gate import Gate
 from barograph.access.mailboxes import parse_address
@@ -16,6 +16,7 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import CORS, JSON, NO_STORE, Headers
 from barograph.kit.http import error_response, read_body
 from barograph.kit.openapi import JSON_TYPE, refusal
+from barograph.kit.origins import is_cross_site
 
 KEYS_ALLOW = b"POST, OPTIONS"
 MAX_BODY_BYTES = 4_096
@@ -23,6 +24,8 @@ RETRY_SECONDS = 5
 
 ACCEPTED = KeyAnswer(ok=True, message=ANSWER).encode()
 NO_MAIL = "this instance sends no mail, so keys come from its operator"
+NOT_JSON = "send the body as JSON, with the header Content-Type: application/json"
+OTHER_SITE = "another website can't ask for a key here: use our own page, or send it from a program"
 AWAY = "keys cannot be handed out right now; try again shortly"
 
 
@@ -38,6 +41,8 @@ def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) ->
         operation_id="registerKey",
         responses={
             400: refusal("Malformed body or address."),
+            403: refusal("The request comes from a page of another website.", example=OTHER_SITE),
+            415: refusal("The Content-Type is not application/json.", example=NOT_JSON),
             429: refusal("Too many registrations from one caller."),
             503: refusal("No mail is configured, or try again."),
         },
@@ -46,6 +51,11 @@ def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) ->
     async def register_key(request: Request) -> Response:
         if registrations is None:
             return error_response(503, NO_MAIL)
+        if is_cross_site(request.scope["headers"], registrations.base_url):
+            return error_response(403, OTHER_SITE)
+        # Without this, a browser would send another page's text without asking first.
+        if _media_type(request) != JSON:
+            return error_response(415, NOT_JSON)
         try:
             standing = await register(request, email_from_body, registrations, gate)
         except Refusal as refusal:
@@ -63,20 +73,23 @@ async def register(
     registrations: Registrations,
     gate: Gate,
 ) -> Standing:
-    """Have a link mailed to the address in a request's body, and charge the caller for it.
+    """Mail a link to the address in a request's body, and charge the caller for it.
 
-    What is malformed, or cannot be stored, is not charged.
+    A request that is malformed or can't be stored is not charged.
 
     Raises:
         InvalidRequest: the body is too long, or holds no address.
-        TooManyRequests: the allowance is spent.
+        TooManyRequests: the caller's limit is used up.
         DatabaseUnavailable: nothing will be mailed.
     """
     address = parse_address(email_from(await read_body(request, MAX_BODY_BYTES)))
-    await registrations.require_store()
-    standing = await gate.charge(REGISTRATIONS, gate.caller(request.scope))
-    await registrations.request(address)
-    return standing
+    return await registrations.request(address, gate.caller(request.scope))
+
+
+def _media_type(request: Request) -> bytes:
+    """The type of the body without its parameters."""
+    given = [value for name, value in request.scope["headers"] if name == b"content-type"]
+    return b",".join(given).partition(b";")[0].strip().lower()
 
 
 def _accepted(fields: Headers) -> Response:

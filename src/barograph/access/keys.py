@@ -65,7 +65,7 @@ class ApiKeys:
         new = NewKey(public_id, f"bg_{public_id}_{token_hex(SECRET_BYTES)}", address.email)
         now = self._clock()
         await tx.execute(_REVOKE_EARLIER, now, address.mailbox)
-        await tx.execute(_ADD, new.id, self._digest(new.key), new.email, address.mailbox, now)
+        await tx.execute(_ADD, new.id, self.digest(new.key), new.email, address.mailbox, now)
         return new
 
     async def verify(self, text: str) -> str | None:
@@ -83,9 +83,10 @@ class ApiKeys:
         async def work(tx: Transaction) -> list[Row]:
             return await tx.fetch(_WORKING, found[1])
 
-        for stored, mailbox in await self._database.read(work):
-            if hmac.compare_digest(stored, self._digest(text)):
-                return str(mailbox)
+        for stored, email in await self._database.read(work):
+            if hmac.compare_digest(stored, self.digest(text)):
+                # Not the stored mailbox: an older version may have told spellings apart.
+                return parse_address(email).mailbox
         return None
 
     async def records(self) -> list[KeyRecord]:
@@ -104,14 +105,15 @@ class ApiKeys:
 
         return await self._database.write(work)
 
-    def _digest(self, key: str) -> str:
-        return hmac.digest(self._pepper, key.encode(), "sha256").hex()
+    def digest(self, text: str) -> str:
+        """An HMAC under the instance's pepper."""
+        return hmac.digest(self._pepper, text.encode(), "sha256").hex()
 
 
 _ADD = """
 INSERT INTO api_keys (id, digest, email, mailbox, created_at) VALUES ($1, $2, $3, $4, $5)
 """
 _REVOKE_EARLIER = "UPDATE api_keys SET revoked_at = $1 WHERE mailbox = $2 AND revoked_at IS NULL"
-_WORKING = "SELECT digest, mailbox FROM api_keys WHERE id = $1 AND revoked_at IS NULL"
+_WORKING = "SELECT digest, email FROM api_keys WHERE id = $1 AND revoked_at IS NULL"
 _RECORDS = "SELECT id, email, created_at, revoked_at FROM api_keys ORDER BY created_at, id"
 _REVOKE = "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL RETURNING id"

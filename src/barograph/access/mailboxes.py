@@ -14,6 +14,7 @@ MAX_LENGTH = 254
 MAX_LOCAL = 64
 INVALID = "email must be one plain address such as name@example.com"
 
+_GMAIL = frozenset({"gmail.com", "googlemail.com"})
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 # The last label has a letter first, so that an IP address is no domain.
@@ -28,7 +29,7 @@ class Address(NamedTuple):
     """As it was given, the domain in lower case."""
 
     mailbox: str
-    """As all who share it would write it: in lower case and without a +tag."""
+    """The same for every spelling: lower case, without a +tag, and for Gmail without dots."""
 
 
 def parse_address(text: str) -> Address:
@@ -41,4 +42,11 @@ def parse_address(text: str) -> Address:
     if found is None or len(found[1]) > MAX_LOCAL:
         raise InvalidRequest(INVALID)
     local, domain = found[1], found[2].lower()
-    return Address(f"{local}@{domain}", f"{local.partition('+')[0].lower()}@{domain}")
+    return Address(f"{local}@{domain}", _mailbox(local.partition("+")[0].lower(), domain))
+
+
+def _mailbox(name: str, domain: str) -> str:
+    # Gmail ignores dots, and both of its domains lead to the same mailbox.
+    if domain in _GMAIL:
+        return f"{name.replace('.', '')}@gmail.com"
+    return f"{name}@{domain}"

@@ -10,10 +10,11 @@ import re
 from hashlib import sha256
 from secrets import token_urlsafe
 
-from barograph.access.allowances import MAILBOX, AllowanceStore
+from barograph.access.allowances import MAILBOX, REGISTRATIONS, Allowance, Standing
 from barograph.access.keys import ApiKeys, NewKey
 from barograph.access.mailboxes import Address
 from barograph.access.outbox import put_mail
+from barograph.access.refusals import TooManyRequests
 from barograph.errors import RequestError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
@@ -52,56 +53,47 @@ class LinkNotUsable(RequestError):
 class Registrations:
     """Everybody who asked for a key and has not got it yet."""
 
-    def __init__(
-        self,
-        database: Database,
-        keys: ApiKeys,
-        allowances: AllowanceStore,
-        *,
-        base_url: str,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, database: Database, keys: ApiKeys, *, base_url: str, clock: Clock) -> None:
         self._database = database
         self._keys = keys
-        self._allowances = allowances
-        self._base_url = base_url
+        self.base_url = base_url
         self._clock = clock
 
-    async def require_store(self) -> None:
-        """Look whether anything can be stored at all, before anybody is charged for it.
+    async def request(self, address: Address, caller: str) -> Standing:
+        """Mail a link to an address, unless its mailbox received enough of them today.
+
+        The transaction that stores the registration also counts both limits, so a failed write
+        uses up neither. A registration that sends no mail is stored all the same: the time taken
+        tells nothing about the mailbox.
 
         Raises:
-            DatabaseUnavailable: nothing can.
-        """
-
-        async def work(tx: Transaction) -> None:
-            await tx.fetch(_ANY)
-
-        await self._database.read(work)
-
-    async def request(self, address: Address) -> None:
-        """Mail a link to an address, unless its mailbox got enough of them today.
-
-        The same is stored for one that did, less the mail: the time taken tells nothing either.
-
-        Raises:
+            TooManyRequests: the caller's limit is used up.
             DatabaseUnavailable: nothing was stored and nothing will be mailed.
         """
-        standing = await self._allowances.spend(MAILBOX, address.mailbox)
+        hashed = self._keys.digest(f"caller {caller}")
         token = token_urlsafe(TOKEN_BYTES)
         now = self._clock()
 
-        async def work(tx: Transaction) -> None:
-            expires_at = now + LINK_HOURS * HOUR
-            await tx.execute(
-                _REGISTER, _digest(token), address.email, address.mailbox, now, expires_at
-            )
-            if standing.accepted:
-                text = _text(self._base_url, token)
+        async def admit(tx: Transaction) -> Standing:
+            standing = await _standing(tx, REGISTRATIONS, _BY_CALLER, hashed, now)
+            if not standing.accepted:
+                raise TooManyRequests(standing)
+            return standing
+
+        async def work(tx: Transaction) -> Standing:
+            standing = await admit(tx)
+            mailed = (await _standing(tx, MAILBOX, _BY_MAILBOX, address.mailbox, now)).accepted
+            row = (_digest(token), *address, now, now + LINK_HOURS * HOUR, hashed, int(mailed))
+            await tx.execute(_REGISTER, *row)
+            if mailed:
+                text = _text(self.base_url, token)
                 give_up_at = now + MAIL_HOURS * HOUR
                 await put_mail(tx, address.email, SUBJECT, text, now=now, give_up_at=give_up_at)
+            return standing
 
-        await self._database.write(work)
+        # Read first: a caller that is refused must not hold the write lock.
+        await self._database.read(admit)
+        return await self._database.write(work)
 
     async def peek(self, token: str) -> bool:
         """Whether a link can still be used; changes nothing.
@@ -143,6 +135,17 @@ async def forget_registrations(tx: Transaction, now: int) -> None:
     await tx.execute(_FORGET_MAILS, now, FORGET_ROWS)
 
 
+async def _standing(
+    tx: Transaction, allowance: Allowance, sql: str, who: str, now: int
+) -> Standing:
+    """Where a new registration leaves a caller or a mailbox."""
+    _, requests, window = allowance
+    [(used, oldest)] = await tx.fetch(sql, who, now - window)
+    remaining = requests - used - 1
+    resets_in = window if oldest is None else oldest + window - now
+    return Standing(allowance, remaining >= 0, max(0, remaining), resets_in)
+
+
 def _digest(token: str) -> str:
     """How a link is stored; with 256 random bits there is nothing to guess."""
     return sha256(token.encode()).hexdigest()
@@ -165,10 +168,17 @@ If you did not ask for a key, ignore this mail: nothing happens without the link
 SUBJECT = "Your Barograph API key"
 
 _REGISTER = """
-INSERT INTO registrations (link_digest, email, mailbox, created_at, expires_at)
-VALUES ($1, $2, $3, $4, $5)
+INSERT INTO registrations
+    (link_digest, email, mailbox, created_at, expires_at, caller, mailed)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
-_ANY = "SELECT link_digest FROM registrations LIMIT 1"
+_BY_CALLER = """
+SELECT COUNT(*), MIN(created_at) FROM registrations WHERE caller = $1 AND created_at > $2
+"""
+_BY_MAILBOX = """
+SELECT COUNT(*), MIN(created_at) FROM registrations
+WHERE mailbox = $1 AND created_at > $2 AND mailed = 1
+"""
 _PEEK = """
 SELECT 1 FROM registrations WHERE link_digest = $1 AND used_at IS NULL AND expires_at > $2
 """

@@ -100,7 +100,9 @@ def revoke(key_id: str, yes: bool, data: Path | None) -> None:
 
 
 @keys.command()
-@click.option("--email", required=True, help="Whose mailbox; +tags and upper case do not matter.")
+@click.option(
+    "--email", required=True, help="Whose mailbox, in any spelling: with or without a +tag."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @data_option
 def forget(email: str, yes: bool, data: Path | None) -> None:

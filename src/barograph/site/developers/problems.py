@@ -70,9 +70,11 @@ def _coded(error: type[PrivateError], doors: Sequence[str], when: str, retry: st
 ERRORS = [
     Problem(400, "the symbol or the body is malformed", "no: correct the request"),
     Problem(401, "the key is unknown or was revoked", "no: send no key, or ask for a new one"),
+    Problem(403, "a page of another website asked for a key", "no: ask from a program"),
     Problem(404, "there is nothing at this path", "no"),
     Problem(405, "the path does not know this method", "no: the Allow field lists those it knows"),
     Problem(410, "a link for a key was used or is too old", "no: ask for a new link"),
+    Problem(415, "a body is not declared as JSON", "no: send Content-Type: application/json"),
     Problem(429, "the allowance is spent", "yes, after Retry-After seconds"),
     Problem(500, "briefs cannot be read, or a fault of ours", "yes, a few times, with pauses"),
     Problem(502, "fresh market data is not to be had", "yes, after some seconds, with pauses"),

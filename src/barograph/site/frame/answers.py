@@ -23,10 +23,11 @@ NO_GUESSING: Headers = [(b"x-content-type-options", b"nosniff")]
 GUARD: Headers = [
     (b"content-security-policy", _POLICY),
     *NO_GUESSING,
-    (b"referrer-policy", b"no-referrer"),
+    # Under `no-referrer` browsers send our own forms with `Origin: null`.
+    (b"referrer-policy", b"same-origin"),
 ]
-"""A page runs our scripts alone, loads nothing from elsewhere, sits in no frame and tells no
-referrer."""
+"""A page runs our scripts alone, loads nothing from elsewhere, sits in no frame and sends other
+sites no referrer."""
 
 KEEP = b"public, max-age=3600"
 KEEP_FOR_EVER = b"public, max-age=31536000, immutable"

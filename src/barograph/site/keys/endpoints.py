@@ -3,7 +3,7 @@
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
-from barograph.access.endpoints import AWAY, RETRY_SECONDS, register
+from barograph.access.endpoints import AWAY, OTHER_SITE, RETRY_SECONDS, register
 from barograph.access.fields import rate_limit_fields, retry_seconds
 from barograph.access.gate import Gate
 from barograph.access.refusals import Refusal
@@ -17,6 +17,7 @@ from barograph.access.registration import (
 from barograph.errors import InvalidRequest
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.origins import is_cross_site
 from barograph.kit.wire import ErrorBody, WireModel
 from barograph.site.frame.answers import accepts, private_json, private_page
 from barograph.site.frame.routes import PageRouter
@@ -66,9 +67,14 @@ class KeyPages:
         return router
 
     async def ask(self, request: Request) -> Response:
-        """Mail a link to the address of a form; who only looks is sent to the form."""
+        """Mail a link to the address of a form; a GET is sent to the form."""
         if request.method != "POST":
             return RedirectResponse(f"{self._pages.root}{FORM_PLACE}", 303)
+        if self._is_cross_site(request):
+            return self._say(403, *_OTHER_SITE)
+        return await self._mail(request)
+
+    async def _mail(self, request: Request) -> Response:
         if self._registrations is None:
             return self._say(503, "No mail", _NO_MAIL)
         form = AddressForm()
@@ -93,15 +99,13 @@ class KeyPages:
         try:
             if request.method != "POST":
                 return await self._button(token)
+            if self._is_cross_site(request):
+                return self._refuse(request, 403, OTHER_SITE, _OTHER_SITE)
             return await self._reveal(request, token)
         except LinkNotUsable as error:
-            if _wants_json(request):
-                return private_json(error.status, ErrorBody(error=error.message).encode())
-            return self._say(error.status, *_NOT_USABLE)
+            return self._refuse(request, error.status, error.message, _NOT_USABLE)
         except DatabaseUnavailable:
-            if _wants_json(request):
-                return private_json(503, ErrorBody(error=AWAY).encode(), _RETRY)
-            return self._say(503, *_AWAY, _RETRY)
+            return self._refuse(request, 503, AWAY, _AWAY, _RETRY)
 
     async def _button(self, token: str) -> Response:
         if self._registrations is None or not await self._registrations.peek(token):
@@ -116,11 +120,27 @@ class KeyPages:
             return private_json(200, RevealedKey(key=made.key).encode())
         return private_page(200, write_key(self._pages, made.key))
 
+    def _is_cross_site(self, request: Request) -> bool:
+        return is_cross_site(request.scope["headers"], self._pages.base_url)
+
     def _ask_again(
         self, status: int, form: AddressForm, title: str, text: str, *fields: tuple[bytes, bytes]
     ) -> Response:
         body = write_form_again(self._pages, title, text, form.typed, ASK_PATH)
         return private_page(status, body, *fields)
+
+    def _refuse(
+        self,
+        request: Request,
+        status: int,
+        message: str,
+        page: tuple[str, str],
+        *fields: tuple[bytes, bytes],
+    ) -> Response:
+        """An error for a program that asks for JSON, or a page with its title and text."""
+        if _wants_json(request):
+            return private_json(status, ErrorBody(error=message).encode(), *fields)
+        return self._say(status, *page, *fields)
 
     def _say(self, status: int, title: str, text: str, *fields: tuple[bytes, bytes]) -> Response:
         return private_page(status, write_message(self._pages, title, text), *fields)
@@ -134,6 +154,10 @@ _NO_MAIL = "This instance sends no mail, so keys come from its operator."
 _NOT_USABLE = (
     "This link cannot be used",
     f"It was used already, is older than {LINK_HOURS} hours or never existed. Ask for a new one.",
+)
+_OTHER_SITE = (
+    "Not from here",
+    "The request came from a page of another website, so nothing was done. Use our own form.",
 )
 _AWAY = ("Not available now", f"Keys cannot be handed out now. {again(RETRY_SECONDS)}")
 _RETRY = (b"retry-after", b"%d" % RETRY_SECONDS)

@@ -3,7 +3,7 @@
 import asyncio
 
 from barograph.access.allowances import MAILBOX, Allowance
-from barograph.access.memory import MemoryStore
+from barograph.access.memory_store import MemoryStore
 from barograph.kit.timestamps import SECOND
 from support.clock import HandClock
 

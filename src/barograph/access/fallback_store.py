@@ -1,4 +1,4 @@
-"""Allowances while the shared file is away: each worker counts for itself."""
+"""Rate limits while the shared file is unavailable: each worker counts for itself."""
 
 import logging
 
@@ -8,7 +8,7 @@ from barograph.access.allowances import (
     AllowancesUnavailable,
     Standing,
 )
-from barograph.access.memory import MemoryStore
+from barograph.access.memory_store import MemoryStore
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 
@@ -18,13 +18,14 @@ RETRY = SECOND
 """How long a shared store that failed is left alone."""
 
 
-class GuardedStore:
-    """Asks the shared store; when it fails, the local one takes over until it works again.
+class FallbackStore:
+    """Asks the shared store; while that fails, the local one takes over.
 
-    Only one request in each `RETRY` waits for a store that fails. What the shared store accepts is
-    charged to the local one too, so a caller that this worker let in as often as it may stays
-    refused. What other workers let in is not known: while the shared store is away a caller may be
-    accepted by each of them as often as by all otherwise. That is not carried back either.
+    One request per `RETRY` tries a failing store again. Requests that the shared store accepts are
+    charged to the local one too, so a caller that used up its limit in this worker stays refused.
+    The worker doesn't know what other workers accepted: while the shared store fails, each of them
+    may accept as many requests as all of them together otherwise. Those requests are not added to
+    the shared store later.
     """
 
     def __init__(self, shared: AllowanceStore, local: MemoryStore, clock: Clock) -> None:
@@ -36,14 +37,16 @@ class GuardedStore:
 
     async def spend(self, allowance: Allowance, caller: str) -> Standing:
         """Charge one request to a caller, if the allowance has one left."""
-        if self.failing_since is None or self._is_time_to_retry():
+        now = self._clock()
+        # Before the last try: the clock was set back, and the pause means nothing.
+        if self.failing_since is None or not 0 <= now - self._tried_at < RETRY:
+            self._tried_at = now
             try:
                 standing = await self._shared.spend(allowance, caller)
             except AllowancesUnavailable as error:
                 self._failed(error)
             else:
-                if self.failing_since is not None:
-                    self._recovered()
+                self._worked()
                 if standing.accepted:
                     await self._local.spend(allowance, caller)
                 return standing
@@ -54,16 +57,13 @@ class GuardedStore:
         await self._shared.close()
         await self._local.close()
 
-    def _is_time_to_retry(self) -> bool:
-        # Before the last try: the clock was set back, and the pause means nothing.
-        return not 0 <= self._clock() - self._tried_at < RETRY
-
     def _failed(self, error: AllowancesUnavailable) -> None:
         self._tried_at = self._clock()
         if self.failing_since is None:
             self.failing_since = self._tried_at
-            log.warning("allowances are counted in each worker apart", extra={"reason": str(error)})
+            log.warning("rate limits are counted per worker", extra={"reason": str(error)})
 
-    def _recovered(self) -> None:
-        self.failing_since = None
-        log.warning("allowances are counted together again")
+    def _worked(self) -> None:
+        if self.failing_since is not None:
+            self.failing_since = None
+            log.warning("rate limits are shared between workers again")
