@@ -21,6 +21,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.macro.records import Reading
 from barograph.upstream.bybit.rest import Budget
+from barograph.upstream.response_body import read_body
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """A year of daily rates is about 30 kB; a file much larger than that is not one."""
@@ -88,15 +89,12 @@ class FileClient:
 
     async def _fetch(self, address: str, params: Mapping[str, str] | None, seconds: float) -> bytes:
         try:
-            # httpx bounds each read; a file that comes by the byte is bounded only from here.
             async with (
-                asyncio.timeout(seconds),
+                asyncio.timeout(seconds) as limit,
                 self._http.stream("GET", address, params=params) as response,
             ):
                 _check_status(response)
-                body = await _body(response)
-        except httpx.DecodingError as error:
-            raise InvalidReply("the file cannot be unpacked") from error
+                body = await read_body(response, MAX_FILE_BYTES, limit.when())
         except TimeoutError as error:
             raise Unreachable(f"no answer within {seconds:.1f} s") from error
         except (httpx.RequestError, httpx.InvalidURL, OSError) as error:
@@ -200,12 +198,3 @@ def _pause(response: httpx.Response) -> float:
 def _is_page(response: httpx.Response, body: bytes) -> bool:
     content_type = response.headers.get("content-type", "").lower()
     return "html" in content_type or body.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
-
-
-async def _body(response: httpx.Response) -> bytes:
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > MAX_FILE_BYTES:
-            raise InvalidReply(f"the file is larger than {MAX_FILE_BYTES} bytes")
-    return bytes(body)
