@@ -27,6 +27,10 @@ MAX_SETTLEMENTS = 200
 """As many settlements as the exchange reports at once."""
 
 
+class TooFewContracts(InvalidReply):
+    """A reading holds less than half of the contracts that are listed."""
+
+
 class Instrument(Struct, frozen=True):
     """A perpetual that is traded against USDT."""
 
@@ -149,7 +153,7 @@ def decode_tickers(result: bytes, kept: Mapping[str, Instrument]) -> Tickers:
     that happens to more than half of them, it is the reading that is broken.
 
     Raises:
-        InvalidReply: it is not such a list, or holds too few of the kept contracts.
+        InvalidReply: it is not such a list; `TooFewContracts` if it holds too few kept contracts.
     """
     rows = parse(result, _TICKERS, "the tickers").list
     perpetuals = {
@@ -159,7 +163,7 @@ def decode_tickers(result: bytes, kept: Mapping[str, Instrument]) -> Tickers:
         and (perpetual := _perpetual(row, instrument)) is not None
     }
     if not perpetuals or 2 * len(perpetuals) < len(kept):
-        raise InvalidReply(
+        raise TooFewContracts(
             f"the tickers have {len(rows)} rows, and {len(perpetuals)} of {len(kept)} contracts "
             "can be read"
         )

@@ -73,7 +73,9 @@ class BybitExchange:
         kept = await self._catalogue.kept(budget)
 
         def read(envelope: Envelope) -> tuple[int, Tickers]:
-            return self._time(envelope), decode_tickers(envelope.result, kept)
+            time = self._time(envelope)
+            with self._catalogue.fitting():
+                return time, decode_tickers(envelope.result, kept)
 
         time, tickers = await self._rest.call("tickers", {"category": "linear"}, read, budget)
         reading = Perpetuals(self._as_of(time), self.source, tickers.perpetuals)
