@@ -26,6 +26,18 @@ from barograph.upstream.response_body import read_body
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """A year of daily rates is about 30 kB; a file much larger than that is not one."""
 
+PERCENT = (-10.0, 50.0)
+"""A yield or rate outside of this is a price or a basis point, not a percentage."""
+
+LIMITS = {
+    "shares": (0.0, 1e11),  # of one fund: IBIT has about 1e9
+    "nav": (0.0, 1e6),  # USD per share: funds split theirs long before
+    "btc": (0.0, 21e6),  # there will never be more
+    "aum": (0.0, 1e13),  # USD: several times the value of all bitcoin
+    "flow": (-1e12, 1e12),  # USD per day
+}
+"""By the last word of a series' name; every other series is in percent."""
+
 PAUSE_SECONDS = 300.0
 """How long to hold back when a publisher says to slow down and not for how long."""
 
@@ -167,6 +179,27 @@ def refuse_days_ahead(readings: Sequence[Reading], present: date) -> None:
     for each in readings:
         if each.day > limit:
             raise InvalidReply(f"{each.series} has a figure of {each.day}, which is to come")
+
+
+class OutOfRange(InvalidReply):
+    """A figure cannot be true; `/api/status` names its series."""
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__(f"{reading.series} of {reading.day} is {reading.value:g}: out of range")
+        self.kind = f"{reading.series} out of range"
+
+
+def plausible(readings: list[Reading]) -> list[Reading]:
+    """Return readings of which each can be true.
+
+    Raises:
+        OutOfRange: one cannot. The others came from the same file, so none of it is believed.
+    """
+    for each in readings:
+        least, most = LIMITS.get(each.series.rsplit("-", 1)[-1], PERCENT)
+        if not least <= each.value <= most:
+            raise OutOfRange(each)
+    return readings
 
 
 def _check_status(response: httpx.Response) -> None:
