@@ -22,57 +22,36 @@ from barograph.upstream.json_http import JsonHttp, NoAnswer
 from support.clock import START, HandClock
 
 BODY = b'{"retCode":0,"time":%d,"result":{"timeNano":"%d000000"}}' % (START, START)
-MIB = 1024 * 1024
+KIB, MIB = 1024, 1024 * 1024
 
 
 async def no_sleep(seconds: float) -> None:
     pass
 
 
-async def of_exchange(url: str) -> object:
+def exchange(url: str) -> BybitExchange:
     settings = Settings(exchange_rest_url=url, request_seconds=30, feed_max_age_seconds=60)
-    exchange = BybitExchange(settings, clock=HandClock(), sleep=no_sleep)
-    try:
-        return await exchange.server_time()
-    finally:
-        await exchange.close()
-
-
-async def of_publisher(url: str) -> object:
-    files = FileClient(seconds=30, clock=HandClock(), sleep=no_sleep)
-    try:
-        return await files.get(url)
-    finally:
-        await files.close()
-
-
-async def of_facilitator(url: str) -> object:
-    http = JsonHttp(longest=64 * 1024)
-    try:
-        return (await http.get(url, 30)).status
-    finally:
-        await http.close()
-
-
-async def of_identity_provider(url: str) -> object:
-    http = IdentityHttp(30)
-    try:
-        return await http.read(url)
-    finally:
-        await http.close()
+    return BybitExchange(settings, clock=HandClock(), sleep=no_sleep)
 
 
 class Client(NamedTuple):
-    read: Callable[[str], Awaitable[object]]
+    made: Callable[[str], Any]
+    read: Callable[[Any, str], Awaitable[object]]
     failure: type[Exception]
     longest: int
 
 
 CLIENTS = {
-    "exchange": Client(of_exchange, InvalidReply, 16 * MIB),
-    "publisher": Client(of_publisher, InvalidReply, 4 * MIB),
-    "facilitator and chain": Client(of_facilitator, NoAnswer, 64 * 1024),
-    "identity provider": Client(of_identity_provider, IdentityUnavailable, 64 * 1024),
+    "exchange": Client(exchange, lambda it, _: it.server_time(), InvalidReply, 16 * MIB),
+    "publisher": Client(
+        lambda _: FileClient(seconds=30, clock=HandClock()), FileClient.get, InvalidReply, 4 * MIB
+    ),
+    "facilitator and chain": Client(
+        lambda _: JsonHttp(longest=64 * KIB), lambda it, url: it.get(url, 30), NoAnswer, 64 * KIB
+    ),
+    "identity provider": Client(
+        lambda _: IdentityHttp(30), IdentityHttp.read, IdentityUnavailable, 64 * KIB
+    ),
 }
 
 
@@ -87,54 +66,54 @@ def read(client: Client, encoding: str, body: bytes) -> object:
 
     async def ask() -> object:
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            made = client.made(url)
             try:
-                return await client.read(f"http://127.0.0.1:{port}")
+                return await client.read(made, url)
             except client.failure as error:
                 return error
+            finally:
+                await made.close()
 
     return asyncio.run(ask())
 
 
 @cache
-def bomb(layers: int) -> bytes:
-    body = bytes(64 * MIB)
-    for _ in range(layers):
-        body = gzip.compress(body)
-    return body
+def packed(layers: int, content: bytes = BODY) -> bytes:
+    return gzip.compress(packed(layers - 1, content), 1) if layers else content
+
+
+BOMB = bytes(64 * MIB)
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-@pytest.mark.parametrize("encoding", ["identity", "gzip", "GZip"])
-def test_a_plain_reply_and_one_layer_of_gzip_are_read(name: str, encoding: str) -> None:
-    body = BODY if encoding == "identity" else gzip.compress(BODY)
-    assert not isinstance(read(CLIENTS[name], encoding, body), Exception)
+@pytest.mark.parametrize(("encoding", "layers"), [("identity", 0), ("gzip", 1), ("GZip", 1)])
+def test_a_plain_reply_and_one_layer_of_gzip_are_read(
+    name: str, encoding: str, layers: int
+) -> None:
+    assert not isinstance(read(CLIENTS[name], encoding, packed(layers)), Exception)
 
 
 PACKED: dict[str, tuple[str, Callable[[], bytes]]] = {
-    "packed twice": ("gzip, gzip", lambda: gzip.compress(gzip.compress(BODY))),
-    "packed twice by two fields": (
-        "gzip\r\nContent-Encoding: gzip",
-        lambda: gzip.compress(gzip.compress(BODY)),
-    ),
-    "twice, a bomb": ("gzip, gzip", lambda: bomb(2)),
-    "once, a bomb": ("gzip", lambda: bomb(1)),
-    "cut off": ("gzip", lambda: gzip.compress(BODY)[:-3]),
-    "more after the end": ("gzip", lambda: gzip.compress(BODY) + b"{}"),
+    "packed twice": ("gzip, gzip", lambda: packed(2)),
+    "packed twice by two fields": ("gzip\r\nContent-Encoding: gzip", lambda: packed(2)),
+    "a bomb, twice": ("gzip, gzip", lambda: packed(2, BOMB)),
+    "a bomb": ("gzip", lambda: packed(1, BOMB)),
+    "cut off": ("gzip", lambda: packed(1)[:-3]),
+    "more after the end": ("gzip", lambda: packed(1) + b"{}"),
     "not gzip": ("gzip", lambda: BODY),
-    "deflate": ("deflate", lambda: BODY),
-    "brotli": ("br", lambda: BODY),
+    "another encoding": ("br", lambda: BODY),
 }
 
 
-@pytest.mark.parametrize("name", CLIENTS)
-@pytest.mark.parametrize("packed", PACKED)
 @pytest.mark.outcome(
     "a reply from outside is packed more than once, inflates without end, or is damaged",
     "it counts as an invalid reply, and no more of it is unpacked than a reply may be large",
 )
-def test_any_other_packing_is_refused_within_the_limit(name: str, packed: str) -> None:
-    client, (encoding, body) = CLIENTS[name], PACKED[packed]
+@pytest.mark.parametrize("name", CLIENTS)
+@pytest.mark.parametrize("how", PACKED)
+def test_any_other_packing_is_refused_within_the_limit(name: str, how: str) -> None:
+    client, (encoding, body) = CLIENTS[name], PACKED[how]
     sent = body()
     tracemalloc.start()
     found = read(client, encoding, sent)
@@ -145,13 +124,11 @@ def test_any_other_packing_is_refused_within_the_limit(name: str, packed: str) -
     assert peak < 4 * client.longest + 4 * MIB
 
 
-def test_our_client_takes_no_stack_of_encodings() -> None:
+def test_our_client_asks_for_gzip_and_takes_no_stack_of_encodings() -> None:
     def twice(request: httpx.Request) -> httpx.Response:
-        asked: Any = request.headers["accept-encoding"]
-        assert asked == "gzip"
-        return httpx.Response(
-            200, headers={"Content-Encoding": "gzip, gzip"}, stream=httpx.ByteStream(bomb(2))
-        )
+        assert request.headers["accept-encoding"] == "gzip"
+        stream = httpx.ByteStream(packed(2))
+        return httpx.Response(200, headers={"Content-Encoding": "gzip, gzip"}, stream=stream)
 
     with (
         Barograph("http://service.example", transport=httpx.MockTransport(twice)) as client,

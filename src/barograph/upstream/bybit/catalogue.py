@@ -82,7 +82,7 @@ class Catalogue:
         unlisted = {name for name in symbols if name.endswith("USDT")} - older.symbols
         if not self._is_due(news=bool(unlisted - self._asked_about)):
             return
-        if await self._replace(budget, lambda newer: _check(newer, older, symbols)):
+        if await self._replace(budget, symbols):
             # Some names never get listed, contracts before their launch for one.
             self._asked_about = frozenset(unlisted)
 
@@ -92,25 +92,23 @@ class Catalogue:
         is_old = since_reading >= self._period and since_try >= min(self._period, MINUTE)
         return is_old or (news and since_try >= MINUTE)
 
-    async def _replace(
-        self, budget: Budget, check: Callable[[Listing], None] = lambda _: None
-    ) -> bool:
+    async def _replace(self, budget: Budget, symbols: AbstractSet[str] | None = None) -> bool:
+        """Take a newer list, which must fit `symbols` if they fit the older one."""
         try:
-            self._listing = await self._renewed(budget, check)
+            self._listing = await self._renewed(budget, symbols)
         except UpstreamError as error:
             self._note_failure(error)
             return False
         self._note_success()
         return True
 
-    async def _renewed(
-        self, budget: Budget, check: Callable[[Listing], None] = lambda _: None
-    ) -> Listing:
+    async def _renewed(self, budget: Budget, symbols: AbstractSet[str] | None = None) -> Listing:
         self._tried_at = self._clock()
         newer = await self._read(budget)
         if not newer.kept:
             raise InvalidReply("the list of contracts has none to keep")
-        check(newer)
+        if symbols is not None and self._listing is not None:
+            _check(newer, self._listing, symbols)
         self._read_at = self._clock()
         return newer
 
