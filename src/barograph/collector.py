@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 from secrets import token_hex
 
 from barograph.access.outbox import MailSender, deliver_due
@@ -137,7 +138,9 @@ class Collector:
         largest = sorted(reading.contracts, key=lambda each: -each.open_interest_usd)
         majors = [each.contract for each in largest if each.base in MAJORS]
         others = [each.contract for each in largest if each.base not in MAJORS]
-        self._contracts = majors + others
+        # A contract whose price is not believed still has liquidations.
+        refused = chain.from_iterable(reading.refused.values())
+        self._contracts = list(dict.fromkeys([*majors, *others, *refused]))
         if not self._first_reading.is_set():
             for contract in majors:
                 await self._sample(contract)

@@ -94,7 +94,7 @@ class LeaseLost(BarographError):
 class UpstreamError(BarographError):
     """A failure of an upstream; `kind` is the word that logs and `/api/status` use."""
 
-    kind: ClassVar[str] = "failed"
+    kind: str = "failed"
 
 
 class UnknownToUpstream(UpstreamError):

@@ -267,7 +267,8 @@ class Settings(BaseModel):
         "",
         description="Address of the identity provider: the project's for `supabase`, the issuer "
         "for `oidc`, exactly as its tokens name it. It begins with `https://`, unless the provider "
-        "runs on this machine.",
+        "runs on this machine. An issuer at a public address can't name private addresses for "
+        "its keys or userinfo; one at a private address can.",
     )
     identity_audience: str = Field(
         "authenticated",

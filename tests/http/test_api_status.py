@@ -259,7 +259,7 @@ def test_a_missing_major_is_noticed(service: Service) -> None:
     body = status(service)
 
     assert (body["status"], body["feed"]["status"]) == ("degraded", "degraded")
-    assert detail(body, "market-feed") == "the exchange does not list SOL"
+    assert detail(body, "market-feed") == "the last reading has no SOL"
 
 
 def test_a_feed_without_any_major_is_down_like_the_reads_that_need_one(service: Service) -> None:

@@ -23,7 +23,7 @@ from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
 from barograph.upstream.identity import identity_provider
 from support.clock import START, HandClock
-from support.identities import identity_settings
+from support.identities import identity_settings, resolve_example
 from support.processes import unused_port
 from support.service import BASE_URL, Service
 from support.subscribers import ENTITLED_PATHS
@@ -47,7 +47,7 @@ class Readers:
         settings: Settings,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.provider = identity_provider(settings, HandClock(), transport)
+        self.provider = identity_provider(settings, HandClock(), transport, resolve_example)
         self.service = Service(folder, identity=self.provider)
         self.close = self.service.close
         self.sent: set[str] = set()

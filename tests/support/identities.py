@@ -1,5 +1,6 @@
 """How a test asks an identity provider."""
 
+from ipaddress import ip_address
 from typing import Any
 
 from pydantic import SecretStr
@@ -32,3 +33,20 @@ async def outcome(provider: IdentityProvider, text: str) -> str:
         return "refused"
     except IdentityUnavailable:
         return "unavailable"
+
+
+async def resolve_example(host: str) -> list[str]:
+    """IP addresses without a name server: public ones, except for a few names."""
+    try:
+        return [str(ip_address(host))]
+    except ValueError:
+        return _HOSTS.get(host, [PUBLIC])
+
+
+PUBLIC = "1.1.1.1"
+_HOSTS = {
+    "localhost": ["127.0.0.1"],
+    "inside.example": ["10.0.0.8"],
+    "both.example": [PUBLIC, "10.0.0.8"],
+    "nowhere.example": [],
+}

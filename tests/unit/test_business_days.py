@@ -16,7 +16,7 @@ from barograph.business_days import (
 )
 
 CLOSED_2025 = "01-01 01-20 02-17 04-18 05-26 06-19 07-04 09-01 10-13 11-11 11-27 12-25"
-CLOSED_2026 = "01-01 01-19 02-16 04-03 05-25 06-19 07-03 09-07 10-12 11-11 11-26 12-25"
+CLOSED_2026 = "01-01 01-19 02-16 05-25 06-19 07-03 09-07 10-12 11-11 11-26 12-25"
 
 days = st.dates(date(1990, 1, 1), date(2090, 12, 31))
 
@@ -53,6 +53,7 @@ def test_good_friday_follows_the_moon(good_friday: str) -> None:
         ("2021-12-31", True),  # New Year's Day was a Saturday, but of another year
         ("2023-01-02", False),  # New Year's Day was a Sunday
         ("2020-06-19", True),  # not a holiday yet
+        ("2023-04-07", True),  # Good Friday, but bonds traded until noon after the jobs report
     ],
 )
 def test_a_holiday_on_a_weekend_is_kept_on_the_nearest_weekday_of_its_year(
@@ -103,3 +104,14 @@ def test_funds_trade_on_columbus_day_and_veterans_day(year: int, closed: str) ->
 def test_the_next_trading_day_skips_what_the_exchanges_skip() -> None:
     assert next_trading_day(date(2026, 11, 10)) == date(2026, 11, 11)
     assert next_trading_day(date(2026, 11, 25)) == date(2026, 11, 27)
+
+
+@pytest.mark.parametrize(
+    ("closing", "bonds_rest"), [("2018-12-05", True), ("2025-01-09", False), ("2012-10-29", False)]
+)
+def test_unscheduled_closings_are_no_trading_days(closing: str, bonds_rest: bool) -> None:
+    day = date.fromisoformat(closing)
+
+    assert not is_trading_day(day)
+    assert day not in set(trading_days(day - timedelta(days=3), day + timedelta(days=3)))
+    assert is_business_day(day) is not bonds_rest

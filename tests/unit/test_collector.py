@@ -56,6 +56,7 @@ class ScriptedExchange:
         self._contracts: tuple[Perpetual, ...] = MARKET
         self._seconds = 0.0
         self.frozen: Perpetuals | None = None
+        self.refused: dict[str, list[str]] = {}
         self._failure: UpstreamError | None = None
         self._share_failure: UpstreamError | None = None
         self._watcher: LiquidationWatcher | None = None
@@ -100,7 +101,8 @@ class ScriptedExchange:
         self._clock.pass_seconds(self._seconds)
         if self._failure is not None:
             raise self._failure
-        return self.frozen or reading(self._clock(), self._contracts)
+        found = self.frozen or reading(self._clock(), self._contracts)
+        return msgspec.structs.replace(found, refused=self.refused)
 
     async def long_accounts(self, contract: str) -> LongAccounts:
         self.calls.append(contract)
@@ -661,6 +663,18 @@ def test_the_largest_contracts_are_listened_to_first(play: Play) -> None:
 
         majors = ("BTCUSDT", "ETHUSDT", "SOLUSDT")
         assert world.exchange.listened == [(*majors, "NEWUSDT", "1000PEPEUSDT")]
+
+    play(scenario)
+
+
+def test_a_contract_whose_price_is_refused_is_still_listened_to(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        world.exchange.lists(ETH, SOL)
+        world.exchange.refused = {"lastPrice": ["BTCUSDT"]}
+        await world.start()
+        await world.exchange.is_listened_to(1)
+
+        assert world.exchange.listened == [("ETHUSDT", "SOLUSDT", "BTCUSDT")]
 
     play(scenario)
 

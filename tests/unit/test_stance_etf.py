@@ -1,16 +1,16 @@
 """The ETF stance: flows of five days, as far as they are covered."""
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.business_days import business_days
+from barograph.business_days import business_days, is_business_day
 from barograph.kit.canonical import canonical
-from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.kit.timestamps import DAY, HOUR, SECOND, iso_timestamp
 from barograph.macro.judgement import regime
 from barograph.macro.series import EtfDay, EtfSeries
 from barograph.stances.digest import leg_document
@@ -94,6 +94,21 @@ def test_a_day_on_which_only_stocks_are_traded_is_a_day_like_others() -> None:
     proposed = judged(fund(days=days), now=START + 6 * DAY, today=date(2026, 11, 12))
 
     assert proposed.leg.period["start"] == "2026-11-12T00:00:00.000Z"
+
+
+@pytest.mark.outcome(
+    "the stock exchanges close on an unscheduled day, such as a day of mourning",
+    "the ETF stance expects no figures for that day and is issued as usual",
+)
+@pytest.mark.parametrize("closing", [date(2018, 12, 5), date(2025, 1, 9)])
+def test_an_unscheduled_closing_leaves_no_gap_in_the_week(closing: date) -> None:
+    newest = closing + timedelta(days=1)
+    span = (closing - timedelta(days=back) for back in range(40, -2, -1))
+    days = [day.isoformat() for day in span if is_business_day(day) and day != closing]
+    noon = int(datetime.combine(newest, time(12), UTC).timestamp()) * SECOND
+    proposed = judged(fund(days=days), now=noon, today=newest)
+
+    assert proposed.leg.period["start"][:10] == newest.isoformat()
 
 
 def test_funds_without_assets_have_no_share_of_them() -> None:

@@ -22,7 +22,7 @@ from barograph.upstream.identity import identity_provider
 from barograph.upstream.json_http import MAX_QUESTIONS
 from barograph.upstream.token_identity import PROBE_AGE, TokenIdentity
 from support.clock import START, HandClock
-from support.identities import identity_settings
+from support.identities import identity_settings, resolve_example
 from support.payments import PAYER, STANCE, proof
 from support.tokens import key, key_set
 
@@ -209,7 +209,8 @@ def test_a_provider_is_probed_by_its_keys_and_only_those_are_an_answer(
         return httpx.Response(200, content=key_set(key("EC", 0)))
 
     settings = identity_settings(identity=name)
-    provider = identity_provider(settings, clock, httpx.MockTransport(answer))
+    network = httpx.MockTransport(answer)
+    provider = identity_provider(settings, clock, network, resolve_example)
     assert isinstance(provider, TokenIdentity)
     keys, users = provider.contacts
     learned = []

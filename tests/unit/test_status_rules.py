@@ -314,3 +314,14 @@ def test_too_little_coverage_is_said_with_what_is_needed() -> None:
         "12.5 % of the last 24 hours watched, 95 % needed"
     )
     assert (status.status, status.feed.status) == ("degraded", "ok")
+
+
+def test_values_that_were_refused_are_counted_by_field() -> None:
+    refused = {"lastPrice": ["BTCUSDT", "ETHUSDT"], "openInterestUsd": ["SOLUSDT"]}
+    status = assess(WELL._replace(perpetuals=replace(reading(START), refused=refused)))
+
+    assert check(status, "exchange") == Check(
+        name="exchange",
+        status="degraded",
+        detail="values out of range are not shown: 2 of lastPrice, 1 of openInterestUsd",
+    )

@@ -143,6 +143,36 @@ def test_a_kept_contract_with_a_broken_field_is_left_out_and_no_other(
     assert _names(_tickers(ETHUSDT={field: value})) == KEPT.keys() - {"ETHUSDT"}
 
 
+HUGE = "9" * 40 + "e99"
+
+
+@pytest.mark.outcome(
+    "the exchange sends a price, a rate or an open interest that cannot be true",
+    "that contract is unavailable, the others are published, and `/api/status` counts the value",
+)
+@pytest.mark.parametrize(
+    ("field", "value", "named"),
+    [
+        ("lastPrice", HUGE, "lastPrice"),
+        ("lastPrice", "100000000.1", "lastPrice"),
+        ("lastPrice", "1e-13", "lastPrice"),
+        ("fundingRate", HUGE, "fundingRatePct"),
+        ("fundingRate", "-0.2501", "fundingRatePct"),
+        ("fundingIntervalHour", "1e-99", "fundingIntervalHours"),
+        ("fundingIntervalHour", "25", "fundingIntervalHours"),
+        ("singleOpenInterestValue", "1e12", None),
+        ("singleOpenInterestValue", "1000000000001", "openInterestUsd"),
+    ],
+)
+def test_a_contract_with_a_value_out_of_range_is_left_out_and_counted(
+    field: str, value: str, named: str | None
+) -> None:
+    found = decode_tickers(_tickers(BTCUSDT={field: value}), KEPT)
+    refused = set() if named is None else {"BTCUSDT"}
+    assert {each.contract for each in found.perpetuals} == KEPT.keys() - refused
+    assert found.refused == ({} if named is None else {named: ["BTCUSDT"]})
+
+
 def test_when_most_kept_contracts_cannot_be_read_the_reading_is_invalid() -> None:
     half = list(KEPT)[:3]
     assert len(_names(_tickers(**{name: {"lastPrice": ""} for name in half}))) == 3
@@ -199,14 +229,23 @@ def test_no_share_is_unknown_and_not_zero() -> None:
         {"symbol": "ETHUSDT"},
         {"buyRatio": ""},
         {"buyRatio": "0", "sellRatio": "0"},
-        {"buyRatio": "57.77"},
-        {"buyRatio": "-0.2", "sellRatio": "1.2"},
+        {"buyRatio": "0.9"},
         {"timestamp": "now"},
     ],
 )
 def test_a_share_that_cannot_be_true_is_invalid(change: dict[str, str]) -> None:
     row = {**_result("account_ratio.json")["list"][0], **change}
     with pytest.raises(InvalidReply):
+        decode_long_accounts(msgspec.json.encode({"list": [row]}), "BTCUSDT")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"buyRatio": "57.77"}, {"buyRatio": "-0.2", "sellRatio": "1.2"}, {"buyRatio": "1.001"}],
+)
+def test_a_share_out_of_range_is_unknown(change: dict[str, str]) -> None:
+    row = {**_result("account_ratio.json")["list"][0], "sellRatio": "0", **change}
+    with pytest.raises(UnknownToUpstream):
         decode_long_accounts(msgspec.json.encode({"list": [row]}), "BTCUSDT")
 
 
@@ -283,6 +322,8 @@ def test_answers_of_the_stream_are_told_apart() -> None:
         {"v": "0"},
         {"v": 1.5},
         {"p": ""},
+        {"p": HUGE},
+        {"p": "1", "v": "100000000001"},
         {"T": 5},
         {"T": "x"},
         {"s": None},

@@ -121,7 +121,7 @@ def test_a_list_without_an_end_is_invalid() -> None:
     venue = Venue()
     first = _document("instruments_first_page.json")
     venue.instruments = [first, first]
-    assert type(asyncio.run(failure(venue))) is InvalidReply
+    assert isinstance(asyncio.run(failure(venue)), InvalidReply)
     assert len(venue.asked) == 20
 
 
@@ -208,6 +208,55 @@ def test_a_list_that_lost_most_of_its_contracts_is_not_believed(rows_left: int) 
     asyncio.run(shrink())
 
 
+INFLATED = 10_000
+
+
+def _inflate(venue: Venue) -> None:
+    rows = venue.rows(venue.instruments[0])
+    model = next(row for row in rows if row["symbol"] == "BTCUSDT")
+    rows += [{**model, "symbol": f"NO{n}USDT", "baseCoin": f"NO{n}"} for n in range(INFLATED)]
+
+
+@pytest.mark.outcome(
+    "the exchange's list of contracts names thousands that have no ticker",
+    "a list that fits is kept; without one the collector reads the list again within a minute",
+)
+def test_an_inflated_list_is_read_again_within_a_minute_and_never_replaces_one_that_fits() -> None:
+    first, later = Venue(), Venue()
+
+    async def recover() -> int:
+        _inflate(first)
+        assert isinstance(await failure(first), InvalidReply)
+        del first.rows(first.instruments[0])[-INFLATED:]
+        for _ in range(9):
+            await failure(first, 5 * SECOND)
+        assert first.listings() == 1
+        assert names(await first.read(45 * SECOND)) == KEPT  # the breaker's pause is over too
+        return first.listings()
+
+    async def keep() -> None:
+        await later.read()
+        _inflate(later)
+        for _ in range(4):
+            assert names(await later.read(11 * MINUTE)) == KEPT
+
+    assert asyncio.run(recover()) == 2
+    asyncio.run(keep())
+
+
+def test_readings_that_never_fit_have_the_list_read_once_a_minute_at_most() -> None:
+    venue = Venue()
+
+    async def misfit() -> int:
+        await venue.read()
+        del venue.rows(venue.tickers)[1:]
+        for _ in range(5 * 12):
+            await failure(venue, 5 * SECOND)
+        return venue.listings()
+
+    assert asyncio.run(misfit()) in {5, 6}  # in five minutes
+
+
 def test_a_delisted_contract_disappears_alone() -> None:
     venue = Venue()
 
@@ -238,7 +287,7 @@ def test_a_reading_that_cannot_be_true_is_invalid_and_never_empty(
 ) -> None:
     venue = Venue()
     spoil(venue)
-    assert type(asyncio.run(failure(venue))) is InvalidReply
+    assert isinstance(asyncio.run(failure(venue)), InvalidReply)
 
 
 def test_a_clock_that_is_ahead_does_not_make_a_reading_younger_than_now() -> None:

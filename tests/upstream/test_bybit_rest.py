@@ -120,6 +120,33 @@ def test_a_share_is_asked_for_by_contract() -> None:
     }
 
 
+def test_values_out_of_range_are_named_until_they_are_read_well_again() -> None:
+    bybit = Bybit()
+
+    def spoil(document: Any) -> None:
+        document.update(time=bybit.now - 40)
+        rows = document["result"]["list"]
+        if "buyRatio" in rows[0]:
+            rows[0].update(buyRatio="1e99")
+        else:
+            next(each for each in rows if each["symbol"] == "ETHUSDT").update(lastPrice="1e99")
+
+    bybit.answers["account-ratio"] = lambda _: changed("account_ratio.json", spoil)
+    bybit.answers["tickers"] = lambda _: changed("tickers.json", spoil)
+
+    async def heal(_: BybitExchange) -> None:
+        bybit.answers.clear()
+        bybit.wait(5)
+
+    _, spoiled, *_, well = run(bybit, bitcoin, perpetuals, heal, bitcoin, perpetuals)
+    assert spoiled.refused == {  # type: ignore[attr-defined]
+        "lastPrice": ["ETHUSDT"],
+        "longAccountPct": ["BTCUSDT"],
+    }
+    assert bybit.calls("account-ratio") == 2
+    assert well.refused == {}  # type: ignore[attr-defined]
+
+
 def test_the_exchange_clock_is_read_as_it_is_however_wrong() -> None:
     bybit = Bybit()
     bybit.now += 3_600_000

@@ -39,7 +39,7 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 
 def decoded(*rows: dict[str, object], contract: str = "BTCUSDT") -> tuple[SettledRate, ...]:
-    return decode_settlements(msgspec.json.encode({"list": rows}), contract)
+    return decode_settlements(msgspec.json.encode({"list": rows}), contract).rates
 
 
 def ask(given: Answer, contract: str = "BTCUSDT", now: int = NOW) -> tuple[SettledRate, ...]:
@@ -100,6 +100,13 @@ def test_no_settlement_is_unknown_and_not_an_empty_report() -> None:
 def test_a_report_with_one_row_that_cannot_be_true_is_invalid(change: dict[str, object]) -> None:
     with pytest.raises(InvalidReply):
         decoded({**ROWS[0], **change}, *ROWS[1:])
+
+
+def test_a_settlement_out_of_range_is_left_out_alone() -> None:
+    absurd = {**ROWS[1], "fundingRate": "1e99"}
+    assert [each.at for each in decoded(ROWS[0], absurd, ROWS[2])] == [AT - 16 * HOUR, AT]
+    with pytest.raises(InvalidReply):
+        decoded(absurd)
 
 
 def test_a_report_of_more_than_was_asked_for_is_invalid() -> None:

@@ -218,6 +218,28 @@ def test_a_line_that_cannot_be_used_is_named(text: str, message: str) -> None:
     assert message in str(failure.value)
 
 
+@pytest.mark.outcome(
+    "a daily figure cannot be true, such as a fund with more bitcoin than there will ever be",
+    "nothing of that file is taken, and `/api/status` names the figure",
+)
+@pytest.mark.parametrize(
+    ("row", "series"),
+    [
+        ("1,100,21000001", "etf-operator-btc"),
+        ("1,10000000000001,2", "etf-operator-aum"),
+        ("-1000000000001,100,2", "etf-operator-flow"),
+    ],
+)
+def test_a_figure_out_of_range_is_named_by_the_kind_of_failure(row: str, series: str) -> None:
+    with pytest.raises(InvalidReply) as failure:
+        decode_operator_flows(f"{OPERATOR}2026-11-05,{row}\n".encode(), "mine")
+    with pytest.raises(InvalidReply) as of_issuer:
+        decode_holdings(file(STATED, BITCOIN.replace("990.12345", "21000001")), "ibit", SOURCE)
+
+    assert failure.value.kind == f"{series} out of range"
+    assert of_issuer.value.kind == "etf-ibit-btc out of range"
+
+
 def operator(path: Path) -> list[Reading]:
     return asyncio.run(OperatorFlows(path, source="mine", clock=lambda: START).read())
 

@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from barograph.upstream.identity import identity_provider
+from barograph.upstream.oidc import resolve
 from support.clock import HandClock
-from support.identities import identity_settings, outcome
+from support.identities import identity_settings, outcome, resolve_example
 from support.tokens import SUBJECT, claims, key_set, token
 
 ISSUER = "https://issuer.example/realm"
@@ -58,8 +59,10 @@ def _challenge(status: int, text: str) -> httpx.Response:
 
 def judge(replies: Replies, said: dict[str, Any], **changes: Any) -> str:
     async def work() -> str:
-        settings = identity_settings(**{"url": ISSUER, "identity": "oidc", **changes})
-        provider = identity_provider(settings, HandClock(), httpx.MockTransport(replies))
+        fixed: dict[str, Any] = {"url": ISSUER, "identity": "oidc", "identity_seconds": 10}
+        settings = identity_settings(**fixed | changes)
+        network = httpx.MockTransport(replies)
+        provider = identity_provider(settings, HandClock(), network, resolve_example)
         try:
             return await outcome(provider, token(said))
         finally:
@@ -118,6 +121,37 @@ def test_only_an_issuer_on_this_machine_may_do_without_tls(keys: str, expected: 
     replies = Replies(issuer=LOCAL_ISSUER, jwks_uri=keys)
     assert judge(replies, said(iss=LOCAL_ISSUER), url=LOCAL_ISSUER) == expected
     assert judge(Replies(jwks_uri=LOCAL_KEYS), said()) == "unavailable"
+
+
+@pytest.mark.outcome(
+    "an OpenID Connect issuer at a public address names a private one for its keys or userinfo",
+    "that address is not asked, and bearer tokens get 503 until the issuer names a public one",
+)
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "[::1]", "10.0.0.8", "192.168.0.1", "169.254.169.254", "[fe80::1]"),
+        *("100.64.0.1", "0.0.0.0", "[::ffff:10.0.0.8]", "[fd00::1]"),
+        *("inside.example", "both.example", "nowhere.example"),
+    ],
+)
+def test_only_a_private_issuer_may_name_private_addresses(address: str) -> None:
+    keys, userinfo = f"https://{address}/jwks", f"https://{address}/me"
+    replies = Replies(jwks_uri=keys)
+    assert judge(replies, said()) == "unavailable"
+    assert len(replies.seen) == 1
+    replies = Replies(userinfo_endpoint=userinfo)
+    assert judge(replies, said(), identity_claims="userinfo") == "unavailable"
+    assert len(replies.seen) == 1
+    private = "https://inside.example/realm"
+    replies = Replies(issuer=private, jwks_uri=keys)
+    assert judge(replies, said(iss=private), url=private) == SUBJECT
+
+
+def test_a_name_is_resolved_as_a_connection_does() -> None:
+    assert set(asyncio.run(resolve("127.0.0.1"))) == {"127.0.0.1"}
+    assert set(asyncio.run(resolve("0x7f000001"))) == {"127.0.0.1"}
+    assert asyncio.run(resolve("a" * 64 + ".example")) == []
 
 
 @pytest.mark.parametrize(

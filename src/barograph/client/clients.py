@@ -39,6 +39,8 @@ WHOLE = 3
 LARGEST = 8 * 1024 * 1024
 """No answer of the service comes near this."""
 
+_HEADERS = {"Accept-Encoding": "gzip"}
+
 
 def _sent(call: Callable[P, Call[T]]) -> "Callable[Concatenate[Barograph, P], T]":
     def method(client: "Barograph", /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -101,7 +103,10 @@ class Barograph:
         self._sleep = sleep
         self._answer_seconds = WHOLE * timeout
         self._http = httpx.Client(
-            transport=transport, timeout=timeout, trust_env=not _is_loopback(base_url)
+            transport=transport,
+            timeout=timeout,
+            headers=_HEADERS,
+            trust_env=not _is_loopback(base_url),
         )
 
     index = _sent(calls.index)
@@ -131,7 +136,7 @@ class Barograph:
                 continue
             try:
                 with self._http.stream("GET", step.url, headers=dict(step.headers)) as response:
-                    body = _Body(self._answer_seconds)
+                    body = _Body(response, self._answer_seconds)
                     for chunk in response.iter_bytes():
                         body.take(chunk)
                 reply = _reply(response, body)
@@ -174,7 +179,10 @@ class AsyncBarograph:
         self._sleep = sleep
         self._answer_seconds = WHOLE * timeout
         self._http = httpx.AsyncClient(
-            transport=transport, timeout=timeout, trust_env=not _is_loopback(base_url)
+            transport=transport,
+            timeout=timeout,
+            headers=_HEADERS,
+            trust_env=not _is_loopback(base_url),
         )
 
     index = _awaited(calls.index)
@@ -205,7 +213,7 @@ class AsyncBarograph:
             try:
                 asked = self._http.stream("GET", step.url, headers=dict(step.headers))
                 async with asked as response:
-                    body = _Body(self._answer_seconds)
+                    body = _Body(response, self._answer_seconds)
                     async for chunk in response.aiter_bytes():
                         body.take(chunk)
                 reply = _reply(response, body)
@@ -226,7 +234,10 @@ class AsyncBarograph:
 class _Body:
     """An answer as it comes, as long and as large as one may be."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, response: httpx.Response, seconds: float) -> None:
+        # httpx unpacks a stack of encodings without a limit: a few kB can become gigabytes.
+        if response.headers.get("content-encoding", "identity").lower() not in {"identity", "gzip"}:
+            raise httpx.DecodingError("the answer has an encoding that was not asked for")
         self._until = monotonic() + seconds
         self.taken = bytearray()
 

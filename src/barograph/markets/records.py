@@ -51,6 +51,10 @@ class Perpetuals(Struct, frozen=True):
 
     contracts: tuple[Perpetual, ...]
 
+    refused: dict[str, list[str]] = {}
+    """Contracts with a value that is out of range and so not shown, by field, one for each value.
+    A contract whose price, funding or open interest is refused is not among `contracts`."""
+
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
     """BTC, ETH and SOL, as far as they are listed, by base asset; of two contracts the first."""

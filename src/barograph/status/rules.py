@@ -116,7 +116,7 @@ def _market_feed(seen: Observation) -> Check:
     missing = _unlisted_majors(seen.perpetuals)
     if missing:
         status: Condition = "down" if len(missing) == len(MAJORS) else "degraded"
-        detail = f"the exchange does not list {', '.join(missing)}"
+        detail = f"the last reading has no {', '.join(missing)}"
         return Check(name="market-feed", status=status, detail=detail)
     return Check(name="market-feed", status="ok", detail=f"{age}, bound {bound}")
 
@@ -134,9 +134,19 @@ def _exchange(seen: Observation) -> Check:
         if not is_fresh(health.as_of, seen.bounds.perpetuals, seen.now):
             silent = _seconds(seen.now - health.as_of)
             return Check(name="exchange", status="degraded", detail=f"not asked for {silent:g} s")
-        return Check(name="exchange", status="ok", detail="the last reading succeeded")
+        return _refused_values(seen.perpetuals)
     since = iso_timestamp(health.failing_since)
     return Check(name="exchange", status="degraded", detail=f"{health.failure} since {since}")
+
+
+def _refused_values(perpetuals: Perpetuals | None) -> Check:
+    """What the last reading leaves out because it cannot be true."""
+    refused = {} if perpetuals is None else perpetuals.refused
+    if not refused:
+        return Check(name="exchange", status="ok", detail="the last reading succeeded")
+    counts = ", ".join(f"{len(names)} of {field}" for field, names in sorted(refused.items()))
+    detail = f"values out of range are not shown: {counts}"
+    return Check(name="exchange", status="degraded", detail=detail)
 
 
 def _collector(seen: Observation) -> Check:

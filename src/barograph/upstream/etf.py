@@ -24,6 +24,7 @@ from barograph.upstream.files import (
     csv_rows,
     number,
     numbered_rows,
+    plausible,
     refuse_days_ahead,
     today,
 )
@@ -194,12 +195,14 @@ def decode_holdings(body: bytes, fund: str, source: str) -> list[Reading]:
     if abs(shares * nav - net_assets) > _MOST_DISAGREEMENT * net_assets:
         raise InvalidReply(f"{shares} shares of {nav} USD are not {net_assets} USD of net assets")
     btc = _bitcoin(header, table)
-    return [
-        Reading(fund_series(fund, "shares"), day, shares, source),
-        Reading(fund_series(fund, "nav"), day, nav, source),
-        Reading(fund_series(fund, "btc"), day, btc, source),
-        Reading(fund_series(fund, "aum"), day, net_assets, source),
-    ]
+    return plausible(
+        [
+            Reading(fund_series(fund, "shares"), day, shares, source),
+            Reading(fund_series(fund, "nav"), day, nav, source),
+            Reading(fund_series(fund, "btc"), day, btc, source),
+            Reading(fund_series(fund, "aum"), day, net_assets, source),
+        ]
+    )
 
 
 def decode_operator_flows(body: bytes, source: str) -> list[Reading]:
@@ -220,7 +223,7 @@ def decode_operator_flows(body: bytes, source: str) -> list[Reading]:
         try:
             cells = _cells(row, header, columns)
             day = _weekday(cells["date"])
-            readings += _operator_readings(cells, day, source)
+            readings += plausible(_operator_readings(cells, day, source))
         except ValueError as error:
             raise InvalidReply(f"line {line}: {error}") from error
         if day in lines:

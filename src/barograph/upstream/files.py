@@ -21,9 +21,22 @@ from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.macro.records import Reading
 from barograph.upstream.bybit.rest import Budget
+from barograph.upstream.response_body import read_body
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """A year of daily rates is about 30 kB; a file much larger than that is not one."""
+
+PERCENT = (-10.0, 50.0)
+"""A yield or rate outside of this is a price or a basis point, not a percentage."""
+
+LIMITS = {
+    "shares": (0.0, 1e11),  # of one fund: IBIT has about 1e9
+    "nav": (0.0, 1e6),  # USD per share: funds split theirs long before
+    "btc": (0.0, 21e6),  # there will never be more
+    "aum": (0.0, 1e13),  # USD: several times the value of all bitcoin
+    "flow": (-1e12, 1e12),  # USD per day
+}
+"""By the last word of a series' name; every other series is in percent."""
 
 PAUSE_SECONDS = 300.0
 """How long to hold back when a publisher says to slow down and not for how long."""
@@ -88,15 +101,12 @@ class FileClient:
 
     async def _fetch(self, address: str, params: Mapping[str, str] | None, seconds: float) -> bytes:
         try:
-            # httpx bounds each read; a file that comes by the byte is bounded only from here.
             async with (
-                asyncio.timeout(seconds),
+                asyncio.timeout(seconds) as limit,
                 self._http.stream("GET", address, params=params) as response,
             ):
                 _check_status(response)
-                body = await _body(response)
-        except httpx.DecodingError as error:
-            raise InvalidReply("the file cannot be unpacked") from error
+                body = await read_body(response, MAX_FILE_BYTES, limit.when())
         except TimeoutError as error:
             raise Unreachable(f"no answer within {seconds:.1f} s") from error
         except (httpx.RequestError, httpx.InvalidURL, OSError) as error:
@@ -171,6 +181,27 @@ def refuse_days_ahead(readings: Sequence[Reading], present: date) -> None:
             raise InvalidReply(f"{each.series} has a figure of {each.day}, which is to come")
 
 
+class OutOfRange(InvalidReply):
+    """A figure cannot be true; `/api/status` names its series."""
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__(f"{reading.series} of {reading.day} is {reading.value:g}: out of range")
+        self.kind = f"{reading.series} out of range"
+
+
+def plausible(readings: list[Reading]) -> list[Reading]:
+    """Return readings of which each can be true.
+
+    Raises:
+        OutOfRange: one cannot. The others came from the same file, so none of it is believed.
+    """
+    for each in readings:
+        least, most = LIMITS.get(each.series.rsplit("-", 1)[-1], PERCENT)
+        if not least <= each.value <= most:
+            raise OutOfRange(each)
+    return readings
+
+
 def _check_status(response: httpx.Response) -> None:
     detail = f"HTTP {response.status_code}"
     match response.status_code:
@@ -200,12 +231,3 @@ def _pause(response: httpx.Response) -> float:
 def _is_page(response: httpx.Response, body: bytes) -> bool:
     content_type = response.headers.get("content-type", "").lower()
     return "html" in content_type or body.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
-
-
-async def _body(response: httpx.Response) -> bytes:
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > MAX_FILE_BYTES:
-            raise InvalidReply(f"the file is larger than {MAX_FILE_BYTES} bytes")
-    return bytes(body)

@@ -9,7 +9,9 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import httpx
 
 from barograph.access.identity import IdentityRefused, IdentityUnavailable
+from barograph.errors import InvalidReply
 from barograph.kit.letting_go import within
+from barograph.upstream.response_body import read_body
 
 MAX_REPLY_BYTES = 64 * 1024
 MAX_QUESTIONS = 32
@@ -50,7 +52,6 @@ class IdentityHttp:
         self._http = httpx.AsyncClient(
             transport=transport,
             timeout=seconds,
-            # Packed replies could grow without bound, and nothing here is large.
             headers={"User-Agent": "barograph", "Accept-Encoding": "identity"},
             # A cookie that came with one user's answer must not go out with another's question.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
@@ -111,20 +112,9 @@ class IdentityHttp:
         try:
             async with self._http.stream("GET", address, headers=headers) as response:
                 challenge = response.headers.get("www-authenticate", "")
-                return Reply(response.status_code, await _body(response, deadline), challenge)
+                body = await read_body(response, MAX_REPLY_BYTES, deadline)
+                return Reply(response.status_code, body, challenge)
+        except InvalidReply as error:
+            raise IdentityUnavailable(f"the identity provider: {error}") from error
         finally:
             self._places.release()
-
-
-async def _body(response: httpx.Response, deadline: float) -> bytes:
-    if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise IdentityUnavailable("the identity provider packs its replies")
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > MAX_REPLY_BYTES:
-            raise IdentityUnavailable("the identity provider's reply is too large")
-        # httpx bounds each read; a reply that comes by the byte ends only here.
-        if asyncio.get_running_loop().time() > deadline:
-            raise IdentityUnavailable("the identity provider does not answer in time")
-    return bytes(body)

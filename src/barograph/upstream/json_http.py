@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import httpx
 import msgspec
 
-from barograph.errors import BarographError
+from barograph.errors import BarographError, InvalidReply
 from barograph.kit.letting_go import within
 from barograph.kit.strict_json import strict_object
+from barograph.upstream.response_body import read_body
 
 CONNECT_SECONDS = 2.0
 KEEPALIVE_SECONDS = 2.0
@@ -77,7 +78,6 @@ class JsonHttp:
         self._http = httpx.AsyncClient(
             transport=transport,
             limits=_LIMITS,
-            # Packed replies could grow without bound, and nothing here is large.
             headers={
                 "User-Agent": "barograph",
                 "Accept": "application/json",
@@ -140,23 +140,12 @@ class JsonHttp:
             async with self._http.stream(
                 question.method, question.address, content=question.content, timeout=timeout
             ) as response:
-                body = await self._body(response, question.deadline)
+                body = await read_body(response, self._longest, question.deadline)
+        except InvalidReply as error:
+            raise NoAnswer(str(error)) from error
         finally:
             self._places.release()
         return Reply(response.status_code, _members(response.status_code, body))
-
-    async def _body(self, response: httpx.Response, deadline: float) -> bytes:
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise NoAnswer("the reply is packed")
-        body = bytearray()
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > self._longest:
-                raise NoAnswer(f"the reply is larger than {self._longest} bytes")
-            # httpx bounds each read; a reply that comes by the byte ends only here.
-            if _now() > deadline:
-                raise NoAnswer("no answer in time")
-        return bytes(body)
 
 
 class _Question(NamedTuple):

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from barograph.errors import InvalidReply
 from barograph.kit.clock import Clock
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, Reading
-from barograph.upstream.files import FileClient, refuse_days_ahead, today
+from barograph.upstream.files import FileClient, plausible, refuse_days_ahead, today
 
 DAYS = 60
 """How many days are asked for: enough for a change over 20, and for a revision to be seen."""
@@ -22,15 +22,13 @@ _PATHS: dict[Rate, str] = {
     "effr": "/api/rates/unsecured/effr/last",
 }
 
-_Percent = Annotated[float, Meta(ge=-10, le=50)]
-
 
 class _Row(Struct, rename="camel"):
     effective_date: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
     type: str
-    percent_rate: _Percent
-    target_rate_from: _Percent | None = None
-    target_rate_to: _Percent | None = None
+    percent_rate: float
+    target_rate_from: float | None = None
+    target_rate_to: float | None = None
     revision_indicator: str = ""
 
 
@@ -79,9 +77,8 @@ def decode_sofr(body: bytes, source: str) -> list[Reading]:
     Raises:
         InvalidReply: it is no such reply, or holds no rate.
     """
-    return [
-        Reading(SOFR, row.effective_date, row.percent_rate, source) for row in _rows(body, "SOFR")
-    ]
+    rows = _rows(body, "SOFR")
+    return plausible([Reading(SOFR, row.effective_date, row.percent_rate, source) for row in rows])
 
 
 def decode_effr(body: bytes, source: str) -> list[Reading]:
@@ -100,7 +97,7 @@ def decode_effr(body: bytes, source: str) -> list[Reading]:
             raise InvalidReply(f"{low} to {high} is not the target range of {row.effective_date}")
         readings.append(Reading(EFFR_LOW, row.effective_date, low, source))
         readings.append(Reading(EFFR_HIGH, row.effective_date, high, source))
-    return readings
+    return plausible(readings)
 
 
 def _rows(body: bytes, kind: str) -> Sequence[_Row]:

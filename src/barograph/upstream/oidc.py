@@ -1,7 +1,9 @@
 """An OpenID Connect issuer as identity provider."""
 
+import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -21,10 +23,18 @@ _ERROR: Final = re.compile(r'\berror="?([a-z_]{1,40})\b', re.ASCII)
 
 
 class OidcIdentity(TokenIdentity):
-    """Verifies the token here; the confirmed e-mail is a claim in it, or one at userinfo."""
+    """Verifies the token here; the confirmed e-mail is a claim in it, or one at userinfo.
 
-    def __init__(self, settings: Settings, http: IdentityHttp, clock: Clock) -> None:
+    The issuer's description names addresses to ask. They need `https`, so that no other server can
+    answer under their name. Only an issuer that has a private address itself, as inside a company's
+    network, may name private ones.
+    """
+
+    def __init__(
+        self, settings: Settings, http: IdentityHttp, clock: Clock, resolve: "Resolve"
+    ) -> None:
         super().__init__(settings.identity_url, settings, http, clock)
+        self._resolve = resolve
         self._claim = settings.identity_email_claim
         self._asks_userinfo = settings.identity_claims == "userinfo"
         self._userinfo: str | None = None
@@ -38,17 +48,25 @@ class OidcIdentity(TokenIdentity):
             raise IdentityUnavailable("the issuer's description cannot be read") from error
         if document.get("issuer") != self._issuer:
             raise IdentityUnavailable("the issuer's description is another issuer's")
-        keys = self._address(document, "jwks_uri")
+        keys = await self._address(document, "jwks_uri")
         if self._asks_userinfo:
-            self._userinfo = self._address(document, "userinfo_endpoint")
+            self._userinfo = await self._address(document, "userinfo_endpoint")
         return await self._http.read(keys)
 
-    def _address(self, document: Mapping[str, Any], name: str) -> str:
+    async def _address(self, document: Mapping[str, Any], name: str) -> str:
         address = document.get(name)
         schemes = {"https", urlsplit(self._issuer).scheme}
         if not isinstance(address, str) or not _is_address(address, schemes):
             raise IdentityUnavailable(f"the issuer's {name} is not an address that can be asked")
+        is_public = await self._publicness(address) == {True}
+        if not is_public and False not in await self._publicness(self._issuer):
+            raise IdentityUnavailable(f"the issuer's {name} is not a public address")
         return address
+
+    async def _publicness(self, address: str) -> set[bool]:
+        """Whether each IP address of a host is public; empty if the host has none."""
+        found = await self._resolve(urlsplit(address).hostname or "")
+        return {_is_public(each) for each in found}
 
     async def _judge(self, token: str, verified: Token) -> Identity:
         if not self._asks_userinfo:
@@ -68,6 +86,26 @@ class OidcIdentity(TokenIdentity):
         if claims["sub"] != verified.subject:
             raise IdentityRefused("the userinfo that came is another user's")
         return _confirmed(claims, self._claim, verified.subject)
+
+
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+"""Finds every IP address of a host; none if it has none."""
+
+
+async def resolve(host: str) -> Sequence[str]:
+    """Find every IP address of a host as the connection will."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None)
+    except (OSError, UnicodeError):
+        return []
+    return [str(each[4][0]) for each in found]
+
+
+def _is_public(address: str) -> bool:
+    """Whether an IP address is neither private nor of this machine or link."""
+    parsed = ip_address(address.partition("%")[0])
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
+    return (parsed if mapped is None else mapped).is_global
 
 
 def read_refusal(reply: Reply) -> Refusal:

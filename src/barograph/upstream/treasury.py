@@ -12,14 +12,12 @@ from barograph.upstream.files import (
     column,
     csv_rows,
     number,
+    plausible,
     refuse_days_ahead,
     today,
 )
 
 PATH = "/resource-center/data-chart-center/interest-rates/daily-treasury-rates.csv"
-
-PERCENT = (-10.0, 50.0)
-"""A yield outside of this is a price or a basis point, not a percentage."""
 
 _COLUMNS = {"3 Mo": US3M, "2 Yr": US2Y, "10 Yr": US10Y}
 _ABSENT = ("", "N/A")
@@ -98,7 +96,7 @@ def decode_yields(body: bytes, year: int, source: str) -> list[Reading]:
         if day in days:
             raise InvalidReply(f"the file has {day} twice")
         days[day] = _readings(row, columns, day, source)
-    return [reading for day in sorted(days) for reading in days[day]]
+    return plausible([reading for day in sorted(days) for reading in days[day]])
 
 
 def _day(cell: str, year: int) -> str:
@@ -121,9 +119,6 @@ def _readings(row: Sequence[str], columns: dict[int, str], day: str, source: str
 
 def _percent(cell: str, series: str, day: str) -> float:
     try:
-        value = number(cell)
+        return number(cell)
     except ValueError as error:
         raise InvalidReply(f"{series} of {day}: {error}") from error
-    if not PERCENT[0] <= value <= PERCENT[1]:
-        raise InvalidReply(f"{series} of {day}: {value} is not a percentage")
-    return value

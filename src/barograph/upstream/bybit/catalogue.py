@@ -1,15 +1,16 @@
 """Which contracts are kept: the exchange's list, remembered between readings."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 
 from msgspec import Struct
 
 from barograph.errors import InvalidReply, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
-from barograph.upstream.bybit.decode import Instrument
+from barograph.upstream.bybit.decode import Instrument, TooFewContracts
 from barograph.upstream.bybit.rest import Budget
 
 log = logging.getLogger(__name__)
@@ -29,8 +30,9 @@ class Listing(Struct, frozen=True):
 class Catalogue:
     """Remembers the list of contracts and decides when to read it again.
 
-    That is after `seconds`, and when the tickers show a name that nobody has asked about yet, but
-    a list that can be used is not given up for one that cannot be read or lost half its contracts.
+    That is after `seconds`, when the tickers show a name that nobody has asked about yet, and when
+    readings stop fitting the list. While they do fit, the list is not given up for one that cannot
+    be read, lost half its contracts or names twice as many as there are tickers.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Catalogue:
         self._tried_at = 0
         self._asked_about: AbstractSet[str] = frozenset()
         self._is_failing = False
+        self._fits = True
 
     async def kept(self, budget: Budget) -> Mapping[str, Instrument]:
         """The contracts to keep, by name.
@@ -53,8 +56,20 @@ class Catalogue:
         """
         if self._listing is None or abs(self._clock() - self._read_at) > USABLE:
             self._listing = None
-            self._listing = await self._renewed(None, budget)
+            self._listing = await self._renewed(budget)
+        elif not self._fits and abs(self._clock() - self._tried_at) >= MINUTE:
+            await self._replace(budget)
         return self._listing.kept
+
+    @contextmanager
+    def fitting(self) -> Iterator[None]:
+        """Surround the comparison of a reading with the list, and remember whether they fit."""
+        try:
+            yield
+        except TooFewContracts:
+            self._fits = False
+            raise
+        self._fits = True
 
     async def review(self, symbols: AbstractSet[str], budget: Budget) -> None:
         """Read the list again if it is due or lacks a name that ends in USDT.
@@ -67,14 +82,9 @@ class Catalogue:
         unlisted = {name for name in symbols if name.endswith("USDT")} - older.symbols
         if not self._is_due(news=bool(unlisted - self._asked_about)):
             return
-        try:
-            self._listing = await self._renewed(older, budget)
-        except UpstreamError as error:
-            self._note_failure(error)
-            return
-        # Some names never get listed, contracts before their launch for one.
-        self._asked_about = frozenset(unlisted)
-        self._note_success()
+        if await self._replace(budget, symbols):
+            # Some names never get listed, contracts before their launch for one.
+            self._asked_about = frozenset(unlisted)
 
     def _is_due(self, *, news: bool) -> bool:
         since_reading = abs(self._clock() - self._read_at)
@@ -82,15 +92,23 @@ class Catalogue:
         is_old = since_reading >= self._period and since_try >= min(self._period, MINUTE)
         return is_old or (news and since_try >= MINUTE)
 
-    async def _renewed(self, older: Listing | None, budget: Budget) -> Listing:
+    async def _replace(self, budget: Budget, symbols: AbstractSet[str] | None = None) -> bool:
+        """Take a newer list, which must fit `symbols` if they fit the older one."""
+        try:
+            self._listing = await self._renewed(budget, symbols)
+        except UpstreamError as error:
+            self._note_failure(error)
+            return False
+        self._note_success()
+        return True
+
+    async def _renewed(self, budget: Budget, symbols: AbstractSet[str] | None = None) -> Listing:
         self._tried_at = self._clock()
         newer = await self._read(budget)
         if not newer.kept:
             raise InvalidReply("the list of contracts has none to keep")
-        if older is not None and 2 * len(newer.kept.keys() & older.kept.keys()) < len(older.kept):
-            raise InvalidReply(
-                f"the list of contracts fell from {len(older.kept)} to {len(newer.kept)}"
-            )
+        if symbols is not None and self._listing is not None:
+            _check(newer, self._listing, symbols)
         self._read_at = self._clock()
         return newer
 
@@ -105,3 +123,14 @@ class Catalogue:
         if self._is_failing:
             self._is_failing = False
             log.info("list of contracts renewed")
+
+
+def _check(newer: Listing, older: Listing, symbols: AbstractSet[str]) -> None:
+    """Refuse a list that lost most of its contracts, or most of which have no ticker."""
+    if 2 * len(newer.kept.keys() & older.kept.keys()) < len(older.kept):
+        raise InvalidReply(
+            f"the list of contracts fell from {len(older.kept)} to {len(newer.kept)}"
+        )
+    traded = len(newer.kept.keys() & symbols)
+    if 2 * traded < len(newer.kept):
+        raise InvalidReply(f"{traded} of {len(newer.kept)} listed contracts have a ticker")

@@ -1,22 +1,33 @@
 """The result of each REST endpoint as frozen records; nothing here touches a network or a clock."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from barograph.errors import InvalidReply, UnknownToUpstream
+from barograph.markets.plausibility import (
+    FUNDING_INTERVAL,
+    FUNDING_RATE,
+    LAST_PRICE,
+    LONG_ACCOUNTS,
+    OPEN_INTEREST,
+    SETTLED_RATE,
+)
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.settled import SettledRate
 from barograph.upstream.bybit.wire import (
     Cell,
+    OutOfRangeError,
     UnreadableError,
     above_zero,
     moment,
     number,
     parse,
     percent,
+    plausible,
 )
 
 _NANOSECOND_DIGITS = 6
@@ -25,6 +36,14 @@ _SUM_TOLERANCE_PCT = 1.0
 
 MAX_SETTLEMENTS = 200
 """As many settlements as the exchange reports at once."""
+
+
+class TooFewContracts(InvalidReply):
+    """A reading holds less than half of the contracts that are listed."""
+
+
+class ShareOutOfRange(UnknownToUpstream):
+    """A long-account share is below 0 or above 100 percent."""
 
 
 class Instrument(Struct, frozen=True):
@@ -52,6 +71,16 @@ class Tickers(Struct, frozen=True):
     perpetuals: tuple[Perpetual, ...]
     symbols: frozenset[str]
     """Every name in the reading, kept or not."""
+    refused: Mapping[str, Sequence[str]]
+    """Kept contracts that are left out because a value is out of range, by its field."""
+
+
+class Settlements(Struct, frozen=True):
+    """The settlements of one contract, oldest first."""
+
+    rates: tuple[SettledRate, ...]
+    refused: int
+    """How many are left out because their rate is out of range."""
 
 
 class _InstrumentRow(Struct, rename="camel"):
@@ -149,28 +178,35 @@ def decode_tickers(result: bytes, kept: Mapping[str, Instrument]) -> Tickers:
     that happens to more than half of them, it is the reading that is broken.
 
     Raises:
-        InvalidReply: it is not such a list, or holds too few of the kept contracts.
+        InvalidReply: it is not such a list; `TooFewContracts` if it holds too few kept contracts.
     """
     rows = parse(result, _TICKERS, "the tickers").list
-    perpetuals = {
-        row.symbol: perpetual
-        for row in rows
-        if (instrument := kept.get(row.symbol)) is not None
-        and (perpetual := _perpetual(row, instrument)) is not None
-    }
+    perpetuals: dict[str, Perpetual] = {}
+    refused: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row.symbol not in kept:
+            continue
+        try:
+            perpetuals[row.symbol] = _perpetual(row, kept[row.symbol])
+        except OutOfRangeError as error:
+            refused[error.field].append(row.symbol)
+        except UnreadableError:
+            continue
     if not perpetuals or 2 * len(perpetuals) < len(kept):
-        raise InvalidReply(
+        raise TooFewContracts(
             f"the tickers have {len(rows)} rows, and {len(perpetuals)} of {len(kept)} contracts "
             "can be read"
         )
-    return Tickers(tuple(perpetuals.values()), frozenset(row.symbol for row in rows))
+    symbols = frozenset(row.symbol for row in rows)
+    return Tickers(tuple(perpetuals.values()), symbols, dict(refused))
 
 
 def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
     """The newest share: https://bybit-exchange.github.io/docs/v5/market/long-short-ratio .
 
     Raises:
-        UnknownToUpstream: there is no share of this contract.
+        UnknownToUpstream: there is no share of this contract; `ShareOutOfRange` if there is one
+            that cannot be true.
         InvalidReply: it is not such a share, or one of another contract.
     """
     rows = parse(result, _RATIOS, "the account ratio").list
@@ -183,13 +219,17 @@ def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
         raise InvalidReply(f"the account ratio cannot be read: {error}") from error
     if row.symbol != contract:
         raise InvalidReply(f"the account ratio of {contract} came as one of {row.symbol[:40]}")
-    if min(long_pct, short_pct) < 0 or abs(long_pct + short_pct - 100) > _SUM_TOLERANCE_PCT:
+    if not (LONG_ACCOUNTS.hold(long_pct) and LONG_ACCOUNTS.hold(short_pct)):
+        raise ShareOutOfRange(f"{long_pct:g} % long and {short_pct:g} % short accounts")
+    if abs(long_pct + short_pct - 100) > _SUM_TOLERANCE_PCT:
         raise InvalidReply(f"{long_pct} % long and {short_pct} % short accounts are not a whole")
     return LongAccounts(contract, long_pct, sampled_at)
 
 
-def decode_settlements(result: bytes, contract: str) -> tuple[SettledRate, ...]:
+def decode_settlements(result: bytes, contract: str) -> Settlements:
     """Settled rates: https://bybit-exchange.github.io/docs/v5/market/history-fund-rate .
+
+    A rate that is out of range is left out: what that settlement was is not known.
 
     Raises:
         UnknownToUpstream: there is no settlement of this contract.
@@ -207,7 +247,11 @@ def decode_settlements(result: bytes, contract: str) -> tuple[SettledRate, ...]:
         raise InvalidReply(f"the funding history cannot be read: {error}") from error
     if len(rates) < len(rows) or len(rows) > MAX_SETTLEMENTS:
         raise InvalidReply(f"the funding history has {len(rows)} rows of {len(rates)} settlements")
-    return tuple(SettledRate(contract, at, rate) for at, rate in sorted(rates.items()))
+    known = {at: rate for at, rate in rates.items() if SETTLED_RATE.hold(rate)}
+    if not known:
+        raise InvalidReply(f"no settlement of {contract} has a rate that can be true")
+    found = tuple(SettledRate(contract, at, rate) for at, rate in sorted(known.items()))
+    return Settlements(found, len(rates) - len(known))
 
 
 def _is_kept(row: _InstrumentRow) -> bool:
@@ -224,19 +268,16 @@ def _instrument(row: _InstrumentRow) -> Instrument:
     return Instrument(row.symbol, row.base_coin, hours)
 
 
-def _perpetual(row: _TickerRow, instrument: Instrument) -> Perpetual | None:
-    try:
-        return Perpetual(
-            contract=row.symbol,
-            base=instrument.base,
-            last_price=above_zero(row.last_price),
-            funding_rate_pct=percent(row.funding_rate),
-            funding_interval_hours=_interval(row, instrument),
-            next_funding_time=moment(row.next_funding_time),
-            open_interest_usd=_open_interest(row),
-        )
-    except UnreadableError:
-        return None
+def _perpetual(row: _TickerRow, instrument: Instrument) -> Perpetual:
+    return Perpetual(
+        contract=row.symbol,
+        base=instrument.base,
+        last_price=plausible(above_zero(row.last_price), LAST_PRICE),
+        funding_rate_pct=plausible(percent(row.funding_rate), FUNDING_RATE),
+        funding_interval_hours=plausible(_interval(row, instrument), FUNDING_INTERVAL),
+        next_funding_time=moment(row.next_funding_time),
+        open_interest_usd=_open_interest(row),
+    )
 
 
 def _interval(row: _TickerRow, instrument: Instrument) -> float:
@@ -253,4 +294,4 @@ def _open_interest(row: _TickerRow) -> float:
     value = number(row.single_open_interest_value)
     if value < 0:
         raise UnreadableError(f"{value} is not an open interest")
-    return value
+    return plausible(value, OPEN_INTEREST)

@@ -8,9 +8,10 @@ from urllib.parse import unquote
 import httpx
 from msgspec import structs
 
-from barograph.errors import InvalidReply
+from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import MINUTE
+from barograph.markets.plausibility import LONG_ACCOUNTS, SETTLED_RATE, Limits
 from barograph.markets.ports import LiquidationWatcher
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.markets.settled import SettledRate
@@ -20,6 +21,8 @@ from barograph.upstream.bybit.decode import (
     MAX_SETTLEMENTS,
     Instrument,
     InstrumentPage,
+    Settlements,
+    ShareOutOfRange,
     Tickers,
     decode_instruments,
     decode_long_accounts,
@@ -57,6 +60,7 @@ class BybitExchange:
         self._catalogue = Catalogue(self._listing, clock, settings.instruments_seconds)
         self._last_time = 0
         self._last_as_of = 0
+        self._refused: dict[str, list[str]] = {}
 
     @property
     def source(self) -> str:
@@ -73,10 +77,16 @@ class BybitExchange:
         kept = await self._catalogue.kept(budget)
 
         def read(envelope: Envelope) -> tuple[int, Tickers]:
-            return self._time(envelope), decode_tickers(envelope.result, kept)
+            time = self._time(envelope)
+            with self._catalogue.fitting():
+                return time, decode_tickers(envelope.result, kept)
 
         time, tickers = await self._rest.call("tickers", {"category": "linear"}, read, budget)
-        reading = Perpetuals(self._as_of(time), self.source, tickers.perpetuals)
+        refused = {field: [*names] for field, names in tickers.refused.items()}
+        for field, names in self._refused.items():
+            if live := [name for name in names if name in kept]:
+                refused[field] = live
+        reading = Perpetuals(self._as_of(time), self.source, tickers.perpetuals, refused)
         if budget.is_half_left():
             await self._catalogue.review(tickers.symbols, budget)
         return reading
@@ -97,7 +107,13 @@ class BybitExchange:
             return structs.replace(share, sampled_at=min(share.sampled_at, time, self._clock()))
 
         params = {"category": "linear", "symbol": contract, "period": "5min", "limit": "1"}
-        return await self._rest.call("account-ratio", params, read, self._rest.budget())
+        try:
+            share = await self._rest.call("account-ratio", params, read, self._rest.budget())
+        except UnknownToUpstream as error:
+            self._note_refused(LONG_ACCOUNTS, contract, int(isinstance(error, ShareOutOfRange)))
+            raise
+        self._note_refused(LONG_ACCOUNTS, contract, 0)
+        return share
 
     async def settlements(self, contract: str) -> tuple[SettledRate, ...]:
         """Read what the newest settlements of one contract were, oldest first.
@@ -107,15 +123,17 @@ class BybitExchange:
             UpstreamError: there is no report, or none that can be true.
         """
 
-        def read(envelope: Envelope) -> tuple[SettledRate, ...]:
+        def read(envelope: Envelope) -> Settlements:
             time = self._time(envelope)
             found = decode_settlements(envelope.result, contract)
-            if found[-1].at > time:
+            if found.rates[-1].at > time:
                 raise InvalidReply(f"a settlement of {contract} is from the future")
             return found
 
         params = {"category": "linear", "symbol": contract, "limit": str(MAX_SETTLEMENTS)}
-        return await self._rest.call("funding/history", params, read, self._rest.budget())
+        found = await self._rest.call("funding/history", params, read, self._rest.budget())
+        self._note_refused(SETTLED_RATE, contract, found.refused)
+        return found.rates
 
     async def server_time(self) -> int:
         """Read the exchange's clock, in milliseconds since the Unix epoch, however wrong it is.
@@ -155,6 +173,12 @@ class BybitExchange:
             return page
 
         return await self._rest.call("instruments-info", _page_params(cursor), read, budget)
+
+    def _note_refused(self, limits: Limits, contract: str, count: int) -> None:
+        """Remember how many values of a contract were out of range when last read."""
+        others = [each for each in self._refused.pop(limits.field, []) if each != contract]
+        if others or count:
+            self._refused[limits.field] = [*others, *[contract] * count]
 
     def _time(self, envelope: Envelope) -> int:
         return check_clock(envelope, self._clock(), self._settings.feed_max_age_seconds)

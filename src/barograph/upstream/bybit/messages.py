@@ -6,8 +6,16 @@ import msgspec
 from msgspec import Struct
 
 from barograph.errors import InvalidReply
+from barograph.markets.plausibility import LAST_PRICE, LIQUIDATION
 from barograph.markets.records import Liquidation, Side
-from barograph.upstream.bybit.wire import Cell, UnreadableError, above_zero, moment, parse
+from barograph.upstream.bybit.wire import (
+    Cell,
+    UnreadableError,
+    above_zero,
+    moment,
+    parse,
+    plausible,
+)
 
 PING = '{"op":"ping"}'
 
@@ -120,4 +128,7 @@ def _liquidation(row: _Row) -> Liquidation:
     side = _SIDES.get(row.S)
     if side is None:
         raise UnreadableError(f"{row.S!r:.40} is not a side")
-    return Liquidation(moment(row.T), row.s, side, above_zero(row.v), above_zero(row.p))
+    found = Liquidation(moment(row.T), row.s, side, above_zero(row.v), above_zero(row.p))
+    plausible(found.price, LAST_PRICE)
+    plausible(found.notional_usd, LIQUIDATION)
+    return found

@@ -21,6 +21,7 @@ from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 from barograph.upstream.bybit.breaker import Breaker
 from barograph.upstream.bybit.envelope import Envelope, Reply, open_envelope
+from barograph.upstream.response_body import read_body
 
 log = logging.getLogger(__name__)
 
@@ -148,19 +149,16 @@ class RestClient:
 
     async def _fetch(self, endpoint: Endpoint, params: Mapping[str, str], seconds: float) -> Reply:
         try:
-            # httpx bounds each read; a reply that comes by the byte is bounded only from here.
             async with (
-                asyncio.timeout(seconds),
+                asyncio.timeout(seconds) as limit,
                 self._http.stream("GET", f"/v5/market/{endpoint}", params=params) as response,
             ):
                 return Reply(
                     status=response.status_code,
                     content_type=response.headers.get("content-type", ""),
                     limit_reset=response.headers.get("x-bapi-limit-reset-timestamp"),
-                    body=await _body(response),
+                    body=await read_body(response, MAX_REPLY_BYTES, limit.when()),
                 )
-        except httpx.DecodingError as error:
-            raise InvalidReply(f"{endpoint}: the reply cannot be unpacked") from error
         except TimeoutError as error:
             raise Unreachable(f"{endpoint}: no answer within {seconds:.1f} s") from error
         except (httpx.RequestError, OSError) as error:
@@ -178,12 +176,3 @@ class RestClient:
     def _note_success(self, endpoint: Endpoint) -> None:
         if self._failing.pop(endpoint, None) is not None:
             log.info("exchange call recovered", extra={"endpoint": endpoint})
-
-
-async def _body(response: httpx.Response) -> bytes:
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > MAX_REPLY_BYTES:
-            raise InvalidReply(f"the reply is larger than {MAX_REPLY_BYTES} bytes")
-    return bytes(body)

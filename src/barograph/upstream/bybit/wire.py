@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from barograph.errors import InvalidReply
+from barograph.markets.plausibility import Limits
 
 T = TypeVar("T")
 
@@ -23,6 +24,25 @@ _MOMENTS = range(10**12, 4 * 10**12)
 
 class UnreadableError(ValueError):
     """A field does not hold what its name says."""
+
+
+class OutOfRangeError(UnreadableError):
+    """A field holds a number that cannot be true."""
+
+    def __init__(self, value: float, limits: Limits) -> None:
+        super().__init__(f"{limits.field} of {value:g} is out of range")
+        self.field = limits.field
+
+
+def plausible(value: float, limits: Limits) -> float:
+    """Return a value that can be true.
+
+    Raises:
+        OutOfRangeError: it cannot.
+    """
+    if not limits.hold(value):
+        raise OutOfRangeError(value, limits)
+    return value
 
 
 def number(cell: Cell) -> float:
