@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from barograph.cli.demo_proof import payment_settings
-from barograph.demo.ledger import ASSET, PAY_TO
+from barograph.demo.eip712 import Domain
+from barograph.demo.ledger import ASSET, PAY_TO, TOKEN
 from barograph.demo.wallets import SECRET_FILE, WALLETS, demo_proof, load_or_create_wallets
 from barograph.errors import ConfigurationError
 from barograph.keccak import keccak256
 from barograph.payments.offers import feed_requirements, stance_requirements
 from barograph.payments.ports import InvalidProof
-from barograph.payments.proof import parse_proof, wire_requirements
+from barograph.payments.proof import checksummed, parse_proof, wire_requirements
 from barograph.settings import Settings
 from support.clock import START
 
@@ -78,9 +79,12 @@ def test_a_proof_needs_a_known_wallet_and_the_secret_of_a_demo(tmp_path: Path) -
         demo_proof(tmp_path, "gold", wire_requirements(FEED), START)
 
 
-def test_nobody_has_keys_to_the_token_and_to_what_is_paid() -> None:
-    for address, words in [
-        (ASSET, b"simulated USDC of the Barograph demo"),
-        (PAY_TO, b"treasury of the Barograph demo"),
-    ]:
-        assert address == f"0x{keccak256(words)[-20:].hex()}"
+def test_nobody_has_the_key_to_what_is_paid() -> None:
+    words = b"treasury of the Barograph demo"
+    assert f"0x{keccak256(words)[-20:].hex()}" == PAY_TO
+
+
+def test_demo_is_paid_in_the_usdc_of_base_sepolia() -> None:
+    assert TOKEN._replace(verifying_contract=checksummed(ASSET)) == Domain(
+        "USDC", "2", 84532, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
+    )

@@ -117,7 +117,7 @@ def fault(
 
 
 def _break_stances(data: Path, on: bool, kind: str | None) -> None:
-    from barograph.cli.demo_stances import EXPIRED, expire_stances, restore_stances
+    from barograph.cli.demo_stances import EXPIRED, switch_stances
 
     if kind == "list":
         click.echo(EXPIRED)
@@ -125,7 +125,7 @@ def _break_stances(data: Path, on: bool, kind: str | None) -> None:
     if kind not in {None, EXPIRED}:
         raise click.UsageError(f"there is no fault {kind!r} of stances; there is {EXPIRED}")
     _running(data)
-    (expire_stances if on else restore_stances)(data)
+    switch_stances(data, expired=on)
     click.echo(f"stance: {EXPIRED if on else 'no fault'}")
 
 

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from barograph.access.entitlements import FEED, RESERVE, Entitlements, Holder, Tier
 from barograph.cli.demo_proof import payment_settings
-from barograph.cli.demo_stances import restore_stances
+from barograph.cli.demo_stances import switch_stances
 from barograph.cli.demo_welcome import welcome
 from barograph.cli.history import upgrade_history
 from barograph.cli.options import (
@@ -70,7 +70,7 @@ def run_demo(port: int, data: Path, seed: int, workers: int, x402: bool) -> None
         put_history_aside(data, away=False)  # no fault outlives the demo it was switched on in
         upgrade_database(settings)
         upgrade_history(settings)
-        restore_stances(data)
+        switch_stances(data, expired=False)
         asyncio.run(_grant_tiers(settings))
         asyncio.run(_supervise(settings, load_world(data, seed), started))
 

@@ -4,7 +4,6 @@ The fault records a revision that expires at once, so every reader sees a stance
 expired. It lasts until it is switched off or until new evidence gives the kind a new version.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -22,30 +21,8 @@ BY = "demo fault"
 RATIONALE = "Expired on request, to show how an expired stance is answered."
 
 
-def expire_stances(data: Path) -> None:
-    """Let every active stance expire now; withdrawn ones stay withdrawn.
-
-    Raises:
-        ConfigurationError: there is no record in the folder.
-        HeadMoved: the collector has just recorded something newer.
-    """
-
-    async def work(ledger: Ledger) -> None:
-        now = system_clock()
-        for kind in KINDS:
-            newest, events = await ledger.newest(kind, 1), await ledger.events(kind)
-            withdrawn = {each.version_sequence for each in events}
-            for head in newest:
-                if now < head.expires_at and head.sequence not in withdrawn:
-                    decision = replace(head.leg.decision, rationale=RATIONALE, by=BY)
-                    expired = replace(head.leg, decision=decision)
-                    await _revise(ledger, head, expired, now, expires_at=now)
-
-    change_ledger(Settings(data=data), work)
-
-
-def restore_stances(data: Path) -> None:
-    """Issue what `expire_stances` let expire again, with its own decision and expiry.
+def switch_stances(data: Path, *, expired: bool) -> None:
+    """Let every active stance of a folder's record expire, or issue those again.
 
     Raises:
         ConfigurationError: there is no record in the folder.
@@ -54,15 +31,26 @@ def restore_stances(data: Path) -> None:
 
     async def work(ledger: Ledger) -> None:
         for kind in KINDS:
-            newest: Sequence[Version] = await ledger.newest(kind, 2)
-            if newest and newest[0].leg.decision.by == BY:
-                head, before = newest
-                expires_at = before.expires_at
-                await _revise(ledger, head, before.leg, system_clock(), expires_at=expires_at)
+            await (_expire if expired else _restore)(ledger, kind)
 
     change_ledger(Settings(data=data), work)
 
 
-async def _revise(ledger: Ledger, head: Version, leg: Leg, now: int, *, expires_at: int) -> None:
+async def _expire(ledger: Ledger, kind: str) -> None:
+    now = system_clock()
+    withdrawn = {each.version_sequence for each in await ledger.events(kind)}
+    for head in await ledger.newest(kind, 1):
+        if now < head.expires_at and head.sequence not in withdrawn:
+            decision = replace(head.leg.decision, rationale=RATIONALE, by=BY)
+            await _revise(ledger, head, replace(head.leg, decision=decision), now, now)
+
+
+async def _restore(ledger: Ledger, kind: str) -> None:
+    match await ledger.newest(kind, 2):
+        case [head, before] if head.leg.decision.by == BY:
+            await _revise(ledger, head, before.leg, system_clock(), before.expires_at)
+
+
+async def _revise(ledger: Ledger, head: Version, leg: Leg, now: int, expires_at: int) -> None:
     proposal = Proposal(head.kind, head.leg_id, now, expires_at, leg)
     await ledger.append(proposal, expected_head=head.history_digest)

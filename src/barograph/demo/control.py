@@ -11,9 +11,6 @@ from websockets.sync.client import connect
 from barograph.errors import ConfigurationError
 
 CONTROL_PATH: Final = "/control"
-NO_WEB_PAGES: Final = (None,)
-"""The origins that may connect: browsers let any page reach loopback, and always send an origin."""
-
 _PATIENCE: Final = 3.0
 
 

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final, Protocol, cast
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import msgspec
@@ -17,7 +19,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from barograph.demo.control import CONTROL_PATH, NO_WEB_PAGES
+from barograph.demo.control import CONTROL_PATH
 from barograph.demo.replies import TEXT, reply
 
 HANG: Final = "hang"
@@ -77,6 +79,14 @@ class ControlServer(ABC):
         except ConnectionClosed:
             pass
 
+    async def _unless_web_page(
+        self, connection: ServerConnection, request: Request
+    ) -> Response | None:
+        """Refuse commands of web pages: browsers let any page connect to loopback."""
+        if urlsplit(request.path).path == CONTROL_PATH and "Origin" in request.headers:
+            return reply(HTTPStatus.FORBIDDEN, b"web pages can't send commands\n", TEXT)
+        return await self.on_request(connection, request)
+
     def _command(self, message: str | bytes) -> dict[str, object]:
         try:
             command = msgspec.json.decode(message, type=dict[str, object])
@@ -103,8 +113,7 @@ class ControlServer(ABC):
             self.on_websocket,
             host,
             port,
-            process_request=self.on_request,
-            origins=NO_WEB_PAGES,
+            process_request=self._unless_web_page,
             create_connection=cast("type[ServerConnection]", self._track),
             # A request may hang for as long as a fault wants it to.
             open_timeout=None,

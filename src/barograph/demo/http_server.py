@@ -20,7 +20,7 @@ from websockets.http11 import Request as Upgrade
 from websockets.http11 import Response
 from websockets.server import ServerProtocol
 
-from barograph.demo.control import CONTROL_PATH, NO_WEB_PAGES
+from barograph.demo.control import CONTROL_PATH
 from barograph.demo.replies import TEXT, reply
 
 MAX_HEAD_BYTES: Final = 16_384
@@ -127,7 +127,8 @@ class HttpServer(ABC):
         self, data: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Obey the commands of a control connection until it ends."""
-        protocol = ServerProtocol(origins=NO_WEB_PAGES)
+        # Browsers let any page connect to loopback, and always name its origin.
+        protocol = ServerProtocol(origins=[None])
         while data:
             protocol.receive_data(data)
             for event in protocol.events_received():

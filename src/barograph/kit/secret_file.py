@@ -32,12 +32,12 @@ def kept_secret(file: Path, size: int) -> bytes:
 
 
 def is_exposed(file: Path) -> bool:
-    """Whether a file is there that every user of the machine may read or change, by its mode."""
+    """Whether every user of the machine may read or change a file, by its mode."""
     return file.exists() and bool(file.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH))
 
 
 def is_world_writable(folder: Path) -> bool:
-    """Whether a folder is there in which every user of the machine may put and replace files."""
+    """Whether every user of the machine may add and replace files in a folder."""
     return folder.exists() and bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
