@@ -44,6 +44,9 @@ class Observation(NamedTuple):
     payments: Reach | None = None
     """Of the facilitator; None where none is configured."""
 
+    unsigned: str | None = None
+    """Why checkpoints of the history cannot be signed, and since when; None while they can."""
+
 
 def assess(seen: Observation) -> Status:
     """Judge everything that was observed."""
@@ -57,6 +60,7 @@ def assess(seen: Observation) -> Status:
         _limits(seen),
         _macro(seen),
         _stances(seen),
+        _history(seen),
         _outside("identity", seen.identity, "not configured"),
         _outside("payments", seen.payments, "Feed x402 is disabled"),
     ]
@@ -225,6 +229,13 @@ def _stances(seen: Observation) -> Check:
         return Check(name="stances", status="degraded", detail="; ".join([detail, *silent]))
     status: Condition = "degraded" if silent else "ok"
     return Check(name="stances", status=status, detail="; ".join(silent) or "issued and recorded")
+
+
+def _history(seen: Observation) -> Check:
+    """Whether checkpoints of the record of stances are signed."""
+    if seen.unsigned is None:
+        return Check(name="history", status="ok", detail="checkpoints are signed")
+    return Check(name="history", status="degraded", detail=seen.unsigned)
 
 
 def _outside(name: str, reach: Reach | None, absent: str) -> Check:

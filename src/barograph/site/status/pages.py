@@ -36,6 +36,7 @@ TITLES: Final[Mapping[str, str]] = {
     "liquidations": "Liquidations",
     "daily-figures": "Daily figures",
     "stances": "Stances",
+    "history": "History",
 }
 """The parts in the order in which people look for them; a new check comes last, by its own name."""
 
