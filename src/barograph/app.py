@@ -52,6 +52,7 @@ from barograph.site.frame.writer import Pages
 from barograph.stances.endpoints import StanceReads, stance_routes
 from barograph.stances.history_documents import CHECKPOINT_PATH
 from barograph.stances.history_endpoints import history_routes
+from barograph.stances.signed_heads import SignedHeads
 from barograph.stances.signing import load_history_key
 from barograph.status.endpoints import status_routes
 from barograph.upstream.mail import SmtpSender
@@ -122,7 +123,7 @@ def create_app(
     callers = caller_parts(settings, database, clock, identity, facilitator)
     parts = _parts(settings, database, history, callers, clock)
     board = parts.free.board
-    keeper = status_keeper(database, parts.free, callers, clock)
+    keeper = status_keeper(database, parts.free, callers, parts.record.logs, clock)
     routes = routed_app(board, [board.follow, keeper.run], _closings(parts), parts.pages)
     for router in (*_api_routes(parts), *_page_routes(parts)):
         # Not included: that would build each route again, and look for it by a longer way.
@@ -136,7 +137,8 @@ def create_app(
 def _parts(
     settings: Settings, database: Database, history: Database, callers: CallerParts, clock: Clock
 ) -> _Parts:
-    free = free_parts(settings, database, callers, clock)
+    signed = SignedHeads(database, clock)
+    free = free_parts(settings, database, callers, signed, clock)
     return _Parts(
         settings,
         database,
@@ -144,7 +146,7 @@ def _parts(
         clock,
         callers,
         free,
-        record=record_parts(settings, history, free.board, clock),
+        record=record_parts(settings, history, free.board, signed, clock),
         entitled=entitled_parts(settings, database, callers, clock),
         mcp=open_door(ToolCalls(free.for_tools, callers.gate), settings.base_url),
         signals=signals_answer(free.board, free.signals, callers.gate),

@@ -70,6 +70,8 @@ class MacroDuty:
 
     async def read_once(self, lease: Lease) -> None:
         """Read every source once."""
+        if not self._sources:
+            await self._publish_none(lease)
         for source in self._sources:
             await self._read(source, lease)
 
@@ -115,10 +117,24 @@ class MacroDuty:
             health = await latest(tx, MACRO_HEALTH) or MacroHealth({})
             before = health.sources.get(name, SourceHealth(now))
             after = _health_after(before, now, failure, newest_day)
-            changed = MacroHealth({**health.sources, name: after})
+            configured = {each.name for each in self._sources}
+            others = {key: value for key, value in health.sources.items() if key in configured}
+            changed = MacroHealth({**others, name: after})
             await publish(tx, [Publication.of(MACRO_HEALTH, changed)])
 
         await self._database.write(last)
+
+    async def _publish_none(self, lease: Lease) -> None:
+        """Tell the status that no source is configured, also if one was once."""
+
+        async def work(tx: Transaction) -> None:
+            await lease.fence(tx)
+            await publish(tx, [Publication.of(MACRO_HEALTH, MacroHealth({}))])
+
+        try:
+            await self._database.write(work)
+        except DatabaseUnavailable as error:
+            log.warning("figures not stored", extra={"reason": str(error)})
 
 
 class SettlementDuty:

@@ -48,6 +48,7 @@ from barograph.stances.feeds import STANCES
 from barograph.stances.ledger import Ledger
 from barograph.stances.public_log import PublicLogs
 from barograph.stances.reading import StanceReader
+from barograph.stances.signed_heads import SignedHeads
 from barograph.stances.signing import load_history_key
 from barograph.status.keeper import Keeper
 from barograph.status.reader import LimitsFailing, StatusReader
@@ -135,7 +136,11 @@ def caller_parts(
 
 
 def free_parts(
-    settings: Settings, database: Database, callers: CallerParts, clock: Clock
+    settings: Settings,
+    database: Database,
+    callers: CallerParts,
+    signed: SignedHeads,
+    clock: Clock,
 ) -> FreeParts:
     """Put together what is read, and the board that it is read from."""
     bounds = market_bounds(settings)
@@ -146,6 +151,7 @@ def free_parts(
         bounds,
         clock(),
         callers.limits_failing,
+        signed,
         identity=_contacts(callers.provider),
         payments=None if callers.facilitator is None else _contacts(callers.facilitator),
     )
@@ -167,11 +173,13 @@ def free_parts(
     return FreeParts(board, catalog, index, guides, markets, signals, briefs, status, badges)
 
 
-def record_parts(settings: Settings, history: Database, board: Board, clock: Clock) -> RecordParts:
-    """Put together how the record of stances is read."""
+def record_parts(
+    settings: Settings, history: Database, board: Board, signed: SignedHeads, clock: Clock
+) -> RecordParts:
+    """Put together how the record of stances is read, and its checkpoints signed."""
     ledger = Ledger(history, clock)
     continuity = Continuity(ledger, lambda: board.latest(STANCES))
-    logs = PublicLogs(ledger, load_history_key(settings), settings.base_url, continuity)
+    logs = PublicLogs(ledger, load_history_key(settings), settings.base_url, signed, continuity)
     return RecordParts(ledger, continuity, logs, StanceReader(board, history, continuity))
 
 
@@ -187,13 +195,13 @@ def entitled_parts(
 
 
 def status_keeper(
-    database: Database, free: FreeParts, callers: CallerParts, clock: Clock
+    database: Database, free: FreeParts, callers: CallerParts, logs: PublicLogs, clock: Clock
 ) -> Keeper:
     """Who records the status."""
     return Keeper(
         database,
         lambda now: free.status.status(free.board, now),
-        _watched(callers.provider, callers.facilitator),
+        [*_watched(callers.provider, callers.facilitator), logs],
         clock=clock,
     )
 

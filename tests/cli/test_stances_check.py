@@ -10,10 +10,17 @@ import pytest
 
 from barograph.errors import BarographError, ConfigurationError
 from barograph.settings import Settings
-from barograph.stances.checkpoint import CheckpointRefused
+from barograph.stances.checkpoint import (
+    Checkpoint,
+    CheckpointRefused,
+    log_origin,
+    sign_checkpoint,
+)
+from barograph.stances.continuity import RecordReplaced
 from barograph.stances.ledger import Ledger
-from barograph.stances.public_log import PublicLogs
+from barograph.stances.merkle import tree_root
 from barograph.stances.signing import FILE_NAME, load_history_key
+from support.databases import upgraded_database
 from support.operator import REVISE, WITHDRAW, Operator
 from support.stances import FUNDING, RATES
 
@@ -246,10 +253,10 @@ class Holder:
         settings = Settings(data=self.operator.data)
 
         async def work(ledger: Ledger) -> str:
-            logs = PublicLogs(ledger, load_history_key(settings), base_url)
-            published = await logs.checkpoints()
-            wanted = (FUNDING, "versions")
-            return next(each.note for each in published if (each.kind, each.log) == wanted)
+            digests = [each.history_digest for each in await ledger.digests(FUNDING, 0, 100)]
+            origin = log_origin(base_url, FUNDING, "versions")
+            checkpoint = Checkpoint(origin, len(digests), tree_root(digests))
+            return sign_checkpoint(checkpoint, load_history_key(settings))
 
         self.kept.write_text(self.operator.on_ledger(work), "utf-8")
 
@@ -368,8 +375,22 @@ def test_a_kept_file_that_is_no_checkpoint_is_one_line(
     assert isinstance(operator.refused(*holder.arguments), BarographError)
 
 
-def test_a_digest_that_is_none_is_named_as_damage(operator: Operator, holder: Holder) -> None:
-    wrong = "z" * 64
+@pytest.mark.parametrize("wrong", ["z" * 64, "e" * 64])
+def test_a_changed_digest_is_named_as_damage(
+    operator: Operator, holder: Holder, wrong: str
+) -> None:
     operator.tamper(f"UPDATE stance_versions SET history_digest = '{wrong}' WHERE sequence = 1")
 
     assert "barograph stances verify" in str(operator.refused(*holder.arguments[:2]))
+
+
+def test_nothing_is_proved_by_another_record_than_the_published_one(
+    operator: Operator, holder: Holder
+) -> None:
+    upgraded_database(operator.database)
+    operator.publish()
+    assert proved(operator, *holder.arguments[:2]) == (2, 3, None)
+
+    operator.tamper("DELETE FROM stance_versions WHERE sequence = 3")
+    refusal = operator.refused(*holder.arguments[:2])
+    assert isinstance(refusal, RecordReplaced)

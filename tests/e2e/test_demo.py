@@ -283,7 +283,7 @@ def test_packaged_catalog_passes_its_own_check() -> None:
 
 def test_fault_command_breaks_and_mends_the_exchange(demo: Demo) -> None:
     assert _barograph("demo", "fault", "exchange", "on", demo=demo) == "exchange: outage\n"
-    eventually(lambda: _json(demo, "/api/status")["status"] == "degraded" or None, "degraded")
+    eventually(lambda: _json(demo, "/api/status")["status"] == "down" or None, "down")
     assert _barograph("demo", "fault", "exchange", "off", demo=demo) == "exchange: no fault\n"
     eventually(lambda: _json(demo, "/api/status")["status"] == "ok" or None, "recovery")
 

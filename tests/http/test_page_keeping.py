@@ -20,6 +20,7 @@ from barograph.signals.reader import SignalsReader
 from barograph.site.frame.answers import Page
 from barograph.site.frame.site import Site, WritePage
 from barograph.site.frame.writer import Pages
+from barograph.stances.signed_heads import SignedHeads
 from barograph.status.reader import StatusReader
 from support.clock import START
 from support.markets import reading
@@ -53,7 +54,9 @@ class Shelf:
             markets=MarketReader(bounds),
             signals=SignalsReader(service.settings),
             briefs=BriefsReader(service.settings),
-            status=StatusReader(bounds, START, lambda: None, identity=None, payments=None),
+            status=StatusReader(
+                bounds, START, lambda: None, SignedHeads(service.database, service.clock)
+            ),
             series=SeriesReader(service.database, service.clock, bounds.min_coverage_pct),
         )
 

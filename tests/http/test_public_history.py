@@ -1,5 +1,6 @@
 """`/api/history/…`: the lists, the checkpoints and the proofs over HTTP."""
 
+import asyncio
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from barograph.kit.timestamps import iso_timestamp
 from barograph.notice import NOTICE
 from barograph.stances.checkpoint import open_checkpoint, parse_verifier, verifier_of
-from barograph.stances.merkle import is_consistent, is_included, tree_root
+from barograph.stances.merkle import EMPTY_ROOT, Head, is_consistent, is_included, tree_root
 from barograph.stances.records import KINDS, Version
+from barograph.stances.signed_heads import CONTRADICTED, SignedHeads
 from barograph.stances.signing import load_history_key
+from barograph.stances.standing import Mark
 from support.history import RATES, PublicHistory, delivered
 
 SIZE = 23
@@ -352,9 +356,93 @@ def test_a_history_that_was_cut_is_not_signed_again(
 ) -> None:
     history.record(3)
     assert history.ask(CHECKPOINT).status == 200
-    history.drop_guards()
-    history.execute("DELETE FROM stance_versions WHERE sequence > 2")
+    history.tamper("DELETE FROM stance_versions WHERE sequence > 2")
 
     assert history.ask(CHECKPOINT).status == 503
     assert history.ask(f"{LIST}/proof").status == 503
-    assert "history rewritten" in caplog.text
+    assert "checkpoints are not signed" in caplog.text
+
+
+def history_check(history: PublicHistory) -> tuple[str, str]:
+    checks = {each["name"]: each for each in history.ask("/api/status").json()["checks"]}
+    return checks["history"]["status"], checks["history"]["detail"]
+
+
+@pytest.mark.outcome(
+    "the history is rewritten, its guards are put back, and the service restarts",
+    "no root is signed that contradicts a signed one; checkpoints and proofs are answered with "
+    "503, `/api/status` says so, and all is well again when the record is put back",
+)
+@pytest.mark.parametrize("size", [None, 2, 4, 6])
+def test_a_rewritten_history_gets_no_second_root_of_a_size(
+    history: PublicHistory, size: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    history.record(4)
+    kept, copy = history.ask(CHECKPOINT), "CREATE TABLE kept AS SELECT * FROM stance_versions"
+    assert (kept.status, history_check(history)[0]) == (200, "ok")
+    if size is None:  # one digest in the middle is another
+        history.tamper(copy, f"UPDATE stance_versions SET history_digest = '{'e' * 64}' {THIRD}")
+    else:  # a whole chain of another content, by itself without a fault
+        history.tamper(copy, "DELETE FROM stance_versions")
+        history.record(size)
+
+    history.app = history.new_worker()
+    assert [history.ask(path).status for path in (CHECKPOINT, CHECKPOINT, PROOF)] == [503] * 3
+    since = iso_timestamp(history.service.clock())
+    assert history_check(history) == ("degraded", f"{CONTRADICTED} since {since}")
+    assert caplog.text.count("checkpoints are not signed") == 1
+
+    history.tamper("DELETE FROM stance_versions", "INSERT INTO stance_versions SELECT * FROM kept")
+    history.app = history.new_worker()
+    assert (history.ask(CHECKPOINT), history_check(history)[0]) == (kept, "ok")
+    history.record(6)
+    assert checkpoint(history)["size"] == 6
+
+
+THIRD = "WHERE sequence = 3"
+PROOF = f"{LIST}/proof"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        f"UPDATE stance_versions SET document = replace(document, 'secret', 'public') {THIRD}",
+        f"UPDATE stance_versions SET history_digest = '{'e' * 64}' {THIRD}",
+        f"DELETE FROM stance_versions {THIRD}",
+    ],
+)
+def test_a_broken_chain_is_not_signed_even_if_nothing_was_before(
+    history: PublicHistory, change: str
+) -> None:
+    history.record(4)
+    history.tamper(change)
+
+    assert history.ask(CHECKPOINT).status == 503
+
+
+def test_a_proof_is_of_the_record_that_was_published_and_signed(history: PublicHistory) -> None:
+    history.record(3)
+    history.publish_end(Mark(sequence=3, history_digest="0" * 64))
+    assert history.ask(PROOF).status == 503
+
+    history.publish_end(Mark(sequence=3, history_digest=history.version(3).history_digest))
+    assert history.ask(PROOF).status == 200
+    history.tamper(f"UPDATE stance_versions SET history_digest = '{'e' * 64}' WHERE sequence = 1")
+    assert history.ask(PROOF).status == 503
+
+
+@pytest.mark.outcome(
+    "two workers are about to sign different lists of one size", "only the first one is signed"
+)
+def test_of_two_heads_that_follow_one_only_the_first_is_noted(history: PublicHistory) -> None:
+    signed = SignedHeads(history.service.database, history.service.clock)
+    heads = [Head(0, EMPTY_ROOT), Head(1, b"a" * 32), Head(1, b"b" * 32), Head(2, b"c" * 32)]
+
+    def advance(last: int, head: int) -> bool:
+        return asyncio.run(signed.advance(RATES, "versions", heads[last], heads[head]))
+
+    assert advance(0, 1)
+    assert not advance(0, 2)
+    assert not advance(2, 3)
+    assert advance(0, 1)
+    assert asyncio.run(signed.last(RATES, "versions")) == heads[1]

@@ -1,6 +1,5 @@
 """`/record` and its lists: what they show, what they never show, and when they cannot."""
 
-import asyncio
 import re
 import subprocess
 import sys
@@ -15,15 +14,12 @@ from typing import Any
 
 import pytest
 
-from barograph.board.snapshots import Publication, publish
-from barograph.kit.database import Transaction
 from barograph.site.record.pages import PAGE
 from barograph.stances.checkpoint import open_checkpoint, parse_verifier
 from barograph.stances.digest import leg_document
-from barograph.stances.feeds import STANCES
 from barograph.stances.merkle import tree_root
 from barograph.stances.records import KINDS, Event, Version
-from barograph.stances.standing import Mark, Stances
+from barograph.stances.standing import Mark
 from support.history import RATES, PublicHistory
 from support.pages import BROWSER
 from support.service import BASE_URL, Answer
@@ -396,8 +392,7 @@ def test_a_record_that_was_cut_is_called_lost(
 ) -> None:
     history.record(3)
     assert history.ask(RECORD).status == 200
-    history.drop_guards()
-    history.execute("DELETE FROM stance_versions WHERE sequence > 2")
+    history.tamper("DELETE FROM stance_versions WHERE sequence > 2")
     history.service.clock.pass_seconds(60)
     answer = history.ask(RECORD, accept=BROWSER)
 
@@ -405,7 +400,7 @@ def test_a_record_that_was_cut_is_called_lost(
     assert b"<h1>The record is not here</h1>" in answer.body
     assert answer.headers["cache-control"] == "no-store"
     assert b"checkpoint-" not in answer.body
-    assert "history rewritten" in caplog.text
+    assert "checkpoints are not signed" in caplog.text
 
 
 @pytest.mark.outcome(
@@ -419,14 +414,13 @@ def test_a_record_with_a_digest_that_is_none_is_called_lost(
     history: PublicHistory, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     history.record(3)
-    history.drop_guards()
-    history.execute(f"UPDATE stance_versions SET history_digest = {damage}")
+    history.tamper(f"UPDATE stance_versions SET history_digest = {damage}")
     answer, told = history.ask(RECORD, accept=BROWSER), history.ask(RECORD)
 
     assert (answer.status, told.status) == (503, 503)
     assert b"<h1>The record is not here</h1>" in answer.body
     assert list(told.json()) == ["error"]
-    assert "history rewritten" in caplog.text
+    assert "checkpoints are not signed" in caplog.text
     for path in ("/api/history/checkpoint", f"/api/history/{RATES}/proof"):
         assert history.ask(path).status == 503
 
@@ -440,25 +434,14 @@ def test_another_record_than_the_published_one_is_called_lost(
     history: PublicHistory, path: str
 ) -> None:
     history.record(3)
-    _publish_end(history, Mark(sequence=3, history_digest="0" * 64))
+    history.publish_end(Mark(sequence=3, history_digest="0" * 64))
     answer = history.ask(path, accept=BROWSER)
 
     assert answer.status == 503
     assert b"<h1>The record is not here</h1>" in answer.body
 
-    _publish_end(history, Mark(sequence=3, history_digest=history.version(3).history_digest))
+    history.publish_end(Mark(sequence=3, history_digest=history.version(3).history_digest))
     assert history.ask(path).status == 200
-
-
-def _publish_end(history: PublicHistory, mark: Mark) -> None:
-    """Publish where the record of rates ended."""
-    stances = Stances(as_of=0, stances=(), silent={}, recorded={RATES: mark})
-
-    async def work(tx: Transaction) -> None:
-        await publish(tx, [Publication.of(STANCES, stances)])
-
-    asyncio.run(history.service.database.write(work))
-    history.service.refresh()
 
 
 def test_while_the_record_is_away_its_page_says_what_it_is_and_how_to_check_it_offline(
@@ -506,7 +489,6 @@ def test_the_page_s_program_notices_a_record_that_was_changed_or_cut(
     with served(history):
         page = history.ask(RECORD)
         kept = text_of(page, f"checkpoint-{RATES}-versions")
-        history.drop_guards()
         first = history.version(1).history_digest
         changed = "0" * 64
         for damage, said in (
@@ -517,7 +499,7 @@ def test_the_page_s_program_notices_a_record_that_was_changed_or_cut(
             (f"UPDATE stance_versions SET history_digest = '{first}' WHERE sequence = 1", None),
             ("DELETE FROM stance_versions WHERE sequence > 2", "the list ends at 2"),
         ):
-            history.execute(damage)
+            history.tamper(damage)
             history.app = history.new_worker(base_url=page_address(page))
             done = _run(page, kept, tmp_path)
             expected = "" if said is None else f"DOES NOT match: {said}\n"

@@ -191,7 +191,8 @@ def test_before_anything_was_recorded_the_page_says_so_and_shows_no_percentage(
 ) -> None:
     text = page(service)
 
-    assert text.count("nothing recorded</p>") == 2 * text.count("<li id=")
+    used = text.count("<li id=") - text.count('"pill not_configured">not configured<')
+    assert text.count("nothing recorded</p>") == 2 * used == 2 * 12
     assert "No incident in the last 60 days. " in text
     assert INCIDENT_RULE in text
     assert "ok 100 %" not in text

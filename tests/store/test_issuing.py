@@ -46,7 +46,7 @@ from barograph.stances.issuing import StanceDesk
 from barograph.stances.ledger import Ledger
 from barograph.stances.records import KINDS, Version
 from barograph.stances.revising import revision_of
-from barograph.stances.standing import StanceNow, Stances
+from barograph.stances.standing import StanceNow, Stances, Waiting
 from barograph.stances.verify import Verified, verify
 from support.clock import START, HandClock
 from support.markets import reading
@@ -467,12 +467,21 @@ def test_without_evidence_nothing_is_issued_and_the_reasons_are_told(bare: Insta
     stances = bare.issued()
 
     assert stances.stances == ()
+    assert stances.waiting[ETF].why == "0 of 20 days are known"
     assert stances.silent == {
-        ETF: "0 of 20 days are known",
         RATES: "no day is known on which all three yields were published",
         FUNDING: "no settlement of the running interval is known",
     }
     assert bare.count() == [0, 0, 0]
+
+
+def test_a_kind_without_a_source_waits_and_is_not_silent(bare: Instance) -> None:
+    bare.settings = Settings.model_validate({"treasury_url": ""})
+    bare.restart()
+    stances = bare.issued()
+
+    assert stances.waiting == dict.fromkeys((ETF, RATES), Waiting("no source is configured"))
+    assert list(stances.silent) == [FUNDING]
 
 
 def test_what_stood_goes_on_standing_when_the_evidence_grows_old(instance: Instance) -> None:

@@ -9,12 +9,13 @@ from barograph.errors import ConfigurationError
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.migrations import Migration, packaged_migrations, upgrade
 from barograph.stances.digest import GENESIS
-from barograph.stances.guards import missing_guards, packaged_guards, require_guards
+from barograph.stances.guards import packaged_guards, require_guards, wrong_guards
 from barograph.stances.ledger import Ledger
 from barograph.stances.verify import Broken, verify
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history, proposal
 
+WRONG = "guards are missing, changed or added"
 EVERYTHING = (
     "SELECT * FROM stance_versions ORDER BY position",
     "SELECT * FROM stance_events ORDER BY position",
@@ -148,7 +149,7 @@ def test_every_guard_that_ships_is_in_force_after_all_migrations(
     history: Database, runner: asyncio.Runner
 ) -> None:
     assert len(packaged_guards()) == 6
-    assert runner.run(missing_guards(history)) == []
+    assert runner.run(wrong_guards(history)) == []
     runner.run(require_guards(history))
 
 
@@ -161,8 +162,8 @@ def test_a_guard_that_was_dropped_is_missed(
 
     runner.run(history.write(drop))
 
-    assert runner.run(missing_guards(history)) == [name]
-    assert runner.run(verify(history)) == Broken(None, None, f"guards are missing: {name}")
+    assert runner.run(wrong_guards(history)) == [name]
+    assert runner.run(verify(history)) == Broken(None, None, f"{WRONG}: {name}")
 
 
 def test_a_guard_that_was_made_harmless_is_missed(
@@ -177,7 +178,26 @@ def test_a_guard_that_was_made_harmless_is_missed(
 
     runner.run(history.write(soften))
 
-    assert runner.run(missing_guards(history)) == ["stance_versions_never_go"]
+    assert runner.run(wrong_guards(history)) == ["stance_versions_never_go"]
+
+
+@pytest.mark.outcome(
+    "somebody adds a trigger to the record", "the program refuses to go on and names it"
+)
+def test_an_added_trigger_is_seen(history: Database, runner: asyncio.Runner) -> None:
+    async def add(tx: Transaction) -> None:
+        await tx.script(
+            "CREATE TRIGGER fences_forget AFTER INSERT ON stance_versions\n"
+            "BEGIN\n    DELETE FROM fences;\nEND"
+        )
+
+    runner.run(history.write(add))
+
+    with pytest.raises(ConfigurationError, match="fences_forget"):
+        runner.run(require_guards(history))
+    broken = runner.run(verify(history))
+    assert isinstance(broken, Broken)
+    assert broken.what == f"{WRONG}: fences_forget"
 
 
 @pytest.mark.outcome(

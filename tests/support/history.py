@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from barograph.app import create_app
+from barograph.board.snapshots import Publication, publish
 from barograph.kit.canonical import Json
 from barograph.kit.database import Transaction
 from barograph.kit.http import ASGIApp
 from barograph.kit.timestamps import HOUR, iso_timestamp
 from barograph.notice import NOTICE
 from barograph.stances.digest import leg_document
+from barograph.stances.feeds import STANCES
 from barograph.stances.ledger import Ledger
 from barograph.stances.records import (
     SCHEMA,
@@ -23,6 +25,7 @@ from barograph.stances.records import (
     Proposal,
     Version,
 )
+from barograph.stances.standing import Mark, Stances
 from support.clock import START
 from support.service import BASE_URL, Answer, Service, ask
 
@@ -67,6 +70,17 @@ def delivered(version: Version) -> dict[str, Any]:
         "salt": version.salt,
         "notice": NOTICE,
     }
+
+
+async def tamper(tx: Transaction, *statements: str) -> None:
+    """Do to the record what its guards refuse, and put the guards back."""
+    guards = await tx.fetch("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
+    for name, _ in guards:
+        await tx.script(f"DROP TRIGGER {name}")
+    for statement in statements:
+        await tx.script(statement)
+    for _, guard in guards:
+        await tx.script(guard)
 
 
 class PublicHistory:
@@ -114,14 +128,18 @@ class PublicHistory:
 
         asyncio.run(self.service.history.write(work))
 
-    def drop_guards(self) -> None:
-        """Take away what keeps the record append-only."""
+    def tamper(self, *statements: str) -> None:
+        asyncio.run(self.service.history.write(lambda tx: tamper(tx, *statements)))
+
+    def publish_end(self, mark: Mark) -> None:
+        """Publish where the record of rates ended, as the collector does."""
+        stances = Stances(as_of=0, stances=(), silent={}, recorded={RATES: mark})
 
         async def work(tx: Transaction) -> None:
-            for (name,) in await tx.fetch("SELECT name FROM sqlite_schema WHERE type = 'trigger'"):
-                await tx.script(f"DROP TRIGGER {name}")
+            await publish(tx, [Publication.of(STANCES, stances)])
 
-        asyncio.run(self.service.history.write(work))
+        asyncio.run(self.service.database.write(work))
+        self.service.refresh()
 
     def ask(self, target: str, method: str = "GET", **headers: str) -> Answer:
         fields = [(name.replace("_", "-"), value) for name, value in headers.items()]

@@ -20,6 +20,7 @@ from barograph.stances.feeds import STANCES
 from barograph.stances.ledger import Ledger
 from barograph.stances.records import KINDS, Event, Version
 from barograph.stances.standing import Mark, Stances
+from support.history import tamper
 from support.stances import FUNDING, proposal
 
 T = TypeVar("T")
@@ -99,19 +100,9 @@ class Operator:
         return on_database(self.history, lambda database: use(Ledger(database, system_clock)))
 
     def tamper(self, *statements: str) -> None:
-        """Do to the record what its guards refuse, and put the guards back."""
-
-        async def work(tx: Transaction) -> None:
-            sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
-            guards = await tx.fetch(sql)
-            for name, _ in guards:
-                await tx.script(f"DROP TRIGGER {name}")
-            for statement in statements:
-                await tx.script(statement)
-            for _, guard in guards:
-                await tx.script(guard)
-
-        on_database(self.history, lambda database: database.write(work))
+        on_database(
+            self.history, lambda database: database.write(lambda tx: tamper(tx, *statements))
+        )
 
 
 async def _end(ledger: Ledger, kind: str) -> Mark:

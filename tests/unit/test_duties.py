@@ -132,10 +132,13 @@ class Office:
         desk = StanceDesk(Settings.model_validate({}), used, ledger, self.clock)
         return StanceDuty(desk, ledger, sleep=pause)
 
-    def health(self, name: str) -> SourceHealth:
+    def healths(self) -> dict[str, SourceHealth]:
         found = self.run(self.database.read(lambda tx: latest(tx, MACRO_HEALTH)))
         assert found is not None
-        return found.sources[name]
+        return found.sources
+
+    def health(self, name: str) -> SourceHealth:
+        return self.healths()[name]
 
     def figures(self, series: str) -> list[Observation]:
         return self.run(self.database.read(lambda tx: latest_figures(tx, series, 100)))
@@ -200,6 +203,15 @@ def test_a_source_that_recovers_is_well_again_and_remembers_its_newest_day(offic
     office.collect(source)
 
     assert office.health("sofr") == SourceHealth(START + 120_000, newest_day="2026-11-05")
+
+
+def test_a_source_that_is_no_longer_configured_is_forgotten(office: Office) -> None:
+    office.collect(Source("gone", Unreachable("away")), Source("sofr", []))
+    office.collect(Source("sofr", []))
+    assert list(office.healths()) == ["sofr"]
+
+    office.collect()
+    assert office.healths() == {}
 
 
 @pytest.mark.parametrize(

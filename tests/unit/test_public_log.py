@@ -5,6 +5,8 @@ from hashlib import sha256
 
 import pytest
 
+from barograph.stances.digest import GENESIS
+from barograph.stances.ledger import Link
 from barograph.stances.merkle import (
     consistency_proof,
     inclusion_proof,
@@ -29,16 +31,25 @@ class Listed:
         self.read += len(found)
         return found
 
+    async def links(self, after: int, limit: int) -> list[Link]:
+        found = await self(after, limit)
+        before = [self.digests[after - 1] if after else GENESIS, *found]
+        return [Link(*each) for each in zip(before, found, strict=False)]
+
+
+def log_of(listed: Listed) -> PublicLog:
+    return PublicLog(listed, listed.links)
+
 
 @pytest.mark.parametrize("size", [0, *SIZES])
 def test_the_head_is_the_root_over_the_whole_list(size: int) -> None:
-    head = asyncio.run(PublicLog(Listed(size)).head())
+    head = asyncio.run(log_of(Listed(size)).head())
     assert head == (size, tree_root(DIGESTS[:size]))
 
 
 def test_a_log_that_grew_has_the_head_of_one_that_is_read_at_once() -> None:
     listed = Listed(0)
-    log = PublicLog(listed)
+    log = log_of(listed)
     for size in SIZES:
         listed.digests = DIGESTS[:size]
         assert asyncio.run(log.head()) == (size, tree_root(DIGESTS[:size]))
@@ -46,7 +57,7 @@ def test_a_log_that_grew_has_the_head_of_one_that_is_read_at_once() -> None:
 
 def test_what_was_read_is_not_read_again_for_the_next_head() -> None:
     listed = Listed(2 * BLOCK + 500)
-    log = PublicLog(listed)
+    log = log_of(listed)
     asyncio.run(log.head())
     listed.digests = DIGESTS[: 2 * BLOCK + 503]
     listed.read = 0
@@ -58,10 +69,10 @@ def test_what_was_read_is_not_read_again_for_the_next_head() -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_proofs_of_every_size_are_those_over_the_list(size: int) -> None:
     listed = Listed(len(DIGESTS))
-    log = PublicLog(listed)
-    asyncio.run(log.head())
+    log = log_of(listed)
+    head = asyncio.run(log.head())
 
-    assert asyncio.run(log.root(size)) == tree_root(DIGESTS[:size])
+    assert asyncio.run(log.root(size, head)) == tree_root(DIGESTS[:size])
     for place in {0, size // 3, size - 1}:
         listed.read = 0
         proof = inclusion_proof(DIGESTS[:size], place)
@@ -79,7 +90,7 @@ def test_proofs_of_every_size_are_those_over_the_list(size: int) -> None:
 @pytest.mark.parametrize("kept", [0, 4, 9])
 def test_a_list_that_was_cut_or_rewritten_gets_no_new_head(kept: int) -> None:
     listed = Listed(10)
-    log = PublicLog(listed)
+    log = log_of(listed)
     asyncio.run(log.head())
 
     listed.digests = [*DIGESTS[:kept], *DIGESTS[100 : 110 if kept else 100]]
@@ -89,7 +100,7 @@ def test_a_list_that_was_cut_or_rewritten_gets_no_new_head(kept: int) -> None:
 
 def test_many_who_ask_at_once_get_one_head() -> None:
     listed = Listed(len(DIGESTS))
-    log = PublicLog(listed)
+    log = log_of(listed)
 
     async def ask() -> set[tuple[int, bytes]]:
         return set(await asyncio.gather(*(log.head() for _ in range(20))))

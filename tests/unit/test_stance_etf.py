@@ -16,6 +16,7 @@ from barograph.macro.series import EtfDay, EtfSeries
 from barograph.stances.digest import leg_document
 from barograph.stances.etf import propose, streak
 from barograph.stances.records import LABELS, Proposal
+from barograph.stances.standing import Waiting
 from support.clock import START
 
 FRIDAY = date(2026, 11, 6)
@@ -40,7 +41,7 @@ def fund(
 
 def asked(
     series: EtfSeries, *, now: int = START, today: date = FRIDAY, previous: str | None = None
-) -> Proposal | str:
+) -> Proposal | Waiting | str:
     return propose(series, now=now, today=today, grace=GRACE, previous=previous)
 
 
@@ -69,9 +70,16 @@ def test_a_leg_is_one_data_day_and_says_what_it_covers() -> None:
 
 
 def test_twenty_days_are_needed() -> None:
-    assert asked(fund(days=DAYS[-19:])) == "19 of 20 days are known"
-    assert asked(EtfSeries("IBIT only", ())) == "0 of 20 days are known"
+    for known, until in ((19, "2026-11-11T05:59:59.000Z"), (0, "2026-12-09T05:59:59.000Z")):
+        found = asked(fund(days=DAYS[len(DAYS) - known :]))
+        assert isinstance(found, Waiting)
+        assert found.until is not None
+        assert (found.why, iso_timestamp(found.until)) == (f"{known} of 20 days are known", until)
     assert isinstance(asked(fund(days=DAYS[-20:])), Proposal)
+
+
+def test_days_that_stopped_coming_are_not_waited_for() -> None:
+    assert asked(fund(days=DAYS[:5])) == f"the newest holdings are of {DAYS[4]}"
 
 
 @pytest.mark.parametrize("place", range(5))

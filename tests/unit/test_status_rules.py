@@ -6,14 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from barograph.errors import Unreachable
-from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.timestamps import HOUR, iso_timestamp
 from barograph.macro.health import MacroHealth, SourceHealth
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.reader import market_bounds
 from barograph.markets.records import ExchangeHealth, LongAccountShares
 from barograph.notice import NOTICE
 from barograph.settings import Settings
-from barograph.stances.standing import StanceNow, Stances
+from barograph.stances.standing import StanceNow, Stances, Waiting
 from barograph.status.rules import DATABASE_SILENT_MS, Observation, Reach, assess
 from barograph.status.wire import Check, Status
 from support.clock import START
@@ -50,7 +50,7 @@ def test_all_is_ok_when_everything_is_fresh() -> None:
     status = assess(WELL)
 
     assert (status.status, status.feed.status, status.api.status) == ("ok", "ok", "ok")
-    assert {each.status for each in status.checks} == {"ok"}
+    assert {each.status for each in status.checks} == {"ok", "not_configured"}
     assert status.as_of == "2026-11-06T21:20:02.000Z"
     assert status.notice == NOTICE
 
@@ -65,7 +65,9 @@ def test_every_check_is_always_listed_in_the_same_order() -> None:
         "database",
         "limits",
         "daily-figures",
+        "etf-flows",
         "stances",
+        "history",
         "identity",
         "payments",
     ]
@@ -108,9 +110,11 @@ def test_before_anything_is_known_unknown_is_null_and_never_zero() -> None:
         "database": "down",
         "limits": "ok",
         "daily-figures": "ok",
+        "etf-flows": "ok",
         "stances": "ok",
-        "identity": "ok",
-        "payments": "ok",
+        "history": "ok",
+        "identity": "not_configured",
+        "payments": "not_configured",
     }
 
 
@@ -142,7 +146,7 @@ def test_allowances_that_are_not_counted_together_are_said() -> None:
 @pytest.mark.parametrize(
     ("reach", "condition", "identity", "payments"),
     [
-        (None, "ok", "not configured", "Feed x402 is disabled"),
+        (None, "not_configured", "not configured", "Feed x402 is disabled"),
         (Reach(), "ok", "not asked yet", "not asked yet"),
         (Reach(START), "ok", *["answered at 2026-11-06T21:20:00.000Z"] * 2),
         (Reach(START, NOW), "degraded", *["unreachable since 2026-11-06T21:20:02.000Z"] * 2),
@@ -164,7 +168,8 @@ def test_who_is_asked_by_some_requests_only_is_told_as_far_as_it_is_known(
         (("status", condition), ("detail", identity)),
         (("status", condition), ("detail", payments)),
     ]
-    assert (status.status, status.api.status, status.feed.status) == (condition, "ok", "ok")
+    overall = "degraded" if condition == "degraded" else "ok"
+    assert (status.status, status.api.status, status.feed.status) == (overall, "ok", "ok")
 
 
 @pytest.mark.outcome(
@@ -180,10 +185,8 @@ def test_a_source_of_figures_that_fails_is_named() -> None:
     assert check(status, "daily-figures").status == "degraded"
     since = iso_timestamp(NOW - 60_000)
     assert check(status, "daily-figures").detail == f"treasury unreachable since {since}"
-    assert (
-        verdict(WELL._replace(macro=MacroHealth({"sofr": sources["sofr"]})), "daily-figures")
-        == "ok"
-    )
+    for left, condition in (({"sofr": sources["sofr"]}, "ok"), ({}, "not_configured")):
+        assert verdict(WELL._replace(macro=MacroHealth(left)), "daily-figures") == condition
 
 
 @pytest.mark.outcome(
@@ -213,25 +216,58 @@ def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
     )
 
 
-def test_a_stale_feed_with_a_readable_database_is_degraded_overall() -> None:
+NO_SOURCE = Waiting("no source is configured")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "etf"),
+    [
+        (NO_SOURCE, ("not_configured", NO_SOURCE.why)),
+        (
+            Waiting("3 of 20 days are known", NOW + 1),
+            ("warming_up", "not yet, until 2026-11-06T21:21:00.000Z: 3 of 20 days are known"),
+        ),
+    ],
+)
+def test_a_stance_that_waits_for_a_source_or_for_more_days_is_no_failure(
+    waiting: Waiting, etf: tuple[str, str]
+) -> None:
+    stances = Stances(NOW, (), {}, waiting={"btc-etf-stance": waiting})
+    status = assess(WELL._replace(stances=stances))
+    found, issued = check(status, "etf-flows"), check(status, "stances")
+
+    assert (found.status, found.detail) == etf
+    assert issued.status == status.status == "ok"
+    assert issued.detail == f"issued and recorded; btc-etf-stance: {waiting.why}"
+
+
+def test_etf_flows_that_are_too_old_are_a_failure() -> None:
+    why = "the newest holdings are of 2026-10-30"
+    status = assess(WELL._replace(stances=Stances(NOW, (), {"btc-etf-stance": why})))
+
+    assert [check(status, name).status for name in ("etf-flows", "stances")] == ["degraded"] * 2
+    assert check(status, "etf-flows").detail == why
+
+
+def test_a_history_that_cannot_be_signed_is_degraded_and_says_why() -> None:
+    found = check(assess(WELL._replace(unsigned="why, since when")), "history")
+
+    assert (found.status, found.detail) == ("degraded", "why, since when")
+
+
+def test_a_stale_feed_is_down_overall() -> None:
     now = START + 40_000
     status = assess(WELL._replace(now=now, polled_at=now))
 
-    assert (status.status, status.feed.status, status.api.status) == ("degraded", "down", "ok")
+    assert (status.status, status.feed.status, status.api.status) == ("down", "down", "ok")
     assert check(status, "market-feed").detail == "40 s old, past its bound of 30 s"
 
 
-def test_an_unreadable_database_with_fresh_data_in_memory_is_degraded_overall() -> None:
+def test_an_unreadable_database_is_down_overall_also_with_fresh_data_in_memory() -> None:
     status = assess(WELL._replace(polled_at=NOW - DATABASE_SILENT_MS))
 
-    assert (status.status, status.feed.status, status.api.status) == ("degraded", "ok", "degraded")
+    assert (status.status, status.feed.status, status.api.status) == ("down", "ok", "degraded")
     assert check(status, "database").status == "down"
-
-
-def test_neither_fresh_data_nor_the_database_is_down() -> None:
-    now = START + 40_000
-
-    assert assess(WELL._replace(now=now, polled_at=START)).status == "down"
 
 
 @pytest.mark.parametrize(("silent", "condition"), [(0, "ok"), (4_999, "ok"), (5_000, "down")])
@@ -325,3 +361,41 @@ def test_values_that_were_refused_are_counted_by_field() -> None:
         status="degraded",
         detail="values out of range are not shown: 2 of lastPrice, 1 of openInterestUsd",
     )
+
+
+@pytest.mark.outcome(
+    "an instance has watched liquidations for less than a day",
+    "`/api/status` says until when it is warming up; it is not degraded and no incident begins",
+)
+@pytest.mark.parametrize(
+    ("hours", "missed", "condition", "ready_at"),
+    [
+        (0, 0, "warming_up", "2026-11-07T20:08:00.000Z"),
+        (12, 0, "warming_up", "2026-11-07T08:08:00.000Z"),
+        (12, 1, "warming_up", "2026-11-07T09:09:00.000Z"),  # a restart that took an hour
+        (12, 2, "degraded", None),  # more than the first day may miss
+        (23, 2, "degraded", None),
+        (30, 2, "degraded", None),  # a stream that was lost after the first day
+    ],
+)
+def test_the_first_day_of_liquidations_warms_up_and_a_lost_stream_is_a_failure(
+    hours: int, missed: int, condition: str, ready_at: str | None
+) -> None:
+    watched = min(hours, 24) - missed
+    totals = LiquidationTotals(START, 10_000 * watched // 24 / 100, 0.0, None, None, START)
+    totals = replace(totals, watching_since=START - hours * HOUR)
+    status = assess(WELL._replace(liquidations=totals))
+    found = check(status, "liquidations")
+
+    assert (found.status, status.status) == (condition, "ok" if ready_at else condition)
+    assert found.detail.startswith("" if ready_at is None else f"not yet, until {ready_at}: ")
+
+
+@pytest.mark.parametrize(("passed", "condition"), [(0, "warming_up"), (1, "degraded")])
+def test_a_first_connection_that_is_never_heard_from_is_a_failure(
+    passed: int, condition: str
+) -> None:
+    began = NOW - BOUNDS.liquidations + 1 - passed
+    totals = LiquidationTotals(NOW, 0.0, 0.0, None, None, watching_since=began)
+
+    assert verdict(WELL._replace(liquidations=totals), "liquidations") == condition

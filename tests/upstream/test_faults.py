@@ -173,84 +173,84 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
             "502",
             marks=pytest.mark.outcome(
                 "the exchange answers 502",
-                "502 after the bound, status `degraded`: unreachable; then recovery",
+                "502 after the bound, status `down`: unreachable; then recovery",
             ),
         ),
         pytest.param(
             "hang",
             marks=pytest.mark.outcome(
                 "the exchange hangs",
-                "502 after the bound, status `degraded`: unreachable; then recovery",
+                "502 after the bound, status `down`: unreachable; then recovery",
             ),
         ),
         pytest.param(
             "reset",
             marks=pytest.mark.outcome(
                 "the exchange resets connections",
-                "502 after the bound, status `degraded`: unreachable; then recovery",
+                "502 after the bound, status `down`: unreachable; then recovery",
             ),
         ),
         pytest.param(
             "10016",
             marks=pytest.mark.outcome(
                 "the exchange answers 10016, its own failure",
-                "502 after the bound, status `degraded`: unreachable; then recovery",
+                "502 after the bound, status `down`: unreachable; then recovery",
             ),
         ),
         pytest.param(
             "truncated",
             marks=pytest.mark.outcome(
                 "the exchange's answers are cut off",
-                "502 after the bound, status `degraded`: unreachable; then recovery",
+                "502 after the bound, status `down`: unreachable; then recovery",
             ),
         ),
         pytest.param(
             "empty-list",
             marks=pytest.mark.outcome(
                 "the exchange answers with an empty list",
-                "502 after the bound, status `degraded`: invalid reply; then recovery",
+                "502 after the bound, status `down`: invalid reply; then recovery",
             ),
         ),
         pytest.param(
             "stale-clock",
             marks=pytest.mark.outcome(
                 "the exchange repeats old data, its clock stopped",
-                "502 after the bound, status `degraded`: invalid reply; then recovery",
+                "502 after the bound, status `down`: invalid reply; then recovery",
             ),
         ),
         pytest.param(
             "429",
             marks=pytest.mark.outcome(
                 "the exchange throttles us with 429",
-                "502 after the bound, `degraded`: throttled; then recovery",
+                "502 after the bound, `down`: throttled; then recovery",
             ),
         ),
         pytest.param(
             "10006",
             marks=pytest.mark.outcome(
                 "the exchange throttles us with 10006",
-                "502 after the bound, `degraded`: throttled; then recovery",
+                "502 after the bound, `down`: throttled; then recovery",
             ),
         ),
         pytest.param(
             "403-json",
             marks=pytest.mark.outcome(
                 "the exchange bans us for haste (403 JSON)",
-                "502 after the bound, `degraded`: throttled; then recovery",
+                "502 after the bound, `down`: throttled; then recovery",
             ),
         ),
         pytest.param(
             "403-html",
             marks=pytest.mark.outcome(
                 "the exchange refuses our region (403 HTML)",
-                "502 after the bound, `degraded`: refused; then recovery",
+                "502 after the bound, `down`: refused; then recovery",
             ),
         ),
         pytest.param(
             "outage",
             marks=pytest.mark.outcome(
                 "the exchange is away altogether",
-                "502 after the bound, status `degraded`: unreachable; then recovery",
+                "502 after the bound, status `down`: unreachable; then recovery",
             ),
         ),
     ],
@@ -260,7 +260,7 @@ def test_silenced_exchange_ends_in_502_and_a_named_failure(
 ) -> None:
     status = results[fault].seen["status"]
     checks = {check["name"]: check for check in status["checks"]}
-    assert status["status"] == "degraded"
+    assert status["status"] == "down"
     assert status["feed"]["status"] == "down"
     assert checks["exchange"]["status"] == "degraded"
     assert SILENCING[fault] in checks["exchange"]["detail"]

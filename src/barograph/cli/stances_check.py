@@ -86,7 +86,8 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
     settings = named_as_served(read_settings(data=data))
     body = _read_body(file)
     note = None if kept is None else _read_note(kept)
-    found = read_ledger(settings, lambda ledger: prove_in(ledger, settings, body, note))
+    published = _published(settings)
+    found = read_ledger(settings, lambda ledger: prove_in(ledger, settings, body, note, published))
     told = {
         "sequence": found.sequence,
         "history_digest": found.history_digest,

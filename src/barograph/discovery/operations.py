@@ -70,8 +70,8 @@ TEXTS: Mapping[str, str] = {
     "changes rarely.",
     "getSignals": "Each with its label and what was measured, in words; `unknown` where an input "
     f"is stale. Every request counts, also one that is answered with 304. {_RETRY}",
-    "getStatus": "Whether the market feed is fresh (`feed.status`, `feed.age_seconds`), and how "
-    "the whole does, with each check. Always 200: read `status` (ok, degraded, down).",
+    "getStatus": "Whether the market feed is fresh (`feed.status`, `feed.age_seconds`), and each "
+    "check. Always 200: read `status` (ok, degraded, down).",
     "registerKey": "202 whether or not the address is known. A person opens the link within a day "
     f"and is shown the key once. {_ALLOWS}",
     "getHistoryCheckpoints": "The newest checkpoint of every list, signed, in the C2SP format: "

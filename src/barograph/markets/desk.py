@@ -107,7 +107,9 @@ class MarketDesk:
         """Take up what an earlier collector left."""
         self._window = LiquidationWindow()
         self._window.add(await recent_liquidations(tx, now))
-        self._watch = WatchLog(await recent_watched(tx, now))
+        counted = await latest(tx, LIQUIDATIONS)
+        since = None if counted is None else counted.watching_since
+        self._watch = WatchLog(await recent_watched(tx, now), since)
         self._reading = await latest(tx, PERPETUALS)
         self._bases = {} if self._reading is None else _bases(self._reading)
         self._settlements = SettlementWatch(self._reading)

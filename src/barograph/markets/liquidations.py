@@ -38,6 +38,9 @@ class LiquidationTotals(Struct, frozen=True):
     watched_until: int | None = None
     """Up to when it is proved that nothing was missed; far behind `as_of`, nobody listens."""
 
+    watching_since: int | None = None
+    """When this instance began to watch, for the first time ever."""
+
 
 class LiquidationWindow:
     """Counts each liquidation once, for 24 hours.
@@ -71,6 +74,7 @@ class LiquidationWindow:
 
     def totals(self, as_of: int, watch: "WatchLog", bases: dict[str, str]) -> LiquidationTotals:
         """Sum up the 24 hours before `as_of`; `bases` names the asset of each contract."""
+        watch.begun_by(as_of)
         self._forget_before(as_of - DAY)
         assets: dict[str, int] = defaultdict(int)
         for (contract, _), cents in self._cents.items():
@@ -81,6 +85,7 @@ class LiquidationWindow:
             as_of=as_of,
             watched_pct=watch.watched_pct(as_of),
             watched_until=watch.until,
+            watching_since=watch.since,
             total_usd=total / _CENTS,
             long_pct=round(100 * longs / total, 2) if total else None,
             top_asset=max(assets, key=lambda asset: (assets[asset], asset)) if total else None,
@@ -112,14 +117,17 @@ class LiquidationWindow:
 class WatchLog:
     """Spans of time in which nothing can have been missed, merged as they come."""
 
-    def __init__(self, spans: Iterable[tuple[int, int]] = ()) -> None:
+    def __init__(self, spans: Iterable[tuple[int, int]] = (), since: int | None = None) -> None:
+        """Take the spans that are known; `since` is when watching began, for the first time."""
         self._starts: list[int] = []
         self._ends: list[int] = []
+        self.since = since
         for start, end in sorted(spans):
             self.add(start, end)
 
     def add(self, start: int, end: int) -> tuple[int, int]:
         """Take a span and return the merged one that now contains it."""
+        self.begun_by(start)
         first = bisect_left(self._ends, start)
         last = first
         while last < len(self._starts) and self._starts[last] <= end:
@@ -128,6 +136,10 @@ class WatchLog:
         self._starts[first:last] = [start]
         self._ends[first:last] = [end]
         return start, end
+
+    def begun_by(self, at: int) -> None:
+        """Note that watching began at `at` or before."""
+        self.since = at if self.since is None else min(self.since, at)
 
     @property
     def until(self) -> int | None:

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-from barograph.kit.database import DatabaseUnavailable
-from barograph.stances.ledger import Ledger
+from barograph.stances.ledger import Ledger, RecordDamaged
 from barograph.stances.standing import Mark, Stances
 
 
-class RecordReplaced(DatabaseUnavailable):
+class RecordReplaced(RecordDamaged):
     """Something that was recorded is not in this record: it is another one, or an older copy."""
 
 

@@ -22,6 +22,7 @@ from barograph.macro.series import EtfDay, EtfSeries
 from barograph.stances.conditions import condition
 from barograph.stances.expiry import day_period, day_start, expires_after
 from barograph.stances.records import Decision, Leg, LegEvidence, Proposal
+from barograph.stances.standing import Waiting
 
 KIND = "btc-etf-stance"
 METHOD = "btc-etf/1"
@@ -31,18 +32,20 @@ PUBLICATION_LAG = 1
 
 def propose(
     series: EtfSeries, *, now: int, today: date, grace: int, previous: str | None
-) -> Proposal | str:
+) -> Proposal | Waiting | str:
     """Judge the newest day; a text says why that is not possible.
 
     `previous` is the last regime, which is left only at half of what it was entered at.
     """
     days, coverage = series.days, series.coverage
-    if len(days) < NEEDED_FLOW_DAYS:
-        return f"{len(days)} of {NEEDED_FLOW_DAYS} days are known"
+    if not days:
+        return _waiting(0, today.isoformat(), grace)
     newest, week = days[-1], days[-FLOW_DAYS:]
     expires_at = expires_after(newest.day, grace, lag=PUBLICATION_LAG, following=next_trading_day)
     if now >= expires_at or not is_recent(newest.day, today, trading_days):
         return f"the newest holdings are of {newest.day}"
+    if len(days) < NEEDED_FLOW_DAYS:
+        return _waiting(len(days), newest.day, grace)
     flows = whole_week_of_flows(week)
     if flows is None or newest.aum_usd <= 0:
         return f"the flows of five days up to {newest.day} are not all known"
@@ -70,6 +73,14 @@ def propose(
             evidence=_evidence(week, coverage, previous),
         ),
     )
+
+
+def _waiting(known: int, newest_day: str, grace: int) -> Waiting:
+    """A file of holdings tells one day, so the days come one by one as they are published."""
+    missing = NEEDED_FLOW_DAYS - known
+    lag = missing - 1 + PUBLICATION_LAG
+    until = expires_after(newest_day, grace, lag=lag, following=next_trading_day)
+    return Waiting(f"{known} of {NEEDED_FLOW_DAYS} days are known", until)
 
 
 def streak(flows: Sequence[float]) -> int:

@@ -18,8 +18,10 @@ def packaged_guards() -> dict[str, str]:
     return {found["name"]: found["text"] for found in _GUARD.finditer(scripts)}
 
 
-async def missing_guards(database: Database) -> list[str]:
-    """The names of the guards that are not there, or are not as they were made.
+async def wrong_guards(database: Database) -> list[str]:
+    """The names of the triggers that differ from the shipped ones: missing, changed or added.
+
+    An added trigger can undo what the others protect, so the whole set is compared.
 
     Raises:
         DatabaseUnavailable: the database cannot be read.
@@ -28,22 +30,23 @@ async def missing_guards(database: Database) -> list[str]:
     async def work(tx: Transaction) -> dict[str, str]:
         return {row[0]: row[1] for row in await tx.fetch(_TRIGGERS)}
 
-    there = await database.read(work)
-    return [name for name, text in packaged_guards().items() if there.get(name) != text]
+    there, shipped = await database.read(work), packaged_guards()
+    return sorted(name for name in {*there, *shipped} if there.get(name) != shipped.get(name))
 
 
 async def require_guards(database: Database) -> None:
     """Go on only with a record that cannot be rewritten.
 
     Raises:
-        ConfigurationError: a guard is missing.
+        ConfigurationError: a guard is missing or changed, or there is a trigger of another hand.
         DatabaseUnavailable: the database cannot be read.
     """
-    missing = await missing_guards(database)
-    if missing:
+    wrong = await wrong_guards(database)
+    if wrong:
         raise ConfigurationError(
-            f"the record is not guarded against change ({', '.join(missing)}): "
-            "restore it from a backup, or verify it and add the guards again"
+            "the triggers that guard the record are not the ones that this version ships "
+            f"({', '.join(wrong)}): restore the record from a backup, or run `barograph stances "
+            "verify` and put the shipped triggers back"
         )
 
 

@@ -1,6 +1,5 @@
 """`/api/history/…`: the public half of the record, free for everyone."""
 
-import logging
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
@@ -37,10 +36,10 @@ from barograph.stances.history_wire import (
     Inclusion,
 )
 from barograph.stances.ledger import Ledger
-from barograph.stances.public_log import PublicLog, PublicLogs, RecordDamaged
+from barograph.stances.merkle import Head
+from barograph.stances.public_log import PublicLog, PublicLogs
 from barograph.stances.records import KINDS
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -120,7 +119,8 @@ def _route_lists(router: APIRouter, ledger: Ledger, continuity: Continuity, cloc
 def _route_proofs(router: APIRouter, logs: PublicLogs, clock: Clock) -> None:
     async def answer(request: Request, name: LogName) -> DocumentResponse:
         kind, asked = _kind(request), proof_from_query(request.scope["query_string"])
-        body = await _readable(_proof(kind, name, logs.log(kind, name), asked))
+        head = await _readable(logs.head(kind, name))
+        body = await _readable(_proof(kind, name, logs.log(kind, name), head, asked))
         return DocumentResponse(Document(body.encode()), clock())
 
     @router.get(
@@ -146,8 +146,9 @@ def _route_proofs(router: APIRouter, logs: PublicLogs, clock: Clock) -> None:
         return await answer(request, "events")
 
 
-async def _proof(kind: str, name: LogName, tree: PublicLog, asked: ProofQuery) -> HistoryProof:
-    head = await tree.head()
+async def _proof(
+    kind: str, name: LogName, tree: PublicLog, head: Head, asked: ProofQuery
+) -> HistoryProof:
     size = head.size if asked.size is None else asked.size
     if size > head.size:
         raise InvalidRequest(f"size must be between 0 and {head.size}")
@@ -156,9 +157,9 @@ async def _proof(kind: str, name: LogName, tree: PublicLog, asked: ProofQuery) -
         kind=kind,
         log=name,
         size=size,
-        root=(await tree.root(size)).hex(),
+        root=(await tree.root(size, head)).hex(),
         inclusion=await _inclusion(tree, asked.sequence, size),
-        consistency=await _consistency(tree, asked.older, size),
+        consistency=await _consistency(tree, asked.older, size, head),
         notice=NOTICE,
     )
 
@@ -170,10 +171,12 @@ async def _inclusion(tree: PublicLog, sequence: int | None, size: int) -> Inclus
     return Inclusion(sequence=sequence, hashes=[each.hex() for each in hashes])
 
 
-async def _consistency(tree: PublicLog, older: int | None, size: int) -> Consistency | None:
+async def _consistency(
+    tree: PublicLog, older: int | None, size: int, head: Head
+) -> Consistency | None:
     if older is None:
         return None
-    root, hashes = await tree.root(older), await tree.consistency(older, size)
+    root, hashes = await tree.root(older, head), await tree.consistency(older, size)
     return Consistency(size=older, root=root.hex(), hashes=[each.hex() for each in hashes])
 
 
@@ -188,9 +191,6 @@ async def _readable(reading: Awaitable[T]) -> T:
     try:
         return await reading
     except DatabaseUnavailable as error:
-        raise HistoryUnavailable from error
-    except RecordDamaged as error:
-        log.critical("history rewritten", extra={"reason": str(error)})
         raise HistoryUnavailable from error
 
 

@@ -27,7 +27,7 @@ from barograph.stances.evidence import Gathered, gather
 from barograph.stances.feeds import STANCES
 from barograph.stances.ledger import Ledger, StaleLeg
 from barograph.stances.records import KINDS, Event, Proposal, Version
-from barograph.stances.standing import NOT_RECORDED, Mark, StanceNow, Stances, durable
+from barograph.stances.standing import NOT_RECORDED, Mark, StanceNow, Stances, Waiting, durable
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,10 @@ class StanceDesk:
     ) -> None:
         self._grace = int(settings.stance_grace_hours * HOUR)
         self._settings = settings
+        sources = {rates.KIND: settings.treasury_url, etf.KIND: settings.etf_url}
+        self._without_source = {kind for kind, address in sources.items() if not address}
+        if settings.etf_file is not None:
+            self._without_source.discard(etf.KIND)
         self._database = database
         self._ledger = ledger
         self._clock = clock
@@ -68,11 +72,17 @@ class StanceDesk:
         gathered = await self._database.read(evidence)
         found: list[StanceNow] = []
         silent: dict[str, str] = {}
+        waiting: dict[str, Waiting] = {}
         for kind in KINDS:
             is_readable = await self._look_up(kind)
             proposed = self._propose(kind, gathered, now)
-            if isinstance(proposed, str):
-                silent[kind] = proposed
+            if not isinstance(proposed, Proposal):
+                if kind in self._without_source:
+                    waiting[kind] = Waiting("no source is configured")
+                elif isinstance(proposed, Waiting):
+                    waiting[kind] = proposed
+                else:
+                    silent[kind] = proposed
                 stance = self._known.get(kind) if is_readable else self._published_last(kind)
             elif is_readable:
                 stance = await self._record(proposed, lease)
@@ -81,7 +91,7 @@ class StanceDesk:
                 stance = self._not_durable(proposed)
             if stance is not None:
                 found.append(stance)
-        stances = Stances(now, tuple(found), silent, dict(self._marks))
+        stances = Stances(now, tuple(found), silent, dict(self._marks), waiting)
         await self._publish(stances, lease)
         self._published = {each.kind: each for each in found}
         return stances
@@ -98,7 +108,7 @@ class StanceDesk:
         self._marks = dict(published.recorded)
         self._token = lease.token
 
-    def _propose(self, kind: str, gathered: Gathered, now: int) -> Proposal | str:
+    def _propose(self, kind: str, gathered: Gathered, now: int) -> Proposal | Waiting | str:
         """Judge a kind, going on from the regime that the leg before it ended with."""
         last = self._known.get(kind)
         if last is None:
@@ -108,14 +118,16 @@ class StanceDesk:
         if isinstance(proposed, Proposal) and proposed.leg_id == last.leg_id:
             # The same leg again: it must not go on from itself.
             proposed = self._judge(kind, gathered, now, _regime_before(kind, leg))
-        if isinstance(proposed, str):
+        if not isinstance(proposed, Proposal):
             return proposed
         start = proposed.leg.period["start"]
         if start < leg["period"]["start"]:
             return f"a later period than that from {start} was issued already"
         return proposed
 
-    def _judge(self, kind: str, gathered: Gathered, now: int, regime: Json) -> Proposal | str:
+    def _judge(
+        self, kind: str, gathered: Gathered, now: int, regime: Json
+    ) -> Proposal | Waiting | str:
         today = datetime.fromtimestamp(now // SECOND, UTC).date()
         grace = self._grace
         if kind == funding.KIND:

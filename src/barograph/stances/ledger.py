@@ -10,10 +10,13 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from barograph.errors import BarographError, LeaseLost
 from barograph.kit.canonical import canonical, digest
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value, Work
+from barograph.stances.checkpoint import LogName
 from barograph.stances.digest import (
     GENESIS,
     event_document,
@@ -66,7 +69,14 @@ class HeadMoved(BarographError):
 
 
 class RecordDamaged(DatabaseUnavailable):
-    """A recorded text is not the one that its digest was made of: it is not to be relied on."""
+    """What the database holds is not what was recorded: it cannot be relied on."""
+
+
+class Link(msgspec.Struct, frozen=True):
+    """What a recorded text says of the one before it, and its own digest."""
+
+    previous_digest: str
+    digest: str = ""
 
 
 class Appended(NamedTuple):
@@ -208,6 +218,19 @@ class Ledger:
             EventDigestRow(*row) for row in await self._fetch(_EVENT_DIGESTS, kind, after, limit)
         ]
 
+    async def log_digests(self, kind: str, log: LogName, after: int, limit: int) -> list[str]:
+        """The digests after a place in either chain, in order."""
+        read = _DIGESTS if log == "versions" else _EVENT_DIGESTS
+        return [row[1] for row in await self._fetch(read, kind, after, limit)]
+
+    async def links(self, kind: str, log: LogName, after: int, limit: int) -> list[Link]:
+        """The same with the digest before each, both from the texts and not the columns.
+
+        Raises:
+            RecordDamaged: a text is not the one that its digest was made of.
+        """
+        return [_link(row) for row in await self._fetch(_LINKS[log], kind, after, limit)]
+
     async def events(self, kind: str) -> list[Event]:
         """Every event of a kind, in order."""
         return [_event(row) for row in await self._fetch(_EVENTS, kind)]
@@ -283,6 +306,14 @@ async def _last_event(tx: Transaction, kind: str) -> Event | None:
     return _event(rows[0]) if rows else None
 
 
+def _link(row: Row) -> Link:
+    try:
+        said = _LINK.decode(_undamaged(row))
+    except msgspec.DecodeError as error:
+        raise RecordDamaged(DAMAGED) from error
+    return Link(said.previous_digest, row[1])
+
+
 def _version(row: Row) -> Version:
     return _read(read_version, row)
 
@@ -343,6 +374,11 @@ _EVENT_DIGESTS = """
 SELECT sequence, event_digest, at FROM stance_events
 WHERE kind = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
 """
+_LINKS: dict[LogName, str] = {
+    "versions": _DIGESTS.replace("sequence, history_digest, issued_at", "document, history_digest"),
+    "events": _EVENT_DIGESTS.replace("sequence, event_digest, at", "document, event_digest"),
+}
+_LINK = msgspec.json.Decoder(Link)
 _EVENTS = "SELECT document, event_digest FROM stance_events WHERE kind = $1 ORDER BY sequence"
 _LAST_EVENT = """
 SELECT document, event_digest FROM stance_events WHERE kind = $1

@@ -23,6 +23,13 @@ class Range(NamedTuple):
     end: int
 
 
+class Head(NamedTuple):
+    """A tree by its size and root."""
+
+    size: int
+    root: bytes
+
+
 class Peak(NamedTuple):
     """The root of a complete subtree of 2 ** `level` leaves."""
 

@@ -13,17 +13,29 @@ from barograph.stances.checkpoint import (
     parse_checkpoint,
     verifier_of,
 )
-from barograph.stances.ledger import DAMAGED, Ledger, RecordDamaged
+from barograph.stances.continuity import Continuity
+from barograph.stances.digest import GENESIS
+from barograph.stances.ledger import Ledger
 from barograph.stances.merkle import tree_root
 from barograph.stances.proof import Proof, ProofFailed, prove
+from barograph.stances.public_log import chained
 from barograph.stances.records import KINDS
 from barograph.stances.signing import FILE_NAME, load_history_key
+from barograph.stances.standing import Stances
 
-PAGE = 10_000
+PAGE = 1_000
 
 
-async def prove_in(ledger: Ledger, settings: Settings, body: object, kept: str | None) -> Proof:
+async def prove_in(
+    ledger: Ledger,
+    settings: Settings,
+    body: object,
+    kept: str | None,
+    published: Stances | None = None,
+) -> Proof:
     """Prove a delivered body; `kept` is the text of an older checkpoint.
+
+    The record must hold what the service `published` last.
 
     Raises:
         ProofFailed: something does not fit; the message says what.
@@ -37,8 +49,9 @@ async def prove_in(ledger: Ledger, settings: Settings, body: object, kept: str |
         raise ProofFailed(f"it is no stance: its kind must be one of {', '.join(KINDS)}")
     name = log_origin(settings.base_url, kind, "versions")
     older = None if kept is None else _open_kept(kept, name, settings)
+    await Continuity(ledger, lambda: published).require(kind)
     digests = await _digests(ledger, kind)
-    return prove(body, digests, Checkpoint(name, len(digests), _root(digests)), older)
+    return prove(body, digests, Checkpoint(name, len(digests), tree_root(digests)), older)
 
 
 def _open_kept(note: str, name: str, settings: Settings) -> Checkpoint:
@@ -66,15 +79,8 @@ def _require_same_log(note: str, name: str) -> None:
         )
 
 
-def _root(digests: list[str]) -> bytes:
-    try:
-        return tree_root(digests)
-    except ValueError as error:
-        raise RecordDamaged(DAMAGED) from error
-
-
 async def _digests(ledger: Ledger, kind: str) -> list[str]:
     found: list[str] = []
-    while page := await ledger.digests(kind, len(found), PAGE):
-        found += [row.history_digest for row in page]
+    while page := await ledger.links(kind, "versions", len(found), PAGE):
+        found += chained(found[-1] if found else GENESIS, page)
     return found

@@ -1,16 +1,19 @@
 """The published lists as trees: what was read once is never read again for the next root.
 
 A log keeps the root of every full block of digests and of what comes after them, so that a
-checkpoint costs the digests that are new, and a proof those of two blocks.
+checkpoint costs the digests that are new, and a proof those of two blocks. It checks the hash chain
+as it grows, and never publishes a head that contradicts one that was signed before.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from functools import partial
+from itertools import product
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from barograph.errors import BarographError
+from barograph.kit.database import DatabaseUnavailable
 from barograph.stances.checkpoint import (
     LOGS,
     Checkpoint,
@@ -21,50 +24,49 @@ from barograph.stances.checkpoint import (
     verifier_of,
 )
 from barograph.stances.continuity import Continuity
-from barograph.stances.ledger import Ledger
+from barograph.stances.digest import GENESIS
+from barograph.stances.ledger import Ledger, Link, RecordDamaged
 from barograph.stances.merkle import (
     Frontier,
+    Head,
     NotADigest,
     Range,
     consistency_ranges,
     inclusion_ranges,
+    is_consistent,
     peaks_root,
 )
-from barograph.stances.records import KINDS, DigestRow, EventDigestRow
+from barograph.stances.records import KINDS
+from barograph.stances.signed_heads import SignedHeads
 
 BLOCK_LEVEL = 10
 BLOCK = 1 << BLOCK_LEVEL
+PAGE = 128
+"""So many texts are hashed in one go: everybody else waits for them."""
 
 ReadDigests = Callable[[int, int], Awaitable[list[str]]]
 """The digests after a sequence number, at most so many."""
 
-
-class RecordDamaged(BarographError):
-    """What stands in the record cannot have been recorded."""
+ReadLinks = Callable[[int, int], Awaitable[list[Link]]]
+"""The same, each checked against its text and with the digest before it."""
 
 
 class HistoryRewritten(RecordDamaged):
     """The record is no longer the one that checkpoints were signed for."""
 
 
-class Head(NamedTuple):
-    """A tree by its size and root."""
-
-    size: int
-    root: bytes
-
-
 class PublicLog:
     """One list of digests, followed as it grows."""
 
-    def __init__(self, read: ReadDigests) -> None:
+    def __init__(self, read: ReadDigests, read_links: ReadLinks) -> None:
         self._read = read
+        self._read_links = read_links
         self._growing = asyncio.Lock()
         self._blocks: list[bytes] = []
         self._whole = Frontier()
         self._rest = Frontier()
         self._size = 0
-        self._newest = ""
+        self._newest = GENESIS
 
     async def head(self) -> Head:
         """The tree of all that is recorded now.
@@ -72,7 +74,7 @@ class PublicLog:
         Raises:
             DatabaseUnavailable: the record cannot be read.
             HistoryRewritten: its beginning is not what it was.
-            RecordDamaged: what is new in it has no digest.
+            RecordDamaged: what is new in it does not continue the chain.
         """
         async with self._growing:
             await self._expect_no_change()
@@ -80,9 +82,28 @@ class PublicLog:
                 pass
             return Head(self._size, peaks_root([*self._whole.peaks, *self._rest.peaks]))
 
-    async def root(self, size: int) -> bytes:
-        """The root that the log had at an earlier size."""
-        return await self._root(Range(0, size))
+    async def root(self, size: int, head: Head) -> bytes:
+        """The root that the log had at an earlier size than that of `head`.
+
+        Raises:
+            HistoryRewritten: the tree of `head` did not grow out of it.
+        """
+        root = await self._root(Range(0, size))
+        proof = await self.consistency(size, head.size)
+        if not is_consistent(size, root, head.size, head.root, proof):
+            raise HistoryRewritten(f"the first {size} digests are not those of the head")
+        return root
+
+    async def require_growth(self, signed: Head, head: Head) -> None:
+        """Check that a head does not contradict one that was signed before.
+
+        Raises:
+            HistoryRewritten: it is shorter, or another list.
+        """
+        if signed.size > head.size or await self.root(signed.size, head) != signed.root:
+            raise HistoryRewritten(
+                f"a checkpoint was signed for {signed.size} digests, and these are not its own"
+            )
 
     async def inclusion(self, index: int, size: int) -> list[bytes]:
         """The proof that a leaf is in the tree of `size`."""
@@ -100,8 +121,8 @@ class PublicLog:
 
     async def _grow(self) -> bool:
         """Take in what fits into the block; whether there may be more."""
-        wanted = BLOCK - self._size % BLOCK
-        digests = await self._read(self._size, wanted)
+        wanted = min(PAGE, BLOCK - self._size % BLOCK)
+        digests = chained(self._newest, await self._read_links(self._size, wanted))
         if not digests:
             return False
         _add(self._rest, digests)
@@ -138,17 +159,19 @@ class PublicLogs:
         ledger: Ledger,
         key: Ed25519PrivateKey,
         base_url: str,
-        continuity: Continuity | None = None,
+        signed: SignedHeads,
+        continuity: Continuity,
     ) -> None:
-        """With `continuity` nothing is signed over another record than the one that was led."""
+        """Take the record, and what it is held against before anything is signed."""
         self._key = key
+        self._signed = signed
         self._continuity = continuity
         self._base_url = base_url
         self._published: dict[tuple[str, LogName], Published] = {}
         self._logs: dict[tuple[str, LogName], PublicLog] = {}
-        for kind in KINDS:
-            self._logs[kind, "versions"] = PublicLog(_version_digests(ledger, kind))
-            self._logs[kind, "events"] = PublicLog(_event_digests(ledger, kind))
+        for kind, log in product(KINDS, LOGS):
+            read = partial(ledger.log_digests, kind, log)
+            self._logs[kind, log] = PublicLog(read, partial(ledger.links, kind, log))
 
     def log(self, kind: str, log: LogName) -> PublicLog:
         """One log."""
@@ -163,18 +186,44 @@ class PublicLogs:
         """The newest checkpoint of every log.
 
         Raises:
-            DatabaseUnavailable: the record cannot be read, or is not the one that was led.
-            RecordDamaged: its beginning is not what it was, or what is new has no digest.
+            DatabaseUnavailable: the record cannot be read, or what is signed not be noted.
+            RecordDamaged: the record is not the one that was recorded, published or signed.
         """
-        # What this worker signed is not all that was signed: others did, also before it began.
-        if self._continuity is not None:
-            for kind in KINDS:
-                await self._continuity.require(kind)
-        return [await self._checkpoint(kind, log) for kind in KINDS for log in LOGS]
+        try:
+            published = [await self._checkpoint(*each) for each in product(KINDS, LOGS)]
+        except DatabaseUnavailable as error:
+            self._signed.failed(error)
+            raise
+        self._signed.worked()
+        return published
+
+    async def probe(self) -> None:
+        """Try to sign, so that the status knows without anybody's request."""
+        with suppress(DatabaseUnavailable):
+            await self.checkpoints()
+
+    async def head(self, kind: str, log: LogName) -> Head:
+        """The newest head of a log, noted as signed before anybody is shown it.
+
+        Raises:
+            DatabaseUnavailable: the record cannot be read, or the head not be noted.
+            RecordDamaged: the record is not the one that was recorded, published or signed.
+        """
+        tree = self._logs[kind, log]
+        await self._continuity.require(kind)
+        while True:
+            # Before the head is read: what another worker signs meanwhile must not look longer.
+            signed = await self._signed.last(kind, log)
+            head = await tree.head()
+            if head == signed:
+                return head
+            await tree.require_growth(signed, head)
+            if await self._signed.advance(kind, log, signed, head):
+                return head
 
     async def _checkpoint(self, kind: str, log: LogName) -> Published:
         origin = log_origin(self._base_url, kind, log)
-        checkpoint = Checkpoint(origin, *await self._logs[kind, log].head())
+        checkpoint = Checkpoint(origin, *await self.head(kind, log))
         kept = self._published.get((kind, log))
         if kept is None or kept.checkpoint != checkpoint:
             note = sign_checkpoint(checkpoint, self._key)
@@ -183,24 +232,23 @@ class PublicLogs:
         return kept
 
 
+def chained(previous: str, links: Sequence[Link]) -> list[str]:
+    """The digests of links that continue a chain.
+
+    Raises:
+        RecordDamaged: one of them does not follow the one before it.
+    """
+    for link in links:
+        if link.previous_digest != previous:
+            raise RecordDamaged(
+                f"the chain is broken at {link.digest}: run barograph stances verify"
+            )
+        previous = link.digest
+    return [link.digest for link in links]
+
+
 def _add(frontier: Frontier, digests: Sequence[str]) -> None:
     try:
         frontier.add_digests(digests)
     except NotADigest as error:
         raise RecordDamaged(f"a digest of the record is none: {error}") from error
-
-
-def _version_digests(ledger: Ledger, kind: str) -> ReadDigests:
-    async def read(after: int, limit: int) -> list[str]:
-        rows: list[DigestRow] = await ledger.digests(kind, after, limit)
-        return [row.history_digest for row in rows]
-
-    return read
-
-
-def _event_digests(ledger: Ledger, kind: str) -> ReadDigests:
-    async def read(after: int, limit: int) -> list[str]:
-        rows: list[EventDigestRow] = await ledger.event_digests(kind, after, limit)
-        return [row.event_digest for row in rows]
-
-    return read

@@ -51,6 +51,14 @@ class Mark(Struct, frozen=True):
     event_digest: str = ""
 
 
+class Waiting(Struct, frozen=True):
+    """Why a kind has no stance yet, although nothing has failed."""
+
+    why: str
+    until: int | None = None
+    """When its evidence can be complete; None where no source of it is configured."""
+
+
 class Stances(Struct, frozen=True):
     """What stands, and why a kind has nothing new."""
 
@@ -61,6 +69,9 @@ class Stances(Struct, frozen=True):
 
     recorded: dict[str, Mark] = {}
     """By kind, the end of the record as it was read last."""
+
+    waiting: dict[str, Waiting] = {}
+    """The kinds that are not issued yet, apart from those in `silent`."""
 
     def of(self, kind: str) -> StanceNow | None:
         """The stance of a kind, if one stands."""

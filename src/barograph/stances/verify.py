@@ -20,7 +20,7 @@ from barograph.stances.digest import (
     version_document,
     withdrawal_digest,
 )
-from barograph.stances.guards import missing_guards
+from barograph.stances.guards import wrong_guards
 from barograph.stances.ledger import (
     EVENT_COLUMNS,
     VERSION_COLUMNS,
@@ -117,9 +117,9 @@ async def verify(
         await events.through_index()
     except _Damage as damage:
         return damage.broken
-    missing = await missing_guards(database)
-    if missing:
-        return Broken(None, None, f"guards are missing: {', '.join(missing)}")
+    wrong = await wrong_guards(database)
+    if wrong:
+        return Broken(None, None, f"guards are missing, changed or added: {', '.join(wrong)}")
     counts = {kind: Counts(versions.count(kind), events.count(kind)) for kind in versions.heads}
     return Verified(counts)
 

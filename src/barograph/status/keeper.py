@@ -8,9 +8,8 @@ import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from secrets import token_hex
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from barograph.access.contact import Watched
 from barograph.errors import LeaseLost
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
@@ -44,6 +43,13 @@ class Minute(NamedTuple):
     seen: Sequence[Sighting]
 
 
+class Probed(Protocol):
+    """A part whose health is known only by asking it."""
+
+    async def probe(self) -> None:
+        """Ask it, in bounded time; it notes for itself how that went."""
+
+
 class Keeper:
     """One in each web worker.
 
@@ -55,7 +61,7 @@ class Keeper:
         self,
         database: Database,
         read: Callable[[int], Status],
-        watched: Sequence[Watched],
+        watched: Sequence[Probed],
         *,
         clock: Clock,
         sleep: Sleep = asyncio.sleep,

@@ -14,6 +14,7 @@ from barograph.markets.feeds import (
 )
 from barograph.markets.view import Bounds
 from barograph.stances.feeds import STANCES
+from barograph.stances.signed_heads import SignedHeads
 from barograph.status.rules import Observation, Reach, assess
 from barograph.status.wire import Status
 
@@ -29,6 +30,7 @@ class StatusReader:
         bounds: Bounds,
         started_at: int,
         limits_failing: LimitsFailing,
+        signed: SignedHeads,
         *,
         identity: Sequence[Contact] | None = None,
         payments: Sequence[Contact] | None = None,
@@ -37,6 +39,7 @@ class StatusReader:
         self._bounds = bounds
         self._started_at = started_at
         self._limits_failing = limits_failing
+        self._signed = signed
         self._identity = identity
         self._payments = payments
 
@@ -58,6 +61,7 @@ class StatusReader:
                 stances=board.latest(STANCES),
                 identity=None if self._identity is None else reach(self._identity, now),
                 payments=None if self._payments is None else reach(self._payments, now),
+                unsigned=self._signed.failure,
             )
         )
 

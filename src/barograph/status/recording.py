@@ -118,8 +118,15 @@ class Record(NamedTuple):
 
 
 def sightings(status: Status) -> list[Sighting]:
-    """What there is to record of a status: every check, and the API."""
-    checks = [Sighting(each.name, each.status, each.detail) for each in status.checks]
+    """What there is to record of a status: the API, and every check that can fail now.
+
+    A part that is not configured or still warming up is neither healthy nor failing.
+    """
+    checks = [
+        Sighting(each.name, each.status, each.detail)
+        for each in status.checks
+        if each.status != "not_configured" and each.status != "warming_up"  # noqa: PLR1714 - types
+    ]
     # Nothing but the database makes the API less than ok.
     why = "; ".join(f"{each.name} {each.detail}" for each in checks if each.name == "database")
     return [Sighting(API, status.api.status, why), *checks]

@@ -2,14 +2,15 @@
 
 from typing import NamedTuple
 
-from barograph.kit.timestamps import SECOND, iso_timestamp
+from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
 from barograph.macro.health import MacroHealth
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, ExchangeHealth, LongAccountShares, Perpetuals
 from barograph.markets.view import Bounds, is_fresh
 from barograph.notice import NOTICE
+from barograph.stances.etf import KIND as ETF_STANCE
 from barograph.stances.standing import Stances
-from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, Status
+from barograph.status.wire import ApiStatus, Check, CheckStatus, Condition, FeedStatus, Status
 
 DATABASE_SILENT_MS = 5 * SECOND
 
@@ -44,6 +45,9 @@ class Observation(NamedTuple):
     payments: Reach | None = None
     """Of the facilitator; None where none is configured."""
 
+    unsigned: str | None = None
+    """Why checkpoints of the history cannot be signed, and since when; None while they can."""
+
 
 def assess(seen: Observation) -> Status:
     """Judge everything that was observed."""
@@ -56,7 +60,9 @@ def assess(seen: Observation) -> Status:
         _database(seen),
         _limits(seen),
         _macro(seen),
+        _etf_flows(seen),
         _stances(seen),
+        _history(seen),
         _outside("identity", seen.identity, "not configured"),
         _outside("payments", seen.payments, "Feed x402 is disabled"),
     ]
@@ -64,7 +70,7 @@ def assess(seen: Observation) -> Status:
     api: Condition = "ok" if by_name["database"] == "ok" else "degraded"
     feed = _feed_condition(by_name)
     return Status(
-        status=_overall(feed, api, checks),
+        status=_overall(by_name),
         as_of=iso_timestamp(seen.now),
         feed=_feed(seen, feed),
         api=ApiStatus(
@@ -78,17 +84,17 @@ def assess(seen: Observation) -> Status:
     )
 
 
-def _feed_condition(by_name: dict[str, Condition]) -> Condition:
+def _feed_condition(by_name: dict[str, CheckStatus]) -> Condition:
     if by_name["market-feed"] == "down":
         return "down"
     parts = ("market-feed", "exchange", "collector")
     return "ok" if all(by_name[name] == "ok" for name in parts) else "degraded"
 
 
-def _overall(feed: Condition, api: Condition, checks: list[Check]) -> Condition:
-    if feed == "down" and api != "ok":
+def _overall(by_name: dict[str, CheckStatus]) -> Condition:
+    if "down" in (by_name["market-feed"], by_name["database"]):
         return "down"
-    return "ok" if all(check.status == "ok" for check in checks) else "degraded"
+    return "degraded" if {"degraded", "down"} & set(by_name.values()) else "ok"
 
 
 def _feed(seen: Observation, condition: Condition) -> FeedStatus:
@@ -185,15 +191,38 @@ def _liquidations(seen: Observation) -> Check:
     if totals is None or not is_fresh(totals.as_of, seen.bounds.liquidations, seen.now):
         return Check(name="liquidations", status="degraded", detail="not counted recently")
     watched = f"{totals.watched_pct:g} % of the last 24 hours watched"
-    if totals.watched_until is None or not is_fresh(
-        totals.watched_until, seen.bounds.liquidations, seen.now
-    ):
+    # The first connection has as long as any other to be heard from.
+    heard_at = totals.watching_since if totals.watched_until is None else totals.watched_until
+    if heard_at is None or not is_fresh(heard_at, seen.bounds.liquidations, seen.now):
         detail = f"{watched}, but nobody is listening now"
         return Check(name="liquidations", status="degraded", detail=detail)
     if totals.watched_pct >= seen.bounds.min_coverage_pct:
         return Check(name="liquidations", status="ok", detail=watched)
     detail = f"{watched}, {seen.bounds.min_coverage_pct:g} % needed"
-    return Check(name="liquidations", status="degraded", detail=detail)
+    ready_at = _covered_at(totals, seen.bounds)
+    if ready_at is None:
+        return Check(name="liquidations", status="degraded", detail=detail)
+    return _warming_up("liquidations", ready_at, detail)
+
+
+def _covered_at(totals: LiquidationTotals, bounds: Bounds) -> int | None:
+    """When the first day reaches its coverage at the earliest; None when that is not what lacks.
+
+    In the first day only the time since it began can have been missed. What is watched now stays
+    in the window for all of that day, so the rest takes exactly as long as it is. A service that
+    would need longer than the day has lost more than it may.
+    """
+    ready_at = totals.as_of + round((bounds.min_coverage_pct - totals.watched_pct) / 100 * DAY)
+    since = totals.watching_since
+    if since is None or ready_at > since + DAY + bounds.liquidations:
+        return None
+    return ready_at
+
+
+def _warming_up(name: str, ready_at: int, why: str) -> Check:
+    whole_minute = -(-ready_at // MINUTE) * MINUTE
+    detail = f"not yet, until {iso_timestamp(whole_minute)}: {why}"
+    return Check(name=name, status="warming_up", detail=detail)
 
 
 def _database(seen: Observation) -> Check:
@@ -211,8 +240,12 @@ def _limits(seen: Observation) -> Check:
 
 
 def _macro(seen: Observation) -> Check:
-    """The sources of daily figures; none is configured where nothing was ever read."""
-    sources = {} if seen.macro is None else seen.macro.sources
+    """The sources of daily figures."""
+    if seen.macro is None:
+        return Check(name="daily-figures", status="ok", detail="not read yet")
+    sources = seen.macro.sources
+    if not sources:
+        return Check(name="daily-figures", status="not_configured", detail="no source is read")
     failing = [
         f"{name} {health.failure} since {iso_timestamp(health.failing_since)}"
         for name, health in sorted(sources.items())
@@ -221,7 +254,22 @@ def _macro(seen: Observation) -> Check:
     if failing:
         return Check(name="daily-figures", status="degraded", detail="; ".join(failing))
     read = ", ".join(f"{name} to {each.newest_day}" for name, each in sorted(sources.items()))
-    return Check(name="daily-figures", status="ok", detail=read or "none is read")
+    return Check(name="daily-figures", status="ok", detail=read)
+
+
+def _etf_flows(seen: Observation) -> Check:
+    """The flows of BTC ETFs, which have no source unless the operator names one."""
+    name = "etf-flows"
+    if seen.stances is None:
+        return Check(name=name, status="ok", detail="not read yet")
+    waiting = seen.stances.waiting.get(ETF_STANCE)
+    if waiting is None:
+        why = seen.stances.silent.get(ETF_STANCE)
+        status: Condition = "ok" if why is None else "degraded"
+        return Check(name=name, status=status, detail=why or "up to date")
+    if waiting.until is None:
+        return Check(name=name, status="not_configured", detail=waiting.why)
+    return _warming_up(name, waiting.until, waiting.why)
 
 
 def _stances(seen: Observation) -> Check:
@@ -230,17 +278,25 @@ def _stances(seen: Observation) -> Check:
         return Check(name="stances", status="ok", detail="none was issued yet")
     lost = [each.kind for each in seen.stances.stances if not each.history_durable]
     silent = [f"{kind}: {why}" for kind, why in sorted(seen.stances.silent.items())]
+    waiting = [f"{kind}: {each.why}" for kind, each in sorted(seen.stances.waiting.items())]
     if lost:
-        detail = f"not recorded: {', '.join(lost)}"
-        return Check(name="stances", status="degraded", detail="; ".join([detail, *silent]))
+        silent = [f"not recorded: {', '.join(lost)}", *silent]
     status: Condition = "degraded" if silent else "ok"
-    return Check(name="stances", status=status, detail="; ".join(silent) or "issued and recorded")
+    detail = "; ".join([*(silent or ["issued and recorded"]), *waiting])
+    return Check(name="stances", status=status, detail=detail)
+
+
+def _history(seen: Observation) -> Check:
+    """Whether checkpoints of the record of stances are signed."""
+    if seen.unsigned is None:
+        return Check(name="history", status="ok", detail="checkpoints are signed")
+    return Check(name="history", status="degraded", detail=seen.unsigned)
 
 
 def _outside(name: str, reach: Reach | None, absent: str) -> Check:
-    """Somebody whom only some requests need; that a part is absent is no fault."""
+    """An outside service that only some requests need."""
     if reach is None:
-        return Check(name=name, status="ok", detail=absent)
+        return Check(name=name, status="not_configured", detail=absent)
     if reach.failing_since is not None:
         detail = f"unreachable since {iso_timestamp(reach.failing_since)}"
         if reach.failed_at is not None:

@@ -7,6 +7,7 @@ from pydantic import Field
 from barograph.kit.wire import WireModel
 
 Condition = Literal["ok", "degraded", "down"]
+CheckStatus = Literal["ok", "degraded", "down", "not_configured", "warming_up"]
 
 
 class FeedStatus(WireModel):
@@ -32,15 +33,15 @@ class ApiStatus(WireModel):
 
 
 class Check(WireModel):
-    """One thing that was looked at."""
+    """One part. `not_configured` and `warming_up` (`detail` says until when) are no failures."""
 
     name: str
-    status: Condition
+    status: CheckStatus
     detail: str
 
 
 class Status(WireModel):
-    """`down` when neither fresh data nor the database is there; `degraded` when any check fails."""
+    """`down` when the market feed or the database is down; `degraded` when another check fails."""
 
     status: Condition
     as_of: str

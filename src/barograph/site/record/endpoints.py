@@ -1,6 +1,5 @@
 """The pages of the record: what was recorded, its checkpoints, and how anyone checks them."""
 
-import logging
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -31,13 +30,12 @@ from barograph.site.record.pages import (
     version_entry,
 )
 from barograph.stances.checkpoint import LogName
-from barograph.stances.continuity import Continuity, RecordReplaced
+from barograph.stances.continuity import Continuity
 from barograph.stances.history_documents import CHECKPOINT_PATH, HISTORY_FOLDER
-from barograph.stances.ledger import SALT_BYTES, Ledger
-from barograph.stances.public_log import PublicLogs, RecordDamaged
+from barograph.stances.ledger import SALT_BYTES, Ledger, RecordDamaged
+from barograph.stances.public_log import PublicLogs
 from barograph.stances.records import KINDS
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 KEEP_MS = 5 * SECOND
@@ -190,8 +188,5 @@ async def _of_the_record(reading: Awaitable[T]) -> T:
     """Tell a record that is another one from a database that cannot be read now."""
     try:
         return await reading
-    except RecordReplaced as error:
-        raise RecordLost from error
     except RecordDamaged as error:
-        log.critical("history rewritten", extra={"reason": str(error)})
         raise RecordLost from error

@@ -69,7 +69,8 @@ def status_page_routes(site: Site) -> PageRouter:
     async def write(now: int) -> Page:
         status = site.status.status(site.board, now)
         shown = parts(status)
-        past = await reader.past([each.name for each in shown], now)
+        used = [each.name for each in shown if each.condition != "not_configured"]
+        past = await reader.past(used, now)
         body = site.pages.fill(
             "status.html",
             here=STATUS_PAGE,

@@ -21,7 +21,7 @@ from barograph.status.recording import (
     Record,
     Resolution,
 )
-from barograph.status.wire import Condition, Status
+from barograph.status.wire import CheckStatus, Condition, Status
 
 TITLES: Final[Mapping[str, str]] = {
     "market-feed": "Market feed",
@@ -35,14 +35,16 @@ TITLES: Final[Mapping[str, str]] = {
     "long-accounts": "Long-account shares",
     "liquidations": "Liquidations",
     "daily-figures": "Daily figures",
+    "etf-flows": "ETF flows",
     "stances": "Stances",
+    "history": "History",
 }
 """The parts in the order in which people look for them; a new check comes last, by its own name."""
 
 OVERALL: Final[Mapping[Condition, str]] = {
     "ok": "Everything works as it should.",
     "degraded": "Some parts do not work as they should.",
-    "down": "There is neither fresh data nor a database that can be read.",
+    "down": "The market feed or the database is down.",
 }
 _SHOWN: Final[Mapping[Resolution, int]] = {"hour": HOURS_SHOWN, "day": DAYS_SHOWN}
 _WORDS: Final[Mapping[Resolution, str]] = {
@@ -60,7 +62,7 @@ class Part(NamedTuple):
 
     name: str
     title: str
-    condition: Condition
+    condition: CheckStatus
     detail: str
     at: int | None = None
     at_word: str = ""

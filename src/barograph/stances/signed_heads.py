@@ -1,0 +1,83 @@
+"""The size and root that were last signed for each list, kept in the service's own database.
+
+Somebody who rewrites the history's database, with its guards dropped and put back, leaves no trace
+there. It shows against what is kept here.
+"""
+
+import logging
+
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.timestamps import iso_timestamp
+from barograph.stances.checkpoint import LogName
+from barograph.stances.ledger import RecordDamaged
+from barograph.stances.merkle import EMPTY_ROOT, Head
+
+logger = logging.getLogger(__name__)
+
+CONTRADICTED = "the history is not what was recorded or signed before; nothing is signed"
+UNAVAILABLE = "the history cannot be read or signed"
+
+
+class SignedHeads:
+    """What all processes signed, and whether this one can sign now."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self.failure: str | None = None
+        """Why no checkpoint can be signed, and since when; fit for the public."""
+
+    async def last(self, kind: str, log: LogName) -> Head:
+        """The head that was signed last; that of the empty list before anything was.
+
+        Raises:
+            DatabaseUnavailable: the service's database cannot be read.
+        """
+
+        async def work(tx: Transaction) -> Head:
+            return await _last(tx, kind, log)
+
+        return await self._database.read(work)
+
+    async def advance(self, kind: str, log: LogName, last: Head, head: Head) -> bool:
+        """Note a head, before it is signed, as the successor of `last`.
+
+        Returns whether it is the newest now; otherwise another process was faster.
+
+        Raises:
+            DatabaseUnavailable: nothing was noted, so nothing may be signed.
+        """
+
+        async def work(tx: Transaction) -> bool:
+            values = (kind, log, head.size, head.root.hex(), last.size, last.root.hex())
+            await tx.execute(_ADVANCE, *values)
+            return await _last(tx, kind, log) == head
+
+        return await self._database.write(work)
+
+    def worked(self) -> None:
+        """Note that every checkpoint could be signed."""
+        self.failure = None
+
+    def failed(self, error: DatabaseUnavailable) -> None:
+        """Note that one could not; each change of that is logged once."""
+        is_damaged = isinstance(error, RecordDamaged)
+        why = CONTRADICTED if is_damaged else UNAVAILABLE
+        if self.failure is None or not self.failure.startswith(why):
+            self.failure = f"{why} since {iso_timestamp(self._clock())}"
+            level = logging.CRITICAL if is_damaged else logging.WARNING
+            logger.log(level, "checkpoints are not signed", extra={"reason": str(error)})
+
+
+async def _last(tx: Transaction, kind: str, log: LogName) -> Head:
+    rows = await tx.fetch(_LAST, kind, log)
+    return Head(rows[0][0], bytes.fromhex(rows[0][1])) if rows else Head(0, EMPTY_ROOT)
+
+
+_LAST = "SELECT size, root FROM signed_heads WHERE kind = $1 AND log = $2"
+_ADVANCE = """
+INSERT INTO signed_heads (kind, log, size, root) VALUES ($1, $2, $3, $4)
+ON CONFLICT (kind, log) DO UPDATE SET size = excluded.size, root = excluded.root
+WHERE signed_heads.size = $5 AND signed_heads.root = $6
+"""
