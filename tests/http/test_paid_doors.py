@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from barograph.app import create_app
 from barograph.cli.collect import reconciler
+from barograph.kit.logs import RepeatLimit
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.payments.journal import Journal
 from barograph.payments.ports import ChainFinding, FacilitatorUnavailable, InvalidProof
@@ -861,3 +862,21 @@ def test_nobody_buys_twice_while_a_purchase_is_not_known(
         assert answer.status == 503
         assert int(answer.headers["retry-after"]) > 0
     assert len(shop.facilitator.charged) == 1
+
+
+@pytest.mark.outcome(
+    "one payment proof is replayed in a loop",
+    "ten log lines per minute at most; the next line says how many were left out",
+)
+def test_replayed_proof_writes_a_bounded_number_of_log_lines(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    limit = RepeatLimit(lambda: 0.0)
+    caplog.handler.addFilter(limit)
+    shop.facilitator.fall_silent(after_charging=True)
+    shown = shop.shown(offer=FEED)
+    assert shop.show(FEED_ENTRY, shown).status == 503
+    for _ in range(50):
+        assert shop.show(FEED_NOW, shown).status == 503
+    caplog.handler.removeFilter(limit)
+    assert caplog.messages.count("entitled read unavailable") == 10

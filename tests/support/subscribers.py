@@ -127,6 +127,10 @@ class SubscriberService(Service):
         )
         return before, after
 
+    def issue_all(self) -> None:
+        """One version of each kind."""
+        self.record(*(proposal(kind=kind) for kind in STANCE_READS))
+
     def compare(
         self, before: Version, after: Version, token: str = FEED_TOKEN, **changes: str
     ) -> Answer:
