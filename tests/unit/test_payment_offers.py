@@ -102,8 +102,8 @@ def test_the_payment_required_object_is_the_one_of_version_2() -> None:
         b'"example":{"type":"object"}},"required":["type"]}},"required":["input"]}},'
         b'"payment-identifier":{"info":{"required":false},'
         b'"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",'
-        b'"properties":{"required":{"type":"boolean"},"id":{"type":"string","minLength":16,'
-        b'"maxLength":128,"pattern":"^[a-zA-Z0-9_-]+$"}},"required":["required"]}}}}'
+        b'"properties":{"required":{"type":"boolean"},"id":{"type":"string",'
+        b'"pattern":"^[a-zA-Z0-9_-]{16,128}$"}},"required":["required"]}}}}'
     )
     assert payment_required_field(body)[0] == b"payment-required"
     assert b64decode(payment_required_field(body)[1]) == body

@@ -6,6 +6,7 @@ What is charged, when, and what that opens is decided in `payments/`; here it be
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -34,13 +35,7 @@ from barograph.payments.ports import (
     PaymentError,
     PaymentRefused,
 )
-from barograph.payments.proof import (
-    agreed,
-    idempotency_key,
-    presented,
-    read_shown,
-    require_usable,
-)
+from barograph.payments.proof import agreed, idempotency_key, presented, read_shown, require_key
 from barograph.payments.records import Order, Payment, Proof, Requirements, ShownProof
 from barograph.payments.taking import IsGone, Till, Verified, stays
 
@@ -108,26 +103,21 @@ class PaidDoor:
             return Sold(await goods.body(None))
         async with _refusing(offer):
             shown, key = _shown(scope, offer)
-
-            async def bought(payment: Payment) -> bytes:
-                return await goods.body(payment.item)
-
-            taken = await self._till.resume(shown, offer.path, bought, key, is_gone=is_gone)
+            taken = await self._till.resume(
+                shown, offer.path, lambda payment: goods.body(payment.item), key, is_gone=is_gone
+            )
             if taken is None:
-                require_usable(key)
+                require_key(key)
                 proof = agreed(shown, [offer.requirements, self._feed_terms])
                 verified = await self._verify(proof, scope)
                 if await self._feed.has_feed(Holder("wallet", proof.payer)):
                     return Sold(await goods.body(None))
                 if proof.requirements == self._feed_terms:
                     raise InvalidProof("wrong_amount")
-                item = await goods.for_sale()
+                order = Order(await goods.for_sale(), key)
+                produce = partial(goods.body, order.item)
                 taken = await self._till.take(
-                    verified,
-                    offer.path,
-                    lambda: goods.body(item),
-                    order=Order(item, key),
-                    is_gone=is_gone,
+                    verified, offer.path, produce, order=order, is_gone=is_gone
                 )
         return Sold(taken.body, (payment_response_field(taken.payment),))
 
@@ -154,7 +144,7 @@ class PaidDoor:
                     raise
                 return paid
             if taken is None:
-                require_usable(key)
+                require_key(key)
                 proof = agreed(shown, [offer.requirements])
                 before = await self._wallets.purchases(proof.payer, proof.requirements, offer.path)
                 verified = await self._verify(proof, scope)

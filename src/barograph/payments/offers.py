@@ -137,12 +137,7 @@ _IDENTIFIER = {
         "type": "object",
         "properties": {
             "required": {"type": "boolean"},
-            "id": {
-                "type": "string",
-                "minLength": 16,
-                "maxLength": 128,
-                "pattern": "^[a-zA-Z0-9_-]+$",
-            },
+            "id": {"type": "string", "pattern": "^[a-zA-Z0-9_-]{16,128}$"},
         },
         "required": ["required"],
     },

@@ -131,7 +131,7 @@ def idempotency_key(headers: list[tuple[bytes, bytes]], shown: ShownProof) -> st
     return key.removeprefix('"').removesuffix('"') if given else None
 
 
-def require_usable(key: str | None) -> None:
+def require_key(key: str | None) -> None:
     """Refuse a key of the wrong form. A repeat needs no check, because such a key was never kept.
 
     Raises:
