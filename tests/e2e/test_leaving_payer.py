@@ -105,8 +105,9 @@ def test_who_left_while_it_was_settled_is_not_taken_for_served(tmp_path: Path) -
             return trail if trail[-1] not in {"claimed", "settling"} else None
 
         assert eventually(steps, "the end of the payment") == ["claimed", "settling", "settled"]
-        answer = server.knock(READ, f"PAYMENT-SIGNATURE: {shown}".encode())
-        assert answer.status == 200
-        assert answer.json()["history_digest"] == server.given["after_digest"]
-        assert steps() == ["claimed", "settling", "settled", "delivered"]
+        for _ in range(2):
+            answer = server.knock(READ, f"PAYMENT-SIGNATURE: {shown}".encode())
+            assert answer.status == 200
+            assert answer.json()["history_digest"] == server.given["after_digest"]
+        assert steps() == ["claimed", "settling", "settled"]
         assert facilitator.charges == 1

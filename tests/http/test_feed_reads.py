@@ -11,15 +11,18 @@ import pytest
 import rfc8785
 from msgspec.structs import replace
 
-from barograph.board.snapshots import Publication, publish
-from barograph.kit.database import Transaction
-from barograph.stances.feeds import STANCES
 from barograph.stances.records import KINDS
-from barograph.stances.standing import NOT_RECORDED, Mark, Stances, durable
+from barograph.stances.standing import NOT_RECORDED, Mark, durable
 from support.markets import reading, shares
 from support.service import BASE_URL, Answer
 from support.stances import FUNDING, PERIOD, proposal
-from support.subscribers import FEED_NOW, STANCE_READS, SubscriberService, comparison_of
+from support.subscribers import (
+    FEED_NOW,
+    STANCE_READS,
+    SubscriberService,
+    comparison_of,
+    publish_stances,
+)
 
 MEMBERS = (
     "schema",
@@ -45,19 +48,6 @@ def subscribed(tmp_path: Path) -> Iterator[SubscriberService]:
     service.publish(reading(), shares())
     yield service
     service.close()
-
-
-def publish_stances(
-    service: SubscriberService, *stances: Any, recorded: dict[str, Mark] | None = None
-) -> None:
-    """Publish what stands, as the collector does."""
-    published = Stances(service.clock(), stances, {}, recorded or {})
-
-    async def work(tx: Transaction) -> None:
-        await publish(tx, [Publication.of(STANCES, published)])
-
-    asyncio.run(service.database.write(work))
-    service.refresh()
 
 
 def body_of(answer: Answer) -> Any:

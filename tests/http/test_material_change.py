@@ -256,6 +256,7 @@ def test_a_bearer_decides_alone_whatever_proof_comes_with_it(
 def test_a_verified_user_without_feed_gets_402_with_the_entry_resource(
     subscribed: SubscriberService, path: str
 ) -> None:
+    subscribed.issue_all()
     answer = subscribed.read(path, token=PLAIN_TOKEN)
     body = answer.json()
     assert answer.status == 402

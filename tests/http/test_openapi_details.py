@@ -108,6 +108,7 @@ def test_refusals_send_the_header_fields_that_are_promised(
     tmp_path: Path, description: dict[str, Any], status: str
 ) -> None:
     service = shop(tmp_path)
+    service.issue_all()
     fields = {"authorization": "Bearer nobodys"} if status == "401" else {}
     for path in ENTITLED_PATHS:
         answer = service.ask(path, "POST" if status == "405" else "GET", **fields)

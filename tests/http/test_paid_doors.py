@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from barograph.app import create_app
 from barograph.cli.collect import reconciler
+from barograph.kit.logs import RepeatLimit
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.payments.journal import Journal
 from barograph.payments.ports import ChainFinding, FacilitatorUnavailable, InvalidProof
 from barograph.payments.records import NotSettled, Payment, Requirements
 from barograph.stances.records import Version
+from barograph.stances.standing import NOT_RECORDED, durable
 from support.payments import (
     FEED,
     PAYER,
@@ -40,10 +43,25 @@ from support.subscribers import (
     STANCE_READS,
     SubscriberService,
     comparison_of,
+    publish_stances,
 )
 
 READ = STANCE_READS[FUNDING]
 OTHER_SIGNATURE = SIGNATURE.replace("1f", "1e")
+
+
+async def answered(shop: "Shop", path: str, shown: str) -> Answer:
+    """One of several requests at once."""
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await shop.app(scope_of(path, shown), receive, send)
+    return Answer(sent[0]["status"], list(sent[0]["headers"]), sent[1]["body"])
 
 
 def scope_of(path: str, shown: str) -> dict[str, Any]:
@@ -87,23 +105,39 @@ class Shop(SubscriberService):
         field: str = "payment-signature",
         signature: str = SIGNATURE,
         peer: str = "203.0.113.7",
+        key: str | None = None,
     ) -> Answer:
         now = self.clock() // 1000
         shown = payload(proof(number, offer=offer, signature=signature, now_seconds=now))
         fields = [(field, header(shown))]
         if token is not None:
             fields.append(("authorization", f"Bearer {token}"))
+        if key is not None:
+            fields.append(("idempotency-key", key))
         return ask(self.app, path, fields=fields, peer=peer)
 
-    def shown(self, number: int = 1, offer: Requirements = STANCE) -> str:
+    def shown(self, number: int = 1, offer: Requirements = STANCE, **members: Any) -> str:
         """A proof that is good now, to be shown as often as needed."""
-        return header(payload(proof(number, offer=offer, now_seconds=self.clock() // 1000)))
+        signed = payload(proof(number, offer=offer, now_seconds=self.clock() // 1000))
+        return header(signed | members)
 
-    def show(self, path: str, shown: str) -> Answer:
-        return ask(self.app, path, fields=[("payment-signature", shown)])
+    def show(self, path: str, shown: str, key: str | None = None) -> Answer:
+        fields = [("payment-signature", shown)]
+        if key is not None:
+            fields.append(("idempotency-key", key))
+        return ask(self.app, path, fields=fields)
 
-    def leave(self, path: str, shown: str) -> None:
+    def withdraw(self, version: Version) -> None:
+        withdrawal = self.ledger.withdraw(
+            version.kind, why="wrong", by="operator", expected_head=version.history_digest
+        )
+        asyncio.run(withdrawal)
+
+    def leave(self, path: str, shown: str, key: str | None = None) -> None:
         """Show a proof, and go away as soon as the money moved."""
+        scope = scope_of(path, shown)
+        if key is not None:
+            scope["headers"].append((b"idempotency-key", key.encode()))
         charging = asyncio.Event()
 
         async def settling() -> None:
@@ -117,7 +151,7 @@ class Shop(SubscriberService):
             """Nobody hears it."""
 
         async def call() -> None:
-            await self.app(scope_of(path, shown), receive, send)
+            await self.app(scope, receive, send)
 
         self.facilitator.before_settling = settling
         asyncio.run(call())
@@ -195,6 +229,7 @@ def test_without_credentials_the_feed_entry_is_offered(shop: Shop, path: str) ->
 
 @pytest.mark.parametrize("kind", STANCE_READS)
 def test_a_stance_is_offered_for_its_own_price(shop: Shop, kind: str) -> None:
+    shop.two_versions(kind)
     body = asked_for(shop.ask(STANCE_READS[kind]), STANCE)
     assert body["resource"]["url"] == f"{BASE_URL}{STANCE_READS[kind]}"
 
@@ -213,36 +248,81 @@ def test_one_read_is_paid_for_once(shop: Shop, pair: tuple[Version, Version]) ->
 USED = (409, "payment_used")
 
 
-def test_a_proof_that_was_used_reads_again_while_it_is_valid_and_is_never_asked_to_pay(
+KEY = "6f1d3c1e-0b55-4c39-9d3c-5f0e6b1f7a10"
+IDENTIFIER = {"payment-identifier": {"info": {"required": False, "id": KEY}, "schema": {}}}
+
+
+@pytest.mark.parametrize("members", [{}, {"extensions": IDENTIFIER}], ids=["header", "extension"])
+def test_payer_repeats_a_paid_read_with_what_never_goes_on_chain(
+    shop: Shop, pair: tuple[Version, Version], members: dict[str, Any]
+) -> None:
+    shown = shop.shown(**members)
+    key = None if members else KEY
+    first = shop.show(READ, shown, key)
+    again = shop.show(READ, shown, f'"{KEY}"')
+    assert (again.body, receipt_of(again)) == (first.body, receipt_of(first))
+    # The chain shows payer, nonce and signature: all that an observer can rebuild.
+    for path, other in ((READ, None), (READ, "x" * 16), (READ, "?"), (FEED_ENTRY, KEY)):
+        assert code_of(shop.show(path, shop.shown(), other)) == USED
+    # The same key with another proof is the same request: nothing further is charged.
+    assert code_of(shop.show(READ, shop.shown(2, **members), key)) == USED
+    assert shop.show(READ, shop.shown(3, **members), None if members else "y" * 16).status == (
+        409 if members else 200
+    )
+    shop.clock.pass_seconds(60)
+    assert code_of(shop.show(READ, shown, key)) == USED
+    assert len(shop.facilitator.charged) == (1 if members else 2)
+    assert KEY not in str(shop.rows("SELECT * FROM payments"))
+
+
+@pytest.mark.outcome(
+    "an observer rebuilds a settled payment proof from the chain",
+    "409 once the body was delivered; without the payer's Idempotency-Key nothing is used up",
+)
+def test_delivered_body_is_409_without_a_key_of_the_first_request(
     shop: Shop, pair: tuple[Version, Version]
 ) -> None:
-    shown = shop.shown()
-    first = shop.show(READ, shown)
-    assert first.status == 200
-    again = shop.show(READ, shown)
-    assert (again.body, receipt_of(again)) == (first.body, receipt_of(first))
-    for path in (STANCE_READS["rates-desk"], FEED_ENTRY):
-        assert code_of(shop.show(path, shown)) == USED
-    assert code_of(shop.pay(READ, signature=OTHER_SIGNATURE)) == USED
-    shop.clock.pass_seconds(60)
-    assert code_of(shop.show(READ, shown)) == USED
-    assert len(shop.facilitator.charged) == 1
+    for number, path, offer in ((1, READ, STANCE), (2, FEED_ENTRY, FEED)):
+        shown = shop.shown(number, offer)
+        assert shop.show(path, shown).status == 200
+        for key in (None, KEY):
+            assert code_of(shop.show(path, shown, key)) == USED
+    assert len(shop.facilitator.charged) == 2
 
 
+@pytest.mark.parametrize("key", ["short", "x" * 129, "with spaces in it, too"])
+def test_key_that_cannot_be_kept_is_refused_before_anything_is_charged(
+    shop: Shop, pair: tuple[Version, Version], key: str
+) -> None:
+    identifier = {"payment-identifier": {"info": {"id": key}}}
+    for shown, given in ((shop.shown(), key), (shop.shown(extensions=identifier), None)):
+        body = asked_for(shop.show(READ, shown, given), STANCE)
+        assert body["error"] == "Invalid payment proof: malformed_idempotency_key"
+    assert shop.facilitator.verified == []
+
+
+@pytest.mark.parametrize("key", [None, KEY])
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 @pytest.mark.outcome(
     "a payer's connection breaks while the payment is settled",
     "what was paid for goes out with the same proof, whenever it comes; it is charged once",
 )
 def test_who_left_while_it_was_settled_gets_it_with_the_same_proof(
-    shop: Shop, pair: tuple[Version, Version], path: str
+    shop: Shop, pair: tuple[Version, Version], path: str, key: str | None
 ) -> None:
     shown = shop.shown(offer=FEED if path == FEED_ENTRY else STANCE)
-    shop.leave(path, shown)
+    shop.leave(path, shown, key)
     assert shop.rows("SELECT state, released_at FROM payments") == [("settled", None)]
+    shop.record(proposal(label="later", by="operator"))
     shop.clock.pass_seconds(3600)
-    answer = shop.show(path, shown)
+    if key is not None:
+        assert code_of(shop.show(path, shown)) == USED
+    bodies = {shop.show(path, shown, key).body for _ in range(3)}
+    answer = shop.show(path, shown, key)
     assert receipt_of(answer)["success"] is True
+    assert bodies == {answer.body}
+    if path == READ:  # what was paid for, not whatever is the newest by now
+        assert answer.json()["history_digest"] == pair[1].history_digest
     assert len(shop.facilitator.charged) == 1
 
 
@@ -345,6 +425,16 @@ def test_a_token_that_does_not_verify_is_not_paid_for(
     assert shop.facilitator.verified == []
 
 
+def test_forged_proof_does_not_tell_who_has_feed(shop: Shop, pair: tuple[Version, Version]) -> None:
+    shop.facilitator.on_verify = InvalidProof("invalid_signature")
+    for offer in (FEED, STANCE):
+        without = shop.pay(READ, offer=offer)
+        assert "invalid_signature" in asked_for(without, STANCE)["error"]
+        shop.grant(PAYER, "feed", kind="wallet")
+        assert shop.pay(READ, offer=offer) == without
+        shop.execute("UPDATE entitlements SET revoked_at = starts_at WHERE holder = $1", PAYER)
+
+
 def test_a_feed_wallet_gets_nothing_for_a_proof_that_does_not_verify(
     shop: Shop, pair: tuple[Version, Version]
 ) -> None:
@@ -378,20 +468,46 @@ def test_a_stance_priced_proof_buys_no_feed(shop: Shop) -> None:
     assert (shop.facilitator.verified, shop.entitlements_of_payer()) == ([], [])
 
 
-@pytest.mark.parametrize("event", ["expired", "withdrawn", "none"])
-def test_nobody_is_charged_for_a_stance_that_does_not_stand(shop: Shop, event: str) -> None:
+NOT_SOLD = {
+    "none": (404, "no_stance"),
+    "expired": (404, "stance_not_active"),
+    "withdrawn": (404, "stance_not_active"),
+    "not durable": (503, "stance_unavailable"),
+    "record away": (503, "stance_unavailable"),
+}
+
+
+@pytest.mark.parametrize("event", NOT_SOLD)
+@pytest.mark.outcome(
+    "a stance has expired, was withdrawn or cannot be referenced",
+    "404 or 503 before money is mentioned, and nobody is charged; Feed callers still read it",
+)
+def test_what_cannot_be_sold_is_refused_before_money_is_mentioned(shop: Shop, event: str) -> None:
     if event != "none":
         _, after = shop.two_versions()
     if event == "withdrawn":
-        withdrawal = shop.ledger.withdraw(
-            FUNDING, why="wrong", by="operator", expected_head=after.history_digest
-        )
-        asyncio.run(withdrawal)
+        shop.withdraw(after)
     if event == "expired":
         shop.clock.now += PERIOD
-    expected = "no_stance" if event == "none" else "stance_not_active"
-    assert code_of(shop.pay(READ)) == (404, expected)
-    assert (shop.facilitator.asked, shop.states()) == ([], ["released"])
+    if event == "not durable":
+        later = replace(durable(after, None), issued_at=after.issued_at + 1, **NOT_RECORDED)
+        publish_stances(shop, later)
+    if event == "record away":
+        publish_stances(shop, durable(after, None))
+        shop.settings.history_path.rename(shop.settings.data / "aside")
+    answers = [
+        shop.ask(READ),
+        shop.ask(READ, payment_signature="junk"),
+        shop.read(READ, PLAIN_TOKEN),
+        shop.pay(READ),
+        shop.pay(READ, offer=FEED),
+    ]
+    assert [code_of(each) for each in answers] == [NOT_SOLD[event]] * 5
+    assert (shop.facilitator.asked, shop.states()) == ([], [])
+    assert code_of(shop.read(READ, "nobody-knows-it"))[0] == 401
+    shop.grant(PAYER, "feed", kind="wallet")
+    for answer in (shop.read(READ), shop.pay(READ, offer=FEED)):
+        assert answer.status == (404 if event == "none" else 200)
 
 
 def test_buying_feed_settles_once_and_grants_one_period(shop: Shop) -> None:
@@ -410,9 +526,9 @@ def test_buying_feed_settles_once_and_grants_one_period(shop: Shop) -> None:
 
 
 def test_buying_again_extends_what_runs_and_a_replay_grants_nothing(shop: Shop) -> None:
-    first = shop.pay(FEED_ENTRY, 1, offer=FEED)
+    first = shop.pay(FEED_ENTRY, 1, offer=FEED, key=KEY)
     now = shop.clock()
-    assert shop.pay(FEED_ENTRY, 1, offer=FEED).body == first.body
+    assert shop.pay(FEED_ENTRY, 1, offer=FEED, key=KEY).body == first.body
     assert shop.entitlements_of_payer() == [(now, now + 30 * DAY)]
     assert shop.pay(FEED_ENTRY, 2, offer=FEED).status == 200
     assert shop.entitlements_of_payer() == [(now, now + 60 * DAY)]
@@ -427,9 +543,9 @@ def test_somebody_elses_signature_learns_nothing_of_a_purchase(shop: Shop) -> No
 
 def test_a_purchase_is_shown_again_however_late_it_is_asked_for(shop: Shop) -> None:
     shown = shop.shown(offer=FEED)
-    first = shop.show(FEED_ENTRY, shown)
+    first = shop.show(FEED_ENTRY, shown, KEY)
     shop.clock.now += DAY
-    assert shop.show(FEED_ENTRY, shown).body == first.body
+    assert shop.show(FEED_ENTRY, shown, KEY).body == first.body
     assert len(shop.facilitator.charged) == 1
 
 
@@ -488,7 +604,9 @@ def test_a_proof_that_the_facilitator_refuses_is_402(
 
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 @pytest.mark.parametrize("value", ["", "junk", "eyJ4NDAyVmVyc2lvbiI6Mn0=", "x" * 5000])
-def test_what_is_no_proof_is_402_without_a_question(shop: Shop, path: str, value: str) -> None:
+def test_what_is_no_proof_is_402_without_a_question(
+    shop: Shop, pair: tuple[Version, Version], path: str, value: str
+) -> None:
     offer = FEED if path == FEED_ENTRY else STANCE
     for name in ("payment-signature", "x-payment"):
         answer = ask(shop.app, path, fields=[(name, value)])
@@ -525,10 +643,11 @@ def test_a_proof_on_material_change_settles_and_grants_nothing(
 
 @pytest.mark.contract("auth.proof.reuse")
 @pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW])
-def test_a_proof_that_was_settled_is_no_identity(shop: Shop, path: str) -> None:
-    assert shop.pay(FEED_ENTRY, offer=FEED).status == 200
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_proof_that_was_settled_is_no_identity(shop: Shop, path: str, key: str | None) -> None:
+    assert shop.pay(FEED_ENTRY, offer=FEED, key=key).status == 200
     asked = len(shop.facilitator.verified)
-    answer = shop.pay(path, offer=FEED)
+    answer = shop.pay(path, offer=FEED, key=key)
     assert code_of(answer) == (401, "verified_feed_identity_required")
     assert len(shop.facilitator.verified) == asked
 
@@ -626,39 +745,87 @@ def test_twelve_at_once_with_one_proof_get_one_body(
     statuses: list[int] = []
     others_are_answered = asyncio.Event()
 
+    async def one() -> None:
+        statuses.append((await answered(shop, READ, shown)).status)
+        if len(statuses) == 11:
+            others_are_answered.set()
+
     async def settling() -> None:
         await others_are_answered.wait()
-
-    shop.facilitator.before_settling = settling
-
-    async def one() -> None:
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def send(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                statuses.append(message["status"])
-                if len(statuses) == 11:
-                    others_are_answered.set()
-
-        await shop.app(scope_of(READ, shown), receive, send)
 
     async def all_at_once() -> None:
         await asyncio.gather(*(one() for _ in range(12)))
 
+    shop.facilitator.before_settling = settling
     asyncio.run(all_at_once())
     assert sorted(statuses) == [200, *[503] * 11]
     assert len(shop.facilitator.charged) == 1
 
 
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("others_wait", [False, True])
+@pytest.mark.outcome(
+    "a wallet sends several proofs for Feed at once",
+    "one is charged; the others get 503 with Retry-After and are not charged",
+)
+def test_proofs_of_one_wallet_in_parallel_buy_feed_once(
+    shop: Shop, count: int, others_wait: bool
+) -> None:
+    all_verifying, first_bought = asyncio.Event(), asyncio.Event()
+    proofs = [shop.shown(number, FEED) for number in range(1, count + 1)]
+
+    async def verifying() -> None:
+        number = len(shop.facilitator.verified)
+        if number == count:
+            all_verifying.set()
+        await all_verifying.wait()
+        if others_wait and number > 1:
+            await first_bought.wait()
+
+    async def buy(shown: str) -> Answer:
+        answer = await answered(shop, FEED_ENTRY, shown)
+        if answer.status == 200:
+            first_bought.set()
+        return answer
+
+    async def all_at_once() -> list[Answer]:
+        return await asyncio.gather(*map(buy, proofs))
+
+    shop.facilitator.before_verifying = verifying
+    answers = sorted(asyncio.run(all_at_once()), key=lambda each: each.status)
+    assert [each.status for each in answers] == [200, *[503] * (count - 1)]
+    for each in answers[1:]:
+        assert code_of(each) == (503, "payment_pending")
+        assert "this proof was not charged" in each.json()["message"]
+        assert int(each.headers["retry-after"]) > 0
+    assert (len(shop.facilitator.charged), shop.states()) == (1, ["settled"])
+    shop.facilitator.before_verifying = None
+    now = shop.clock()
+    assert shop.pay(FEED_ENTRY, 9, offer=FEED).status == 200
+    assert shop.entitlements_of_payer() == [(now, now + 60 * DAY)]
+
+
+@pytest.mark.outcome(
+    "a web worker is killed after it claimed a purchase of Feed",
+    "the collector releases the claim after two minutes, and the wallet can buy again",
+)
+def test_claim_left_by_a_killed_worker_does_not_lock_a_wallet_out(shop: Shop) -> None:
+    asyncio.run(Journal(shop.database, shop.clock).claim(proof(offer=FEED), FEED_ENTRY))
+    assert code_of(shop.pay(FEED_ENTRY, 2, offer=FEED)) == (503, "payment_pending")
+    assert shop.pay(FEED_NOW, 2, offer=FEED).status == 503
+    shop.clock.pass_seconds(121)
+    shop.reconcile()
+    assert shop.pay(FEED_ENTRY, 2, offer=FEED).status == 200
+    assert sorted(shop.states()) == ["released", "settled"]
+
+
 def test_a_record_that_cannot_be_read_charges_nobody(shop: Shop) -> None:
     shop.record(proposal())
     shop.settings.history_path.rename(shop.settings.data / "aside")
-    assert code_of(shop.read(READ)) == (503, "stance_unavailable")
-    answer = shop.pay(READ)
-    assert code_of(answer) == (503, "payment_pending")
-    assert int(answer.headers["retry-after"]) > 0
-    assert (shop.facilitator.charged, shop.states()) == ([], ["released"])
+    for answer in (shop.read(READ), shop.pay(READ)):
+        assert code_of(answer) == (503, "stance_unavailable")
+        assert int(answer.headers["retry-after"]) > 0
+    assert (shop.facilitator.charged, shop.states()) == ([], [])
 
 
 def test_a_proof_that_is_charged_elsewhere_meanwhile_is_not_asked_to_pay(
@@ -675,7 +842,8 @@ def test_a_proof_that_is_charged_elsewhere_meanwhile_is_not_asked_to_pay(
         raise InvalidProof("nonce_used")
 
     shop.facilitator.before_verifying = charged_elsewhere
-    assert shop.pay(READ, offer=FEED).status == 409
+    assert code_of(shop.pay(READ, offer=FEED)) == (503, "payment_pending")
+    assert code_of(shop.pay(READ, offer=FEED)) == USED
 
 
 @pytest.mark.outcome(
@@ -694,3 +862,21 @@ def test_nobody_buys_twice_while_a_purchase_is_not_known(
         assert answer.status == 503
         assert int(answer.headers["retry-after"]) > 0
     assert len(shop.facilitator.charged) == 1
+
+
+@pytest.mark.outcome(
+    "one payment proof is replayed in a loop",
+    "ten log lines per minute at most; the next line says how many were left out",
+)
+def test_replayed_proof_writes_a_bounded_number_of_log_lines(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    limit = RepeatLimit(lambda: 0.0)
+    caplog.handler.addFilter(limit)
+    shop.facilitator.fall_silent(after_charging=True)
+    shown = shop.shown(offer=FEED)
+    assert shop.show(FEED_ENTRY, shown).status == 503
+    for _ in range(50):
+        assert shop.show(FEED_NOW, shown).status == 503
+    caplog.handler.removeFilter(limit)
+    assert caplog.messages.count("entitled read unavailable") == 10

@@ -18,7 +18,7 @@ from barograph.payments.ports import AlreadyUsed, InProgress, InvalidProof, Paym
 from barograph.payments.reconciling import Reconciler
 from barograph.payments.taking import Till
 from support.clock import HandClock
-from support.payment_victim import DOOR, PERIOD, POINTS, Ledger, feed_grant, proof_of
+from support.payment_victim import DOOR, KEY, PERIOD, POINTS, Ledger, feed_grant, proof_of
 from support.payments import show
 
 VICTIM = f"""
@@ -93,7 +93,8 @@ class Aftermath:
         told = {}
         for point in POINTS:
             try:
-                self.runner.run(show(self.till, proof_of(point), DOOR, self.produce, self.grant))
+                of = proof_of(point)
+                self.runner.run(show(self.till, of, DOOR, self.produce, self.grant, key=KEY))
             except (AlreadyUsed, InProgress, InvalidProof, PaymentRefused) as error:
                 told[point] = type(error).__name__
             else:

@@ -11,15 +11,17 @@ from msgspec.structs import replace
 from barograph.access.entitlements import FEED as FEED_TIER
 from barograph.access.entitlements import Entitlements, Holder
 from barograph.kit.database import ConstraintViolated, Database, Transaction
+from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY
 from barograph.payments.journal import (
     AlreadyClaimed,
     Journal,
+    PurchaseOpen,
     UnknownPayment,
     WrongTransition,
     signature_digest,
 )
-from barograph.payments.records import Payment, Proof, State, TrailStep
+from barograph.payments.records import Order, Payment, Proof, Purchases, State, TrailStep
 from support.clock import START, HandClock
 from support.payments import FEED, PAYER, SIGNATURE, STANCE, proof
 
@@ -182,6 +184,68 @@ def test_what_was_let_go_may_be_claimed_again_at_another_door(desk: Desk) -> Non
         TrailStep("released", START, "why"),
         TrailStep("claimed", START + 5000, "/api/x402/feed"),
     ]
+
+
+FEED_DOOR = "/api/x402/feed"
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_wallet_has_one_open_purchase_of_feed(desk: Desk, state: State) -> None:
+    first = desk.bring(desk.claim(proof(offer=FEED), FEED_DOOR), state)
+    is_open = state in {"claimed", "settling", "unknown"}
+    of = desk.journal.purchases(FEED.network, FEED.asset, PAYER, FEED_DOOR)
+    assert desk.runner.run(of) == Purchases(is_open, int(state == "settled"))
+    desk.claim(proof(2, offer=FEED, payer="0x" + "d5" * 20), FEED_DOOR)
+    desk.claim(proof(3))
+    if is_open:
+        with pytest.raises(PurchaseOpen):
+            desk.claim(proof(4, offer=FEED), FEED_DOOR)
+        assert desk.runner.run(desk.journal.find(proof(4).key)) is None
+    else:
+        desk.claim(proof(4, offer=FEED), FEED_DOOR)
+    assert desk.runner.run(desk.journal.get(first.id)) == first
+
+
+def test_purchase_that_ended_while_another_was_verified_is_not_bought_again(desk: Desk) -> None:
+    order = Order(purchases=Purchases(is_open=False, settled=0))
+    desk.bring(desk.claim(proof(offer=FEED), FEED_DOOR), "settled")
+    with pytest.raises(PurchaseOpen):
+        desk.run(desk.journal.claim(proof(2, offer=FEED), FEED_DOOR, order))
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_one_key_is_one_payment_of_a_wallet(desk: Desk, state: State) -> None:
+    order = Order(key="0123456789abcdef")
+    first = desk.bring(desk.run(desk.journal.claim(proof(), DOOR, order)), state)
+    desk.run(desk.journal.claim(proof(2, payer="0x" + "d5" * 20), DOOR, order))
+    again = desk.journal.claim(proof(3), DOOR, order)
+    if state in {"released", "failed"}:
+        assert desk.run(again).key_digest == first.key_digest
+    else:
+        with pytest.raises(AlreadyClaimed) as caught:
+            desk.run(again)
+        assert caught.value.payment == first
+
+
+def test_upgrade_keeps_purchases_that_were_open_side_by_side(
+    empty_database: Database, runner: asyncio.Runner
+) -> None:
+    steps = packaged_migrations()
+    place = [step.name for step in steps].index("payment_keys")
+    runner.run(upgrade(empty_database, steps[:place], HandClock()))
+    old = Desk(empty_database, runner)
+    row = "'n', 'a', 'p', {0}, '/api/x402/feed', 't', '1', 0, {1!r}, {0}, 0, NULL, NULL, NULL, 0"
+    for number, state in enumerate(["unknown", "settling", "claimed", "settled", "unknown"]):
+        old.sql(f"INSERT INTO payments VALUES ('pay_{number}', {row.format(number, state)}, 's')")
+    runner.run(upgrade(empty_database, steps, HandClock()))
+    assert runner.run(old.journal.purchases("n", "a", "p", FEED_DOOR)) == Purchases(True, 1)
+    for number in (0, 1, 4):
+        if number != 1:
+            old.run(old.journal.failed(f"pay_{number}", "expired unused"))
+        else:
+            old.run(old.journal.settled("pay_1", None))
+    old.run(old.journal.release("pay_2", "abandoned"))
+    assert runner.run(old.journal.purchases("n", "a", "p", FEED_DOOR)) == Purchases(False, 2)
 
 
 def test_a_claim_that_slept_cannot_go_on_with_somebody_elses(desk: Desk) -> None:

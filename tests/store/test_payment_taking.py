@@ -20,7 +20,7 @@ from barograph.payments.ports import (
     PaymentRefused,
     SettlementPending,
 )
-from barograph.payments.records import NotSettled, Payment, Proof
+from barograph.payments.records import NotSettled, Order, Payment, Proof
 from barograph.payments.taking import NOTING_PAUSES, REPEAT_MS, Taken, Till
 from support.clock import START, HandClock
 from support.payments import FEED, PAYER, SIGNATURE, HandFacilitator, proof, show
@@ -30,6 +30,7 @@ T = TypeVar("T")
 DOOR = "/api/x402/rates-desk"
 BODY = b'{"kind":"rates-desk"}'
 OTHER_SIGNATURE = SIGNATURE[:-1] + "c"
+KEY = "0123456789abcdef"
 
 
 class Counter:
@@ -54,7 +55,7 @@ class Counter:
     async def pause(self, seconds: float) -> None:
         self.paused.append(seconds)
 
-    async def make(self) -> bytes:
+    async def make(self, _: Payment | None = None) -> bytes:
         self.made += 1
         if self.while_making is not None:
             await self.while_making()
@@ -77,11 +78,11 @@ class Counter:
     def take(self, of: Proof | None = None, door: str = DOOR, **how: Any) -> Taken[bytes]:
         return self.run(show(self.till, of or proof(), door, self.make, **how))
 
-    def owe(self) -> Payment:
+    def owe(self, key: str | None = None) -> Payment:
         """Charge a proof whose body does not go out."""
 
         async def charge() -> Payment:
-            claimed = await self.journal.claim(proof(), DOOR)
+            claimed = await self.journal.claim(proof(), DOOR, Order(key=key))
             await self.journal.settling(claimed.id)
             return await self.journal.settled(claimed.id, "0x" + "01" * 32)
 
@@ -137,12 +138,13 @@ def test_the_order_of_a_payment_is_fixed(counter: Counter) -> None:
 
 
 def test_a_purchase_grants_one_period_with_the_settlement(counter: Counter) -> None:
-    payment = counter.take(proof(offer=FEED), "/api/x402/feed", grant=counter.grant).payment
+    how: dict[str, Any] = {"door": "/api/x402/feed", "grant": counter.grant, "key": KEY}
+    payment = counter.take(proof(offer=FEED), **how).payment
     (granted,) = counter.run(counter.entitlements.find())
     assert (granted.holder, granted.tier) == (PAYER, "feed")
     assert payment.entitlement_id == granted.id
 
-    again = counter.take(proof(offer=FEED), "/api/x402/feed", grant=counter.grant)
+    again = counter.take(proof(offer=FEED), **how)
     assert again.payment == payment
     assert counter.run(counter.entitlements.find()) == [granted]
     assert counter.facilitator.asked == [proof().nonce]
@@ -197,7 +199,7 @@ def test_a_proof_that_is_charged_while_it_is_verified_again_is_not_called_invali
     other = Till(counter.journal, counter.facilitator, counter.clock)
 
     async def meanwhile() -> None:
-        await other.take(proof(), DOOR, counter.make)
+        await show(other, proof(), DOOR, counter.make)
 
     with pytest.raises(InProgress):
         counter.take(before_verify=meanwhile)
@@ -214,28 +216,31 @@ def test_a_proof_that_was_used_at_one_door_opens_no_other(counter: Counter) -> N
 
 @pytest.mark.outcome(
     "an answer that was paid for is lost on its way",
-    "the same proof gets it again without a charge while it is valid, and never a demand",
+    "a payer who sent an Idempotency-Key reads it again without a charge while the proof is valid",
 )
 def test_what_was_delivered_can_be_had_again_while_the_proof_is_valid(counter: Counter) -> None:
-    first = counter.take()
+    first = counter.take(key=KEY)
     counter.clock.now = first.payment.valid_before - 1
-    assert counter.take() == first
+    assert counter.take(key=KEY) == first
+    for key in (None, KEY[::-1]):
+        with pytest.raises(AlreadyUsed):
+            counter.take(key=key)
     counter.clock.now = first.payment.valid_before
     with pytest.raises(AlreadyUsed):
-        counter.take()
+        counter.take(key=KEY)
     assert (counter.made, counter.facilitator.asked) == (2, [proof().nonce])
     assert counter.steps()[-1] == "delivered"
 
 
 def test_what_went_out_late_can_be_had_again_for_a_minute(counter: Counter) -> None:
-    counter.owe()
+    counter.owe(KEY)
     counter.clock.pass_seconds(3600)
-    late = counter.take()
+    late = counter.take(key=KEY)
     counter.clock.now += REPEAT_MS - 1
-    assert counter.take() == late
+    assert counter.take(key=KEY) == late
     counter.clock.now += 1
     with pytest.raises(AlreadyUsed):
-        counter.take()
+        counter.take(key=KEY)
 
 
 def test_a_proof_that_the_facilitator_refuses_leaves_nothing(counter: Counter) -> None:
@@ -345,7 +350,7 @@ def test_who_paid_and_was_cut_off_gets_the_body_without_a_charge(counter: Counte
 
     async def leave_while_it_settles() -> None:
         counter.facilitator.before_settling = settling
-        taking = asyncio.ensure_future(counter.till.take(proof(), DOOR, counter.make))
+        taking = asyncio.ensure_future(show(counter.till, proof(), DOOR, counter.make))
         await reached.wait()
         taking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -365,13 +370,17 @@ def test_who_paid_and_was_cut_off_gets_the_body_without_a_charge(counter: Counte
     for other, door in ((proof(), "/elsewhere"), (forged, DOOR)):
         with pytest.raises(AlreadyUsed):
             counter.take(other, door)
-    taken = counter.take()
-    assert taken.body == BODY
-    assert taken.payment.released_at == counter.clock()
+    # Anybody can rebuild the proof from the chain, so no repeat uses the body up.
+    for _ in range(3):
+        assert counter.take() == Taken(BODY, found)
+        counter.clock.pass_seconds(3600)
     assert counter.facilitator.asked == [proof().nonce]
 
 
-def test_a_body_that_is_owed_goes_out_once_however_many_ask(counter: Counter) -> None:
+@pytest.mark.parametrize(("key", "bodies"), [(KEY, 1), (None, 12)])
+def test_body_that_is_owed_goes_out_once_where_a_key_can_repeat_it(
+    counter: Counter, key: str | None, bodies: int
+) -> None:
     beginning = asyncio.Barrier(12)
 
     async def together() -> None:
@@ -379,18 +388,18 @@ def test_a_body_that_is_owed_goes_out_once_however_many_ask(counter: Counter) ->
 
     async def all_at_once() -> list[Taken[bytes] | BaseException | None]:
         counter.while_making = together
-        takes = [counter.till.resume(proof(), DOOR, counter.make) for _ in range(12)]
+        takes = [counter.till.resume(proof(), DOOR, counter.make, key) for _ in range(12)]
         return await asyncio.gather(*takes, return_exceptions=True)
 
-    counter.owe()
+    counter.owe(key)
     counter.cannot_make = LookupError()
     with pytest.raises(LookupError):
-        counter.take()
+        counter.take(key=key)
     counter.cannot_make = None
 
     found = counter.run(all_at_once())
-    assert sum(isinstance(each, Taken) for each in found) == 1
-    assert sum(isinstance(each, InProgress) for each in found) == 11
+    assert sum(isinstance(each, Taken) for each in found) == bodies
+    assert sum(isinstance(each, InProgress) for each in found) == 12 - bodies
     assert counter.facilitator.asked == []
 
 
@@ -403,7 +412,7 @@ def test_a_settlement_that_is_cut_off_with_the_server_is_unknown(counter: Counte
 
     async def stop_everything() -> None:
         counter.facilitator.before_settling = settling
-        taking = asyncio.ensure_future(counter.till.take(proof(), DOOR, counter.make))
+        taking = asyncio.ensure_future(show(counter.till, proof(), DOOR, counter.make))
         await reached.wait()
         everything = asyncio.all_tasks() - {asyncio.current_task()}
         for each in everything:
@@ -424,7 +433,7 @@ def test_who_leaves_while_the_body_is_made_is_not_charged(counter: Counter) -> N
 
     async def leave() -> None:
         counter.while_making = making
-        taking = asyncio.ensure_future(counter.till.take(proof(), DOOR, counter.make))
+        taking = asyncio.ensure_future(show(counter.till, proof(), DOOR, counter.make))
         await reached.wait()
         taking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -478,7 +487,7 @@ def test_who_leaves_while_the_claim_is_written_does_not_keep_it(
 
     async def leave() -> None:
         hindered.before_write = writing
-        taking = asyncio.ensure_future(counter.till.take(proof(), DOOR, counter.make))
+        taking = asyncio.ensure_future(show(counter.till, proof(), DOOR, counter.make))
         await reached.wait()
         taking.cancel()
         await asyncio.sleep(0)
@@ -564,7 +573,7 @@ def test_who_leaves_while_the_delivery_is_written_can_have_it_whenever_he_comes(
 
     async def leave() -> None:
         hindered.before_write = writing
-        taking = asyncio.ensure_future(counter.till.take(proof(), DOOR, counter.make))
+        taking = asyncio.ensure_future(show(counter.till, proof(), DOOR, counter.make))
         await reached.wait()
         taking.cancel()
         await asyncio.sleep(0)

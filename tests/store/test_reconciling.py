@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from barograph.access.entitlements import FEED as FEED_TIER
-from barograph.access.entitlements import Entitlement, Entitlements, Holder
+from barograph.access.entitlements import Entitlement, Entitlements
 from barograph.access.feed_entry import FEED_PATH
 from barograph.access.feed_grants import FeedGrants
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
@@ -83,9 +83,10 @@ class Desk:
         return self.run(self.reconciler(**changes).once())
 
     def pay(self, number: int = 1, state: State = "unknown", door: str = FEED_PATH) -> Payment:
-        """Bring a payment to a state."""
+        """Bring a payment to a state; each number has a wallet of its own."""
         offer = FEED if door == FEED_PATH else STANCE
-        return self.run(self._pay(proof(number, offer=offer), door, state))
+        payer = PAYER if number == 1 else f"0x{number:040x}"
+        return self.run(self._pay(proof(number, offer=offer, payer=payer), door, state))
 
     async def _pay(self, of: Proof, door: str, state: State) -> Payment:
         payment = await self.journal.claim(of, door)
@@ -112,9 +113,8 @@ class Desk:
         self.clock.now += milliseconds
 
     def feed(self) -> list[Entitlement]:
-        """What the payer was granted."""
-        entitlements = Entitlements(self.database, self.clock)
-        return self.run(entitlements.find(holder=Holder("wallet", PAYER)))
+        """What the payers were granted."""
+        return self.run(Entitlements(self.database, self.clock).find())
 
 
 @pytest.fixture
@@ -385,12 +385,11 @@ def test_what_cannot_be_granted_is_not_settled_and_keeps_nobody_waiting(
 
     assert desk.reconcile(grant_for=grant_for) == Reconciled(settled=2, waiting=1)
     assert desk.now(payments[1]) == payments[1]
-    (granted,) = desk.feed()
-    assert granted.ends_at == START + 60 * DAY
+    assert [each.ends_at for each in desk.feed()] == [START + 30 * DAY] * 2
     assert "payment not concluded" in caplog.messages
 
     assert desk.reconcile() == Reconciled(settled=1)
-    assert desk.feed()[0].ends_at == START + 90 * DAY
+    assert [each.ends_at for each in desk.feed()] == [START + 30 * DAY] * 3
 
 
 def test_a_journal_that_cannot_be_written_ends_the_round_and_grants_nothing(desk: Desk) -> None:
@@ -425,8 +424,7 @@ def test_of_two_who_reconcile_at_once_one_settles_and_grants(
     assert first.released + second.released == 1
     # Who comes second asks again about what the first has not written yet.
     assert set(desk.chain.asked) == {each.nonce for each in payments}
-    (granted,) = desk.feed()
-    assert granted.ends_at == desk.clock() + len(payments) * 30 * DAY
+    assert [each.ends_at for each in desk.feed()] == [desk.clock() + 30 * DAY] * len(payments)
 
 
 def test_who_settles_late_and_who_reconciles_grant_once_between_them(desk: Desk) -> None:

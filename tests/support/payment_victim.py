@@ -11,15 +11,16 @@ from barograph.access.entitlements import Entitlements, Holder
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import DAY
-from barograph.payments.journal import Grant, Journal
+from barograph.payments.journal import PLAIN_ORDER, Grant, Journal
 from barograph.payments.ports import ChainFinding, InvalidProof
-from barograph.payments.records import NotSettled, Payment, PaymentKey, Proof, Settled
+from barograph.payments.records import NotSettled, Order, Payment, PaymentKey, Proof, Settled
 from barograph.payments.taking import Till
 from support.clock import HandClock
 from support.payments import FEED, proof, show
 
 DOOR = "/api/x402/feed"
 PERIOD = 30 * DAY
+KEY = "0123456789abcdef"
 
 POINTS = [
     "before",
@@ -117,8 +118,8 @@ class MortalJournal(Journal):
         self._death.at("looked up")
         return found
 
-    async def claim(self, proof: Proof, door: str) -> Payment:
-        claimed = await super().claim(proof, door)
+    async def claim(self, proof: Proof, door: str, order: Order = PLAIN_ORDER) -> Payment:
+        claimed = await super().claim(proof, door, order)
         self._death.at("claimed")
         return claimed
 
@@ -178,4 +179,5 @@ def take_and_die(database: Database, charges: Path, point: str) -> None:
         return granted
 
     death.at("before")
-    asyncio.run(show(till, proof_of(point), DOOR, produce, mortal_grant, before_verify=limit))
+    of = proof_of(point)
+    asyncio.run(show(till, of, DOOR, produce, mortal_grant, before_verify=limit, key=KEY))

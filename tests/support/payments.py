@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from barograph.payments.journal import Grant
 from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
 from barograph.payments.proof import wire_payload
-from barograph.payments.records import NotSettled, Proof, Requirements, Settled
-from barograph.payments.taking import Taken, Till
+from barograph.payments.records import NotSettled, Order, Proof, Requirements, Settled
+from barograph.payments.taking import IsGone, Taken, Till, stays
 from support.clock import START
 
 T = TypeVar("T")
@@ -83,11 +83,17 @@ async def show(
     door: str,
     produce: Callable[[], Awaitable[T]],
     grant: Grant | None = None,
-    **how: Any,
+    *,
+    before_verify: Callable[[], Awaitable[None]] | None = None,
+    key: str | None = None,
+    is_gone: IsGone = stays,
 ) -> Taken[T]:
     """Show a proof as a door does: what it was charged for before, or else a new payment."""
-    resumed = await till.resume(of, door, produce)
-    return resumed or await till.take(of, door, produce, grant, **how)
+    resumed = await till.resume(of, door, lambda _: produce(), key, is_gone=is_gone)
+    if resumed is not None:
+        return resumed
+    verified = await till.verify(of, before_verify)
+    return await till.take(verified, door, produce, grant, Order(key=key), is_gone=is_gone)
 
 
 class HandFacilitator:

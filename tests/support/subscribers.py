@@ -8,11 +8,14 @@ from urllib.parse import urlencode
 
 from barograph.access.entitlements import Entitlements, Holder, HolderKind, Tier
 from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
-from barograph.kit.database import Database, Work
+from barograph.board.snapshots import Publication, publish
+from barograph.kit.database import Database, Transaction, Work
 from barograph.kit.timestamps import DAY
 from barograph.payments.ports import Facilitator
+from barograph.stances.feeds import STANCES
 from barograph.stances.ledger import Ledger
 from barograph.stances.records import Proposal, Version
+from barograph.stances.standing import Mark, Stances
 from support.service import Answer, Service
 from support.stances import FUNDING, proposal
 
@@ -124,6 +127,10 @@ class SubscriberService(Service):
         )
         return before, after
 
+    def issue_all(self) -> None:
+        """One version of each kind."""
+        self.record(*(proposal(kind=kind) for kind in STANCE_READS))
+
     def compare(
         self, before: Version, after: Version, token: str = FEED_TOKEN, **changes: str
     ) -> Answer:
@@ -155,6 +162,19 @@ class SubscriberService(Service):
 
             found |= asyncio.run(database.read(work))
         return found
+
+
+def publish_stances(
+    service: SubscriberService, *stances: Any, recorded: dict[str, Mark] | None = None
+) -> None:
+    """Publish what stands, as the collector does."""
+    published = Stances(service.clock(), stances, {}, recorded or {})
+
+    async def work(tx: Transaction) -> None:
+        await publish(tx, [Publication.of(STANCES, published)])
+
+    asyncio.run(service.database.write(work))
+    service.refresh()
 
 
 def parameters_of(before: Version, after: Version) -> dict[str, str]:

@@ -3,10 +3,11 @@
 import logging
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
-from barograph.kit.logs import EventFormatter
+from barograph.kit.logs import LINES_PER_MINUTE, MOST_EVENTS, EventFormatter, RepeatLimit
 
 
 def line(message: str, *args: object, **extra: object) -> str:
@@ -53,6 +54,57 @@ def test_a_failure_is_written_below_its_event() -> None:
     assert trace[-1].startswith("ValueError: invalid literal")
 
 
+class Kept(logging.Handler):
+    """Keeps the lines that go out, by a clock held by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.lines: list[str] = []
+        self.setFormatter(EventFormatter())
+        self.addFilter(RepeatLimit(lambda: self.now))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record).partition(": ")[2])
+
+
+@pytest.fixture
+def kept() -> Iterator[Kept]:
+    kept, logger = Kept(), logging.getLogger("barograph.sample")
+    logger.addHandler(kept)
+    yield kept
+    logger.removeHandler(kept)
+
+
+def test_event_that_repeats_is_bounded_per_minute_and_counts_what_was_left_out(kept: Kept) -> None:
+    logger = logging.getLogger("barograph.sample")
+
+    def repeat(times: int, **extra: object) -> None:
+        for number in range(times):
+            logger.warning("read %s unavailable", number, extra=extra)
+
+    repeat(1000)
+    assert len(kept.lines) == LINES_PER_MINUTE
+    logger.warning("another event")
+    for payment in ("pay_a", "pay_b"):  # an operator needs the lines of every payment
+        repeat(1, payment=payment)
+    assert kept.lines[LINES_PER_MINUTE:] == [
+        "another event",
+        "read 0 unavailable payment='pay_a'",
+        "read 0 unavailable payment='pay_b'",
+    ]
+    kept.now = 60.0
+    repeat(2)
+    assert kept.lines[-2:] == ["read 0 unavailable left_out=990", "read 1 unavailable"]
+
+
+def test_memory_of_repeats_is_bounded(kept: Kept) -> None:
+    logger = logging.getLogger("barograph.sample")
+    for number in range(MOST_EVENTS + 5):
+        logger.warning("event", extra={"payment": number})
+    assert len(kept.lines) == MOST_EVENTS + 5
+
+
 CONFIGURED = """
 import logging
 from barograph.kit.logs import configure_logs
@@ -63,7 +115,8 @@ logging.getLogger("barograph.a").info("kept", extra={"n": 1})
 logging.getLogger("barograph.a").debug("too quiet")
 logging.getLogger("httpx").info("GET https://exchange.example/secret")
 logging.getLogger("websockets.client").info("connected to wss://exchange.example")
-logging.getLogger("httpx").warning("strange")
+for _ in range(1000):
+    logging.getLogger("httpx").warning("strange")
 """
 
 
@@ -73,6 +126,6 @@ def test_configured_logs_go_to_standard_error_without_the_addresses_that_clients
     )
 
     assert ran.stdout == ""
-    kept, strange = ran.stderr.splitlines()
+    kept, *strange = ran.stderr.splitlines()
     assert kept.endswith(" info barograph.a: kept n=1")
-    assert strange.endswith(" warning httpx: strange")
+    assert [each.partition(" warning ")[2] for each in strange] == ["httpx: strange"] * 10

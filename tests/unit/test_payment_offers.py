@@ -99,7 +99,11 @@ def test_the_payment_required_object_is_the_one_of_version_2() -> None:
         b'"const":"http"},"method":{"type":"string","enum":["GET"]}},'
         b'"required":["type","method"],"additionalProperties":false},'
         b'"output":{"type":"object","properties":{"type":{"type":"string"},'
-        b'"example":{"type":"object"}},"required":["type"]}},"required":["input"]}}}}'
+        b'"example":{"type":"object"}},"required":["type"]}},"required":["input"]}},'
+        b'"payment-identifier":{"info":{"required":false},'
+        b'"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",'
+        b'"properties":{"required":{"type":"boolean"},"id":{"type":"string",'
+        b'"pattern":"^[a-zA-Z0-9_-]{16,128}$"}},"required":["required"]}}}}'
     )
     assert payment_required_field(body)[0] == b"payment-required"
     assert b64decode(payment_required_field(body)[1]) == body
@@ -120,6 +124,7 @@ def test_a_proof_that_repeats_the_longest_offer_is_read() -> None:
     offer = required(url="u", description="d", error="", output_example=example)
     content = payload() | {"resource": offer["resource"], "extensions": offer["extensions"]}
     content["accepted"] = offer["accepts"][0]
+    content["extensions"]["payment-identifier"]["info"]["id"] = "x" * 128
 
     assert len(header(content)) <= MAX_PROOF
     assert parse_proof(header(content), [STANCE], START) == proof()

@@ -82,12 +82,12 @@ class FeedDoor:
         return await self._entitlements.has_active(holder, FEED)
 
     async def _require_no_purchase(self, holder: Holder) -> None:
-        """Nobody is asked to pay of whose payment it is being found out whether it was charged."""
+        """Don't ask for payment while a purchase is unresolved."""
         terms = self._entry.requirements
         if holder.kind != "wallet" or self._wallets is None or terms is None:
             return
-        if await self._wallets.is_buying(holder.id, terms, FEED_PATH):
-            raise IdentityUnavailable("what became of a purchase is being found out")
+        if (await self._wallets.purchases(holder.id, terms, FEED_PATH)).is_open:
+            raise IdentityUnavailable("a purchase of this wallet is unfinished")
 
     async def _wallet(self, scope: Scope) -> Holder | None:
         if self._wallets is None or self._entry.requirements is None:

@@ -8,6 +8,7 @@ PrivateError
 ├── PaymentUsed                     409: it was charged, and nothing is asked for
 ├── TooManyProofs                   429
 ├── PaymentPending                  503: never pay again, ask again
+│   └── PurchasePending             another proof of the wallet is being charged
 └── PaymentUnavailable              503: nothing was charged
 """
 
@@ -80,8 +81,8 @@ class PaymentUsed(PrivateError):
 
     def __init__(self) -> None:
         super().__init__(
-            "this payment was used: what it paid for was delivered, or waits at the address where "
-            "it was shown first"
+            "this payment was already used. To repeat the request, send the Idempotency-Key or "
+            "payment identifier of the first one to the same address"
         )
 
 
@@ -106,15 +107,26 @@ class PaymentPending(PrivateError):
     status = 503
     code = "payment_pending"
 
-    def __init__(self) -> None:
-        super().__init__(
-            "what became of this payment is being found out: do not pay again, send the same "
-            "proof again later"
-        )
+    def __init__(
+        self,
+        message: str = "we don't know yet whether this payment was charged: do not pay again, "
+        "send the same proof again later",
+    ) -> None:
+        super().__init__(message)
 
     def fields(self) -> Sequence[tuple[bytes, bytes]]:
         """When to come again."""
         return [(b"retry-after", str(RETRY_SECONDS).encode())]
+
+
+class PurchasePending(PaymentPending):
+    """The wallet has another purchase of Feed that is not finished."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another purchase of Feed by this wallet is in progress, and this proof was not "
+            "charged: send the first proof again later, because this one would buy a second period"
+        )
 
 
 class PaymentUnavailable(PrivateError):

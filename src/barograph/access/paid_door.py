@@ -6,6 +6,7 @@ What is charged, when, and what that opens is decided in `payments/`; here it be
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -20,11 +21,12 @@ from barograph.access.feed_refusals import (
     PaymentRequired,
     PaymentUnavailable,
     PaymentUsed,
+    PurchasePending,
 )
 from barograph.access.presence import presence
 from barograph.access.wallets import Wallets
 from barograph.kit.http import Scope
-from barograph.payments.journal import Grant, is_paid_with
+from barograph.payments.journal import Grant, PurchaseOpen, is_paid_with
 from barograph.payments.offers import payment_response_field
 from barograph.payments.ports import (
     AlreadyUsed,
@@ -33,16 +35,15 @@ from barograph.payments.ports import (
     PaymentError,
     PaymentRefused,
 )
-from barograph.payments.proof import agreed, presented, read_shown
-from barograph.payments.records import Payment, Proof, Requirements, ShownProof
-from barograph.payments.taking import IsGone, Taken, Till, stays
+from barograph.payments.proof import agreed, idempotency_key, presented, read_shown, require_key
+from barograph.payments.records import Order, Payment, Proof, Requirements, ShownProof
+from barograph.payments.taking import IsGone, Till, Verified, stays
 
 log = logging.getLogger(__name__)
 
 PAYING_SECONDS = 60.0
 """The budget of a paid request: the facilitator alone may take half of it."""
 
-Produce = Callable[[], Awaitable[bytes]]
 Document = Callable[[str], bytes]
 """The payment-required object of a door, with what is wrong."""
 
@@ -55,6 +56,16 @@ class Offer(NamedTuple):
     document: Document
     needed: str = NEEDED
     """What it says to who shows no proof."""
+
+
+class Goods(NamedTuple):
+    """What is read at a door."""
+
+    for_sale: Callable[[], Awaitable[str]]
+    """What somebody would buy now; it refuses what is not worth the money."""
+
+    body: Callable[[str | None], Awaitable[bytes]]
+    """The body of what was bought, or of the newest, in whatever state it is."""
 
 
 class Sold(NamedTuple):
@@ -76,83 +87,80 @@ class PaidDoor:
         self._feed_terms = feed_requirements
 
     async def read(
-        self,
-        scope: Scope,
-        offer: Offer,
-        free: Produce,
-        paid: Produce,
-        *,
-        is_gone: IsGone = stays,
+        self, scope: Scope, offer: Offer, goods: Goods, *, is_gone: IsGone = stays
     ) -> Sold:
         """One read: free of charge with Feed, otherwise for its price.
 
         A proof with Feed's own terms is never settled here, and nobody with Feed is charged. Who
-        was charged before gets what is there, as with Feed: `paid` may refuse what is not worth it.
+        was charged before gets what was bought then. Whether a wallet has Feed is looked up only
+        once its proof is verified: a forged proof must not tell.
 
         Raises:
             PrivateError: nobody is let in; the class says why.
         """
         user = await self._feed.bearer(scope)
         if user is not None and await self._feed.has_feed(user):
-            return Sold(await free())
+            return Sold(await goods.body(None))
         async with _refusing(offer):
-            shown = _shown(scope, offer)
-            taken = await self._till.resume(shown, offer.path, free, is_gone=is_gone)
+            shown, key = _shown(scope, offer)
+            taken = await self._till.resume(
+                shown, offer.path, lambda payment: goods.body(payment.item), key, is_gone=is_gone
+            )
             if taken is None:
+                require_key(key)
                 proof = agreed(shown, [offer.requirements, self._feed_terms])
+                verified = await self._verify(proof, scope)
                 if await self._feed.has_feed(Holder("wallet", proof.payer)):
-                    await self._wallets.verify(proof, scope)
-                    return Sold(await free())
+                    return Sold(await goods.body(None))
                 if proof.requirements == self._feed_terms:
                     raise InvalidProof("wrong_amount")
-                taken = await self._take(proof, scope, offer, paid, is_gone=is_gone)
+                order = Order(await goods.for_sale(), key)
+                produce = partial(goods.body, order.item)
+                taken = await self._till.take(
+                    verified, offer.path, produce, order=order, is_gone=is_gone
+                )
         return Sold(taken.body, (payment_response_field(taken.payment),))
 
     async def sell(
         self, scope: Scope, offer: Offer, grant: Grant, *, is_gone: IsGone = stays
     ) -> Payment:
-        """Sell what `grant` grants, once: a proof that was settled here shows the same again.
+        """Sell what `grant` grants, once. A repeat with its idempotency key shows the same again.
 
         Raises:
             PrivateError: nothing was charged, or what became of it is being found out.
         """
 
-        async def nothing() -> bytes:
+        async def nothing(_: Payment | None = None) -> bytes:
             return b""
 
         async with _refusing(offer):
-            shown = _shown(scope, offer)
+            shown, key = _shown(scope, offer)
             try:
-                taken = await self._till.resume(shown, offer.path, nothing, is_gone=is_gone)
+                taken = await self._till.resume(shown, offer.path, nothing, key, is_gone=is_gone)
             except AlreadyUsed as error:
-                # Payer and nonce are public on the chain; the signature shows whose proof it is.
-                if not is_paid_with(error.payment, shown, offer.path):
+                # All of the proof is public on the chain; the key shows who asks.
+                paid = error.payment
+                if paid.key_digest is None or not is_paid_with(paid, shown, offer.path, key):
                     raise
-                return error.payment
+                return paid
             if taken is None:
+                require_key(key)
                 proof = agreed(shown, [offer.requirements])
-                if await self._wallets.is_buying(proof.payer, offer.requirements, offer.path):
-                    # Another proof of the same wallet: it would pay for the same once more.
-                    raise PaymentPending
-                taken = await self._take(proof, scope, offer, nothing, grant, is_gone=is_gone)
+                before = await self._wallets.purchases(proof.payer, proof.requirements, offer.path)
+                verified = await self._verify(proof, scope)
+                if before.is_open:
+                    raise PurchasePending
+                order = Order(key=key, purchases=before)
+                taken = await self._till.take(
+                    verified, offer.path, nothing, grant, order, is_gone=is_gone
+                )
         return taken.payment
 
-    async def _take(
-        self,
-        proof: Proof,
-        scope: Scope,
-        offer: Offer,
-        produce: Produce,
-        grant: Grant | None = None,
-        *,
-        is_gone: IsGone,
-    ) -> Taken[bytes]:
+    async def _verify(self, proof: Proof, scope: Scope) -> Verified:
         async def limit() -> None:
             await self._wallets.limit(scope)
 
-        return await self._till.take(
-            proof, offer.path, produce, grant, before_verify=limit, is_gone=is_gone
-        )
+        return await self._till.verify(proof, limit)
 
 
 @asynccontextmanager
@@ -169,11 +177,13 @@ async def paying(request: Request) -> AsyncIterator[IsGone]:
         yield is_gone
 
 
-def _shown(scope: Scope, offer: Offer) -> ShownProof:
+def _shown(scope: Scope, offer: Offer) -> tuple[ShownProof, str | None]:
+    """The proof of a request, and its idempotency key."""
     header = presented(scope["headers"])
     if header is None:
         raise PaymentRequired(offer.document(offer.needed))
-    return read_shown(header)
+    shown = read_shown(header)
+    return shown, idempotency_key(scope["headers"], shown)
 
 
 @asynccontextmanager
@@ -187,6 +197,8 @@ async def _refusing(offer: Offer) -> AsyncIterator[None]:
         raise PaymentRequired(offer.document(REFUSED)) from error
     except AlreadyUsed as error:
         raise PaymentUsed from error
+    except PurchaseOpen as error:
+        raise PurchasePending from error
     except PaymentError as error:
         raise PaymentPending from error
     except FacilitatorUnavailable as error:

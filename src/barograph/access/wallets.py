@@ -21,7 +21,7 @@ from barograph.payments.ports import (
     in_the_way,
 )
 from barograph.payments.proof import parse_proof, presented, require_timely
-from barograph.payments.records import Proof, Requirements
+from barograph.payments.records import Proof, Purchases, Requirements
 
 
 class Wallets:
@@ -71,9 +71,9 @@ class Wallets:
             await self._require_unclaimed(proof)
             raise
 
-    async def is_buying(self, payer: str, offer: Requirements, door: str) -> bool:
-        """Whether it is being found out what became of a payment of this wallet at a door."""
-        return await self._journal.is_open(offer.network, offer.asset, payer, door)
+    async def purchases(self, payer: str, offer: Requirements, door: str) -> Purchases:
+        """What a wallet has bought at a door so far, and whether a purchase is unfinished."""
+        return await self._journal.purchases(offer.network, offer.asset, payer, door)
 
     async def _require_unclaimed(self, proof: Proof) -> None:
         standing = await self._journal.find(proof.key)

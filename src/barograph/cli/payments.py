@@ -258,7 +258,7 @@ def _on_journal(settings: "Settings", use: "Callable[[Journal], Coroutine[Any, A
 def _described(payment: "Payment") -> dict[str, Any]:
     """What an operator may see; whoever has the signature's digest learns nothing from it."""
     described = payment._asdict()
-    del described["signature_digest"]
+    del described["signature_digest"], described["key_digest"]
     for name in ("valid_before", "claimed_at", "updated_at", "released_at"):
         at = described[name]
         described[name] = None if at is None else _instant(at)

@@ -116,7 +116,10 @@ _SCHEMES = {
         "name": "PAYMENT-SIGNATURE",
         "description": "An x402 v2 payment proof in base64, over what the 402 of that path asks "
         "for. `X-PAYMENT` is read too. Feed is bought at /api/x402/feed alone; with a proof at "
-        "other entitled paths a wallet that has Feed shows who it is.",
+        "other entitled paths a wallet that has Feed shows who it is. Send an `Idempotency-Key` of "
+        "16 to 128 letters, digits, `-` and `_`, or x402's `payment-identifier`, with the first "
+        "paid request: a repeat needs the same one, because a settled proof is public on the "
+        "chain.",
     },
 }
 _METHOD_NOT_ALLOWED = refusal(

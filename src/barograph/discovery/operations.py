@@ -97,14 +97,14 @@ TEXTS: Mapping[str, str] = {
     "state and the newest briefs. Keep `leg_id`, `revision`, `history_digest` and `issued_at` of "
     "durable stances; skip the others.",
     "getBtcEtfStance": "Free of charge with Feed, otherwise paid for by x402 v2, read by read. "
-    "A stance that has expired or was withdrawn is charged to nobody.",
+    "A stance that has expired, was withdrawn or is not on record is not for sale.",
     "getRatesDesk": "Free of charge with Feed, otherwise paid for by x402 v2, read by read. "
-    "A stance that has expired or was withdrawn is charged to nobody.",
+    "A stance that has expired, was withdrawn or is not on record is not for sale.",
     "getFundingRegime": "Free of charge with Feed, otherwise paid for by x402 v2, read by read. "
-    "A stance that has expired or was withdrawn is charged to nobody.",
-    "buyFeed": "Settles the proof once and grants the paying wallet one period; the same proof "
-    "again shows the same purchase. 503 means that nobody knows yet: send the same proof again "
-    "later, never another.",
+    "A stance that has expired, was withdrawn or is not on record is not for sale.",
+    "buyFeed": "Settles the proof once and grants the paying wallet one period. A repeat with the "
+    "`Idempotency-Key` of the first request shows the same purchase; without a key it is 409. 503 "
+    "means that a purchase is unfinished: send the first proof again later, never another.",
     "getMaterialChange": "The pair must be the newest recorded version and the one immediately "
     "before it, each named by leg, revision and digest exactly as delivered. All seven parameters "
     "are required, and no other is accepted. 404 comparison_reference_unavailable: read the "

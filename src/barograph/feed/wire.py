@@ -49,7 +49,7 @@ class FeedNow(WireModel):
 
 
 class FeedBought(WireModel):
-    """A period of Feed that a wallet has paid for; the same proof again shows the same."""
+    """A period of Feed that a wallet has paid for."""
 
     tier: Literal["feed"]
     wallet: Annotated[str, Field(description="Who paid, and who has it.")]

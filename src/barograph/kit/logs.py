@@ -2,6 +2,14 @@
 
 import logging
 import sys
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import Final
+
+MINUTE_SECONDS: Final = 60
+LINES_PER_MINUTE: Final = 10
+MOST_EVENTS: Final = 1000
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
@@ -21,10 +29,44 @@ class EventFormatter(logging.Formatter):
         return line
 
 
+class RepeatLimit(logging.Filter):
+    """Writes an event at most ten times per minute, and then how many lines it left out.
+
+    Callers can cause some events at will, and must not be able to fill the disk with them. Events
+    are told apart by the line of code that logs them; those of one payment count by themselves,
+    because an operator needs them to put the payment right.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._lock = Lock()
+        self._minutes: dict[tuple[object, ...], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Count the record, and say whether it is written."""
+        event = (record.name, record.pathname, record.lineno, getattr(record, "payment", None))
+        now = self._clock()
+        with self._lock:
+            start, count = self._minutes.get(event, (now, 0))
+            if now - start >= MINUTE_SECONDS:
+                if count > LINES_PER_MINUTE:
+                    record.left_out = count - LINES_PER_MINUTE
+                start, count = now, 0
+            if event not in self._minutes and len(self._minutes) >= MOST_EVENTS:
+                self._minutes.clear()
+            self._minutes[event] = start, count + 1
+        return count < LINES_PER_MINUTE
+
+
 def configure_logs(level: str) -> None:
     """Log to standard error from now on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(EventFormatter())
+    limit = RepeatLimit()
+    # Granian writes through handlers of its own.
+    for each in (handler, *logging.getLogger("_granian").handlers):
+        each.addFilter(limit)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # Clients log each request with its address, and at debug every header field.
     for name in ("httpx", "httpcore", "websockets"):

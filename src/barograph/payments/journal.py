@@ -17,12 +17,14 @@ from secrets import token_bytes
 
 from barograph.errors import BarographError
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import ConstraintViolated, Database, Transaction
 from barograph.kit.timestamps import SECOND
 from barograph.payments.records import (
+    Order,
     Payment,
     PaymentKey,
     Proof,
+    Purchases,
     ShownProof,
     State,
     TrailStep,
@@ -34,6 +36,7 @@ Grant = Callable[[Transaction, Payment], Awaitable[str | None]]
 Like every part of a transaction it may await only statements of that transaction."""
 
 ID_BYTES = 10
+PLAIN_ORDER = Order()
 
 _Payments = list[Payment]
 
@@ -54,6 +57,10 @@ class AlreadyClaimed(BarographError):
         self.payment = payment
 
 
+class PurchaseOpen(BarographError):
+    """The wallet has another purchase that is open, or was open when its request arrived."""
+
+
 class Journal:
     """Every payment of this instance."""
 
@@ -61,15 +68,15 @@ class Journal:
         self._database = database
         self._clock = clock
 
-    async def is_open(self, network: str, asset: str, payer: str, door: str) -> bool:
-        """Whether a payer has a payment at a door of which nobody knows yet what becomes of it.
+    async def purchases(self, network: str, asset: str, payer: str, door: str) -> Purchases:
+        """What a wallet has bought at a door so far.
 
         Raises:
             DatabaseUnavailable: nobody can tell.
         """
 
-        async def work(tx: Transaction) -> bool:
-            return bool(await tx.fetch(_IS_OPEN, network, asset, payer, door))
+        async def work(tx: Transaction) -> Purchases:
+            return await _purchases(tx, network, asset, payer, door)
 
         return await self._database.read(work)
 
@@ -86,17 +93,19 @@ class Journal:
 
         return await self._database.read(work)
 
-    async def claim(self, proof: Proof, door: str) -> Payment:
+    async def claim(self, proof: Proof, door: str, order: Order = PLAIN_ORDER) -> Payment:
         """Begin to serve a proof that was verified; nobody else can until it is let go.
 
         Raises:
-            AlreadyClaimed: it is being served, or was.
+            AlreadyClaimed: it is being served, or was, or another proof came with the same key.
+            PurchaseOpen: the wallet is buying the same with another proof.
             DatabaseUnavailable: nothing was claimed.
         """
         now = self._clock()
-        new = _new_payment(proof, door, now)
+        new = _new_payment(proof, door, now, order)
 
         async def work(tx: Transaction) -> Payment:
+            await _require_first(tx, new, order)
             rows = await tx.fetch(_CLAIM, *new)
             if not rows:
                 raise AlreadyClaimed(Payment(*(await tx.fetch(_BY_KEY, *proof.key))[0]))
@@ -104,7 +113,10 @@ class Journal:
             await _note(tx, claimed.id, TrailStep("claimed", now, door))
             return claimed
 
-        return await self._database.write(work)
+        try:
+            return await self._database.write(work)
+        except ConstraintViolated as error:
+            raise PurchaseOpen("the wallet has an open purchase") from error
 
     async def settling(self, payment_id: str, *, claimed_at: int | None = None) -> Payment:
         """Note that the facilitator is about to be asked to move the money.
@@ -280,7 +292,7 @@ class Journal:
         return await self._database.write(work)
 
 
-def _new_payment(proof: Proof, door: str, now: int) -> Payment:
+def _new_payment(proof: Proof, door: str, now: int, order: Order) -> Payment:
     return Payment(
         f"pay_{b32encode(token_bytes(ID_BYTES)).decode().lower()}",
         *proof.key,
@@ -296,6 +308,8 @@ def _new_payment(proof: Proof, door: str, now: int) -> Payment:
         reason=None,
         released_at=None,
         signature_digest=signature_digest(proof),
+        key_digest=_key_digest(order.key),
+        item=order.item,
     )
 
 
@@ -304,9 +318,32 @@ def signature_digest(proof: Proof | ShownProof) -> str:
     return sha256(proof.signature.encode()).hexdigest()
 
 
-def is_paid_with(payment: Payment, proof: Proof | ShownProof, door: str) -> bool:
-    """Whether a payment was made with this very proof, at this door."""
-    return (payment.door, payment.signature_digest) == (door, signature_digest(proof))
+def is_paid_with(
+    payment: Payment, proof: Proof | ShownProof, door: str, key: str | None = None
+) -> bool:
+    """Whether this proof made the payment, at this door and with this idempotency key."""
+    return (payment.door, payment.signature_digest) == (door, signature_digest(proof)) and (
+        payment.key_digest in {None, _key_digest(key)}
+    )
+
+
+def _key_digest(key: str | None) -> str | None:
+    return None if key is None else sha256(key.encode()).hexdigest()
+
+
+async def _require_first(tx: Transaction, new: Payment, order: Order) -> None:
+    """Refuse what would charge a wallet twice for one request."""
+    wallet = new.network, new.asset, new.payer
+    if rows := await tx.fetch(_SAME_KEY, *wallet, new.nonce, new.key_digest):
+        raise AlreadyClaimed(Payment(*rows[0]))
+    before = order.purchases
+    if before is not None and before != await _purchases(tx, *wallet, new.door):
+        raise PurchaseOpen("the wallet bought with another proof meanwhile")
+
+
+async def _purchases(tx: Transaction, *of: str) -> Purchases:
+    ((open_, settled),) = await tx.fetch(_PURCHASES, *of)
+    return Purchases(bool(open_), settled)
 
 
 async def _move(
@@ -340,7 +377,8 @@ async def _one(tx: Transaction, payment_id: str) -> Payment:
 
 _COLUMNS = (
     "id, network, asset, payer, nonce, door, pay_to, amount, valid_before, state, claimed_at, "
-    "updated_at, transaction_hash, entitlement_id, reason, released_at, signature_digest"
+    "updated_at, transaction_hash, entitlement_id, reason, released_at, signature_digest, "
+    "key_digest, item"
 )
 _ORIGINS = {
     "settling": "'claimed'",
@@ -359,12 +397,13 @@ RETURNING {_COLUMNS}
 }
 _CLAIM = f"""
 INSERT INTO payments ({_COLUMNS})
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
 ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET
     door = excluded.door, pay_to = excluded.pay_to, amount = excluded.amount,
     valid_before = excluded.valid_before, state = excluded.state,
     claimed_at = excluded.claimed_at, updated_at = excluded.updated_at,
-    reason = excluded.reason, signature_digest = excluded.signature_digest
+    reason = excluded.reason, signature_digest = excluded.signature_digest,
+    key_digest = excluded.key_digest, item = excluded.item, older_open = 0
 WHERE payments.state = 'released'
 RETURNING {_COLUMNS}
 """  # noqa: S608 - the names of our own columns
@@ -380,11 +419,16 @@ WHERE id = $2 AND state = 'settled' AND released_at IS NULL RETURNING {_COLUMNS}
 _TAKE_BACK = f"""
 UPDATE payments SET released_at = NULL WHERE id = $1 AND released_at = $2 RETURNING {_COLUMNS}
 """  # noqa: S608 - the names of our own columns
-_IS_OPEN = """
-SELECT 1 FROM payments
-WHERE network = $1 AND asset = $2 AND payer = $3 AND door = $4
-    AND state IN ('settling', 'unknown') LIMIT 1
+_PURCHASES = """
+SELECT count(*) FILTER (WHERE state IN ('claimed', 'settling', 'unknown')),
+    count(*) FILTER (WHERE state = 'settled')
+FROM payments WHERE network = $1 AND asset = $2 AND payer = $3 AND door = $4
 """
+_SAME_KEY = f"""
+SELECT {_COLUMNS} FROM payments
+WHERE network = $1 AND asset = $2 AND payer = $3 AND nonce <> $4 AND key_digest = $5
+    AND state NOT IN ('released', 'failed') LIMIT 1
+"""  # noqa: S608 - the names of our own columns
 _BY_KEY = f"""
 SELECT {_COLUMNS} FROM payments WHERE network = $1 AND asset = $2 AND payer = $3 AND nonce = $4
 """  # noqa: S608 - the names of our own columns

@@ -90,7 +90,9 @@ def payment_required(
             "error": error,
             "resource": {"url": url, "description": description, "mimeType": mime_type},
             "accepts": [] if requirements is None else [wire_requirements(requirements)],
-            "extensions": {} if output_example is None else {"bazaar": _discovery(output_example)},
+            "extensions": {}
+            if output_example is None
+            else {"bazaar": _discovery(output_example), "payment-identifier": _IDENTIFIER},
         }
     )
     if len(body) > MAX_OFFER:
@@ -126,6 +128,21 @@ def _requirements(terms: PaymentTerms, price: Decimal) -> Requirements:
         name=terms.x402_asset_name,
         version=terms.x402_asset_version,
     )
+
+
+_IDENTIFIER = {
+    "info": {"required": False},
+    "schema": {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {
+            "required": {"type": "boolean"},
+            "id": {"type": "string", "pattern": "^[a-zA-Z0-9_-]{16,128}$"},
+        },
+        "required": ["required"],
+    },
+}
+"""The `payment-identifier` extension: with an id of its own a payer can repeat a paid request."""
 
 
 def _discovery(output_example: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,10 @@ CURVE_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD
 """The order of secp256k1. Of s and its negative, which sign the same, only the lower one counts."""
 
 _HEADERS = (b"payment-signature", b"x-payment")
+_KEY_HEADER = b"idempotency-key"
+_KEY = re.compile(r"[A-Za-z0-9_-]{16,128}")
+"""As x402 limits the id of its extension `payment-identifier`."""
+
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _NONCE = re.compile(r"0x[0-9a-fA-F]{64}")
@@ -107,10 +111,34 @@ def read_shown(header: str) -> ShownProof:
         valid_before=int(_text(_NUMBER, signed["validBefore"])),
         nonce=_text(_NONCE, signed["nonce"]).lower(),
         signature=_signature(payload["signature"]),
+        identifier=_identifier(found.get("extensions")),
     )
     if shown.payer == _NOBODY:
         raise InvalidProof("malformed_authorization")
     return shown
+
+
+def idempotency_key(headers: list[tuple[bytes, bytes]], shown: ShownProof) -> str | None:
+    """What makes a request repeatable by its payer alone, as it was sent; None without any.
+
+    It is the id of the extension `payment-identifier`, or else the header `Idempotency-Key`, with
+    or without the quotes of a structured field. Neither ever goes on chain.
+    """
+    if shown.identifier is not None:
+        return shown.identifier
+    given = [value.strip(b" \t") for name, value in headers if name.lower() == _KEY_HEADER]
+    key = b",".join(given).decode("latin-1")
+    return key.removeprefix('"').removesuffix('"') if given else None
+
+
+def require_key(key: str | None) -> None:
+    """Refuse a key of the wrong form. A repeat needs no check, because such a key was never kept.
+
+    Raises:
+        InvalidProof: it is too short to be a secret, too long, or has other characters.
+    """
+    if key is not None and _KEY.fullmatch(key) is None:
+        raise InvalidProof("malformed_idempotency_key")
 
 
 def agreed(shown: ShownProof, offers: Sequence[Requirements]) -> Proof:
@@ -243,6 +271,13 @@ def _signature(given: object) -> str:
     if not 0 < r < CURVE_ORDER or not 0 < s <= CURVE_ORDER // 2 or v not in _RECOVERY:
         raise InvalidProof("malformed_signature")
     return given[:130].lower() + _RECOVERY[v]
+
+
+def _identifier(extensions: object) -> str | None:
+    """The payment identifier as it was sent. A client that sends none still repeats our offer."""
+    for name in ("payment-identifier", "info", "id"):
+        extensions = extensions.get(name) if isinstance(extensions, dict) else None
+    return extensions if extensions is None or isinstance(extensions, str) else ""
 
 
 def _members(given: object, names: set[str], reason: str) -> dict[str, Any]:

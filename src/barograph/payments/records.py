@@ -51,6 +51,9 @@ class ShownProof(Struct, frozen=True):
     signature: str
     """All as in `Proof`."""
 
+    identifier: str | None = None
+    """The id of x402's `payment-identifier` extension, if the payer sent one."""
+
     @property
     def key(self) -> "PaymentKey":
         """What makes it the same payment wherever it is shown."""
@@ -118,6 +121,31 @@ class Payment(NamedTuple):
     signature_digest: str
     """SHA-256 of the signature that was verified. Payer and nonce can be read on the chain by
     anybody, so they alone do not show whose payment it is."""
+
+    key_digest: str | None = None
+    """SHA-256 of the idempotency key of the first request. Once the chain has the signature, only
+    the payer knows this key."""
+
+    item: str | None = None
+    """What was sold: the sequence of a stance in the record of its kind."""
+
+
+class Purchases(NamedTuple):
+    """What a wallet has bought at one door so far."""
+
+    is_open: bool
+    """Whether one is claimed, being settled or unknown."""
+
+    settled: int
+
+
+class Order(NamedTuple):
+    """What is bought with a proof, and how its request can be told from others."""
+
+    item: str | None = None
+    key: str | None = None
+    purchases: Purchases | None = None
+    """What the wallet had bought when its request arrived; None where it may buy in parallel."""
 
 
 class TrailStep(NamedTuple):

@@ -4,8 +4,9 @@ The order is fixed: look the proof up in the journal, verify, claim, produce, no
 settled, settle, note that it is settled together with the grant, release the body. Wherever that
 stops, the journal says how far it came, and nothing is asked to move before the journal says so.
 
-An answer can be lost on its way to whoever paid for it, and nobody here would know. So a proof that
-was charged opens its door again for a short while: one charge, one payer, the same read.
+A response can be lost on its way to the payer. A payer who sent an idempotency key with the first
+request can repeat it for a short while: one charge, one payer, the same body. Without a key only a
+body that never went out can be read again, because anybody can rebuild the proof from the chain.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import MINUTE
 from barograph.payments.journal import (
+    PLAIN_ORDER,
     AlreadyClaimed,
     Grant,
     Journal,
@@ -34,7 +36,7 @@ from barograph.payments.ports import (
     in_the_way,
 )
 from barograph.payments.proof import require_timely
-from barograph.payments.records import NotSettled, Payment, Proof, Settled, ShownProof
+from barograph.payments.records import NotSettled, Order, Payment, Proof, Settled, ShownProof
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,12 @@ REPEAT_MS: Final = MINUTE
 
 NOTING_PAUSES: Final = (0.1, 0.3, 1.0, 2.0, 4.0)
 """Seconds between the attempts to note how a payment ended, which nobody else knows."""
+
+
+class Verified(NamedTuple):
+    """A proof that the facilitator has just found valid."""
+
+    proof: Proof
 
 
 class Taken(NamedTuple, Generic[T]):
@@ -89,18 +97,21 @@ class Till:
         self,
         shown: ShownProof | Proof,
         door: str,
-        produce: Callable[[], Awaitable[T]],
+        produce: Callable[[Payment], Awaitable[T]],
+        key: str | None = None,
         *,
         is_gone: IsGone = stays,
     ) -> Taken[T] | None:
         """Give away what a proof was charged for before; None where nobody has claimed it.
 
         This comes before anything else is asked about a proof: neither other prices nor an
-        entitlement of its payer may turn what was charged into a demand. Who was cut off before the
-        body went out gets it whenever he comes, and who got it can have it again for a while.
+        entitlement of its payer may turn what was charged into a demand. A payer who was cut off
+        before the body went out gets it at any later time. One who sent an idempotency key with
+        the first request can read it again for a while.
 
         Raises:
-            AlreadyUsed: it was charged, and the body went out, or is for another door or signer.
+            AlreadyUsed: it was charged, and the body went out, or is for another door, signer or
+                idempotency key.
             InProgress: another request is being served with it.
             CallerGone: the caller is; it can be had later.
             SettlementPending: whether it was charged is being found out.
@@ -111,50 +122,31 @@ class Till:
         payment = await self._journal.find(shown.key)
         if payment is None or payment.state == "released":
             return None
-        if payment.state != "settled" or not is_paid_with(payment, shown, door):
+        if payment.state != "settled" or not is_paid_with(payment, shown, door, key):
             raise in_the_way(payment)
         if payment.released_at is None:
-            return Taken(await produce(), await self._deliver(payment, is_gone))
-        if self._clock() >= max(payment.valid_before, payment.released_at + REPEAT_MS):
+            body = await produce(payment)
+            # Without a key this may be an observer of the chain: the payer must still get the body.
+            deliver = self._deliver if payment.key_digest is not None else _require_present
+            return Taken(body, await deliver(payment, is_gone))
+        last = max(payment.valid_before, payment.released_at + REPEAT_MS)
+        if payment.key_digest is None or self._clock() >= last:
             raise in_the_way(payment)
-        return Taken(await produce(), payment)
+        return Taken(await produce(payment), payment)
 
-    async def take(
-        self,
-        proof: Proof,
-        door: str,
-        produce: Callable[[], Awaitable[T]],
-        grant: Grant | None = None,
-        *,
-        before_verify: Callable[[], Awaitable[None]] | None = None,
-        is_gone: IsGone = stays,
-    ) -> Taken[T]:
-        """Produce what a proof pays for that nobody has claimed yet, charge it, and give it away.
+    async def verify(
+        self, proof: Proof, before_verify: Callable[[], Awaitable[None]] | None = None
+    ) -> Verified:
+        """Ask the facilitator whether a proof is good that nobody has claimed yet.
 
         `before_verify` may refuse what is about to cost a question to the facilitator.
 
         Raises:
             InvalidProof: it cannot be used now, or the facilitator says no. Nothing was charged.
-            PaymentRefused: the facilitator would not settle it. Nothing was charged.
-            InProgress: another request was quicker with it.
-            CallerGone: the caller is. Nothing was charged, or the same proof gets the body later.
-            SettlementPending: whether it was charged is being found out.
+            PaymentError: it was claimed meanwhile.
             FacilitatorUnavailable: nobody could be asked. Nothing was charged.
-            DatabaseUnavailable: nothing was charged, or it was and the body can be had again.
-            Exception: what `before_verify` or `produce` raised. Nothing was charged.
+            Exception: what `before_verify` raised. Nothing was charged.
         """
-        payment = await self._admit(proof, door, before_verify)
-        body = await self._produce(payment, produce, is_gone)
-        charged = await self._charge(payment, proof, grant)
-        return Taken(body, await self._deliver(charged, is_gone))
-
-    async def close(self) -> None:
-        """Wait for whatever is being charged, whose callers may be gone."""
-        await asyncio.gather(*self._charging, return_exceptions=True)
-
-    async def _admit(
-        self, proof: Proof, door: str, before_verify: Callable[[], Awaitable[None]] | None
-    ) -> Payment:
         require_timely(proof, self._clock())
         if before_verify is not None:
             await before_verify()
@@ -164,12 +156,47 @@ class Till:
             # What was charged while we asked is no reason to ask for another payment.
             standing = await self._journal.find(proof.key)
             if standing is not None and standing.state != "released":
-                raise _overtaken_by(standing) from None
+                raise _overtaken_by(standing, proof) from None
             raise
+        return Verified(proof)
+
+    async def take(
+        self,
+        verified: Verified,
+        door: str,
+        produce: Callable[[], Awaitable[T]],
+        grant: Grant | None = None,
+        order: Order = PLAIN_ORDER,
+        *,
+        is_gone: IsGone = stays,
+    ) -> Taken[T]:
+        """Produce what a proof pays for, charge it, and give it away.
+
+        Raises:
+            PaymentRefused: the facilitator would not settle it. Nothing was charged.
+            InProgress: another request was quicker with it.
+            AlreadyUsed: another proof paid for the request with this idempotency key.
+            PurchaseOpen: the wallet is buying the same with another proof. Nothing was charged.
+            CallerGone: the caller is. Nothing was charged, or the same proof gets the body later.
+            SettlementPending: whether it was charged is being found out.
+            FacilitatorUnavailable: nobody could be asked. Nothing was charged.
+            DatabaseUnavailable: nothing was charged, or it was and the body can be had again.
+            Exception: what `produce` raised. Nothing was charged.
+        """
+        payment = await self._claim(verified.proof, door, order)
+        body = await self._produce(payment, produce, is_gone)
+        charged = await self._charge(payment, verified.proof, grant)
+        return Taken(body, await self._deliver(charged, is_gone))
+
+    async def close(self) -> None:
+        """Wait for whatever is being charged, whose callers may be gone."""
+        await asyncio.gather(*self._charging, return_exceptions=True)
+
+    async def _claim(self, proof: Proof, door: str, order: Order) -> Payment:
         try:
-            return await _to_the_end(self._journal.claim(proof, door), self._not_served)
+            return await _to_the_end(self._journal.claim(proof, door, order), self._not_served)
         except AlreadyClaimed as error:
-            raise _overtaken_by(error.payment) from error
+            raise _overtaken_by(error.payment, proof) from error
 
     async def _not_served(self, claimed: Payment) -> None:
         """Let a claim go that would keep the proof from coming again."""
@@ -268,8 +295,7 @@ class Till:
             return await self._journal.get(payment.id)
 
     async def _deliver(self, payment: Payment, is_gone: IsGone) -> Payment:
-        if is_gone():
-            raise CallerGone("nobody waits for the body, which the same proof gets later", payment)
+        await _require_present(payment, is_gone)
         try:
             return await _to_the_end(self._journal.mark_released(payment.id), self._take_back)
         except WrongTransition as error:
@@ -310,6 +336,12 @@ async def _to_the_end(
         raise
 
 
+async def _require_present(payment: Payment, is_gone: IsGone) -> Payment:
+    if is_gone():
+        raise CallerGone("nobody waits for the body, which the same proof gets later", payment)
+    return payment
+
+
 def _log_not_noted(payment: Payment, error: Exception) -> None:
     """The row stays as it is, which is found and looked into after a while."""
     log.warning(
@@ -318,8 +350,8 @@ def _log_not_noted(payment: Payment, error: Exception) -> None:
     )
 
 
-def _overtaken_by(payment: Payment) -> PaymentError:
-    """What to say to a request beside which another one came further with the same proof."""
-    if payment.state == "settled":
+def _overtaken_by(payment: Payment, proof: Proof) -> PaymentError:
+    """What to say to a request that another one has overtaken."""
+    if payment.state == "settled" and payment.nonce == proof.nonce:
         return InProgress("the payment was charged meanwhile", payment)
     return in_the_way(payment)

@@ -1,6 +1,7 @@
 """The direct stance reads: free of charge with Feed, otherwise paid for one by one."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -8,8 +9,10 @@ from msgspec.json import encode
 from starlette.responses import Response
 
 from barograph.access.feed_door import FeedDoor, bounded
-from barograph.access.paid_door import Offer, PaidDoor, Sold, paying
+from barograph.access.feed_refusals import PaymentRequired
+from barograph.access.paid_door import Goods, Offer, PaidDoor, Sold, paying
 from barograph.kit.clock import Clock
+from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.http import Scope, private_response
 from barograph.kit.openapi import coded_refusal
 from barograph.payments.offers import payment_required
@@ -59,26 +62,39 @@ class StanceReads:
         self._offers = offers or {}
 
     async def read(self, scope: Scope, kind: str, *, is_gone: IsGone = stays) -> Sold:
-        """The newest stance, for whoever may have it."""
+        """The newest stance, or the one that was paid for before."""
+        goods = Goods(partial(self._for_sale, kind), partial(self._body, kind))
+        try:
+            if self._paid is None:
+                await self._door.admit(scope)
+                return Sold(await goods.body(None))
+            return await self._paid.read(scope, self._offers[kind], goods, is_gone=is_gone)
+        except PaymentRequired:
+            await goods.for_sale()  # don't ask for money for what we would not sell
+            raise
 
-        async def free() -> bytes:
-            return await self._body(kind)
-
-        async def paid() -> bytes:
-            return await self._body(kind, only_active=True)
-
-        if self._paid is None:
-            await self._door.admit(scope)
-            return Sold(await free())
-        return await self._paid.read(scope, self._offers[kind], free, paid, is_gone=is_gone)
-
-    async def _body(self, kind: str, *, only_active: bool = False) -> bytes:
-        stance, now = await self._reader.now(kind), self._clock()
+    async def _for_sale(self, kind: str) -> str:
+        """The sequence of the newest stance, if it is active and can be referenced."""
+        try:
+            stance = await self._reader.now(kind)
+        except DatabaseUnavailable as error:
+            raise StanceUnavailable from error
         if stance is None:
             raise NoStance
-        if only_active and state_of(stance, now) != "active":
+        if state_of(stance, self._clock()) != "active":
             raise StanceNotActive
-        return encode(stance_body(stance, now))
+        if stance.sequence is None:
+            raise StanceUnavailable
+        return str(stance.sequence)
+
+    async def _body(self, kind: str, item: str | None) -> bytes:
+        if item is None:
+            stance = await self._reader.now(kind)
+        else:
+            stance = await self._reader.recorded(kind, int(item))
+        if stance is None:
+            raise NoStance
+        return encode(stance_body(stance, self._clock()))
 
 
 def stance_routes(reads: StanceReads, seconds: float) -> APIRouter:
@@ -119,7 +135,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         "model": PaymentRequiredBody,
         "description": "No active Feed entitlement, and nothing was paid: what is asked for.",
     },
-    404: coded_refusal("x402 is disabled, or there is no such stance."),
+    404: coded_refusal("x402 is disabled, or there is no stance that is worth the money."),
     405: coded_refusal("Only GET is supported."),
     409: coded_refusal("The payment was used before; never pay again."),
     429: coded_refusal("Too many payment proofs."),

@@ -12,6 +12,7 @@ from barograph.stances.digest import read_event
 from barograph.stances.ledger import DAMAGED, RecordDamaged
 from barograph.stances.records import Event
 
+NEWEST = 2**63 - 1
 MOST_INTACT = 16
 _INTACT: dict[str, str] = {}
 """By digest, some texts that were found to have it. Every request reads the same few, and whether
@@ -47,8 +48,12 @@ class Latest(NamedTuple):
     """The event that ended the newest version."""
 
 
-async def latest_versions(history: Database, kind: str, count: int = 2) -> Latest:
+async def latest_versions(
+    history: Database, kind: str, count: int = 2, *, up_to: int = NEWEST
+) -> Latest:
     """Read the newest versions and whether the newest of them still stands.
+
+    `up_to` leaves out versions with a higher sequence.
 
     Raises:
         RecordDamaged: a text is not the one that was recorded.
@@ -56,8 +61,8 @@ async def latest_versions(history: Database, kind: str, count: int = 2) -> Lates
     """
 
     async def work(tx: Transaction) -> Latest:
-        versions = tuple(map(Recorded._make, await tx.fetch(_NEWEST, kind, count)))
-        events = await tx.fetch(_LAST_EVENT, kind)
+        versions = tuple(map(Recorded._make, await tx.fetch(_NEWEST, kind, count, up_to)))
+        events = await tx.fetch(_LAST_EVENT, kind, up_to)
         return Latest(versions, _withdrawal(versions, events))
 
     try:
@@ -97,9 +102,10 @@ _EXPIRING = Decoder(_Expiring)
 
 _NEWEST = """
 SELECT sequence, leg_id, revision, issued_at, history_digest, document FROM stance_versions
-WHERE kind = $1 ORDER BY sequence DESC LIMIT $2
+WHERE kind = $1 AND sequence <= $3 ORDER BY sequence DESC LIMIT $2
 """
 _LAST_EVENT = """
-SELECT version_sequence, document, event_digest FROM stance_events WHERE kind = $1
+SELECT version_sequence, document, event_digest FROM stance_events
+WHERE kind = $1 AND version_sequence <= $2
 ORDER BY sequence DESC LIMIT 1
 """

@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from barograph.board.board import Board
 from barograph.kit.database import Database, DatabaseUnavailable
-from barograph.stances.continuity import Continuity
+from barograph.stances.continuity import Continuity, RecordReplaced
 from barograph.stances.digest import read_version
 from barograph.stances.feeds import STANCES
-from barograph.stances.latest import latest_versions
+from barograph.stances.latest import Latest, latest_versions
 from barograph.stances.standing import NOT_RECORDED, StanceNow, durable
 
 log = logging.getLogger(__name__)
@@ -46,10 +46,20 @@ class StanceReader:
             return self._without_record(kind, published)
         if not latest.versions:
             return published
-        newest = latest.versions[0]
-        version = read_version(newest.document, newest.history_digest)
-        recorded = self._seen[kind] = durable(version, latest.withdrawal)
+        recorded = self._seen[kind] = _stance(latest)
         return published if _is_later(published, recorded) else recorded
+
+    async def recorded(self, kind: str, sequence: int) -> StanceNow:
+        """The stance with this sequence in the record of its kind.
+
+        Raises:
+            DatabaseUnavailable: the record cannot be read, or lacks it.
+        """
+        await self._continuity.require(kind)
+        latest = await latest_versions(self._history, kind, 1, up_to=sequence)
+        if not latest.versions or latest.versions[0].sequence != sequence:
+            raise RecordReplaced(f"{kind} number {sequence} is not in this record")
+        return _stance(latest)
 
     def _without_record(self, kind: str, published: StanceNow | None) -> StanceNow | None:
         """What stands by all that is known: what was seen on record may not be published yet."""
@@ -57,6 +67,11 @@ class StanceReader:
         if published is None or (seen is not None and not _is_after(published, seen)):
             return None if seen is None else replace(seen, **NOT_RECORDED)
         return replace(published, **NOT_RECORDED)
+
+
+def _stance(latest: Latest) -> StanceNow:
+    newest = latest.versions[0]
+    return durable(read_version(newest.document, newest.history_digest), latest.withdrawal)
 
 
 def _is_after(published: StanceNow, seen: StanceNow) -> bool:

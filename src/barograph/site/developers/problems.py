@@ -140,8 +140,8 @@ CODED_ERRORS: Sequence[CodedProblem] = [
     _coded(
         PaymentUsed,
         _PAYING,
-        "this payment was charged before; nothing is asked for",
-        "no: what it paid for was delivered, or waits where it was shown first",
+        "this payment, or another one with the same key, was charged before; don't pay again",
+        "no: send the proof and the Idempotency-Key of the first request to the same address",
     ),
     _coded(
         TooManyProofs,
@@ -152,8 +152,8 @@ CODED_ERRORS: Sequence[CodedProblem] = [
     _coded(
         PaymentPending,
         _PAYING,
-        "what became of the payment is being found out",
-        "yes, with the same proof after Retry-After seconds; never pay again",
+        "we don't know yet whether the payment was charged, or another purchase is unfinished",
+        "yes, with the first proof after Retry-After seconds; never pay again",
     ),
     _coded(
         PaymentUnavailable,
@@ -162,7 +162,7 @@ CODED_ERRORS: Sequence[CodedProblem] = [
         "yes, after Retry-After seconds",
     ),
     *(
-        _coded(error, (door,), "identity, entitlement or the record cannot be asked", "yes, later")
+        _coded(error, (door,), "identity, entitlement or the record can't be read", "yes, later")
         for error, door in (
             (ComparisonUnavailable, COMPARISON),
             (FeedUnavailable, FEED_NOW),
