@@ -14,7 +14,7 @@ from barograph.briefs.records import Brief
 from barograph.discovery.mcp import PROTOCOLS
 from barograph.kit.timestamps import HOUR
 from support.clock import START
-from support.descriptions import operations, shop
+from support.descriptions import closed, operations, shop
 from support.mcp_peer import FIELDS, MODERN, PATH, Peer
 from support.service import Answer, Service, ask, fresh_service
 from support.stances import proposal
@@ -59,8 +59,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def description(market: Service) -> dict[str, Any]:
-    body: dict[str, Any] = market.ask("/openapi.json").json()
-    return body
+    return closed(market.ask("/openapi.json").json())
 
 
 def target(path: str) -> str:
@@ -258,7 +257,7 @@ def test_the_protocol_is_linked_to_its_specification_and_names_every_revision(
     )
     assert version["schema"]["enum"] == list(PROTOCOLS) == remote["supportedProtocolVersions"]
     assert (key["name"], key["required"]) == ("X-API-Key", False)
-    assert "security" not in operation
+    assert operation["security"] == []
 
 
 def test_a_file_that_an_instance_may_lack_declares_its_404(

@@ -15,7 +15,7 @@ from barograph.markets.feeds import (
 from barograph.markets.view import Bounds
 from barograph.stances.feeds import STANCES
 from barograph.status.rules import Observation, Reach, assess
-from barograph.status.wire import Status
+from barograph.status.wire import ServiceStatus
 
 LimitsFailing = Callable[[], int | None]
 """Since when request allowances are not counted together; None when they are."""
@@ -40,7 +40,7 @@ class StatusReader:
         self._identity = identity
         self._payments = payments
 
-    def status(self, board: Board, now: int) -> Status:
+    def status(self, board: Board, now: int) -> ServiceStatus:
         """The status at an instant."""
         return assess(
             Observation(

@@ -9,7 +9,7 @@ from barograph.markets.records import MAJORS, ExchangeHealth, LongAccountShares,
 from barograph.markets.view import Bounds, is_fresh
 from barograph.notice import NOTICE
 from barograph.stances.standing import Stances
-from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, Status
+from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, ServiceStatus
 
 DATABASE_SILENT_MS = 5 * SECOND
 
@@ -45,7 +45,7 @@ class Observation(NamedTuple):
     """Of the facilitator; None where none is configured."""
 
 
-def assess(seen: Observation) -> Status:
+def assess(seen: Observation) -> ServiceStatus:
     """Judge everything that was observed."""
     checks = [
         _market_feed(seen),
@@ -63,7 +63,7 @@ def assess(seen: Observation) -> Status:
     by_name = {check.name: check.status for check in checks}
     api: Condition = "ok" if by_name["database"] == "ok" else "degraded"
     feed = _feed_condition(by_name)
-    return Status(
+    return ServiceStatus(
         status=_overall(feed, api, checks),
         as_of=iso_timestamp(seen.now),
         feed=_feed(seen, feed),

@@ -39,7 +39,7 @@ class Check(WireModel):
     detail: str
 
 
-class Status(WireModel):
+class ServiceStatus(WireModel):
     """`down` when neither fresh data nor the database is there; `degraded` when any check fails."""
 
     status: Condition
