@@ -161,7 +161,9 @@ def test_a_wrong_method_on_a_free_path_is_the_declared_405(
     assert looked_at == 38
 
 
-@pytest.mark.parametrize(("path", "allow"), [("/api/v1/keys", "POST, OPTIONS"), (PATH, "POST")])
+@pytest.mark.parametrize(
+    ("path", "allow"), [("/api/v1/keys", "POST, OPTIONS"), (PATH, "POST, OPTIONS")]
+)
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_what_is_posted_declares_its_405_as_well(
     market: Service, description: dict[str, Any], path: str, allow: str, method: str
@@ -191,9 +193,8 @@ REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
         (202, '{"jsonrpc":"2.0","method":"notifications/initialized"}', {}),
         (400, "{", {}),
         (400, "[]", {}),
-        (403, REQUEST, {"origin": "https://elsewhere.example"}),
         (406, REQUEST, {"accept": "text/html"}),
-        (413, " " * 300_000, {}),
+        (413, " " * 20_000, {}),
         (415, REQUEST, {"content_type": "text/plain"}),
         (421, REQUEST, {"host": "elsewhere.example"}),
     ],

@@ -10,6 +10,7 @@ from barograph.access.allowances import (
     ANONYMOUS,
     BAD_KEYS,
     MAILBOX,
+    MCP_POSTS,
     PERSONAL,
     REGISTRATIONS,
     TOOL_CALLS,
@@ -143,8 +144,9 @@ milliseconds since the Unix epoch.
 - A key that is not valid: 401, and 429 after {BAD_KEYS.requests:,} in an hour.
 - POST /api/v1/keys: {REGISTRATIONS.requests:,} requests an hour from one caller, \
 {MAILBOX.requests:,} mails a day to one mailbox.
-- Calls of MCP tools: {TOOL_CALLS.requests:,} a minute from one caller, then results with \
-`isError`; the signals tool spends the allowance of signals as well.
+- MCP, per minute and caller: {TOOL_CALLS.requests:,} tool calls, then `isError`; \
+{MCP_POSTS.requests:,} requests of at most 16 KiB, then 429. `get_signals` also spends the signals \
+allowance.
 - Other free reads are not counted. `Cache-Control` tells how long an answer may be kept; send its \
 `ETag` in `If-None-Match` and get 304 while it holds.
 
