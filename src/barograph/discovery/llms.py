@@ -140,15 +140,15 @@ milliseconds since the Unix epoch.
 
 - GET /api/v1/signals: {ANONYMOUS.requests:,} requests an hour without a key, \
 {PERSONAL.requests:,} with a personal key in `X-API-Key`. In `RateLimit`, \
-`r` is what is left, and after `t` seconds one comes back.
+`r` are left, and one comes back after `t` seconds.
 - A key that is not valid: 401, and 429 after {BAD_KEYS.requests:,} in an hour.
 - POST /api/v1/keys: {REGISTRATIONS.requests:,} requests an hour from one caller, \
 {MAILBOX.requests:,} mails a day to one mailbox.
 - MCP, per minute and caller: {TOOL_CALLS.requests:,} tool calls, then `isError`; \
 {MCP_POSTS.requests:,} requests of at most 16 KiB, then 429. `get_signals` also spends the signals \
 allowance.
-- Other free reads are not counted. `Cache-Control` tells how long an answer may be kept; send its \
-`ETag` in `If-None-Match` and get 304 while it holds.
+- Other free reads are not counted. Follow `Cache-Control`; send the `ETag` in `If-None-Match` and \
+get 304 while it holds.
 
 ## Errors
 
