@@ -106,7 +106,8 @@ def test_openapi_typescript_writes_types_that_compile(folder: Path) -> None:
 def test_a_generated_python_client_reads_real_answers(
     service: SubscriberService, generated: str
 ) -> None:
-    registered = service.ask("/api/v1/keys", "POST", body='{"email":"name@example.com"}')
+    sent = {"body": '{"email":"name@example.com"}', "content_type": "application/json"}
+    registered = service.ask("/api/v1/keys", "POST", **sent)
     pair = service.two_versions()
     compared = service.compare(*pair)
     models = importlib.import_module(f"{generated}.models")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barograph.access.gate import Gate
-from barograph.access.memory import MemoryStore
+from barograph.access.memory_store import MemoryStore
 from barograph.kit.http import Receive, Scope, Send
 from barograph.mcp.endpoints import McpDoor
 from support.clock import HandClock
