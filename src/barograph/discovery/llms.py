@@ -152,11 +152,10 @@ get 304 while it holds.
 
 ## Errors
 
-The body is `{{"error": "<one sentence>"}}`; of a badge it is a badge that says so, of MCP mostly \
-a JSON-RPC error. 400: correct the request. 401: the key is not valid; send none. 404: no such \
-thing. 405: `Allow` lists the methods. 429, 503: wait `Retry-After` seconds, or half a minute. \
-502: fresh data cannot be had; try again after some seconds, and do not show what you kept as \
-current. 500: try again later.
+The body is `{{"error": "<one sentence>"}}`. A badge draws its error; MCP mostly sends a JSON-RPC \
+error. 400: correct the request. 401: the key is not valid; send none. 404: not found. 405: see \
+`Allow`. 429, 503: wait `Retry-After` seconds, or half a minute. 502: no fresh data; retry in a few \
+seconds, and don't show older data as current. 500: try again later.
 """
 
 
