@@ -154,8 +154,8 @@ get 304 while it holds.
 
 The body is `{{"error": "<one sentence>"}}`. A badge draws its error; MCP mostly sends a JSON-RPC \
 error. 400: correct the request. 401: the key is not valid; send none. 404: not found. 405: see \
-`Allow`. 429, 503: wait `Retry-After` seconds, or half a minute. 502: no fresh data; retry in a few \
-seconds, and don't show older data as current. 500: try again later.
+`Allow`. 429, 503: wait `Retry-After` seconds, or half a minute. 502: no fresh data; retry in \
+seconds, and don't show older data as current. 500: retry later.
 """
 
 
@@ -178,16 +178,16 @@ def _protocol(base_url: str) -> str:
     return f"""## Model Context Protocol
 
 POST {base_url}{MCP_PATH} with `Content-Type: application/json`; no session. Tools: \
-{", ".join(TOOL_NAMES)}. `get_derivatives` takes `symbol`, `get_briefs` takes `limit`; other \
-arguments are refused.
+{", ".join(TOOL_NAMES)}. `get_derivatives` takes `symbol`, `get_briefs` takes `limit`, and no tool \
+anything else.
 
 - {PROTOCOLS[0]}: header fields `MCP-Protocol-Version: {PROTOCOLS[0]}`, `Mcp-Method: tools/call` \
 and `Mcp-Name: {TOOL_NAMES[0]}`; body \
 `{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{TOOL_NAMES[0]}",\
 "arguments":{{}},{meta}}}}}`
-- {", ".join(PROTOCOLS[1:])}: `initialize` first, or a `tools/call` at once; neither those fields \
-nor `_meta` are needed
-- What a tool cannot do is a result with `isError` that says why.
+- {", ".join(PROTOCOLS[1:])}: `initialize` first, or `tools/call` at once, without those fields \
+and `_meta`
+- A failed call is a result with `isError` that says why.
 """
 
 
