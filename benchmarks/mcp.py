@@ -24,6 +24,7 @@ from mcp.server import Server as ToolServer
 from mcp.server import ServerRequestContext
 
 import barograph.mcp.calls
+import barograph.mcp.endpoints
 import barograph.server
 from barograph.access.allowances import Allowance
 from barograph.kit.http import ASGIApp
@@ -187,6 +188,7 @@ def _peer(file: Path) -> Iterator[tuple[Child, int]]:
 def ample_web_app() -> ASGIApp:
     """The product's own application, with the ample allowance in this process."""
     patch.object(barograph.mcp.calls, "TOOL_CALLS", AMPLE).start()
+    patch.object(barograph.mcp.endpoints, "MCP_POSTS", AMPLE).start()
     return barograph.server.web_app()
 
 

@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 
 import httpx
 
+from barograph.access.allowances import MCP_POSTS, Standing
 from barograph.access.endpoints import AWAY
 from barograph.access.feed_refusals import (
     FeedEntryClosed,
@@ -24,6 +25,7 @@ from barograph.access.feed_refusals import (
     PaymentUsed,
     TooManyProofs,
 )
+from barograph.access.refusals import TooManyRequests
 from barograph.discovery.examples import BASE_ADDRESS
 from barograph.discovery.files import FILES
 from barograph.discovery.mcp import OPERATION_ID as CALL_MCP
@@ -32,6 +34,7 @@ from barograph.discovery.paths import MCP_PATH
 from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
 from barograph.feed.refusals import FeedUnavailable
 from barograph.kit.openapi import JSON_TYPE
+from barograph.kit.timestamps import MINUTE
 from barograph.material_change.refusals import ComparisonUnavailable
 from barograph.site.frame.error_pages import UNREADABLE
 from barograph.stances.history_endpoints import HistoryUnavailable
@@ -212,17 +215,18 @@ def mcp_answers(demo: Demo) -> Answers:
     asked: dict[str, tuple[bytes, dict[str, str]]] = {
         "200": (json.dumps(CALL).encode(), {}),
         "400": (b"{", {}),
-        "403": (b"", {"Origin": "https://elsewhere.example"}),
         "404": (
             json.dumps(UNKNOWN).encode(),
             {"MCP-Protocol-Version": PROTOCOLS[0], "Mcp-Method": UNKNOWN["method"]},
         ),
         "406": (b"", {"Accept": "text/html"}),
-        "413": (b" " * 300_000, {}),
+        "413": (b" " * 20_000, {}),
         "415": (b"", {"Content-Type": "text/plain"}),
         "421": (b"", {"Host": "elsewhere.example"}),
     }
     answers: dict[str, Any] = {"500": {"error": "internal error"}}
+    spent_posts = TooManyRequests(Standing(MCP_POSTS, False, 0, MINUTE))
+    answers["429"] = {"error": spent_posts.message}
     for status, (body, fields) in asked.items():
         answered = demo.client.post(MCP_PATH, content=body, headers={**usual, **fields})
         assert answered.status_code == int(status), (status, answered.text)

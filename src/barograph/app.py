@@ -148,7 +148,9 @@ def _parts(
         free,
         record=record_parts(settings, history, free.board, signed, clock),
         entitled=entitled_parts(settings, database, callers, clock),
-        mcp=open_door(ToolCalls(free.for_tools, callers.gate), settings.base_url),
+        mcp=open_door(
+            ToolCalls(free.for_tools, callers.gate), callers.gate, settings.base_url, clock
+        ),
         signals=signals_answer(free.board, free.signals, callers.gate),
         described=Descriptions(
             partial(descriptions, base_url=settings.base_url, deprecations=DEPRECATIONS)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.node import LOCKED, MCP, Ended, run_program, run_script
+from support.node import LOCKED, MCP, SCRIPTS, Ended, run_program, run_script
 from support.published_server import published_server
 
 pytestmark = pytest.mark.e2e
@@ -102,10 +102,11 @@ def test_typescript_clients_are_told_what_was_wrong(base_url: str) -> None:
         assert unknown["code"] == -32602
 
 
-def test_npm_lock_of_the_suites_pins_by_hash_and_names_no_host() -> None:
-    text = (MCP / LOCKED[1]).read_text()
+@pytest.mark.parametrize("folder", [MCP, SCRIPTS / "openapi"], ids=lambda folder: folder.name)
+def test_npm_lock_of_the_suites_pins_by_hash_and_names_no_host(folder: Path) -> None:
+    text = (folder / LOCKED[1]).read_text()
     packages: dict[str, dict[str, Any]] = json.loads(text)["packages"]
-    assert not re.search(r"://|resolved|registry", text)
+    assert not re.search(r"://|resolved|\bregistry", text)
     pinned = [each["integrity"] for name, each in packages.items() if name != ""]
     assert all(each.startswith("sha512-") for each in pinned)
 

@@ -14,7 +14,7 @@ from barograph.briefs.records import Brief
 from barograph.discovery.mcp import PROTOCOLS
 from barograph.kit.timestamps import HOUR
 from support.clock import START
-from support.descriptions import operations, shop
+from support.descriptions import closed, operations, shop
 from support.mcp_peer import FIELDS, MODERN, PATH, Peer
 from support.service import Answer, Service, ask, fresh_service
 from support.stances import proposal
@@ -59,8 +59,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def description(market: Service) -> dict[str, Any]:
-    body: dict[str, Any] = market.ask("/openapi.json").json()
-    return body
+    return closed(market.ask("/openapi.json").json())
 
 
 def target(path: str) -> str:
@@ -163,7 +162,9 @@ def test_a_wrong_method_on_a_free_path_is_the_declared_405(
     assert looked_at == 38
 
 
-@pytest.mark.parametrize(("path", "allow"), [("/api/v1/keys", "POST, OPTIONS"), (PATH, "POST")])
+@pytest.mark.parametrize(
+    ("path", "allow"), [("/api/v1/keys", "POST, OPTIONS"), (PATH, "POST, OPTIONS")]
+)
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_what_is_posted_declares_its_405_as_well(
     market: Service, description: dict[str, Any], path: str, allow: str, method: str
@@ -193,9 +194,8 @@ REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
         (202, '{"jsonrpc":"2.0","method":"notifications/initialized"}', {}),
         (400, "{", {}),
         (400, "[]", {}),
-        (403, REQUEST, {"origin": "https://elsewhere.example"}),
         (406, REQUEST, {"accept": "text/html"}),
-        (413, " " * 300_000, {}),
+        (413, " " * 20_000, {}),
         (415, REQUEST, {"content_type": "text/plain"}),
         (421, REQUEST, {"host": "elsewhere.example"}),
     ],
@@ -259,7 +259,7 @@ def test_the_protocol_is_linked_to_its_specification_and_names_every_revision(
     )
     assert version["schema"]["enum"] == list(PROTOCOLS) == remote["supportedProtocolVersions"]
     assert (key["name"], key["required"]) == ("X-API-Key", False)
-    assert "security" not in operation
+    assert operation["security"] == []
 
 
 def test_a_file_that_an_instance_may_lack_declares_its_404(

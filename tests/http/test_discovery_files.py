@@ -1,5 +1,6 @@
 """What a program finds that knows nothing but the address."""
 
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -59,7 +60,7 @@ def text(answer: Answer) -> str:
 
 
 def is_free(operation: dict[str, Any]) -> bool:
-    return "security" not in operation
+    return not operation["security"]
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,30 @@ def test_a_description_may_be_kept_for_five_minutes(market: Service, path: str) 
 
     assert answer.headers["cache-control"] == "public, max-age=300, stale-while-revalidate=60"
     assert market.ask(path, if_none_match=answer.headers["etag"]).status == 304
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/openapi.json", "/openapi-gpt.json", "/llms.txt", "/llms-full.txt", "/SKILL.md"),
+        *("/api/agent/guides", "/guides"),
+    ],
+)
+def test_long_texts_are_compressed_once_for_who_accepts_it(market: Service, path: str) -> None:
+    plain = market.ask(path)
+    packed = market.ask(path, accept_encoding="br, gzip;q=0.5")
+    etag = packed.headers["etag"]
+
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed.body) == plain.body
+    assert len(packed.body) < 0.6 * len(plain.body)
+    assert etag != plain.headers["etag"]
+    assert plain.headers["vary"] == packed.headers["vary"] == "Accept-Encoding"
+    assert market.ask(path, accept_encoding="gzip;q=0") == plain
+    assert market.ask(path, accept_encoding="gzip") == packed
+    assert market.ask(path, accept_encoding="gzip", if_none_match=etag).status == 304
+    assert market.ask(path, if_none_match=etag).status == 200
 
 
 def test_llms_txt_names_every_free_endpoint_and_nothing_that_is_paid_for(

@@ -69,6 +69,15 @@ def refused(answer: Answer, status: int, code: str) -> bool:
     )
 
 
+def test_entitled_answers_are_never_compressed(
+    subscribed: SubscriberService, pair: tuple[Version, Version]
+) -> None:
+    fields = {"authorization": f"Bearer {FEED_TOKEN}", "accept_encoding": "gzip"}
+    for path in (comparison_of(*pair), *ENTITLED_PATHS):
+        headers = subscribed.ask(path, **fields).headers
+        assert not headers.keys() & {"content-encoding", "vary"}
+
+
 @pytest.mark.contract("material-change.compares-two-latest")
 @pytest.mark.contract("material-change.purpose")
 @pytest.mark.contract("comparison.schema")

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from support.mcp_peer import HANDSHAKE, MODERN, Peer
+from support.mcp_peer import FIELDS, HANDSHAKE, MODERN, PATH, Peer
 from support.service import Service, fresh_service
 
 SIGNALS = "/api/v1/signals"
 CALLS = 300
+POSTS = 1_200
 OTHER = "198.51.100.9"
 
 
@@ -112,6 +113,32 @@ def test_calls_are_counted_by_address_and_a_loop_is_stopped(service: Service) ->
     assert service.ask("/api/agent/guides").status == 200
     service.clock.pass_seconds(60)
     assert peer.call("get_guides")["isError"] is False
+
+
+@pytest.mark.outcome(
+    "somebody floods `/api/mcp`, with whatever bodies",
+    "after 1,200 POSTs in a minute each is 429 with `Retry-After`, before its body is read",
+)
+def test_every_post_is_counted_before_it_is_parsed(service: Service) -> None:
+    fields = FIELDS | {"accept": "text/html"}  # the cheapest refusals count as well
+    answers = [service.ask(PATH, "POST", body="{", **fields) for _ in range(POSTS)]
+
+    spent = service.ask(PATH, "POST", body="{", **FIELDS)
+
+    assert {each.status for each in answers} == {406}
+    assert spent.status == 429
+    assert spent.json() == {
+        "error": "too many requests: 1,200 requests to the MCP server from one address are allowed "
+        "in any minute; try again in 60 seconds"
+    }
+    assert spent.headers["retry-after"] == "60"
+    assert spent.headers["ratelimit-policy"] == '"mcp-post";q=1200;w=60'
+    assert spent.headers["ratelimit"] == '"mcp-post";r=0;t=60'
+    assert spent.headers["access-control-allow-origin"] == "*"
+    assert service.ask(PATH, "OPTIONS", **FIELDS).status == 204
+    assert Peer(service, MODERN, OTHER).call("get_guides")["isError"] is False
+    service.clock.pass_seconds(60)
+    assert Peer(service, MODERN).call("get_guides")["isError"] is False
 
 
 def test_only_calls_of_tools_that_there_are_count(service: Service) -> None:

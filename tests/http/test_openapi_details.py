@@ -10,7 +10,7 @@ from openapi_schema_validator import OAS31Validator
 
 from barograph.discovery.examples import load_examples
 from barograph.discovery.operations import FORMS, TEXTS
-from support.descriptions import operations, shop, validator
+from support.descriptions import closed, operations, shop, validator
 from support.service import BASE_URL, Service, fresh_service
 from support.subscribers import ENTITLED_PATHS
 
@@ -28,8 +28,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def description(market: Service) -> dict[str, Any]:
-    body: dict[str, Any] = market.ask("/openapi.json").json()
-    return body
+    return closed(market.ask("/openapi.json").json())
 
 
 def test_a_wrong_key_is_described_with_the_fields_that_it_gets(

@@ -19,7 +19,7 @@ from barograph.kit.timestamps import MINUTE
 from barograph.settings import Settings
 from barograph.status.recording import INCIDENT_RULE, sightings
 from barograph.status.store import record
-from barograph.status.wire import Status
+from barograph.status.wire import ServiceStatus
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.identity import identity_provider
 from support.clock import HandClock
@@ -109,7 +109,7 @@ def part(text: str, name: str) -> str:
 def recorded(service: Service, *minutes: int) -> None:
     """Record the status of the service as it is, in each of these minutes before now."""
     now = service.clock.now // MINUTE * MINUTE
-    status = Status.model_validate_json(service.ask("/api/status").body)
+    status = ServiceStatus.model_validate_json(service.ask("/api/status").body)
 
     async def work(tx: Any) -> None:
         for minute in minutes:

@@ -14,7 +14,7 @@ from barograph.notice import NOTICE
 from barograph.status.keeper import LEASE_MS, MOST_UNWRITTEN, SPREAD_SECONDS, Keeper
 from barograph.status.recording import KEPT_FOR, Count, Incident, Record, Sighting
 from barograph.status.store import read_record, record
-from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, Status
+from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, ServiceStatus
 from support.clock import START, HandClock
 
 T = TypeVar("T")
@@ -22,9 +22,9 @@ T0 = START // DAY * DAY + 23 * HOUR + 58 * MINUTE
 """Two minutes before midnight."""
 
 
-def status(condition: Condition, now: int) -> Status:
+def status(condition: Condition, now: int) -> ServiceStatus:
     """A status whose only check is so."""
-    return Status(
+    return ServiceStatus(
         status=condition,
         as_of=iso_timestamp(now),
         feed=FeedStatus(
@@ -185,7 +185,7 @@ class Room:
         self.looked: list[str] = []
 
     def keeper(self, name: str = "", database: Database | None = None) -> Keeper:
-        def read(now: int) -> Status:
+        def read(now: int) -> ServiceStatus:
             self.looked.append(name)
             return status(self.found, now)
 
@@ -260,7 +260,7 @@ def test_the_keeper_looks_right_after_every_minute_began(room: Room) -> None:
             raise Stopped
         room.clock.pass_seconds(seconds)
 
-    def read(now: int) -> Status:
+    def read(now: int) -> ServiceStatus:
         room.looked.append(iso_timestamp(now)[14:])
         return status("ok", now)
 

@@ -15,6 +15,14 @@ def operations(description: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(path, operation) for path, item in paths for operation in item.values()]
 
 
+def closed(description: dict[str, Any]) -> dict[str, Any]:
+    """A description whose bodies allow no other members, so that tests notice every new one."""
+    for name, schema in description["components"]["schemas"].items():
+        if "properties" in schema and not name.startswith("JsonRpc"):
+            schema.setdefault("additionalProperties", False)
+    return description
+
+
 def validator(
     description: dict[str, Any], path: str, status: str = "200", method: str = "get"
 ) -> OAS31Validator:

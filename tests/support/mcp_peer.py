@@ -7,7 +7,7 @@ from support.service import PEER, Answer, Service
 
 PATH = "/api/mcp"
 MODERN = "2026-07-28"
-HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+HANDSHAKE = ("2025-11-25", "2025-06-18", "2024-11-05")
 FIELDS = {
     "host": "barograph.example",
     "content_type": "application/json",

@@ -41,13 +41,16 @@ def run_script(name: str, given: Any, *, packages: Path = SCRIPTS) -> Any:
     return json.loads(_run(command, installed(packages), json.dumps(given), RUN_SECONDS))
 
 
-def run_program(name: str, *arguments: str, packages: Path, home: Path) -> Ended:
+def run_program(
+    name: str, *arguments: str, packages: Path, home: Path, **environment: str
+) -> Ended:
     """Run a program that one of the packages brings, however it ends.
 
     It finds an empty home, and may leave there what it likes.
     """
     program = installed(packages) / "node_modules" / ".bin" / name
-    return _ended([str(NODE), str(program), *arguments], home, "", RUN_SECONDS, HOME=str(home))
+    command = [str(NODE), str(program), *arguments]
+    return _ended(command, home, "", RUN_SECONDS, HOME=str(home), **environment)
 
 
 def installed(packages: Path = SCRIPTS) -> Path:

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from barograph.access.gate import Gate
+from barograph.access.memory_store import MemoryStore
 from barograph.kit.http import Receive, Scope, Send
 from barograph.mcp.endpoints import McpDoor
+from support.clock import HandClock
 from support.mcp_peer import FIELDS, PATH
 from support.service import BASE_URL, Answer, ask
 
@@ -37,7 +40,11 @@ def knock(door: Any) -> Answer:
 
 
 def door_to(load: Any) -> McpDoor:
-    return McpDoor(BASE_URL, load)
+    async def nobody(_: str) -> None:
+        return None
+
+    clock = HandClock()
+    return McpDoor(BASE_URL, Gate(MemoryStore(clock), nobody, ()), clock, load)
 
 
 @pytest.mark.outcome(

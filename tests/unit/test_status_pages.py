@@ -19,13 +19,13 @@ from barograph.site.status.pages import (
 )
 from barograph.site.status.strips import Cell, strip
 from barograph.status.recording import Count, Incident, Record
-from barograph.status.wire import Check, Condition, Status
+from barograph.status.wire import Check, Condition, ServiceStatus
 from support.clock import START
 
 NOTHING = Record(START, (), (), {})
 
 
-def status(feed: dict[str, Any] | None = None, **checks: Condition) -> Status:
+def status(feed: dict[str, Any] | None = None, **checks: Condition) -> ServiceStatus:
     """A status with these checks, named with underscores; the API is ok."""
     conditions: dict[str, Condition] = {"market_feed": "ok", **checks}
     found = [
@@ -53,7 +53,7 @@ def status(feed: dict[str, Any] | None = None, **checks: Condition) -> Status:
         "api": api,
         "notice": "",
     }
-    return Status.model_validate({**members, "checks": found})
+    return ServiceStatus.model_validate({**members, "checks": found})
 
 
 def test_parts_come_as_people_look_for_them_and_an_unknown_one_last() -> None:

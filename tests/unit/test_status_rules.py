@@ -15,7 +15,7 @@ from barograph.notice import NOTICE
 from barograph.settings import Settings
 from barograph.stances.standing import StanceNow, Stances, Waiting
 from barograph.status.rules import DATABASE_SILENT_MS, Observation, Reach, assess
-from barograph.status.wire import Check, Status
+from barograph.status.wire import Check, ServiceStatus
 from support.clock import START
 from support.markets import BTC, ETH, SOL, SOURCE, reading, shares
 
@@ -37,7 +37,7 @@ NOTHING = WELL._replace(
 )
 
 
-def check(status: Status, name: str) -> Check:
+def check(status: ServiceStatus, name: str) -> Check:
     (found,) = [each for each in status.checks if each.name == name]
     return found
 

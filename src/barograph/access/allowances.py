@@ -44,6 +44,10 @@ TOOL_CALLS = Allowance("mcp", 300, MINUTE)
 an assistant's operator there are many people."""
 
 
+MCP_POSTS = Allowance("mcp-post", 1_200, MINUTE)
+"""Messages to the MCP server, by caller group: room for a handshake with each tool call."""
+
+
 class Standing(NamedTuple):
     """What became of a request, and where it leaves the caller."""
 

@@ -10,6 +10,7 @@ from barograph.access.allowances import (
     ANONYMOUS,
     BAD_KEYS,
     MAILBOX,
+    MCP_POSTS,
     PERSONAL,
     REGISTRATIONS,
     TOOL_CALLS,
@@ -80,5 +81,6 @@ _WORDS = {
     REGISTRATIONS.name: ("registrations from one address", ""),
     MAILBOX.name: ("mails to one mailbox", ""),
     TOOL_CALLS.name: ("calls of tools from one address", ""),
+    MCP_POSTS.name: ("requests to the MCP server from one address", ""),
 }
 _SPANS = {MINUTE: "minute", HOUR: "hour", DAY: "24 hours"}

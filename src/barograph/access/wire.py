@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from barograph.errors import InvalidRequest
 from barograph.kit.wire import WireModel
@@ -13,8 +13,10 @@ INVALID_BODY = (
 )
 
 
-class KeyRequest(WireModel):
+class KeyRequest(BaseModel):
     """Who asks for a key."""
+
+    model_config = ConfigDict(extra="forbid")
 
     email: Annotated[str, Field(max_length=254, description="Where the one-time link is sent.")]
 
@@ -22,7 +24,7 @@ class KeyRequest(WireModel):
 class KeyAnswer(WireModel):
     """What everybody is answered, whether or not the address is known."""
 
-    ok: Literal[True]
+    ok: Annotated[Literal[True], Field(description="Always true.")]
     message: str
 
 

@@ -148,7 +148,9 @@ def _described(form: Form, *, may_miss: bool) -> dict[str, Any]:
     if form == "json":
         missing: dict[str, Any] = {"model": EndpointBadge, "description": "No such badge."}
         return {"response_model": EndpointBadge, "responses": {404: missing} if may_miss else {}}
-    picture = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}
+    # Binary: generated clients refuse to decode a string whose media type isn't text or JSON.
+    schema = {"type": "string", "format": "binary"}
+    picture = {"content": {"image/svg+xml": {"schema": schema}}}
     responses: dict[int, dict[str, Any]] = {200: {**picture, "description": "The badge."}}
     if may_miss:
         responses[404] = {**picture, "description": "No such badge."}

@@ -41,7 +41,7 @@ def names_of(path: str, tags: set[str], status: str) -> list[str]:
         found.append(_OF_REFUSALS[status])
     if status == "200" and path.startswith(X402_FOLDER):
         found.append("PAYMENT-RESPONSE")
-    if KEYS in tags and status in {"202", "429"}:
+    if (KEYS in tags and status in {"202", "429"}) or (MCP in tags and status == "429"):
         found += RATE_LIMIT
     return found
 

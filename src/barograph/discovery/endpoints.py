@@ -28,7 +28,7 @@ from barograph.discovery.paths import (
 from barograph.discovery.skill import skill_text
 from barograph.discovery.well_known import robots_text, security_text
 from barograph.kit.clock import Clock
-from barograph.kit.documents import Document
+from barograph.kit.documents import JSON, Document, Headers
 from barograph.kit.http import DocumentResponse
 from barograph.kit.single_flight import SingleFlight
 
@@ -110,18 +110,18 @@ def descriptions(app: FastAPI, base_url: str, deprecations: Deprecations) -> Des
     """Every description of an application's interface, by its path."""
     schema = openapi_schema(app, base_url, deprecations)
     return {
-        OPENAPI_PATH: Document(
-            _encoded(schema), fields=service_links(base_url), cache_control=KEEP
-        ),
-        GPT_PATH: Document(_encoded(gpt_schema(schema)), cache_control=KEEP),
+        OPENAPI_PATH: _text(_encoded(schema), JSON, service_links(base_url)),
+        GPT_PATH: _text(_encoded(gpt_schema(schema)), JSON),
         LLMS_PATH: _text(llms_text(schema)),
         LLMS_FULL_PATH: _text(llms_full_text(schema)),
     }
 
 
-def _encoded(schema: dict[str, Any]) -> bytes:
-    return json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode()
+def _encoded(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
 
-def _text(text: str, content_type: bytes = TEXT) -> Document:
-    return Document(text.encode(), content_type=content_type, cache_control=KEEP)
+def _text(text: str, content_type: bytes = TEXT, fields: Headers | None = None) -> Document:
+    return Document(
+        text.encode(), content_type=content_type, cache_control=KEEP, fields=fields, compress=True
+    )

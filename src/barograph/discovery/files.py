@@ -61,14 +61,19 @@ def _list_of(schema: Schema) -> Schema:
 _STRING: Schema = {"type": "string"}
 _ADDRESS: Schema = {"type": "string", "format": "uri"}
 _TEXT: Schema = _STRING
+_LINK = _members(name=_STRING, url=_ADDRESS)
 _OPENAPI = _members(
     openapi={"type": "string", "description": "The version of OpenAPI."},
-    info=_members(title=_STRING, version=_STRING),
+    info=_members(
+        title=_STRING, description=_STRING, contact=_LINK, license=_LINK, version=_STRING
+    ),
     servers=_list_of(_members(url=_ADDRESS)),
     tags=_list_of(_members(name=_STRING)),
     paths={"type": "object", "description": "Every operation, by path and method."},
     components={"type": "object", "description": "The schemas of the bodies, by name."},
 )
+_REMOTE = _members(type=_STRING, url=_ADDRESS, headers=_list_of({"type": "object"}))
+_REMOTE["properties"]["supportedProtocolVersions"] = _list_of(_STRING)  # in the card only
 _SERVER = _members(
     **{"$schema": _ADDRESS},
     name={"type": "string", "description": "By the domain of the instance."},
@@ -76,8 +81,8 @@ _SERVER = _members(
     description=_STRING,
     version=_STRING,
     websiteUrl=_ADDRESS,
-    icons=_list_of(_members(src=_ADDRESS)),
-    remotes=_list_of(_members(type=_STRING, url=_ADDRESS)),
+    icons=_list_of(_members(src=_ADDRESS, mimeType=_STRING)),
+    remotes=_list_of(_REMOTE),
 )
 _CATALOG = _members(
     specVersion=_STRING,

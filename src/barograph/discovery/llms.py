@@ -10,6 +10,7 @@ from barograph.access.allowances import (
     ANONYMOUS,
     BAD_KEYS,
     MAILBOX,
+    MCP_POSTS,
     PERSONAL,
     REGISTRATIONS,
     TOOL_CALLS,
@@ -139,22 +140,22 @@ milliseconds since the Unix epoch.
 
 - GET /api/v1/signals: {ANONYMOUS.requests:,} requests an hour without a key, \
 {PERSONAL.requests:,} with a personal key in `X-API-Key`. In `RateLimit`, \
-`r` is what is left, and after `t` seconds one comes back.
+`r` are left, and one comes back after `t` seconds.
 - A key that is not valid: 401, and 429 after {BAD_KEYS.requests:,} in an hour.
 - POST /api/v1/keys: {REGISTRATIONS.requests:,} requests an hour from one caller, \
 {MAILBOX.requests:,} mails a day to one mailbox.
-- Calls of MCP tools: {TOOL_CALLS.requests:,} a minute from one caller, then results with \
-`isError`; the signals tool spends the allowance of signals as well.
-- Other free reads are not counted. `Cache-Control` tells how long an answer may be kept; send its \
-`ETag` in `If-None-Match` and get 304 while it holds.
+- MCP, per minute and caller: {TOOL_CALLS.requests:,} tool calls, then `isError`; \
+{MCP_POSTS.requests:,} requests of at most 16 KiB, then 429. `get_signals` also spends the signals \
+allowance.
+- Other free reads are not counted. Follow `Cache-Control`; send the `ETag` in `If-None-Match` and \
+get 304 while it holds.
 
 ## Errors
 
-The body is `{{"error": "<one sentence>"}}`; of a badge it is a badge that says so, of MCP mostly \
-a JSON-RPC error. 400: correct the request. 401: the key is not valid; send none. 404: no such \
-thing. 405: `Allow` lists the methods. 429, 503: wait `Retry-After` seconds, or half a minute. \
-502: fresh data cannot be had; try again after some seconds, and do not show what you kept as \
-current. 500: try again later.
+The body is `{{"error": "<one sentence>"}}`. A badge draws its error; MCP mostly sends a JSON-RPC \
+error. 400: correct the request. 401: the key is not valid; send none. 404: not found. 405: see \
+`Allow`. 429, 503: wait `Retry-After` seconds, or half a minute. 502: no fresh data; retry in \
+seconds, and don't show older data as current. 500: retry later.
 """
 
 
@@ -180,16 +181,16 @@ def _protocol(base_url: str) -> str:
     return f"""## Model Context Protocol
 
 POST {base_url}{MCP_PATH} with `Content-Type: application/json`; no session. Tools: \
-{", ".join(TOOL_NAMES)}. `get_derivatives` takes `symbol`, `get_briefs` takes `limit`; other \
-arguments are refused.
+{", ".join(TOOL_NAMES)}. `get_derivatives` takes `symbol`, `get_briefs` takes `limit`, and no tool \
+anything else.
 
 - {PROTOCOLS[0]}: header fields `MCP-Protocol-Version: {PROTOCOLS[0]}`, `Mcp-Method: tools/call` \
 and `Mcp-Name: {TOOL_NAMES[0]}`; body \
 `{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{TOOL_NAMES[0]}",\
 "arguments":{{}},{meta}}}}}`
-- {", ".join(PROTOCOLS[1:])}: `initialize` first, or a `tools/call` at once; neither those fields \
-nor `_meta` are needed
-- What a tool cannot do is a result with `isError` that says why.
+- {", ".join(PROTOCOLS[1:])}: `initialize` first, or `tools/call` at once, without those fields \
+and `_meta`
+- A failed call is a result with `isError` that says why.
 """
 
 

@@ -5,13 +5,17 @@ The door itself is built further up, and takes from here what it has to agree wi
 
 from typing import Any
 
+from barograph.access.allowances import MCP_POSTS
 from barograph.discovery.operations import MCP
 from barograph.kit.openapi import json_answer, json_content, refusal
 
 Schema = dict[str, Any]
 
-PROTOCOLS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""The revisions that are spoken, newest first: in the card, in `server/discover` and here."""
+PROTOCOLS = ("2026-07-28", "2025-11-25", "2025-06-18", "2024-11-05")
+"""The revisions that are spoken, newest first: in the card, in `server/discover` and here.
+
+2025-03-26 is left out because it requires servers to accept batches.
+"""
 
 TOOL_NAMES = (
     "get_market_state",
@@ -75,11 +79,11 @@ SCHEMAS: dict[str, Schema] = {
 }
 
 _REFUSALS = {
-    "403": "A page of another origin asks.",
     "406": "`Accept` has no application/json.",
-    "413": "The body is too long.",
+    "413": "The body has more than 16 KiB.",
     "415": "The body is not called application/json.",
     "421": "`Host` is not that of the base address.",
+    "429": f"The address sent more than {MCP_POSTS.requests:,} requests in a minute.",
     "500": "Internal error.",
 }
 

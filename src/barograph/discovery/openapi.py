@@ -40,6 +40,7 @@ def openapi_schema(app: FastAPI, base_url: str, deprecations: Deprecations) -> S
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         servers=[{"url": base_url}],
         contact={"name": "Barograph", "url": f"{base_url}{DOCS_PATH}"},
+        license_info={"name": _LICENSE, "url": f"{base_url}{DOCS_PATH}"},
     )
     schema["externalDocs"] = {"url": f"{base_url}{DOCS_PATH}", "description": "For developers"}
     schema["components"] |= {
@@ -67,6 +68,7 @@ def _complete(path: str, operation: Schema, examples: Examples) -> None:
     text = text_of(operation["operationId"])
     if text is not None:
         operation["description"] = text
+    operation["security"] = []
     if tags & PRIVATE:
         operation["security"] = [{BEARER: []}] * (ENTITLED in tags) + [{PAYMENT_PROOF: []}]
     elif not tags & NOT_READS:
@@ -100,6 +102,7 @@ def _show(operation: Schema, examples: Examples) -> None:
         content["example"] = examples.requests[operation["operationId"]]
 
 
+_LICENSE = "Data: free for non-commercial use, attribution appreciated"
 _DESCRIPTION = (
     f"{FREE_DESCRIPTION} Those of entitled and paid endpoints have a `message` as well, but for a "
     "402, which is an x402 v2 object."

@@ -121,7 +121,8 @@ TEXTS: Mapping[str, str] = {
     "revision in `MCP-Protocol-Version` is spoken. Seven tools read what is free. What goes wrong "
     "within the protocol is a JSON-RPC error, in a 200 before 2026-07-28 and since then in a 400 "
     "or 404; what a tool cannot do, with a spent allowance too, is a result with `isError`. There "
-    "is no stream and no session to end: GET and DELETE are 405.",
+    "is no stream and no session to end: GET and DELETE are 405. Web pages of any origin may call "
+    "it. Each address may send 1,200 requests per minute, each with at most 16 KiB.",
     "getOpenApi": "This description.",
     "getGptActions": "The reads under /api/agent, signals and status, within the limits of a GPT "
     "action; nothing in it needs a key.",

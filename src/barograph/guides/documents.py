@@ -17,7 +17,7 @@ def guides_document(catalog: Catalog, base_url: str) -> Document:
         count=len(catalog.guides),
         guides=[_entry(guide, base_url) for guide in catalog.guides],
     )
-    return Document(body.encode())
+    return Document(body.encode(), compress=True)
 
 
 def guide_url(guide: Guide, base_url: str) -> str:

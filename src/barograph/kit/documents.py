@@ -4,6 +4,7 @@ A document knows since when and until when it may be given. Neither this service
 follows its `Cache-Control` shows it after that.
 """
 
+import gzip
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, MutableMapping
 from hashlib import sha256
@@ -32,6 +33,11 @@ CORS: Headers = [
 NO_STORE = (b"cache-control", b"no-store")
 PRIVATE = (b"cache-control", b"private, no-store")
 JSON = b"application/json"
+WORTH_COMPRESSING = 1_000
+"""Shorter bodies gain nothing from compression."""
+
+_ENCODED = (b"content-encoding", b"gzip")
+_BY_ENCODING = (b"vary", b"Accept-Encoding")
 
 
 class Document:
@@ -59,11 +65,28 @@ class Document:
         content_type: bytes = JSON,
         cache_control: bytes | None = None,
         fields: Headers | None = None,
+        compress: bool = False,
     ) -> None:
-        """`fields` go out with every answer, next to the usual ones."""
-        self.packed: Document | None = None
-        """The same, compressed, for who takes it so."""
+        """`fields` go out with every answer, next to the usual ones.
 
+        `compress` a text once, here, for clients that accept gzip; a short one stays as it is.
+        """
+        fields = fields or []
+        self.packed: Document | None = None
+        """The same, compressed."""
+
+        if compress and len(body) >= WORTH_COMPRESSING:
+            fields = [*fields, _BY_ENCODING]
+            self.packed = Document(
+                # No time in the header: the same text is the same bytes on every worker.
+                gzip.compress(body, 6, mtime=0),
+                since=since,
+                until=until,
+                modified=modified,
+                content_type=content_type,
+                cache_control=cache_control,
+                fields=[*fields, _ENCODED],
+            )
         self.body = body
         self.since = since
         self.until = until
@@ -74,7 +97,7 @@ class Document:
             (b"etag", self.etag),
             *([] if modified is None else [(b"last-modified", http_date(modified).encode())]),
             *CORS,
-            *(fields or []),
+            *fields,
         ]
         if cache_control is None:
             self.whole_until = until - (FRESH_SECONDS + REVALIDATE_SECONDS) * SECOND

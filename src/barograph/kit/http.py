@@ -108,7 +108,7 @@ class FreeReads:
             # The router's patterns end in `$`, which lets a newline at the end pass.
             await error_response(404, "not found", is_free=False)(scope, receive, send)
         elif scope["method"] == "OPTIONS" and (allow := self._allowed(scope["path"])):
-            await _send(send, 204, _preflight(allow), b"")
+            await _send(send, 204, preflight_fields(allow, _ASKED_WITH), b"")
         elif scope["method"] == "HEAD" and self._allowed(scope["path"]) == ALLOW:
             await self._app({**scope, "method": "GET"}, receive, bodiless(send))
         else:
@@ -134,11 +134,15 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
 _BODY_FIELDS = (b"content-type", b"content-length", b"content-encoding")
 
 
-def _preflight(allow: bytes) -> Headers:
+_ASKED_WITH = b"X-API-Key, If-None-Match, Content-Type"
+
+
+def preflight_fields(allow: bytes, names: bytes) -> Headers:
+    """Answer a preflight: any origin may use these methods and request fields."""
     return [
         *CORS,
         (b"allow", allow),
         (b"access-control-allow-methods", allow),
-        (b"access-control-allow-headers", b"X-API-Key, If-None-Match, Content-Type"),
+        (b"access-control-allow-headers", names),
         (b"access-control-max-age", b"86400"),
     ]

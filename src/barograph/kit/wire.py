@@ -1,6 +1,20 @@
 """The base of every JSON body."""
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
+
+
+def _publish(schema: dict[str, Any]) -> None:
+    """Loosen the published schema where the model is stricter than clients should be.
+
+    A later version may add members. Generated clients check a boolean `const` against a string and
+    refuse every body.
+    """
+    schema.pop("additionalProperties", None)
+    for member in schema["properties"].values():
+        if isinstance(member.get("const"), bool):
+            del member["const"]
 
 
 class WireModel(BaseModel):
@@ -8,7 +22,10 @@ class WireModel(BaseModel):
 
     # A member that may be null is still always there, and the schema says so.
     model_config = ConfigDict(
-        extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
+        extra="forbid",
+        frozen=True,
+        json_schema_extra=_publish,
+        json_schema_serialization_defaults_required=True,
     )
 
     def encode(self) -> bytes:

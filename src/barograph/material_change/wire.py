@@ -115,7 +115,7 @@ class AssessmentBody(WireModel):
             exclude_if=lambda presence: presence is None,
         ),
     ]
-    ready_for_paid_delivery: Literal[False] = False
+    ready_for_paid_delivery: Annotated[Literal[False], Field(description="Always false.")] = False
 
 
 class Comparison(WireModel):

@@ -16,10 +16,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from barograph.access.allowances import MCP_POSTS
+from barograph.access.gate import Gate
+from barograph.access.refusals import TooManyRequests
 from barograph.discovery import paths
 from barograph.discovery.mcp import CARD_TYPE, CATALOG_TYPE
 from barograph.kit.clock import Clock
-from barograph.kit.documents import JSON, NO_STORE, Document, Message
+from barograph.kit.documents import CORS, JSON, NO_STORE, Document, Headers, Message
 from barograph.kit.http import (
     ASGIApp,
     DocumentResponse,
@@ -28,6 +31,7 @@ from barograph.kit.http import (
     Send,
     bodiless,
     error_response,
+    preflight_fields,
 )
 from barograph.kit.single_flight import SingleFlight
 from barograph.mcp import card
@@ -44,15 +48,16 @@ log = logging.getLogger(__name__)
 
 Fields = Mapping[bytes, Sequence[bytes]]
 
-LONGEST_BODY = 256 * 1024
+LONGEST_BODY = 16 * 1024
 PUBLIC_PATHS = frozenset(
     {paths.CARD_PATH, paths.REGISTRY_PATH, paths.CATALOG_PATH, paths.FORMER_CARD_PATH}
 )
 """What anyone from any origin may read."""
 
 _PATHS = (paths.MCP_PATH, f"{paths.MCP_PATH}/")
-_ALLOW = (b"allow", b"POST")
-_LOOKED_AT = (b"host", b"origin", b"content-type", b"accept", REVISION)
+_ALLOW = b"POST, OPTIONS"
+_ASKED_WITH = b"Content-Type, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
+_LOOKED_AT = (b"host", b"content-length", b"content-type", b"accept", REVISION)
 _KEEP = b"public, max-age=3600"
 _READABLE = (JSON, b"application/*", b"*/*")
 """The media ranges that JSON is in, the narrowest first."""
@@ -63,9 +68,13 @@ _MEDIA_FIELDS = frozenset({b"content-type", b"accept"})
 class McpDoor:
     """Lets requests of the protocol in: an ASGI application."""
 
-    def __init__(self, base_url: str, load: Callable[[], "Transport"]) -> None:
+    def __init__(
+        self, base_url: str, gate: Gate, clock: Clock, load: Callable[[], "Transport"]
+    ) -> None:
         """Know the service by its base address; `load` gets what answers, and may take long."""
         self._names = Names(base_url)
+        self._gate = gate
+        self._clock = clock
         self._load = load
         self._transport: Transport | None = None
         self._loading: SingleFlight[str, Transport] = SingleFlight()
@@ -73,7 +82,7 @@ class McpDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         fields = _fields(scope)
-        refused = self._refused(scope["method"], fields)
+        refused = await self._refused(scope, fields)
         found = refused or _looked_at(await _read(receive), fields[REVISION])
         if isinstance(found, Response):
             await found(scope, receive, bodiless(send) if scope["method"] == "HEAD" else send)
@@ -87,27 +96,27 @@ class McpDoor:
                 raise
             # In front of routing nobody else would turn it into the documented body.
             log.exception("unexpected failure")
-            await _error(500, "internal error")(scope, receive, send)
+            await error_response(500, "internal error")(scope, receive, send)
 
     async def close(self) -> None:
         """End what was loaded."""
         if self._transport is not None:
             await self._transport.close()
 
-    def _refused(self, method: str, fields: Fields) -> Response | None:
+    async def _refused(self, scope: Scope, fields: Fields) -> Response | None:
         """The answer to what is no request of the protocol, seen by its head alone."""
-        if method != "POST":
-            return error_response(405, "method not allowed", _ALLOW, is_free=False)
+        if scope["method"] not in {"POST", "OPTIONS"}:
+            return error_response(405, "method not allowed", (b"allow", _ALLOW))
         hosts = fields[b"host"]
         if len(hosts) != 1 or not self._names.is_host(hosts[0]):
-            return _error(421, "the Host must be that of the service's public address")
-        if not all(map(self._names.is_origin, fields[b"origin"])):
-            return _error(403, "pages of another origin may not ask")
-        if _media_types(tuple(fields[b"content-type"])) != (JSON,):
-            return _error(415, "the Content-Type must be application/json")
-        if fields[b"accept"] and not _takes_json(tuple(fields[b"accept"])):
-            return _error(406, "the Accept field must have application/json")
-        return None
+            return error_response(421, "the Host must be that of the service's public address")
+        if scope["method"] == "OPTIONS":
+            return _bare(204, preflight_fields(_ALLOW, _ASKED_WITH))
+        try:
+            await self._gate.charge(MCP_POSTS, self._gate.caller(scope))
+        except TooManyRequests as error:
+            return error_response(error.status, error.message, *error.fields(self._clock()))
+        return _refused_by_head(fields)
 
     async def _loaded(self) -> "Transport":
         """Load in a thread of its own: nobody else waits for it."""
@@ -125,18 +134,18 @@ class _Reply:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.is_begun = True
-            message = {**message, "headers": [*message["headers"], NO_STORE]}
+            message = {**message, "headers": [*message["headers"], NO_STORE, *CORS]}
         await self._send(message)
 
 
-def open_door(calls: ToolCalls, base_url: str) -> McpDoor:
+def open_door(calls: ToolCalls, gate: Gate, base_url: str, clock: Clock) -> McpDoor:
     """The door to these calls; the SDK is imported when the first of them comes."""
 
     def load() -> "Transport":
         server = import_module("barograph.mcp.server")
         return cast("Transport", server.Transport(calls, base_url, LONGEST_BODY))
 
-    return McpDoor(base_url, load)
+    return McpDoor(base_url, gate, clock, load)
 
 
 def mcp_door(app: ASGIApp, door: McpDoor) -> ASGIApp:
@@ -180,10 +189,6 @@ def _document(body: bytes, content_type: str) -> Document:
     return Document(body, content_type=content_type.encode(), cache_control=_KEEP)
 
 
-def _error(status: int, message: str) -> Response:
-    return error_response(status, message, is_free=False)
-
-
 def _fields(scope: Scope) -> Fields:
     """Every value of each field that is looked at."""
     found: dict[bytes, list[bytes]] = {name: [] for name in _LOOKED_AT}
@@ -191,6 +196,26 @@ def _fields(scope: Scope) -> Fields:
         if name in found:
             found[name].append(value)
     return found
+
+
+def _refused_by_head(fields: Fields) -> Response | None:
+    """The answer to a POST whose body isn't worth reading."""
+    if _media_types(tuple(fields[b"content-type"])) != (JSON,):
+        return error_response(415, "the Content-Type must be application/json")
+    if fields[b"accept"] and not _takes_json(tuple(fields[b"accept"])):
+        return error_response(406, "the Accept field must have application/json")
+    if any(_is_long(each) for each in fields[b"content-length"]):
+        return _too_long()
+    return None
+
+
+def _is_long(length: bytes) -> bool:
+    """Whether a `Content-Length` is above the limit; measured as text first, for its cost."""
+    return len(length) > len(str(LONGEST_BODY)) or (length.isdigit() and int(length) > LONGEST_BODY)
+
+
+def _too_long() -> Response:
+    return error_response(413, f"the body may have at most {LONGEST_BODY:,} bytes")
 
 
 @lru_cache(maxsize=32)
@@ -242,7 +267,7 @@ async def _read(receive: Receive) -> bytes | None:
 def _looked_at(body: bytes | None, revisions: Sequence[bytes]) -> Response | bytes:
     """The answer to a body that needs no server, or the body of a request."""
     if body is None:
-        return _error(413, f"the body may have at most {LONGEST_BODY:,} bytes")
+        return _too_long()
     try:
         message, body = read_message(body)
         check_revision(message, revisions)
@@ -253,10 +278,14 @@ def _looked_at(body: bytes | None, revisions: Sequence[bytes]) -> Response | byt
 
 
 def _unstorable(status: int, body: bytes = b"") -> Response:
-    response = Response(body, status)
     kind = [(b"content-type", JSON)] if body else []
     length = (b"content-length", str(len(body)).encode())
-    response.raw_headers = [*kind, length, NO_STORE]
+    return _bare(status, [*kind, length, NO_STORE, *CORS], body)
+
+
+def _bare(status: int, headers: Headers, body: bytes = b"") -> Response:
+    response = Response(body, status)
+    response.raw_headers = headers
     return response
 
 

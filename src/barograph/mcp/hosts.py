@@ -1,7 +1,7 @@
-"""Whom a request may name as its host and its origin (pure).
+"""Which `Host` a request may name (pure).
 
-A page of another site can make a browser send requests here under its own name. What it cannot do
-is choose other names, so those that are not this service's are refused.
+DNS rebinding makes a browser send requests here under the name of another site. The page can't
+change that name, so the server refuses every name but its own.
 """
 
 import re
@@ -10,7 +10,6 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?", re.ASCII)
-_ORIGIN = re.compile(rf"(https?)://({_HOST.pattern})", re.ASCII | re.IGNORECASE)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -36,13 +35,6 @@ class Names:
         """Whether a `Host` is the one of the base address."""
         # A proxy may speak another scheme to the service than the public does.
         return field == self._usual or self._is_own(_authority(field, self._scheme))
-
-    def is_origin(self, field: bytes) -> bool:
-        """Whether an `Origin` is the one of the base address."""
-        found = _ORIGIN.fullmatch(field.decode("latin-1"))
-        if found is None or found[1].lower() != self._scheme:
-            return False
-        return self._is_own(_authority(found[2].encode(), self._scheme))
 
     def _is_own(self, found: Authority | None) -> bool:
         """Whether it is this service's; on loopback, people write any of its names."""

@@ -8,6 +8,7 @@ without one alike.
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mcp.server import CacheHint, Server, ServerRequestContext
@@ -27,7 +28,8 @@ from mcp.types import (
     Tool,
 )
 from mcp.types.methods import validate_client_request
-from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from mcp.types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from barograph import __version__
 from barograph.access.allowances import TOOL_CALLS
@@ -48,6 +50,9 @@ INSTRUCTIONS = (
 )
 _UNCHANGED = CacheHint(ttl_ms=HOUR, scope="public")
 _CALL = "tools/call"
+_NO_PAGES = "unknown cursor: all tools are on one page, so leave it out"
+_LONGEST_NAME = 100
+"""Characters of a parameter's name that an error repeats."""
 
 
 class Transport:
@@ -104,7 +109,11 @@ def _server(calls: ToolCalls, base_url: str) -> Server[Any]:
     entries = [Tool.model_validate(each) for each in tool_list(base_url)]
     listed = ListToolsResult(tools=entries)
 
-    async def list_tools(context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(
+        context: Context, params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        if params is not None and params.cursor is not None:
+            raise MCPError(INVALID_PARAMS, _NO_PAGES)
         return listed.model_copy(update={"meta": _said_by(context.protocol_version)})
 
     async def discover(context: Context, _: RequestParams | None) -> DiscoverResult:
@@ -130,8 +139,30 @@ def _server(calls: ToolCalls, base_url: str) -> Server[Any]:
     )
     server.add_request_handler("server/discover", RequestParams, discover)
     # In the place of the SDK's spans, of which nobody here makes use.
-    server.middleware[:] = [_answering(calls)]
+    server.middleware[:] = [_naming, _offered, _answering(calls)]
     return server
+
+
+async def _naming(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Name the parameter that is not valid, which the SDK leaves out."""
+    try:
+        return await call_next(ctx)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"] if part != "params")[:_LONGEST_NAME]
+        fault = "is missing" if first["type"] == "missing" else "is not valid"
+        told = f"Invalid request parameters: {name or 'params'} {fault}"
+        raise MCPError(INVALID_PARAMS, told) from error
+
+
+async def _offered(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Settle a handshake on a revision that is offered; the SDK knows one more."""
+    if ctx.method == "initialize" and ctx.params is not None:
+        asked = ctx.params.get("protocolVersion")
+        if isinstance(asked, str) and asked not in PROTOCOLS:
+            settled = {**ctx.params, "protocolVersion": LATEST_HANDSHAKE_VERSION}
+            return await call_next(replace(ctx, params=settled))
+    return await call_next(ctx)
 
 
 def _answering(calls: ToolCalls) -> ServerMiddleware[Any]:

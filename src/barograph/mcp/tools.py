@@ -19,7 +19,7 @@ from barograph.markets.wire import Market, MarketState, PerpetualRecord
 from barograph.mcp.card import ICON_PATH
 from barograph.mcp.schemas import Schema, output_schema
 from barograph.signals.wire import PublicSignals
-from barograph.status.wire import Status
+from barograph.status.wire import ServiceStatus
 
 BRIEFS = "get_briefs"
 DERIVATIVES = "get_derivatives"
@@ -127,7 +127,7 @@ TOOLS = (
         STATUS,
         "Service status",
         "Health and age of feed and API now; ask when another tool fails.",
-        Status,
+        ServiceStatus,
     ),
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}

@@ -7,7 +7,7 @@ from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
 from barograph.kit.timestamps import SECOND
 from barograph.status.reader import StatusReader
-from barograph.status.wire import Status
+from barograph.status.wire import ServiceStatus
 
 STATUS_PATH = "/api/status"
 KEEP_MS = 2 * SECOND
@@ -20,7 +20,7 @@ def status_routes(board: Board, reader: StatusReader) -> APIRouter:
 
     @router.get(
         STATUS_PATH,
-        response_model=Status,
+        response_model=ServiceStatus,
         summary="Health of the market feed and of the API",
         operation_id="getStatus",
     )

@@ -18,7 +18,7 @@ from barograph.kit.letting_go import within
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.status.recording import Sighting, sightings
 from barograph.status.store import record
-from barograph.status.wire import Status
+from barograph.status.wire import ServiceStatus
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Keeper:
     def __init__(
         self,
         database: Database,
-        read: Callable[[int], Status],
+        read: Callable[[int], ServiceStatus],
         watched: Sequence[Probed],
         *,
         clock: Clock,

@@ -16,7 +16,7 @@ from barograph.markets.view import Bounds
 from barograph.stances.feeds import STANCES
 from barograph.stances.signed_heads import SignedHeads
 from barograph.status.rules import Observation, Reach, assess
-from barograph.status.wire import Status
+from barograph.status.wire import ServiceStatus
 
 LimitsFailing = Callable[[], int | None]
 """Since when request allowances are not counted together; None when they are."""
@@ -43,7 +43,7 @@ class StatusReader:
         self._identity = identity
         self._payments = payments
 
-    def status(self, board: Board, now: int) -> Status:
+    def status(self, board: Board, now: int) -> ServiceStatus:
         """The status at an instant."""
         return assess(
             Observation(

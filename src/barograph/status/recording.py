@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.status.wire import Condition, Status
+from barograph.status.wire import Condition, ServiceStatus
 
 API: Final = "api"
 """The name under which the API itself is recorded, beside the checks."""
@@ -117,7 +117,7 @@ class Record(NamedTuple):
     """The last minute in which a part was recorded, by its name."""
 
 
-def sightings(status: Status) -> list[Sighting]:
+def sightings(status: ServiceStatus) -> list[Sighting]:
     """What there is to record of a status: the API, and every check that can fail now.
 
     A part that is not configured or still warming up is neither healthy nor failing.

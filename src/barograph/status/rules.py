@@ -10,7 +10,14 @@ from barograph.markets.view import Bounds, is_fresh
 from barograph.notice import NOTICE
 from barograph.stances.etf import KIND as ETF_STANCE
 from barograph.stances.standing import Stances
-from barograph.status.wire import ApiStatus, Check, CheckStatus, Condition, FeedStatus, Status
+from barograph.status.wire import (
+    ApiStatus,
+    Check,
+    CheckStatus,
+    Condition,
+    FeedStatus,
+    ServiceStatus,
+)
 
 DATABASE_SILENT_MS = 5 * SECOND
 
@@ -49,7 +56,7 @@ class Observation(NamedTuple):
     """Why checkpoints of the history cannot be signed, and since when; None while they can."""
 
 
-def assess(seen: Observation) -> Status:
+def assess(seen: Observation) -> ServiceStatus:
     """Judge everything that was observed."""
     checks = [
         _market_feed(seen),
@@ -69,7 +76,7 @@ def assess(seen: Observation) -> Status:
     by_name = {check.name: check.status for check in checks}
     api: Condition = "ok" if by_name["database"] == "ok" else "degraded"
     feed = _feed_condition(by_name)
-    return Status(
+    return ServiceStatus(
         status=_overall(by_name),
         as_of=iso_timestamp(seen.now),
         feed=_feed(seen, feed),

@@ -40,7 +40,7 @@ class Check(WireModel):
     detail: str
 
 
-class Status(WireModel):
+class ServiceStatus(WireModel):
     """`down` when the market feed or the database is down; `degraded` when another check fails."""
 
     status: Condition

@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, Response
 from markupsafe import Markup
 
 from barograph import __version__
-from barograph.access.allowances import ANONYMOUS, MAILBOX, PERSONAL, TOOL_CALLS
+from barograph.access.allowances import ANONYMOUS, MAILBOX, MCP_POSTS, PERSONAL, TOOL_CALLS
 from barograph.access.feed_entry import FEED_PATH
 from barograph.access.mailboxes import MAX_LENGTH
 from barograph.access.refusals import KEYS_PATH
@@ -150,6 +150,7 @@ def facts(
         "anonymous": ANONYMOUS,
         "personal": PERSONAL,
         "tool_calls": TOOL_CALLS,
+        "mcp_posts": MCP_POSTS,
         "limits": reference.limits(),
         "fields": reference.fields(),
         "errors": problems.ERRORS,

@@ -209,7 +209,7 @@ def _body(operation: Schema) -> str | None:
 
 
 def _answers(operation: Schema) -> Iterator[Answer]:
-    is_coded = "security" in operation
+    is_coded = bool(operation["security"])
     for status, response in sorted(operation["responses"].items()):
         if is_coded or status not in COMMON_STATUSES:
             yield Answer(status, marked(response["description"]))

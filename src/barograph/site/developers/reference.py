@@ -7,6 +7,7 @@ from barograph.access.allowances import (
     ANONYMOUS,
     BAD_KEYS,
     MAILBOX,
+    MCP_POSTS,
     PERSONAL,
     PROOFS,
     REGISTRATIONS,
@@ -117,6 +118,7 @@ def limits() -> list[Limit]:
         Limit("Asking for a key", per(REGISTRATIONS), _ADDRESS),
         Limit("Links to one mailbox", per(MAILBOX), "mailbox"),
         Limit("Calls of MCP tools", per(TOOL_CALLS), _ADDRESS),
+        Limit("Requests to the MCP server", per(MCP_POSTS), _ADDRESS),
         Limit("Payment proofs", per(PROOFS), _ADDRESS),
         Limit("Every other free read", "none", "not counted"),
     ]

@@ -1,6 +1,5 @@
 """Pages on their way out: documents with the headers that every page carries."""
 
-import gzip
 from collections.abc import Iterable
 
 from starlette.responses import Response
@@ -33,12 +32,6 @@ KEEP = b"public, max-age=3600"
 KEEP_FOR_EVER = b"public, max-age=31536000, immutable"
 LOOK_EACH_TIME = b"no-cache"
 
-WORTH_PACKING = 1_000
-"""Less bytes than this are not worth compressing."""
-
-_PACKED: Headers = [(b"content-encoding", b"gzip")]
-_BY_ENCODING: Headers = [(b"vary", b"Accept-Encoding")]
-
 
 class Page(Document):
     """A page, or what it is made of, that is the same for everyone.
@@ -59,26 +52,15 @@ class Page(Document):
         fields: Headers | None = None,
         guard: Headers = GUARD,
     ) -> None:
-        is_packed = len(body) >= WORTH_PACKING and content_type != PNG
-        fields = [*guard, *(fields or []), *(_BY_ENCODING if is_packed else [])]
         super().__init__(
             body,
             since=since,
             until=until,
             content_type=content_type,
             cache_control=cache_control,
-            fields=fields,
+            fields=[*guard, *(fields or [])],
+            compress=content_type != PNG,
         )
-        if is_packed:
-            self.packed = Document(
-                # No time in the header: the same page is the same bytes on every worker.
-                gzip.compress(body, 6, mtime=0),
-                since=since,
-                until=until,
-                content_type=content_type,
-                cache_control=cache_control,
-                fields=[*fields, *_PACKED],
-            )
 
 
 def private_page(status: int, body: bytes, *fields: tuple[bytes, bytes]) -> Response:

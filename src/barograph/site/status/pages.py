@@ -21,7 +21,7 @@ from barograph.status.recording import (
     Record,
     Resolution,
 )
-from barograph.status.wire import CheckStatus, Condition, Status
+from barograph.status.wire import CheckStatus, Condition, ServiceStatus
 
 TITLES: Final[Mapping[str, str]] = {
     "market-feed": "Market feed",
@@ -92,7 +92,7 @@ class ShownIncident(NamedTuple):
     """How long nobody looked in between."""
 
 
-def parts(status: Status) -> list[Part]:
+def parts(status: ServiceStatus) -> list[Part]:
     """Every part as it is now."""
     now = _instant(status.as_of)
     checks = {

@@ -1,0 +1,143 @@
+"""Linters find nothing to say about the descriptions, and client generators can use them."""
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.node import SCRIPTS, Ended, run_program
+from support.service import Answer
+from support.subscribers import SubscriberService, parameters_of
+
+pytestmark = pytest.mark.e2e
+
+TOOLS = SCRIPTS / "openapi"
+RULESET = str(TOOLS / "ruleset.yaml")
+SILENT = "No results with a severity of 'hint' or higher found!"
+MAIL: dict[str, Any] = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "barograph@example.com"}
+STRICT = ("--noEmit", "--strict", "--skipLibCheck", "--lib", "es2022")
+USE = """import type { operations } from "./openapi.js";
+type Body = operations["getStatus"]["responses"][200]["content"]["application/json"];
+export const condition = (body: Body): "ok" | "degraded" | "down" => body.status;
+"""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SubscriberService]:
+    found = SubscriberService(tmp_path_factory.mktemp("service"), **MAIL)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def folder(service: SubscriberService, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where both descriptions are."""
+    found = tmp_path_factory.mktemp("described")
+    for name in ("openapi.json", "openapi-gpt.json"):
+        (found / name).write_bytes(service.ask(f"/{name}").body)
+    return found
+
+
+@pytest.fixture(scope="module")
+def generated(folder: Path) -> Iterator[str]:
+    """The package that openapi-python-client makes of the description, ready to import."""
+    config = {
+        "post_hooks": [],
+        "content_type_overrides": {"image/svg+xml": "application/octet-stream"},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    paths = ("--path", "openapi.json", "--config", "config.json", "--output-path", "python")
+    command = [sys.executable, "-m", "openapi_python_client", "generate", *paths]
+    done = subprocess.run(
+        [*command, "--fail-on-warning"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    sys.path.insert(0, str(folder / "python"))
+    yield "barograph_client"
+    sys.path.remove(str(folder / "python"))
+
+
+@pytest.mark.parametrize("name", ["openapi.json", "openapi-gpt.json"])
+def test_spectral_has_no_error_and_no_warning(folder: Path, name: str) -> None:
+    done = _lint(folder / name, folder)
+
+    assert (done.returncode, done.stdout.strip()) == (0, SILENT), done.stdout + done.stderr
+
+
+def test_spectral_is_really_asked(tmp_path: Path) -> None:
+    description = tmp_path / "poor.json"
+    description.write_text('{"openapi":"3.1.0","info":{"title":"x","version":"1"},"paths":{}}')
+
+    done = _lint(description, tmp_path)
+
+    assert done.returncode == 1
+    assert "info-contact" in done.stdout
+
+
+def test_redocly_has_no_error_and_no_warning(folder: Path) -> None:
+    # Otherwise it would report its use, and look for a newer version of itself.
+    quiet = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
+    options = ("--extends", "recommended-strict", "--format", "json")
+    done = run_program(
+        "redocly", "lint", "openapi.json", *options, packages=TOOLS, home=folder, **quiet
+    )
+
+    assert json.loads(done.stdout)["problems"] == []
+    assert done.returncode == 0
+
+
+def test_openapi_typescript_writes_types_that_compile(folder: Path) -> None:
+    written = run_program(
+        "openapi-typescript", "openapi.json", "-o", "openapi.ts", packages=TOOLS, home=folder
+    )
+    (folder / "use.ts").write_text(USE)
+    compiled = run_program("tsc", *STRICT, "openapi.ts", "use.ts", packages=TOOLS, home=folder)
+
+    assert written.returncode == 0, written.stderr
+    assert (compiled.returncode, compiled.stdout) == (0, "")
+
+
+def test_a_generated_python_client_reads_real_answers(
+    service: SubscriberService, generated: str
+) -> None:
+    sent = {"body": '{"email":"name@example.com"}', "content_type": "application/json"}
+    registered = service.ask("/api/v1/keys", "POST", **sent)
+    pair = service.two_versions()
+    compared = service.compare(*pair)
+    models = importlib.import_module(f"{generated}.models")
+
+    status = _read(generated, "status.get_status", service.ask("/api/status"))
+    signals = _read(generated, "signals.get_signals", service.ask("/api/v1/signals"))
+    request = models.RegisterKeyKeyRequest("name@example.com")
+    key = _read(generated, "keys.register_key", registered, body=request)
+    badge = _read(generated, "badges.get_status_badge_svg", service.ask("/badge/status.svg"))
+    named = {**parameters_of(*pair), "kind": models.GetMaterialChangeKind(pair[0].kind)}
+    change = _read(generated, "entitled.get_material_change", compared, **named)
+
+    assert type(status).__name__ == "ServiceStatus"
+    assert (signals.ok, key.ok) == (True, True)
+    assert badge.payload.read().startswith(b"<svg")
+    assert change.assessment.ready_for_paid_delivery is False
+
+
+def _read(package: str, name: str, answer: Answer, **arguments: Any) -> Any:
+    """What a function of the generated client makes of an answer."""
+    reply = httpx.Response(answer.status, headers=answer.headers, content=answer.body)
+    transport = httpx.MockTransport(lambda _: reply)
+    clients = importlib.import_module(f"{package}.client")
+    client = clients.AuthenticatedClient(
+        base_url="http://test", token="token", httpx_args={"transport": transport}
+    )
+    operation = importlib.import_module(f"{package}.api.{name}")
+    return operation.sync(client=client, **arguments)
+
+
+def _lint(description: Path, home: Path) -> Ended:
+    arguments = ("lint", str(description), "--ruleset", RULESET, "--fail-severity", "hint")
+    return run_program("spectral", *arguments, packages=TOOLS, home=home)
