@@ -151,9 +151,9 @@ milliseconds since the Unix epoch.
 ## Errors
 
 The body is `{{"error": "<one sentence>"}}`; of a badge it is a badge that says so, of MCP mostly \
-a JSON-RPC error. 400: correct the request. 401: the key is not valid; send none. 404: no such \
-thing. 405: `Allow` lists the methods. 429, 503: wait `Retry-After` seconds, or half a minute. \
-502: fresh data cannot be had; try again after some seconds, and do not show what you kept as \
+a JSON-RPC error. 400, 413, 414: correct the request. 401: the key is not valid; send none. 404: \
+no such thing. 405: `Allow` lists the methods. 429, 503: wait `Retry-After` seconds, or half a \
+minute. 502: no fresh data; try again after some seconds, and do not show what you kept as \
 current. 500: try again later.
 """
 

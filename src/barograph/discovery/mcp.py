@@ -6,6 +6,7 @@ The door itself is built further up, and takes from here what it has to agree wi
 from typing import Any
 
 from barograph.discovery.operations import MCP
+from barograph.errors import BodyTimeout
 from barograph.kit.openapi import json_answer, json_content, refusal
 
 Schema = dict[str, Any]
@@ -101,6 +102,7 @@ def mcp_operation() -> Schema:
                 "the parameters of its method do not fit."
             ),
             "404": _answer(f"No such method; {PROTOCOLS[0]} only, before it that is in a 200."),
+            "408": refusal("The body did not arrive in time.", example=BodyTimeout().message),
             **{status: refusal(text) for status, text in _REFUSALS.items()},
         },
     }

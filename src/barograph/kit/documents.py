@@ -32,6 +32,11 @@ CORS: Headers = [
 NO_STORE = (b"cache-control", b"no-store")
 PRIVATE = (b"cache-control", b"private, no-store")
 JSON = b"application/json"
+NOSNIFF = (b"x-content-type-options", b"nosniff")
+"""Browsers take the content type at its word. Every answer says so."""
+
+SLICE_BYTES = 64 * 1024
+"""Longer bodies go out in slices of this size, each after the client took the one before."""
 
 
 class Document:
@@ -42,6 +47,7 @@ class Document:
         "body",
         "end",
         "etag",
+        "is_long",
         "packed",
         "since",
         "until",
@@ -67,6 +73,7 @@ class Document:
         self.body = body
         self.since = since
         self.until = until
+        self.is_long = len(body) > SLICE_BYTES
         self.etag = b'"' + urlsafe_b64encode(sha256(body).digest()[:15]) + b'"'
         self._bare: Headers = [
             (b"content-type", content_type),
@@ -74,6 +81,7 @@ class Document:
             (b"etag", self.etag),
             *([] if modified is None else [(b"last-modified", http_date(modified).encode())]),
             *CORS,
+            NOSNIFF,
             *(fields or []),
         ]
         if cache_control is None:
