@@ -7,6 +7,7 @@ document may no longer be given, goes on to the route, which decides.
 from barograph.board.board import Board
 from barograph.kit.http import (
     NO_BODY,
+    PERCENT,
     READS,
     ASGIApp,
     Receive,
@@ -30,7 +31,7 @@ def front_door(app: ASGIApp, board: Board) -> ASGIApp:
                 document is not None
                 and (method := scope["method"]) in READS
                 # `path` is decoded already; only the routes tell an encoded slash from a real one.
-                and b"%" not in scope["raw_path"]
+                and PERCENT not in scope["raw_path"]
             ):
                 now = board.clock()
                 if document.packed is not None:

@@ -27,6 +27,8 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 ALLOW = b"GET, HEAD, OPTIONS"
 READS = frozenset({"GET", "HEAD"})
+PERCENT = ord("%")
+"""As a number: looking for a byte is five times as fast as looking for bytes."""
 NO_BODY: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 
 

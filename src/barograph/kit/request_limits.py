@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from barograph.errors import BodyTimeout, BodyTooLong
 from barograph.kit.documents import Message
-from barograph.kit.http import READS, ASGIApp, Receive, Scope, Send, bodiless, hardened
+from barograph.kit.http import PERCENT, READS, ASGIApp, Receive, Scope, Send, bodiless, hardened
 
 MAX_QUERY_BYTES = 8 * 1024
 MAX_PARAMETERS = 32
@@ -66,7 +66,7 @@ def _refused(scope: Scope, any_query: Collection[str]) -> tuple[int, str] | None
     path: str = scope["path"]
     # Proxies differ on whether an encoded slash separates, so here it never does. A newline at the
     # end would pass the router's patterns, which end in `$`.
-    if b"%" in scope["raw_path"] and _NEVER_SERVED.search(scope["raw_path"]):
+    if PERCENT in scope["raw_path"] and _NEVER_SERVED.search(scope["raw_path"]):
         return 404, "not found"
     query: bytes = scope["query_string"]
     is_long = len(query) > MAX_QUERY_BYTES or query.count(b"&") >= MAX_PARAMETERS
