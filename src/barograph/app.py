@@ -22,7 +22,8 @@ from barograph.guides.endpoints import guide_routes
 from barograph.guides.files import load_catalog
 from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import Database
-from barograph.kit.http import ASGIApp, FreeReads
+from barograph.kit.http import ASGIApp, FreeReads, hardened
+from barograph.kit.request_limits import RequestLimits, limited
 from barograph.markets.endpoints import market_routes
 from barograph.markets.series_reader import SeriesReader
 from barograph.material_change.endpoints import material_change_routes
@@ -42,7 +43,7 @@ from barograph.parts import (
     status_keeper,
 )
 from barograph.payments.ports import Facilitator
-from barograph.routed import allowed_methods, routed_app
+from barograph.routed import PRIVATE_PATHS, allowed_methods, refusal, routed_app
 from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_door, signals_routes
 from barograph.site.endpoints import SiteParts, page_routes
@@ -129,8 +130,13 @@ def create_app(
         # Not included: that would build each route again, and look for it by a longer way.
         routes.router.routes.extend(router.routes)
     free = FreeReads(routes, allowed_methods)
-    whole = front_door(signals_door(mcp_door(free, parts.mcp), parts.signals), board)
-    app, without_doors = (announcing(each, DEPRECATIONS, APART) for each in (whole, free))
+    limits = RequestLimits(
+        settings.request_body_seconds, PRIVATE_PATHS, partial(refusal, parts.pages)
+    )
+    behind = signals_door(hardened(mcp_door(free, parts.mcp)), parts.signals)
+    whole = front_door(limited(behind, limits), board)
+    routed = limited(hardened(free), limits)
+    app, without_doors = (announcing(each, DEPRECATIONS, APART) for each in (whole, routed))
     return WebSide(app, without_doors, board)
 
 

@@ -7,6 +7,8 @@ BarographError
 ├── ConfigurationError        a setting or a command line that cannot work
 ├── RequestError              an answer other than success, with its HTTP status
 │   ├── InvalidRequest        400
+│   ├── BodyTimeout           408
+│   ├── BodyTooLong           413
 │   ├── RecordUnavailable     500
 │   ├── UpstreamUnavailable   502
 │   └── PrivateError          of an entitled or paid endpoint, with its wire code
@@ -46,6 +48,24 @@ class InvalidRequest(RequestError):
     """The caller asked for something malformed."""
 
     status = 400
+
+
+class BodyTimeout(RequestError):
+    """The body did not arrive in time."""
+
+    status = 408
+
+    def __init__(self) -> None:
+        super().__init__("the request body did not arrive in time")
+
+
+class BodyTooLong(RequestError):
+    """The body is longer than anything the service reads."""
+
+    status = 413
+
+    def __init__(self, longest: int) -> None:
+        super().__init__(f"the body may have at most {longest:,} bytes")
 
 
 class RecordUnavailable(RequestError):

@@ -16,14 +16,16 @@ from barograph.access.feed_entry import FEED_PATH
 from barograph.access.feed_refusals import PaymentRequired
 from barograph.access.refusals import KEYS_PATH
 from barograph.badges.documents import BADGE_FOLDER
+from barograph.badges.endpoints import refused_badge
 from barograph.board.board import Board
 from barograph.discovery.paths import DISCOVERY_PATHS, INDEX_PATH
 from barograph.errors import PrivateError, RequestError
 from barograph.feed.endpoints import FEED_NOW_PATH
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.http import ALLOW, error_response, private_response
+from barograph.kit.http import ALLOW, Scope, error_response, private_response
 from barograph.kit.wire import CodedErrorBody
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
+from barograph.mcp.endpoints import MCP_PATHS
 from barograph.mcp.endpoints import PUBLIC_PATHS as MCP_DOCUMENTS
 from barograph.payments.offers import payment_required_field
 from barograph.signals.documents import SIGNALS_PATH
@@ -57,6 +59,16 @@ def allowed_methods(path: str) -> bytes | None:
     return ALLOW if is_free(path) else None
 
 
+def refusal(pages: Pages, scope: Scope, status: int, message: str) -> Response:
+    """Refuse a request in the form that its path promises: a badge, a page or JSON."""
+    path = scope["path"]
+    if path.startswith(BADGE_FOLDER):
+        return refused_badge(path, status)
+    page = error_page(pages, Request(scope), status)
+    is_open = allowed_methods(path) is not None or path in MCP_PATHS
+    return page or error_response(status, message, is_free=is_open)
+
+
 def routed_app(
     board: Board, tasks: Sequence[Task], closings: Sequence[Closing], pages: Pages
 ) -> FastAPI:
@@ -69,7 +81,7 @@ def routed_app(
         redirect_slashes=False,
         lifespan=_lifespan(board, tasks, closings),
     )
-    app.add_exception_handler(RequestError, _request_error)
+    app.add_exception_handler(RequestError, partial(_request_error, pages))
     app.add_exception_handler(PrivateError, _private_error)
     app.add_exception_handler(HTTPException, partial(_http_error, pages))
     app.add_exception_handler(Exception, partial(_unexpected_error, pages))
@@ -138,9 +150,9 @@ def _method_not_allowed(pages: Pages, request: Request, error: HTTPException) ->
     return page or error_response(405, "method not allowed", (b"allow", allow), is_free=is_open)
 
 
-async def _request_error(_: Request, error: Exception) -> Response:
+async def _request_error(pages: Pages, request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
-    return error_response(error.status, error.message)
+    return refusal(pages, request.scope, error.status, error.message)
 
 
 async def _private_error(_: Request, error: Exception) -> Response:

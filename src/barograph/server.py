@@ -3,10 +3,12 @@
 Its defaults have traps; each line below that avoids one has a test in `tests/e2e/`.
 """
 
+import logging
 import os
 from multiprocessing import parent_process
 
 from granian.constants import HTTPModes, Interfaces, Loops
+from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import Server
 
@@ -14,7 +16,7 @@ from barograph.app import create_app
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.http import ASGIApp
 from barograph.kit.logs import configure_logs
-from barograph.kit.process import die_with_parent, require_free_port
+from barograph.kit.process import die_with_parent, raise_file_limit, require_free_port
 from barograph.settings import Settings
 
 BUSY_MS = 50
@@ -22,6 +24,17 @@ BUSY_MS = 50
 
 WRITE_BUSY_MS = 2_000
 """Writing waits on a thread of its own, behind the collector's larger transactions."""
+
+MAX_CONNECTIONS = 20_000
+"""How many connections a worker holds at once, where the limit of open files allows it."""
+
+OWN_FILES = 256
+"""Files that a worker keeps for databases and upstream connections; under a low limit, half."""
+
+MEMORY_SAMPLE_SECONDS = 2
+
+BUFFER_BYTES = 64 * 1024
+"""How much of a request, and of an answer that nobody reads, a connection holds in memory."""
 
 
 def serve(settings: Settings) -> None:
@@ -31,6 +44,8 @@ def serve(settings: Settings) -> None:
         ConfigurationError: the port is taken.
     """
     require_free_port(settings.host, settings.port)
+    files = raise_file_limit()  # the workers inherit it
+    logging.getLogger("_granian").addFilter(_is_worth_logging)
     Server(
         "barograph.server:web_app",
         factory=True,
@@ -41,16 +56,26 @@ def serve(settings: Settings) -> None:
         loop=Loops.uvloop,
         http=HTTPModes.http1,
         websockets=False,
-        log_level=LogLevels.warning,
+        http1_settings=HTTP1Settings(max_buffer_size=BUFFER_BYTES),
+        log_level=LogLevels.info,
         # One worker that dies must not end the service.
         respawn_failed_workers=True,
         respawn_interval=0.5,
         # A worker that does not stop, because it just started or holds open streams, is ended.
         workers_kill_timeout=settings.stop_seconds,
-        # Counts connections, not requests: the default lets idle ones block everybody.
-        backpressure=20_000,
+        # Clients that read nothing could otherwise take the memory of the whole machine.
+        workers_max_rss=settings.worker_memory_mb,
+        rss_sample_interval=MEMORY_SAMPLE_SECONDS,
+        # Counts connections, not requests: the default lets idle ones block everybody. Above the
+        # limit of open files no connection could be accepted, so the rest waits in the backlog.
+        backpressure=min(MAX_CONNECTIONS, files - min(OWN_FILES, files // 2)),
         backlog=4_096,
     ).serve()
+
+
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    """Of the server's own messages: warnings, and why a worker was replaced."""
+    return record.levelno >= logging.WARNING or "RSS over threshold" in record.getMessage()
 
 
 def web_app() -> ASGIApp:

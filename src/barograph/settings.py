@@ -51,6 +51,18 @@ class Settings(BaseModel):
     host: str = Field("127.0.0.1", description="The IP address that the web server binds.")
     port: int = Field(8080, ge=1, le=65535, description="The port that the web server binds.")
     workers: int = Field(1, ge=1, le=64, description="How many web worker processes to run.")
+    worker_memory_mb: int = Field(
+        1024,
+        ge=16,
+        description="The most memory in MB that a web worker may use. One that uses more is "
+        "replaced by a new one, and its open requests are cut off if they do not end soon.",
+    )
+    request_body_seconds: float = Field(
+        10,
+        gt=0,
+        description="How long the body of a request may take to arrive. A slower one is answered "
+        "with 408, and its connection is closed.",
+    )
     data: Path = Field(
         Path("data"),
         description="The folder that holds `barograph.sqlite3` (with the e-mail addresses of key "

@@ -22,6 +22,12 @@ from support.processes import (
 
 pytestmark = pytest.mark.e2e
 
+STALLED = (
+    b"POST /api/mcp HTTP/1.1\r\nHost: %b\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 9000\r\n\r\n{"
+)
+"""The beginning of a request whose body never arrives."""
+
 
 class Web:
     """`barograph serve` on a port of its own."""
@@ -82,6 +88,56 @@ def test_idle_connections_do_not_keep_others_out(web: Web) -> None:
         for _ in range(1_100):
             stack.enter_context(socket.create_connection((HOST, web.port)))
         assert answer_200(web.address) is not None
+
+
+@pytest.mark.outcome(
+    "more connections with stalled bodies are open than a worker may have files",
+    "each gets 408 when its time is over, and others are answered again",
+)
+@pytest.mark.parametrize("before", ["ulimit -Sn 100", "ulimit -n 100"])
+def test_stalled_bodies_end_and_the_file_limit_is_never_reached(
+    tmp_path: Path, before: str
+) -> None:
+    port = unused_port()
+    arguments = ("serve", "--port", str(port), "--data", str(tmp_path))
+    wait = {"BAROGRAPH_REQUEST_BODY_SECONDS": "1"}
+    with running(*arguments, log=tmp_path / "log", before=before, **wait) as process:
+        web = Web(process, port)
+        eventually(lambda: answer_200(web.address), "the first answer")
+        for worker in web.workers():
+            soft, hard = worker.rlimit(psutil.RLIMIT_NOFILE)
+            assert soft == hard
+        with ExitStack() as stack:
+            stalled = [
+                stack.enter_context(socket.create_connection((HOST, port), 60)) for _ in range(150)
+            ]
+            for each in stalled:
+                each.sendall(STALLED % f"{HOST}:{port}".encode())
+            eventually(lambda: answer_200(web.address), "an answer to somebody else")
+            for each in stalled:
+                answer = each.makefile("rb").read()  # until the server closes
+                assert answer.startswith(b"HTTP/1.1 408 ")
+                assert answer.endswith(b'{"error":"the request body did not arrive in time"}')
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_a_body_that_nobody_waits_for_does_not_hold_its_connection(web: Web) -> None:
+    with socket.create_connection((HOST, web.port), 60) as one:
+        one.sendall(b"GET /api/agent HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+        assert one.makefile("rb").read().startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.outcome(
+    "a web worker uses more memory than `worker_memory_mb`",
+    "it is replaced and the log says why; the service goes on",
+)
+def test_a_worker_over_its_memory_is_replaced(tmp_path: Path) -> None:
+    port, log = unused_port(), tmp_path / "log"
+    arguments = ("serve", "--port", str(port), "--data", str(tmp_path))
+    with running(*arguments, log=log, BAROGRAPH_WORKER_MEMORY_MB="16") as process:
+        web = Web(process, port)
+        eventually(lambda: "RSS over threshold" in log.read_text(), "the reason")
+        eventually(lambda: answer_200(web.address), "an answer")
 
 
 @pytest.mark.outcome("the port is taken", "the second service refuses to start and says so")

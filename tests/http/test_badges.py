@@ -137,6 +137,7 @@ def test_a_badge_is_an_svg_that_caches_keep_for_ten_minutes(
         "access-control-allow-origin": "*",
         "access-control-expose-headers": answer.headers["access-control-expose-headers"],
         "cache-control": "public, max-age=600",
+        "x-content-type-options": "nosniff",
     }
     assert NOTICE in described(answer)
 
@@ -399,7 +400,7 @@ def test_the_badges_are_described_with_their_parameters(badges: Badges) -> None:
     for path, item in paths.items():
         responses = item["get"]["responses"]
         media = "image/svg+xml" if path.endswith(".svg") else "application/json"
-        usual = {"200", "304", "405"}
+        usual = {"200", "304", "405", "414"}
         assert {*responses} == ({*usual, "404"} if "{" in path else usual)
         del responses["304"], responses["405"]
         assert all(list(each["content"]) == [media] for each in responses.values())

@@ -21,7 +21,9 @@ from support.stances import proposal
 from support.subscribers import SubscriberService
 
 CONTACT = "mailto:security@example.com"
-EVERYWHERE = {"content-type", "content-length", "content-encoding", "vary"}
+EVERYWHERE = {
+    *("content-type", "content-length", "content-encoding", "vary", "x-content-type-options")
+}
 """What belongs to any body, and is not declared."""
 
 CROSS_ORIGIN = "access-control-"

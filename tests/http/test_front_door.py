@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from barograph.board.front_door import front_door
 from barograph.desk import Desk
-from barograph.kit.documents import HotKey
-from barograph.kit.http import Receive, Scope, Send
+from barograph.kit.documents import HotKey, Message
+from barograph.kit.http import ASGIApp, Receive, Scope, Send
 from barograph.kit.timestamps import DAY
 from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
 from barograph.signals.catalog import METHODS
@@ -146,6 +146,34 @@ def test_a_page_is_compressed_for_who_takes_it_so(service: Service) -> None:
     assert "content-encoding" not in known.headers
     for refused in ("gzip;q=0", "gzip; q=0.0", "br", "identity"):
         assert ask(door, "/", "GET", [("Accept-Encoding", refused)]) == plain
+
+
+@pytest.mark.outcome(
+    "a client asks for a large file and does not read",
+    "the worker holds a few slices of 64 KiB for it, not the file",
+)
+@pytest.mark.parametrize("asked", ["/docs/swagger-ui-bundle.js", "/openapi.json"])
+def test_a_long_body_goes_out_in_slices_with_and_without_the_front_door(
+    market: Service, asked: str
+) -> None:
+    sizes: list[int] = []
+
+    def watched(app: ASGIApp) -> ASGIApp:
+        async def call(scope: Scope, receive: Receive, send: Send) -> None:
+            async def forward(message: Message) -> None:
+                sizes.append(len(message.get("body", b"")))
+                await send(message)
+
+            await app(scope, receive, forward)
+
+        return call
+
+    for app in (market.routes, market.app, market.app):
+        sizes.clear()
+        answer = ask(watched(app), asked)
+        assert sum(sizes) == len(answer.body) == int(answer.headers["content-length"]) > 65_536
+        assert max(sizes) == 65_536
+        assert ask(app, asked, "HEAD").fields == answer.fields
 
 
 @pytest.mark.parametrize("asked", SOME_HOT)

@@ -118,7 +118,6 @@ def test_the_answer_is_the_same_for_every_address(site: SiteService) -> None:
         "email=%ff%40example.com",
         "email=<script>@example.com",
         '{"email": "a@example.com"}',
-        "email=" + "a" * 5_000,
         b"email=\xff@example.com",
         "a=b&" * 1_000,
     ],

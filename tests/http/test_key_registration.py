@@ -182,7 +182,7 @@ def test_what_is_no_address_is_400_and_is_not_repeated(desk: Desk, email: str) -
 def test_a_body_may_have_4096_bytes_and_not_one_more(desk: Desk) -> None:
     body = b'{"email":"name@example.com"}'
     assert desk.post(body.ljust(4_096)).status_code == 202
-    assert_error(desk.post(body.ljust(4_097)), 400, "the body may have at most 4096 bytes")
+    assert_error(desk.post(body.ljust(4_097)), 413, "the body may have at most 4,096 bytes")
 
 
 def test_a_body_without_an_end_is_not_waited_for(desk: Desk) -> None:
@@ -195,7 +195,7 @@ def test_a_body_without_an_end_is_not_waited_for(desk: Desk) -> None:
             assert given < 100
             yield b" " * 1_024
 
-    assert desk.post(endless()).status_code == 400
+    assert desk.post(endless()).status_code == 413
 
 
 def test_a_caller_that_leaves_half_way_changes_nothing(desk: Desk) -> None:
@@ -350,7 +350,8 @@ def test_the_interface_description_says_how_to_register(desk: Desk) -> None:
     operation = paths[KEYS_PATH]["post"]
 
     assert operation["operationId"] == "registerKey"
-    assert set(operation["responses"]) == {"202", "400", "403", "405", "415", "429", "503"}
+    refused = {"400", "403", "405", "408", "413", "414", "415", "429", "503"}
+    assert set(operation["responses"]) == {"202", *refused}
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     assert schema["required"] == ["email"]
     assert schema["additionalProperties"] is False

@@ -203,6 +203,28 @@ def test_any_origin_may_read_the_500_of_briefs(empty_service: Service) -> None:
     assert answer.headers["access-control-allow-origin"] == "*"
 
 
+@pytest.mark.parametrize(
+    ("target", "method"),
+    [
+        *((path, method) for path in READS for method in ("GET", "HEAD", "OPTIONS", "POST")),
+        *((path, method) for path in NOT_FREE for method in ("GET", "POST")),
+        *(("/api/v1/signals", "GET"), ("/api/v1/signals", "POST"), ("/api/v1/keys", "POST")),
+        *(("/api/mcp", "GET"), ("/api/mcp", "POST"), ("/api/history/checkpoint", "GET")),
+        *(("/keys", "GET"), ("/keys", "POST"), ("/keys/" + "a" * 43, "GET")),
+        *(("/markets/btc", "GET"), ("/data/BTC/funding.csv", "GET")),
+        *(("/nope", "GET"), ("/badge/nope.svg", "GET"), ("/api%2Fagent", "GET")),
+        *(("/api/agent?" + "&" * 99, "GET"), ("/badge/record.svg?" + "&" * 99, "GET")),
+    ],
+)
+@pytest.mark.parametrize("tag", ["", "*"])
+def test_every_answer_says_nosniff(market: Service, target: str, method: str, tag: str) -> None:
+    fields = {"if_none_match": tag} if tag else {}
+
+    for accept in ("*/*", "text/html"):
+        answer = market.ask(target, method, accept=accept, **fields)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 @pytest.mark.parametrize("path", ["/keys", "/keys/" + "a" * 43])
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH"])
 def test_pages_about_keys_are_for_no_other_origin_and_name_their_methods(

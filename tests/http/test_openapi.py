@@ -58,7 +58,7 @@ FILES = {
     *("/.well-known/mcp/server-card.json", "/api/mcp/server-card", "/api/mcp/server.json"),
 }
 MCP = "/api/mcp"
-ANY_READ = {"200", "304", "405"}
+ANY_READ = {"200", "304", "405", "414"}
 UNAVAILABLE = [
     ("/api/agent/derivatives", "?symbol=1000PEPE"),
     ("/api/agent/derivatives", "?symbol=NOSUCH"),
@@ -104,7 +104,7 @@ def test_generators_get_open_bodies_without_boolean_constants(market: Service) -
     assert not [each for each in members if isinstance(each.get("const"), bool)]
     assert "ServiceStatus" in schemas
     assert "Status" not in schemas  # a class of that name would hide HTTP's
-    assert pictures == [{"type": "string", "format": "binary"}] * 7
+    assert pictures == [{"type": "string", "format": "binary"}] * 12
     assert published["info"]["license"].keys() == {"name", "url"}
 
 
@@ -185,12 +185,13 @@ def test_a_registration_and_every_badge_are_described_with_their_errors(
 ) -> None:
     registration = description["paths"][KEYS_PATH]["post"]["responses"]
 
-    assert set(registration) == {"202", "400", "403", "405", "415", "429", "503"}
+    refused = {"400", "403", "405", "408", "413", "414", "415", "429", "503"}
+    assert set(registration) == {"202", *refused}
     for name, errors in BADGES.items():
         for form, media in (("svg", "image/svg+xml"), ("json", "application/json")):
             responses = description["paths"][f"{name}.{form}"]["get"]["responses"]
             assert set(responses) == ANY_READ | errors
-            bodies = [responses[status]["content"] for status in ("200", *errors)]
+            bodies = [responses[status]["content"] for status in ("200", "414", *errors)]
             assert [list(each) for each in bodies] == [[media]] * len(bodies)
 
 

@@ -226,6 +226,7 @@ def test_no_shared_cache_may_keep_signals(side: Service) -> None:
     assert answer.headers.keys() == LIMIT_FIELDS | {
         *("content-type", "content-length", "etag", "last-modified", "cache-control"),
         *("access-control-allow-origin", "access-control-expose-headers"),
+        "x-content-type-options",
     }
 
 

@@ -16,17 +16,21 @@ import psutil
 from barograph.kit.process import free_port
 
 HOST = "127.0.0.1"
+BAROGRAPH = (sys.executable, "-m", "barograph")
 T = TypeVar("T")
 
 
 class Process:
     """A command that runs until the test is over."""
 
-    def __init__(self, *arguments: str, log: Path, **environment: str) -> None:
+    def __init__(
+        self, *arguments: str, log: Path, before: str = "true", **environment: str
+    ) -> None:
+        """Run a command; `before` is done by the shell that becomes it, such as `ulimit`."""
         self.log = log
         with log.open("ab") as output:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "barograph", *arguments],
+                ["sh", "-c", f'{before}; exec "$@"', "sh", *BAROGRAPH, *arguments],
                 env={**_clean_environment(), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,

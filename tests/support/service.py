@@ -71,8 +71,9 @@ def ask(
     *,
     peer: str = PEER,
     body: bytes = b"",
+    stalls: bool = False,
 ) -> Answer:
-    """Send one request as it stands.
+    """Send one request as it stands; one that `stalls` never sends the rest of its body.
 
     A client library would tidy the query up and hide a body that comes in answer to HEAD.
     """
@@ -93,9 +94,13 @@ def ask(
         "server": ("barograph.example", 443),
     }
     sent: list[MutableMapping[str, Any]] = []
+    received: list[bytes] = []
 
     async def receive() -> MutableMapping[str, Any]:
-        return {"type": "http.request", "body": body, "more_body": False}
+        received.append(body)
+        if stalls and len(received) > 1:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": body, "more_body": stalls}
 
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)

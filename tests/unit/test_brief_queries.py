@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.briefs.records import CATEGORIES
+from barograph.kit.query import Query
 from barograph.site.briefs.pages import Asked, asked_from_query
 
 
@@ -20,7 +21,7 @@ from barograph.site.briefs.pages import Asked, asked_from_query
     ],
 )
 def test_a_list_is_read_from_its_query(query: bytes, asked: Asked) -> None:
-    assert asked_from_query(query) == asked
+    assert asked_from_query(Query(query)) == asked
 
 
 @given(
@@ -32,12 +33,12 @@ def test_a_list_is_read_from_its_query(query: bytes, asked: Asked) -> None:
     )
 )
 def test_the_address_of_a_list_asks_for_it(asked: Asked) -> None:
-    assert asked_from_query(asked.query.encode()) == asked
+    assert asked_from_query(Query(asked.query)) == asked
     assert asked.address.removeprefix("/briefs").removeprefix("?") == asked.query
 
 
 @given(st.binary(max_size=40))
 def test_no_query_is_more_than_not_found(query: bytes) -> None:
-    found = asked_from_query(query)
+    found = asked_from_query(Query(query))
 
-    assert found is None or asked_from_query(found.query.encode()) == found
+    assert found is None or asked_from_query(Query(found.query)) == found

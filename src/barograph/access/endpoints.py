@@ -11,6 +11,7 @@ from barograph.access.mailboxes import parse_address
 from barograph.access.refusals import KEYS_PATH, Refusal
 from barograph.access.registration import ANSWER, Registrations
 from barograph.access.wire import KeyAnswer, KeyRequest, email_from_body
+from barograph.errors import BodyTimeout, BodyTooLong
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import CORS, JSON, NO_STORE, Headers
@@ -42,6 +43,8 @@ def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) ->
         responses={
             400: refusal("Malformed body or address."),
             403: refusal("The request comes from a page of another website.", example=OTHER_SITE),
+            408: refusal("The body did not arrive in time.", example=BodyTimeout().message),
+            413: refusal("The body is too long.", example=BodyTooLong(MAX_BODY_BYTES).message),
             415: refusal("The Content-Type is not application/json.", example=NOT_JSON),
             429: refusal("Too many registrations from one caller."),
             503: refusal("No mail is configured, or try again."),
@@ -78,7 +81,8 @@ async def register(
     A request that is malformed or can't be stored is not charged.
 
     Raises:
-        InvalidRequest: the body is too long, or holds no address.
+        BodyTimeout, BodyTooLong: the body did not arrive in time, or is too long.
+        InvalidRequest: it holds no address.
         TooManyRequests: the caller's limit is used up.
         DatabaseUnavailable: nothing will be mailed.
     """

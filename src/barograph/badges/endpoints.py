@@ -1,6 +1,9 @@
 """`/badge/…`: always a picture, also of an error, and never a wait."""
 
+import json
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request
@@ -25,10 +28,12 @@ from barograph.badges.query import (
     style_from_query,
 )
 from barograph.badges.reader import BadgeReader
+from barograph.badges.svg import Style
 from barograph.badges.wire import EndpointBadge
 from barograph.board.board import Board
 from barograph.kit.documents import CORS, JSON, Document, HotKey
 from barograph.kit.http import DocumentResponse
+from barograph.kit.openapi import json_content
 from barograph.markets.symbols import PATTERN, is_normalized
 
 
@@ -71,14 +76,14 @@ def badge_routes(board: Board, reader: BadgeReader) -> APIRouter:
 
     @router.get("/{path:path}", include_in_schema=False)
     async def not_found(request: Request, path: str) -> Response:
-        return _not_found(request, "json" if path.endswith(".json") else "svg")
+        return _not_found(request, _form(path))
 
     return router
 
 
 def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
     def record(request: Request, now: int) -> Face:
-        query = request.scope["query_string"]
+        query = request.query_params
         if is_since_given(query):
             return faces.record(since_from_query(query), now).face
         return reader.record(now).face
@@ -118,43 +123,68 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
     )
 
 
+def refused_badge(path: str, status: int) -> Response:
+    """The badge of a request that was refused before it was routed; its query is not read."""
+    face = faces.NOT_FOUND if status == HTTPStatus.NOT_FOUND else faces.QUERY_TOO_LONG
+    return _error_badge(face, status, "flat", _form(path))
+
+
 def _endpoint(board: Board, kind: _Kind, form: Form) -> Callable[[Request], Awaitable[Response]]:
     async def read(request: Request) -> Response:
         now = board.clock()
         face = kind.look(request, now)
         if face is None:
             return _not_found(request, form)
-        style = style_from_query(request.scope["query_string"])
+        style = style_from_query(request.query_params)
         return DocumentResponse(badge_document(face, style, form), now)
 
     return read
 
 
+def _form(path: str) -> Form:
+    return "json" if path.endswith(".json") else "svg"
+
+
 def _not_found(request: Request, form: Form) -> Response:
-    style = style_from_query(request.scope["query_string"])
-    body = badge_document(faces.NOT_FOUND, style, form).body
-    response = Response(body, 404)
+    return _error_badge(faces.NOT_FOUND, 404, style_from_query(request.query_params), form)
+
+
+def _error_badge(face: Face, status: int, style: Style, form: Form) -> Response:
+    body = badge_document(face, style, form).body
+    response = Response(body, status)
     response.raw_headers = [
         (b"content-type", SVG if form == "svg" else JSON),
         (b"content-length", str(len(body)).encode()),
-        (b"cache-control", cache_control(faces.NOT_FOUND)),
+        (b"cache-control", cache_control(face)),
         *CORS,
     ]
     return response
 
 
+_SVG = {"type": "string", "format": "binary"}
+"""Binary: generated clients refuse to decode a string whose media type isn't text or JSON."""
+
+
 def _described(form: Form, *, may_miss: bool) -> dict[str, Any]:
-    """How the answers are described; there are others than 200 only where the path varies."""
-    if form == "json":
-        missing: dict[str, Any] = {"model": EndpointBadge, "description": "No such badge."}
-        return {"response_model": EndpointBadge, "responses": {404: missing} if may_miss else {}}
-    # Binary: generated clients refuse to decode a string whose media type isn't text or JSON.
-    schema = {"type": "string", "format": "binary"}
-    picture = {"content": {"image/svg+xml": {"schema": schema}}}
-    responses: dict[int, dict[str, Any]] = {200: {**picture, "description": "The badge."}}
+    """How the answers are described; a badge can be missing only where the path varies."""
+    texts = {414: "The query has too many bytes or parameters."}
     if may_miss:
-        responses[404] = {**picture, "description": "No such badge."}
-    return {"response_model": None, "response_class": Response, "responses": responses}
+        texts[404] = "No such badge."
+    too_long = badge_document(faces.QUERY_TOO_LONG, "flat", form).body
+    if form == "json":
+        content, example = json_content(EndpointBadge.__name__), json.loads(too_long)
+        described: dict[str, Any] = {"response_model": EndpointBadge}
+    else:
+        content, example = {"image/svg+xml": {"schema": _SVG}}, too_long.decode()
+        described = {"response_model": None, "response_class": Response}
+        texts[200] = "The badge."
+    responses: dict[int, dict[str, Any]] = {
+        status: {"description": text, "content": deepcopy(content)}
+        for status, text in texts.items()
+    }
+    for media in content:
+        responses[414]["content"][media]["example"] = example
+    return {**described, "responses": responses}
 
 
 def _in_path(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -97,6 +97,14 @@ def status(condition: Condition, until: int) -> Showing:
     return Showing(_plain("status", condition, _STATUS_COLOURS[condition], description), until)
 
 
+QUERY_TOO_LONG = Face(
+    "barograph",
+    "query too long",
+    RED,
+    "barograph: query too long",
+    "The query of this address is longer than that of any badge.",
+    is_error=True,
+)
 NOT_FOUND = Face(
     "barograph",
     "badge not found",

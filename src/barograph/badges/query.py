@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from barograph.badges.svg import Style
-from barograph.kit.query import given_values
+from barograph.kit.query import Query
 
 STYLES: tuple[Style, ...] = ("flat", "flat-square")
 SINCE_PATTERN = r"^\d{4}-\d{2}-\d{2}(T.+)?$"
@@ -17,19 +17,19 @@ _OFFSET = r"Z|[+ -](?:[01]\d|2[0-3]):[0-5]\d"
 _ISO = re.compile(rf"({_DAY})(?:T({_TIME})({_OFFSET})?)?", re.ASCII)
 
 
-def style_from_query(query_string: bytes) -> Style:
+def style_from_query(query: Query) -> Style:
     """The style that was asked for; anything but `flat-square`, once, is flat."""
-    return "flat-square" if given_values(query_string, "style") == ["flat-square"] else "flat"
+    return "flat-square" if query.getlist("style") == ["flat-square"] else "flat"
 
 
-def is_since_given(query_string: bytes) -> bool:
+def is_since_given(query: Query) -> bool:
     """Whether there is a `sinceDate`, be it empty."""
-    return bool(given_values(query_string, "sinceDate"))
+    return "sinceDate" in query
 
 
-def since_from_query(query_string: bytes) -> int | None:
+def since_from_query(query: Query) -> int | None:
     """The given `sinceDate` in milliseconds; None when it can't be read or is given twice."""
-    given = given_values(query_string, "sinceDate")
+    given = query.getlist("sinceDate")
     return parse_since(given[0]) if len(given) == 1 else None
 
 

@@ -5,7 +5,17 @@ document may no longer be given, goes on to the route, which decides.
 """
 
 from barograph.board.board import Board
-from barograph.kit.http import NO_BODY, READS, ASGIApp, Receive, Scope, Send, send_document
+from barograph.kit.http import (
+    NO_BODY,
+    PERCENT,
+    READS,
+    ASGIApp,
+    Receive,
+    Scope,
+    Send,
+    send_body,
+    send_document,
+)
 
 
 def front_door(app: ASGIApp, board: Board) -> ASGIApp:
@@ -17,7 +27,12 @@ def front_door(app: ASGIApp, board: Board) -> ASGIApp:
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             document = board.hot.get((scope["path"], scope["query_string"]))
-            if document is not None and (method := scope["method"]) in READS:
+            if (
+                document is not None
+                and (method := scope["method"]) in READS
+                # `path` is decoded already; only the routes tell an encoded slash from a real one.
+                and PERCENT not in scope["raw_path"]
+            ):
                 now = board.clock()
                 if document.packed is not None:
                     document = document.suited(scope["headers"])
@@ -29,7 +44,8 @@ def front_door(app: ASGIApp, board: Board) -> ASGIApp:
                     await send(
                         document.whole if now <= document.whole_until else document.begin(now)
                     )
-                    await send(document.end if method == "GET" else NO_BODY)
+                    end = document.end if method == "GET" else NO_BODY
+                    await (send_body(end, send) if document.is_long else send(end))
                     return
         await app(scope, receive, send)
 

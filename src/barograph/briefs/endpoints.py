@@ -24,7 +24,7 @@ def brief_routes(board: Board, reader: BriefsReader) -> APIRouter:
         openapi_extra={"parameters": [_LIMIT_PARAMETER]},
     )
     async def briefs(request: Request) -> DocumentResponse:
-        limit = limit_from_query(request.scope["query_string"])
+        limit = limit_from_query(request.query_params)
         now = board.clock()
         return DocumentResponse(reader.document(board, limit, now), now)
 

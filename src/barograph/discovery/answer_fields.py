@@ -55,7 +55,7 @@ def _of_reads(path: str, tags: set[str]) -> list[str]:
     if path in LINKING:
         found.append("Link")
     if DATA in tags:
-        found += ["Content-Disposition", "X-Content-Type-Options"]
+        found.append("Content-Disposition")
     return found
 
 
@@ -85,7 +85,6 @@ FIELDS: dict[str, dict[str, Any]] = {
     "Content-Disposition": _field(
         "A name to save the series under.", 'inline; filename="BTC-funding-7d.csv"'
     ),
-    "X-Content-Type-Options": _field("The content type is not to be guessed.", "nosniff"),
     "Allow": _field("The methods of this path.", "GET, HEAD, OPTIONS"),
     "WWW-Authenticate": _field("How to present a credential.", 'Bearer realm="Barograph Feed"'),
     "Retry-After": _field("Seconds to wait, where that is known.", "15", always=False),

@@ -10,7 +10,7 @@ Schema = dict[str, Any]
 TAGS = frozenset({"discovery", "market", "briefs", "guides", "signals", "status"})
 """What an action can use: JSON that anyone may read. Pictures and digests are left out."""
 
-NEVER_ANSWERED = frozenset({"401", "405", "503"})
+NEVER_ANSWERED = frozenset({"401", "405", "414", "503"})
 """What no action ever gets: it sends what is described, and no key that could be wrong."""
 
 MAX_OPERATIONS = 30

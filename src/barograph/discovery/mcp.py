@@ -7,6 +7,7 @@ from typing import Any
 
 from barograph.access.allowances import MCP_POSTS
 from barograph.discovery.operations import MCP
+from barograph.errors import BodyTimeout
 from barograph.kit.openapi import json_answer, json_content, refusal
 
 Schema = dict[str, Any]
@@ -105,6 +106,7 @@ def mcp_operation() -> Schema:
                 "the parameters of its method do not fit."
             ),
             "404": _answer(f"No such method; {PROTOCOLS[0]} only, before it that is in a 200."),
+            "408": refusal("The body did not arrive in time.", example=BodyTimeout().message),
             **{status: refusal(text) for status, text in _REFUSALS.items()},
         },
     }

@@ -20,6 +20,7 @@ from barograph.discovery.next_steps import LINKS
 from barograph.discovery.operations import ENTITLED, FREE_DESCRIPTION, TAGS, text_of
 from barograph.discovery.paths import MCP_PATH
 from barograph.kit.openapi import ERROR_SCHEMAS, refusal
+from barograph.kit.request_limits import QUERY_TOO_LONG
 from barograph.signals.documents import DOCS_PATH
 
 INTERFACE_VERSION = "1.0.0"
@@ -77,6 +78,7 @@ def _complete(path: str, operation: Schema, examples: Examples) -> None:
         operation["responses"]["304"] = {"description": "What `If-None-Match` names still holds."}
     if not tags & PRIVATE:  # which name theirs by a code
         operation["responses"]["405"] = deepcopy(_METHOD_NOT_ALLOWED)
+        operation["responses"].setdefault("414", deepcopy(_QUERY_TOO_LONG))
     for status, response in operation["responses"].items():
         fields = {
             name: {"$ref": f"#/components/headers/{name}"} for name in names_of(path, tags, status)
@@ -128,6 +130,7 @@ _SCHEMES = {
 _METHOD_NOT_ALLOWED = refusal(
     "Another method; `Allow` lists those of this path.", example="method not allowed"
 )
+_QUERY_TOO_LONG = refusal("The query has too many bytes or parameters.", example=QUERY_TOO_LONG)
 _IF_NONE_MATCH = {
     "name": IF_NONE_MATCH,
     "in": "header",

@@ -10,6 +10,7 @@ from barograph.kit.openapi import JSON_TYPE
 Schema = dict[str, Any]
 
 DEEPEST = 12
+COMMON_ERRORS = {"405", "408", "413", "414"}
 
 
 def operation_words(path: str, method: str, operation: Schema, base_url: str) -> str:
@@ -44,8 +45,8 @@ def _errors(operation: Schema) -> list[str]:
     errors = [
         f"{status} {response['description'].rstrip('.')}"
         for status, response in operation["responses"].items()
-        # Another method is answered alike everywhere, and told about once.
-        if int(status) >= 400 and status != "405"  # noqa: PLR2004
+        # Those that every path shares are told once.
+        if int(status) >= 400 and status not in COMMON_ERRORS  # noqa: PLR2004
     ]
     return [f"- Errors: {'; '.join(errors)}"] if errors else []
 

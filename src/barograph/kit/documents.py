@@ -36,6 +36,12 @@ JSON = b"application/json"
 WORTH_COMPRESSING = 1_000
 """Shorter bodies gain nothing from compression."""
 
+NOSNIFF = (b"x-content-type-options", b"nosniff")
+"""Browsers take the content type at its word. Every answer says so."""
+
+SLICE_BYTES = 64 * 1024
+"""Longer bodies go out in slices of this size, each after the client took the one before."""
+
 _ENCODED = (b"content-encoding", b"gzip")
 _BY_ENCODING = (b"vary", b"Accept-Encoding")
 
@@ -48,6 +54,7 @@ class Document:
         "body",
         "end",
         "etag",
+        "is_long",
         "packed",
         "since",
         "until",
@@ -90,6 +97,7 @@ class Document:
         self.body = body
         self.since = since
         self.until = until
+        self.is_long = len(body) > SLICE_BYTES
         self.etag = b'"' + urlsafe_b64encode(sha256(body).digest()[:15]) + b'"'
         self._bare: Headers = [
             (b"content-type", content_type),
@@ -97,6 +105,7 @@ class Document:
             (b"etag", self.etag),
             *([] if modified is None else [(b"last-modified", http_date(modified).encode())]),
             *CORS,
+            NOSNIFF,
             *fields,
         ]
         if cache_control is None:

@@ -6,8 +6,18 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from barograph.errors import InvalidRequest
-from barograph.kit.documents import CORS, JSON, NO_STORE, PRIVATE, Document, Headers, Message
+from barograph.errors import BodyTooLong, InvalidRequest
+from barograph.kit.documents import (
+    CORS,
+    JSON,
+    NO_STORE,
+    NOSNIFF,
+    PRIVATE,
+    SLICE_BYTES,
+    Document,
+    Headers,
+    Message,
+)
 from barograph.kit.wire import ErrorBody
 
 Scope = MutableMapping[str, Any]
@@ -17,6 +27,8 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 ALLOW = b"GET, HEAD, OPTIONS"
 READS = frozenset({"GET", "HEAD"})
+PERCENT = ord("%")
+"""As a number: looking for a byte is five times as fast as looking for bytes."""
 NO_BODY: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
@@ -37,7 +49,41 @@ async def send_document(
             await _send(send, 304, fields, b"")
             return
     await send(begin)
-    await send(document.end if scope["method"] == "GET" else NO_BODY)
+    await send_body(document.end if scope["method"] == "GET" else NO_BODY, send)
+
+
+async def send_body(message: Message, send: Send) -> None:
+    """Send a body message, a long one in slices.
+
+    Each `send` waits while the client reads nothing, so such a client holds a slice or two in
+    memory and not the whole body.
+    """
+    body = message.get("body", b"")
+    last = max(len(body) - 1, 0) // SLICE_BYTES
+    if last == 0:
+        await send(message)
+        return
+    for number in range(last + 1):
+        part = body[number * SLICE_BYTES : (number + 1) * SLICE_BYTES]
+        more = number < last or message.get("more_body", False)
+        await send({"type": "http.response.body", "body": part, "more_body": more})
+
+
+def hardened(app: ASGIApp) -> ASGIApp:
+    """Make every answer of an application say `nosniff` and go out in slices."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def forward(message: Message) -> None:
+            if message["type"] != "http.response.start":
+                await send_body(message, send)
+            elif NOSNIFF in message["headers"]:
+                await send(message)
+            else:
+                await send({**message, "headers": [*message["headers"], NOSNIFF]})
+
+        await app(scope, receive, forward if scope["type"] == "http" else send)
+
+    return answer
 
 
 def error_response(
@@ -46,7 +92,7 @@ def error_response(
     """An error: exactly one member, never kept by a cache, for any origin only on free paths."""
     response = Response(ErrorBody(error=message).encode(), status)
     length = (b"content-length", str(len(response.body)).encode())
-    response.raw_headers = [(b"content-type", JSON), length, NO_STORE, *headers]
+    response.raw_headers = [(b"content-type", JSON), length, NO_STORE, NOSNIFF, *headers]
     response.raw_headers += CORS if is_free else []
     return response
 
@@ -63,14 +109,15 @@ async def read_body(request: Request, longest: int) -> bytes:
     """Read a request's body, as far as it may go.
 
     Raises:
-        InvalidRequest: it is longer than that, or ended half way.
+        BodyTooLong: it is longer than that.
+        InvalidRequest: it ended half way.
     """
     body = bytearray()
     try:
         async for chunk in request.stream():
             body += chunk
             if len(body) > longest:
-                raise InvalidRequest(f"the body may have at most {longest} bytes")
+                raise BodyTooLong(longest)
     except ClientDisconnect as error:
         raise InvalidRequest("the body ended half way") from error
     return bytes(body)
@@ -104,9 +151,6 @@ class FreeReads:
         """Answer OPTIONS, turn HEAD into a GET without its body, pass on the rest."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif scope["path"].endswith("\n"):
-            # The router's patterns end in `$`, which lets a newline at the end pass.
-            await error_response(404, "not found", is_free=False)(scope, receive, send)
         elif scope["method"] == "OPTIONS" and (allow := self._allowed(scope["path"])):
             await _send(send, 204, preflight_fields(allow, _ASKED_WITH), b"")
         elif scope["method"] == "HEAD" and self._allowed(scope["path"]) == ALLOW:

@@ -1,13 +1,14 @@
 """Processes that belong together."""
 
+import contextlib
 import ctypes
 import fcntl
 import os
+import resource
 import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from barograph.errors import ConfigurationError
@@ -27,6 +28,15 @@ def die_with_parent(parent: int | None = None) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def raise_file_limit() -> int:
+    """Raise this process's limit of open files as far as it may, and return it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems refuse their own hard limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def require_free_port(host: str, port: int) -> None:
@@ -58,7 +68,7 @@ def free_port(host: str) -> int:
         return port
 
 
-@contextmanager
+@contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
     """Keep a folder to this process for as long as the context lasts.
 

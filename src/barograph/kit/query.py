@@ -1,20 +1,18 @@
-"""Parameters of a query, byte for byte (pure).
+"""Parameters of a query (pure).
 
-A framework's parser drops empty values and picks one of several; here each is seen as it was sent.
+Routes read `request.query_params`, which is parsed once per request and keeps every value as it
+was sent: empty ones, and each of several.
 """
 
 import re
 from collections.abc import Sequence
-from urllib.parse import parse_qsl
+
+from starlette.datastructures import QueryParams
+
+Query = QueryParams
 
 # Written so that there is one way to match: a long row of zeros must not be tried in all ways.
 _INTEGER = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)", re.ASCII)
-
-
-def given_values(query: bytes, name: str) -> list[str]:
-    """Every value that a raw query string gives a parameter, empty ones too."""
-    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-    return [value for key, value in pairs if key == name]
 
 
 def clamped(values: Sequence[str], *, default: int, lowest: int, highest: int) -> int:

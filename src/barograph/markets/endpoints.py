@@ -31,7 +31,7 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
         openapi_extra={"parameters": [_SYMBOL_PARAMETER]},
     )
     async def derivatives(request: Request) -> DocumentResponse:
-        symbol = symbol_from_query(request.scope["query_string"])
+        symbol = symbol_from_query(request.query_params)
         now = board.clock()
         return DocumentResponse(derivatives_document(reader.view(board, now), symbol), now)
 

@@ -3,7 +3,7 @@
 import re
 
 from barograph.errors import InvalidRequest
-from barograph.kit.query import given_values
+from barograph.kit.query import Query
 
 DEFAULT = "BTC"
 MAX_LENGTH = 15
@@ -25,13 +25,13 @@ def normalized(text: str) -> str | None:
     return text.upper() if _SYMBOL.fullmatch(text) is not None else None
 
 
-def symbol_from_query(query_string: bytes) -> str:
-    """Read the symbol of a raw query string, in upper case; BTC when it is absent.
+def symbol_from_query(query: Query) -> str:
+    """Read the symbol of a query, in upper case; BTC when it is absent.
 
     Raises:
         InvalidRequest: it is empty, malformed or given more than once.
     """
-    given = given_values(query_string, "symbol")
+    given = query.getlist("symbol")
     if not given:
         return DEFAULT
     symbol = normalized(given[0]) if len(given) == 1 else None

@@ -33,6 +33,7 @@ from barograph.kit.http import (
     error_response,
     preflight_fields,
 )
+from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.single_flight import SingleFlight
 from barograph.mcp import card
 from barograph.mcp.calls import ToolCalls
@@ -48,16 +49,15 @@ log = logging.getLogger(__name__)
 
 Fields = Mapping[bytes, Sequence[bytes]]
 
-LONGEST_BODY = 16 * 1024
 PUBLIC_PATHS = frozenset(
     {paths.CARD_PATH, paths.REGISTRY_PATH, paths.CATALOG_PATH, paths.FORMER_CARD_PATH}
 )
 """What anyone from any origin may read."""
 
-_PATHS = (paths.MCP_PATH, f"{paths.MCP_PATH}/")
+MCP_PATHS = (paths.MCP_PATH, f"{paths.MCP_PATH}/")
 _ALLOW = b"POST, OPTIONS"
 _ASKED_WITH = b"Content-Type, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
-_LOOKED_AT = (b"host", b"content-length", b"content-type", b"accept", REVISION)
+_LOOKED_AT = (b"host", b"content-type", b"accept", REVISION)
 _KEEP = b"public, max-age=3600"
 _READABLE = (JSON, b"application/*", b"*/*")
 """The media ranges that JSON is in, the narrowest first."""
@@ -143,7 +143,7 @@ def open_door(calls: ToolCalls, gate: Gate, base_url: str, clock: Clock) -> McpD
 
     def load() -> "Transport":
         server = import_module("barograph.mcp.server")
-        return cast("Transport", server.Transport(calls, base_url, LONGEST_BODY))
+        return cast("Transport", server.Transport(calls, base_url, MAX_BODY_BYTES))
 
     return McpDoor(base_url, gate, clock, load)
 
@@ -152,7 +152,7 @@ def mcp_door(app: ASGIApp, door: McpDoor) -> ASGIApp:
     """Answer the protocol before routing, which costs half as much again, and pass on the rest."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        is_for_door = scope["type"] == "http" and scope["path"] in _PATHS
+        is_for_door = scope["type"] == "http" and scope["path"] in MCP_PATHS
         await (door if is_for_door else app)(scope, receive, send)
 
     return answer
@@ -161,7 +161,7 @@ def mcp_door(app: ASGIApp, door: McpDoor) -> ASGIApp:
 def mcp_routes(door: McpDoor, base_url: str, clock: Clock) -> APIRouter:
     """The routes of the door and of the documents by which it is found."""
     router = APIRouter(include_in_schema=False)
-    for path in _PATHS:
+    for path in MCP_PATHS:
         router.routes.append(Route(path, door, include_in_schema=False))
     documents = _documents(base_url)
 
@@ -204,18 +204,7 @@ def _refused_by_head(fields: Fields) -> Response | None:
         return error_response(415, "the Content-Type must be application/json")
     if fields[b"accept"] and not _takes_json(tuple(fields[b"accept"])):
         return error_response(406, "the Accept field must have application/json")
-    if any(_is_long(each) for each in fields[b"content-length"]):
-        return _too_long()
     return None
-
-
-def _is_long(length: bytes) -> bool:
-    """Whether a `Content-Length` is above the limit; measured as text first, for its cost."""
-    return len(length) > len(str(LONGEST_BODY)) or (length.isdigit() and int(length) > LONGEST_BODY)
-
-
-def _too_long() -> Response:
-    return error_response(413, f"the body may have at most {LONGEST_BODY:,} bytes")
 
 
 @lru_cache(maxsize=32)
@@ -253,21 +242,24 @@ def _spelled_plainly(scope: Scope, fields: Fields) -> Scope:
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """Read the body of a request; None for one that is too long, or of which the end is missing."""
+    """Read the body of a request; None when the client left before its end.
+
+    Raises:
+        BodyTimeout: it did not arrive in time.
+        BodyTooLong: it is too long.
+    """
     body = bytearray()
-    while True:
-        message = await receive()
+    while (message := await receive())["type"] == "http.request":
         body += message.get("body", b"")
-        if message["type"] != "http.request" or len(body) > LONGEST_BODY:
-            return None
         if not message.get("more_body", False):
             return bytes(body)
+    return None
 
 
 def _looked_at(body: bytes | None, revisions: Sequence[bytes]) -> Response | bytes:
     """The answer to a body that needs no server, or the body of a request."""
     if body is None:
-        return _too_long()
+        return error_response(400, "the body ended half way")
     try:
         message, body = read_message(body)
         check_revision(message, revisions)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from barograph.errors import InvalidRequest
 from barograph.kit.documents import Document
-from barograph.kit.query import clamped, given_values
+from barograph.kit.query import Query, clamped
 from barograph.kit.timestamps import iso_timestamp
 from barograph.notice import NOTICE
 from barograph.stances.checkpoint import Published
@@ -46,16 +46,16 @@ class ProofQuery(NamedTuple):
     sequence: int | None
 
 
-def page_from_query(query: bytes) -> Page:
+def page_from_query(query: Query) -> Page:
     """Read `after` and `limit`: integers are brought into range, all else means the default."""
-    after, limit = given_values(query, "after"), given_values(query, "limit")
+    after, limit = query.getlist("after"), query.getlist("limit")
     return Page(
         after=clamped(after, default=0, lowest=0, highest=LAST),
         limit=clamped(limit, default=DEFAULT, lowest=1, highest=HIGHEST),
     )
 
 
-def proof_from_query(query: bytes) -> ProofQuery:
+def proof_from_query(query: Query) -> ProofQuery:
     """Read `size`, `from` and `sequence`, of which all may be left out.
 
     Raises:
@@ -140,8 +140,8 @@ def _next(rows: Sequence[DigestRow] | Sequence[EventDigestRow], count: int) -> i
     return rows[-1].sequence if rows and rows[-1].sequence < count else None
 
 
-def _natural(query: bytes, name: str) -> int | None:
-    values = given_values(query, name)
+def _natural(query: Query, name: str) -> int | None:
+    values = query.getlist(name)
     if not values:
         return None
     if len(values) != 1 or _NATURAL.fullmatch(values[0]) is None:

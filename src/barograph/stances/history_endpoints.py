@@ -93,7 +93,7 @@ def _route_lists(router: APIRouter, ledger: Ledger, continuity: Continuity, cloc
         openapi_extra={"parameters": [_KIND_PARAMETER, *_PAGE_PARAMETERS]},
     )
     async def versions(request: Request) -> DocumentResponse:
-        kind, page = _kind(request), page_from_query(request.scope["query_string"])
+        kind, page = _kind(request), page_from_query(request.query_params)
         await _readable(continuity.require(kind))
         # The rows first: whatever is recorded in between, none of them is beyond the count.
         rows = await _readable(ledger.digests(kind, page.after, page.limit))
@@ -109,7 +109,7 @@ def _route_lists(router: APIRouter, ledger: Ledger, continuity: Continuity, cloc
         openapi_extra={"parameters": [_KIND_PARAMETER, *_PAGE_PARAMETERS]},
     )
     async def events(request: Request) -> DocumentResponse:
-        kind, page = _kind(request), page_from_query(request.scope["query_string"])
+        kind, page = _kind(request), page_from_query(request.query_params)
         await _readable(continuity.require(kind))
         rows = await _readable(ledger.event_digests(kind, page.after, page.limit))
         count = await _readable(ledger.count_events(kind))
@@ -118,7 +118,7 @@ def _route_lists(router: APIRouter, ledger: Ledger, continuity: Continuity, cloc
 
 def _route_proofs(router: APIRouter, logs: PublicLogs, clock: Clock) -> None:
     async def answer(request: Request, name: LogName) -> DocumentResponse:
-        kind, asked = _kind(request), proof_from_query(request.scope["query_string"])
+        kind, asked = _kind(request), proof_from_query(request.query_params)
         head = await _readable(logs.head(kind, name))
         body = await _readable(_proof(kind, name, logs.log(kind, name), head, asked))
         return DocumentResponse(Document(body.encode()), clock())

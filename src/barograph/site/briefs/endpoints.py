@@ -48,7 +48,7 @@ def brief_page_routes(site: Site) -> PageRouter:
 def _route_list(router: PageRouter, site: Site) -> None:
     @router.get(BRIEFS_PAGE)
     async def read_briefs(request: Request) -> Response:
-        asked = asked_from_query(request.scope["query_string"])
+        asked = asked_from_query(request.query_params)
         if asked is None:
             raise HTTPException(404)
 

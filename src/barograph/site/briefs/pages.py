@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from barograph.briefs.documents import BRIEFS_PATH, PAGE_FOLDER
 from barograph.briefs.records import CATEGORIES, OPERATOR, Brief, BriefsPage, Neighbours
-from barograph.kit.query import given_values
+from barograph.kit.query import Query
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.notice import NOTICE
@@ -44,9 +44,9 @@ class Asked(NamedTuple):
         return (self.page - 1) * PAGE_SIZE
 
 
-def asked_from_query(query: bytes) -> Asked | None:
+def asked_from_query(query: Query) -> Asked | None:
     """Read what is asked for; None for what can be no list. Other parameters are ignored."""
-    values = {name: given_values(query, name) or [""] for name in ("category", "coin", "page")}
+    values = {name: query.getlist(name) or [""] for name in ("category", "coin", "page")}
     if any(len(each) > 1 for each in values.values()):
         return None
     return _asked({name: each[0].strip() for name, each in values.items()})

@@ -16,7 +16,7 @@ from barograph.discovery.words import type_of
 
 Schema = dict[str, Any]
 
-COMMON_STATUSES = {"304", "405"}
+COMMON_STATUSES = {"304", "405", "414"}
 """What every free read answers alike, and the page tells once."""
 
 _MOST_LINES = 60

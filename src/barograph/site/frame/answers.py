@@ -16,12 +16,8 @@ _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-NO_GUESSING: Headers = [(b"x-content-type-options", b"nosniff")]
-"""What is downloaded is what it says it is."""
-
 GUARD: Headers = [
     (b"content-security-policy", _POLICY),
-    *NO_GUESSING,
     # Under `no-referrer` browsers send our own forms with `Origin: null`.
     (b"referrer-policy", b"same-origin"),
 ]

@@ -20,6 +20,9 @@ UNREADABLE = "the record cannot be read at the moment; try again shortly"
 _WORDS = {
     400: "The address or the form holds something that cannot be understood.",
     405: "This address can be read, and nothing can be sent to it that way.",
+    408: "The form did not arrive in time. Send it again.",
+    413: "The form is too long.",
+    414: "This address is too long. Shorten what follows the question mark.",
     500: "This page could not be made. It is noted; trying again later may help.",
 }
 _OTHER = "What was asked for cannot be done."

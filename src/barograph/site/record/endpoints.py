@@ -77,7 +77,7 @@ def record_routes(
         if kind not in KINDS:
             raise HTTPException(404)
         try:
-            before = before_from_query(request.scope["query_string"])
+            before = before_from_query(request.query_params)
             # Every place of a list begins a page of its own: only the newest part is kept.
             query = b"" if before is None else None
             return await _show(

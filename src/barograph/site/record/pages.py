@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from barograph.kit.query import given_values
+from barograph.kit.query import Query
 from barograph.site.frame.paths import RECORD_FOLDER
 from barograph.stances.checkpoint import LOGS, LogName, Published, log_origin
 from barograph.stances.history_documents import HISTORY_FOLDER
@@ -146,13 +146,13 @@ def verifier_facts(base_url: str, public_key: bytes) -> dict[str, str]:
     }
 
 
-def before_from_query(query: bytes) -> int | None:
+def before_from_query(query: Query) -> int | None:
     """The place before which a page's entries stand; None for the newest ones.
 
     Raises:
         NoSuchPage: it comes twice or is no place.
     """
-    values = given_values(query, "before")
+    values = query.getlist("before")
     if not values:
         return None
     if len(values) > 1 or _PLACE.fullmatch(values[0]) is None:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from barograph.errors import InvalidRequest
 from barograph.kit.documents import JSON
-from barograph.kit.query import given_values
+from barograph.kit.query import Query
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.samples import (
@@ -20,7 +20,7 @@ from barograph.markets.samples import (
 )
 from barograph.markets.wire import Notice, Source, Symbol
 from barograph.notice import NOTICE
-from barograph.site.frame.answers import NO_GUESSING, Page
+from barograph.site.frame.answers import Page
 from barograph.site.frame.paths import DATA_FOLDER
 
 LIQUIDATIONS = "liquidations"
@@ -105,13 +105,13 @@ def liquidations_path(days: int, form: Form = "json") -> str:
     return f"{DATA_FOLDER}{LIQUIDATIONS}.{form}?days={days}"
 
 
-def days_from_query(query_string: bytes) -> int:
+def days_from_query(query: Query) -> int:
     """Read how many days are asked for; a week when nothing is said.
 
     Raises:
         InvalidRequest: it is not one of `DAYS`, or is given more than once.
     """
-    given = given_values(query_string, "days")
+    given = query.getlist("days")
     if not given:
         return DEFAULT_DAYS
     known = {str(days): days for days in DAYS}
@@ -201,5 +201,5 @@ def _download(body: bytes, content_type: bytes, filename: str) -> Page:
         body,
         content_type=content_type,
         fields=[(b"content-disposition", disposition)],
-        guard=NO_GUESSING,
+        guard=[],
     )

@@ -45,7 +45,7 @@ def series_routes(
 
     async def answer(request: Request, form: Form) -> Response:
         symbol, measure = _symbol(request), _measure(request)
-        days = days_from_query(request.scope["query_string"])
+        days = days_from_query(request.query_params)
         # Of a reading of any age: what was recorded of a contract stays true.
         contract = _listed(markets.contracts(board), symbol).contract
 
@@ -56,7 +56,7 @@ def series_routes(
         return await _readable(document, board.clock)
 
     async def answer_liquidations(request: Request, form: Form) -> Response:
-        days = days_from_query(request.scope["query_string"])
+        days = days_from_query(request.query_params)
 
         async def document() -> Document:
             return liquidations_document(await reader.liquidations(days), source, form)
