@@ -245,6 +245,7 @@ def test_a_body_that_stalls_is_408(tmp_path: Path, target: dict[str, str]) -> No
 
     assert answer.status == 408
     assert answer.headers["cache-control"] == "no-store"
+    assert ("access-control-allow-origin" in answer.headers) is (target is not FORM)
     told = b"did not arrive in time"
     assert told in answer.body
     assert (b"<html" in answer.body) is (target is FORM)
