@@ -159,6 +159,6 @@ def test_the_interface_description_names_the_500_and_a_price_that_is_a_number(
 
     operation = schema["paths"][GUIDES_PATH]["get"]
     assert operation["operationId"] == "getGuides"
-    assert set(operation["responses"]) == {"200", "304", "405", "500"}
+    assert set(operation["responses"]) == {"200", "304", "405", "414", "500"}
     price = schema["components"]["schemas"]["GuideEntry"]["properties"]["price"]
     assert (price["type"], price["exclusiveMinimum"]) == ("number", 0)

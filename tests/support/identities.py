@@ -18,7 +18,7 @@ def identity_settings(url: str = PROJECT, **changes: Any) -> Settings:
         "identity": "supabase",
         "identity_url": url,
         "identity_api_key": SecretStr(API_KEY),
-        "identity_seconds": 0.3,
+        "identity_seconds": 1.5,
         "identity_cache_seconds": 0,
         **changes,
     }

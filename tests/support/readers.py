@@ -27,7 +27,7 @@ class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
         answer = await self._app.handle_async_request(request)
         self.asked.append(request)
         self.statuses.append(answer.status_code)
-        body = await answer.aread()
+        body = b"".join([chunk async for chunk in answer.aiter_raw()])
         return httpx.Response(answer.status_code, headers=answer.headers, content=body)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:

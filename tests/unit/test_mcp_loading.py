@@ -108,7 +108,7 @@ def test_a_request_that_breaks_off_is_not_answered_as_if_it_were_whole() -> None
 
     asyncio.run(door_to(Echo)(_scope(), receive, send))
 
-    assert sent[0]["status"] == 413
+    assert sent[0]["status"] == 400
 
 
 async def _status(door: McpDoor) -> int:

@@ -57,8 +57,8 @@ def test_every_error_says_whether_to_try_again() -> None:
     retries = {row.status: row.retry.split()[0].rstrip(",:") for row in problems.ERRORS}
 
     assert retries == {
-        **dict.fromkeys((400, 401, 404, 405, 410), "no"),
-        **dict.fromkeys((429, 500, 502, 503), "yes"),
+        **dict.fromkeys((400, 401, 403, 404, 405, 410, 413, 414, 415), "no"),
+        **dict.fromkeys((408, 429, 500, 502, 503), "yes"),
     }
 
 
