@@ -47,6 +47,7 @@ from barograph.routed import PRIVATE_PATHS, allowed_methods, refusal, routed_app
 from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_door, signals_routes
 from barograph.site.endpoints import SiteParts, page_routes
+from barograph.site.frame.renders import Renders
 from barograph.site.frame.site import Site
 from barograph.site.frame.terms import Terms
 from barograph.site.frame.writer import Pages
@@ -216,6 +217,7 @@ def _page_routes(parts: _Parts) -> list[Router]:
         briefs=free.briefs,
         status=free.status,
         series=SeriesReader(parts.database, parts.clock, settings.liquidations_min_coverage_pct),
+        renders=Renders(callers.gate, parts.clock),
     )
     made_of = SiteParts(
         catalog=free.catalog,

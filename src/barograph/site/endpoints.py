@@ -102,7 +102,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         docs_routes(site),
         pricing_routes(site, terms),
         status_page_routes(site),
-        series_routes(site.series, site.markets, site.board, parts.source),
+        series_routes(site, parts.source),
         KeyPages(site.pages, parts.registrations, parts.gate, site.board.clock).routes(),
         static_routes(site, partial(_known_paths, site, catalog)),
         _slashed_routes(site.pages.root),

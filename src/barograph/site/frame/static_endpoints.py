@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from barograph.site.frame.answers import KEEP, Page
 from barograph.site.frame.paths import STATIC_FOLDER
 from barograph.site.frame.routes import PageRouter
-from barograph.site.frame.site import Site, standing
+from barograph.site.frame.site import Site
 
 ICON_PATH = "/favicon.ico"
 SITEMAP_PATH = "/sitemap.xml"
@@ -33,11 +33,11 @@ def static_routes(site: Site, known_paths: KnownPaths) -> PageRouter:
 
     @router.get(f"{STATIC_FOLDER}{{name}}")
     async def read_static(request: Request, name: str) -> Response:
-        return await _show_file(site, request, name, request.query_params.get("v"))
+        return _show_file(site, request, name, request.query_params.get("v"))
 
     @router.get(ICON_PATH)
     async def read_icon(request: Request) -> Response:
-        return await _show_file(site, request, _ICON_FILE, None)
+        return _show_file(site, request, _ICON_FILE, None)
 
     @router.get(SITEMAP_PATH)
     async def read_sitemap(request: Request) -> Response:
@@ -46,13 +46,12 @@ def static_routes(site: Site, known_paths: KnownPaths) -> PageRouter:
     return router
 
 
-async def _show_file(site: Site, request: Request, name: str, version: str | None) -> Response:
+def _show_file(site: Site, request: Request, name: str, version: str | None) -> Response:
     file = site.pages.files.get(name)
     if file is None:
         raise HTTPException(404)
     query = file.usual_query(version)
-    page = file.pages[query]
-    return await site.show(request, standing(lambda: page), query=query)
+    return site.give(request, file.pages[query], query=query)
 
 
 def sitemap_text(base_url: str, paths: Iterable[str]) -> bytes:
