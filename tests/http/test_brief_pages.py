@@ -241,7 +241,7 @@ def test_briefs_that_cannot_be_read_are_a_page_that_says_so(site: SiteService) -
         assert answer.status_code == 503
         assert answer.headers["retry-after"] == "5"
         assert answer.headers["cache-control"] == "no-store"
-        assert "cannot be read right now" in Checked(answer).text
+        assert "We can't show this page right now" in Checked(answer).text
     assert site.ask("/guides").status_code == 200
 
 

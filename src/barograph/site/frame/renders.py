@@ -1,8 +1,8 @@
-"""Rendering what is not cached: charged to its caller, one render at a time.
+"""Rendering what is not cached: charged to its caller, and only a few renders at a time.
 
 Cached pages cost nothing and never come here. Rendering runs on the event loop that also answers
-hot reads, so renders queue, and a queue uses at most half of a worker's time. Refusals are spaced
-out, because a client that ignores them would otherwise keep the loop busy with being refused.
+hot reads, so renders queue, and a queue leaves the loop idle about half of the time. Refusals are
+spaced out, because a client that ignores them would otherwise keep the loop busy.
 """
 
 import asyncio
@@ -21,6 +21,9 @@ from barograph.kit.http import Scope
 from barograph.kit.single_flight import SingleFlight
 
 T = TypeVar("T")
+
+AT_ONCE = 2
+"""One could hold up all others while it waits for a database or a thread."""
 
 MOST_PENDING = 128
 """Renders that run or wait: two or three seconds of work."""
@@ -55,7 +58,7 @@ class Renders:
         self._sleep = sleep
         self._monotonic = monotonic
         self._flights: SingleFlight[Hashable, Any] = SingleFlight()
-        self._turn = asyncio.Lock()
+        self._turns = asyncio.Semaphore(AT_ONCE)
         self._pending = 0
         self._rest = 0.0
         self._next_refusal = 0.0
@@ -92,14 +95,15 @@ class Renders:
         self._require_room()  # again: charging may have taken a while
         self._pending += 1
         try:
-            async with self._turn:
+            async with self._turns:
                 await self._sleep(self._rest)
                 begun = self._monotonic()
                 try:
                     return await work()
                 finally:
-                    # The next one leaves the loop to others for as long as this one took.
-                    self._rest = self._monotonic() - begun if self._pending > 1 else 0.0
+                    # While others wait, the loop is left to hot reads as long as this one took.
+                    took = self._monotonic() - begun
+                    self._rest = AT_ONCE * took if self._pending > AT_ONCE else 0.0
         finally:
             self._pending -= 1
 

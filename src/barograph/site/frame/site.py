@@ -88,7 +88,8 @@ class Site:
             page, fields = await self.renders.once(request.scope, (self.board.changes, key), work)
         except DatabaseUnavailable:
             return self.unavailable(request)
-        return DocumentResponse(page, self.board.clock(), fields)
+        # A page that is kept is the same for everyone, also for who had it rendered.
+        return DocumentResponse(page, self.board.clock(), fields if query is None else None)
 
     def give(self, request: Request, page: Page, *, query: bytes = b"") -> Response:
         """Answer with a page that stays the same for the life of a worker: it costs no render."""

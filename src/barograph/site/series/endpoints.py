@@ -5,6 +5,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from barograph.access.allowances import RENDERS
 from barograph.errors import InvalidRequest, RequestError, UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
@@ -77,7 +78,7 @@ def _route_readings(router: APIRouter, answer: _Answer) -> None:
         response_model=RecordedSeries,
         summary="One measure of one perpetual over the last days",
         operation_id="getSeries",
-        responses={400: _INVALID, 404: _UNKNOWN, 502: _UNAVAILABLE, 503: _UNREADABLE},
+        responses=_OF_READINGS,
         openapi_extra={"parameters": [_SYMBOL, _MEASURE, _DAYS]},
     )
     async def as_json(request: Request) -> Response:
@@ -89,7 +90,7 @@ def _route_readings(router: APIRouter, answer: _Answer) -> None:
         response_class=Response,
         summary="The same as a table",
         operation_id="getSeriesTable",
-        responses={200: _TABLE, 400: _INVALID, 404: _UNKNOWN, 502: _UNAVAILABLE, 503: _UNREADABLE},
+        responses={200: _TABLE, **_OF_READINGS},
         openapi_extra={"parameters": [_SYMBOL, _MEASURE, _DAYS]},
     )
     async def as_csv(request: Request) -> Response:
@@ -102,7 +103,7 @@ def _route_liquidations(router: APIRouter, answer: _Answer) -> None:
         response_model=RecordedLiquidations,
         summary="Liquidations of all perpetuals over the last days",
         operation_id="getLiquidations",
-        responses={400: _INVALID_DAYS, 503: _UNREADABLE},
+        responses=_OF_LIQUIDATIONS,
         openapi_extra={"parameters": [_DAYS]},
     )
     async def as_json(request: Request) -> Response:
@@ -114,7 +115,7 @@ def _route_liquidations(router: APIRouter, answer: _Answer) -> None:
         response_class=Response,
         summary="The same as a table",
         operation_id="getLiquidationsTable",
-        responses={200: _TABLE, 400: _INVALID_DAYS, 503: _UNREADABLE},
+        responses={200: _TABLE, **_OF_LIQUIDATIONS},
         openapi_extra={"parameters": [_DAYS]},
     )
     async def as_csv(request: Request) -> Response:
@@ -173,11 +174,19 @@ _TABLE: dict[str, Any] = {
     "description": "A table by RFC 4180 with a header; a cell is empty where nothing is known. "
     "The last two columns, `source` and `notice`, are the same in every row.",
 }
-_INVALID = refusal("Invalid symbol or days.")
-_INVALID_DAYS = refusal("Invalid days.")
-_UNKNOWN = refusal("Unknown symbol or measure.")
-_UNAVAILABLE = refusal("No contract is known yet.")
-_UNREADABLE = refusal("The record cannot be read.")
+_LIMITS: dict[int | str, dict[str, Any]] = {
+    429: refusal(
+        f"More than {RENDERS.requests} uncached pages and downloads from one address in a minute."
+    ),
+    503: refusal("The record cannot be read, or too many renders are waiting."),
+}
+_OF_LIQUIDATIONS = {400: refusal("Invalid days."), **_LIMITS}
+_OF_READINGS = {
+    400: refusal("Invalid symbol or days."),
+    404: refusal("Unknown symbol or measure."),
+    502: refusal("No contract is known yet."),
+    **_LIMITS,
+}
 _SYMBOL = {
     "name": "symbol",
     "in": "path",
