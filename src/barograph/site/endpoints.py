@@ -42,6 +42,7 @@ from barograph.site.keys.endpoints import KeyPages
 from barograph.site.markets.endpoints import market_page_routes
 from barograph.site.pricing.endpoints import pricing_routes
 from barograph.site.record.endpoints import record_routes
+from barograph.site.record.pages import Retention
 from barograph.site.series.endpoints import series_routes
 from barograph.site.signals.endpoints import signal_page_routes
 from barograph.site.status.endpoints import status_page_routes
@@ -80,6 +81,7 @@ class SiteParts(NamedTuple):
     logs: PublicLogs
     continuity: Continuity
     source: str
+    retention: Retention
 
 
 def page_routes(site: Site, parts: SiteParts) -> list[Router]:
@@ -91,7 +93,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         signal_page_routes(site),
         brief_page_routes(site),
         guide_page_routes(site, catalog),
-        record_routes(site, parts.ledger, parts.logs, parts.continuity),
+        record_routes(site, parts.ledger, parts.logs, parts.continuity, parts.retention),
         developers_routes(
             site,
             parts.described,

@@ -5,7 +5,6 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from barograph.access.allowances import RENDERS
 from barograph.errors import InvalidRequest, RequestError, UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
@@ -175,10 +174,8 @@ _TABLE: dict[str, Any] = {
     "The last two columns, `source` and `notice`, are the same in every row.",
 }
 _LIMITS: dict[int | str, dict[str, Any]] = {
-    429: refusal(
-        f"More than {RENDERS.requests} uncached pages and downloads from one address in a minute."
-    ),
-    503: refusal("The record cannot be read, or too many renders are waiting."),
+    429: refusal("Rate limit reached."),
+    503: refusal("The record cannot be read, or busy."),
 }
 _OF_LIQUIDATIONS = {400: refusal("Invalid days."), **_LIMITS}
 _OF_READINGS = {
