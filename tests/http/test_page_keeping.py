@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from barograph.access.memory import MemoryStore
+from barograph.access.memory_store import MemoryStore
 from starlette.requests import Request
 
 from barograph.access.allowances import RENDERS

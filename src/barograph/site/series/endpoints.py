@@ -174,8 +174,8 @@ _TABLE: dict[str, Any] = {
     "The last two columns, `source` and `notice`, are the same in every row.",
 }
 _LIMITS: dict[int | str, dict[str, Any]] = {
-    429: refusal("Rate limit reached."),
-    503: refusal("The record cannot be read, or busy."),
+    429: refusal("Limit reached."),
+    503: refusal("Unreadable or busy."),
 }
 _OF_LIQUIDATIONS = {400: refusal("Invalid days."), **_LIMITS}
 _OF_READINGS = {
