@@ -10,11 +10,11 @@ from typing import Any
 
 import httpx
 import pytest
-from barograph.access.memory_store import MemoryStore
 from starlette.requests import Request
 
 from barograph.access.allowances import RENDERS
 from barograph.access.gate import Gate
+from barograph.access.memory_store import MemoryStore
 from barograph.access.refusals import TooManyRequests
 from barograph.board.snapshots import Publication, publish
 from barograph.briefs.reader import BriefsReader

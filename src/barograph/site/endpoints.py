@@ -14,21 +14,26 @@ from barograph.briefs.store import newest_slugs
 from barograph.discovery.endpoints import Descriptions
 from barograph.guides.catalog import Catalog
 from barograph.kit.database import Transaction
+from barograph.markets.feeds import PERPETUALS
 from barograph.markets.index import symbol_of
 from barograph.signals.catalog import METHODS
+from barograph.signals.feeds import SIGNALS
 from barograph.site.briefs.endpoints import brief_page_routes
 from barograph.site.developers.docs_endpoints import docs_routes
 from barograph.site.developers.endpoints import Tool, developers_routes
 from barograph.site.frame.paths import (
     BRIEFS_FOLDER,
+    BRIEFS_PAGE,
     DATA_FOLDER,
     GUIDES_FOLDER,
     HOME_PATH,
     MARKETS_FOLDER,
+    MARKETS_PATH,
     PAGES,
     RECORD_FOLDER,
     REFERENCE_FOLDER,
     SIGNALS_FOLDER,
+    SIGNALS_PAGE,
     STATIC_FOLDER,
 )
 from barograph.site.frame.routes import PageRouter
@@ -111,22 +116,30 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     ]
 
 
-async def _known_paths(site: Site, catalog: Catalog) -> list[str]:
-    """Every page that crawlers should know: what stands, and what is there now."""
+async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
+    """Every page that crawlers should know, and when it last changed, where that is known."""
 
-    async def work(tx: Transaction) -> list[str]:
+    async def work(tx: Transaction) -> list[tuple[str, int]]:
         return await newest_slugs(tx, BRIEFS_MAPPED)
 
-    slugs = await site.database.read(work)
+    briefs = await site.database.read(work)
     index = site.markets.contracts(site.board) or {}
     symbols = {symbol_of(index, each) for each in index.values()}
-    return [
-        *PAGES,
-        *guide_paths(catalog),
-        *(f"{SIGNALS_FOLDER}{method.key}" for method in METHODS),
-        *(f"{MARKETS_FOLDER}{symbol}" for symbol in sorted(filter(None, symbols))),
-        *(f"{BRIEFS_FOLDER}{slug}" for slug in slugs),
-    ]
+    market, judged = site.board.latest(PERPETUALS), site.board.latest(SIGNALS)
+    read_at = None if market is None else market.as_of
+    judged_at = None if judged is None else judged.as_of
+    return {
+        **dict.fromkeys((*PAGES, *guide_paths(catalog))),
+        **dict.fromkeys((HOME_PATH, MARKETS_PATH), read_at),
+        **dict.fromkeys(
+            (f"{MARKETS_FOLDER}{each}" for each in sorted(filter(None, symbols))), read_at
+        ),
+        **dict.fromkeys(
+            (SIGNALS_PAGE, *(SIGNALS_FOLDER + each.key for each in METHODS)), judged_at
+        ),
+        BRIEFS_PAGE: max((at for _, at in briefs), default=None),
+        **{f"{BRIEFS_FOLDER}{slug}": at for slug, at in briefs},
+    }
 
 
 def _slashed_routes(root: str) -> PageRouter:
