@@ -11,6 +11,7 @@ from typing import NamedTuple
 from benchmarks.processes import HOST, BenchmarkFailed
 
 CONNECTIONS = 16
+FLOOD_CONNECTIONS = 64
 # What a script or an agent sends; every server gets the same.
 REQUEST_HEADERS = (
     "Accept: application/json",
@@ -89,6 +90,11 @@ def readers(port: int, target: str) -> Iterator[None]:
     finally:
         load.kill()
         load.wait()
+
+
+def flood_command(port: int, script: Path) -> list[str]:
+    """What asks for whatever the script says, as fast as it is answered, until it is ended."""
+    return [*_command(port, "", 600, connections=FLOOD_CONNECTIONS), "-s", str(script)]
 
 
 def _command(

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 import httpx
 
-from barograph.access.allowances import MCP_POSTS, Standing
+from barograph.access.allowances import MCP_POSTS, RENDERS, Standing
 from barograph.access.endpoints import AWAY
 from barograph.access.feed_refusals import (
     FeedEntryClosed,
@@ -34,7 +34,7 @@ from barograph.discovery.paths import MCP_PATH
 from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
 from barograph.feed.refusals import FeedUnavailable
 from barograph.kit.openapi import JSON_TYPE
-from barograph.kit.timestamps import MINUTE
+from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.material_change.refusals import ComparisonUnavailable
 from barograph.site.frame.error_pages import UNREADABLE
 from barograph.stances.history_endpoints import HistoryUnavailable
@@ -281,7 +281,8 @@ def told() -> Answers:
     upstream, history = _said(UpstreamUnavailable()), _said(HistoryUnavailable())
     closed, many = _said(FeedEntryClosed()), _said(TooManyProofs(17))
     used = {"409": _said(PaymentUsed()), "429": many}
-    unreadable = {"503": {"error": UNREADABLE}}
+    spent = Standing(RENDERS, accepted=False, remaining=0, resets_in=17 * SECOND)
+    unreadable = {"429": _said(TooManyRequests(spent)), "503": {"error": UNREADABLE}}
     reads = {"404": _said(StanceNotActive()), **used, "503": _said(StanceUnavailable())}
     return {
         **{name: {"502": upstream} for name in ("getDerivatives", "getMarket", "getMarketState")},

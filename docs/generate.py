@@ -9,6 +9,7 @@ from barograph.settings import PREFIX, Settings
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 RECORDS = ROOT / "src/barograph/markets/records.py"
+STANCE_RECORDS = ROOT / "src/barograph/stances/records.py"
 
 
 def settings_page() -> str:
@@ -40,11 +41,14 @@ def fields_page() -> str:
         "# What each number means",
         "",
         (
-            "Written once, in `src/barograph/markets/records.py`; this page is made from it. In "
-            "the API those that are published are in camelCase: `last_price` is `lastPrice`."
+            "Generated from the docstrings in `src/barograph/markets/records.py` and of `Decision` "
+            "in `src/barograph/stances/records.py`. The API publishes market fields in camelCase: "
+            "`last_price` is `lastPrice`."
         ),
     ]
-    for record in ast.parse(RECORDS.read_text("utf-8")).body:
+    stances = ast.parse(STANCE_RECORDS.read_text("utf-8")).body
+    decision = [each for each in stances if getattr(each, "name", "") == "Decision"]
+    for record in (*ast.parse(RECORDS.read_text("utf-8")).body, *decision):
         if isinstance(record, ast.ClassDef):
             lines += ["", f"## {record.name}", "", _flat(ast.get_docstring(record) or ""), ""]
             lines += ["| field | type | meaning |", "|---|---|---|"]

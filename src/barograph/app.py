@@ -47,9 +47,11 @@ from barograph.routed import PRIVATE_PATHS, allowed_methods, refusal, routed_app
 from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_door, signals_routes
 from barograph.site.endpoints import SiteParts, page_routes
+from barograph.site.frame.renders import Renders
 from barograph.site.frame.site import Site
 from barograph.site.frame.terms import Terms
 from barograph.site.frame.writer import Pages
+from barograph.site.record.pages import Retention
 from barograph.stances.endpoints import StanceReads, stance_routes
 from barograph.stances.history_documents import CHECKPOINT_PATH
 from barograph.stances.history_endpoints import history_routes
@@ -216,6 +218,7 @@ def _page_routes(parts: _Parts) -> list[Router]:
         briefs=free.briefs,
         status=free.status,
         series=SeriesReader(parts.database, parts.clock, settings.liquidations_min_coverage_pct),
+        renders=Renders(callers.gate, parts.clock),
     )
     made_of = SiteParts(
         catalog=free.catalog,
@@ -228,6 +231,11 @@ def _page_routes(parts: _Parts) -> list[Router]:
         logs=record.logs,
         continuity=record.continuity,
         source=settings.exchange_source,
+        retention=Retention(
+            settings.minute_history_days,
+            settings.hour_history_days,
+            settings.liquidation_history_days,
+        ),
     )
     return page_routes(site, made_of)
 
@@ -238,5 +246,5 @@ def _terms(settings: Settings, facilitator: Facilitator | None) -> Terms:
         feed_period_days=settings.feed_period_days,
         stance_price=settings.stance_price_usd,
         takes_payments=facilitator is not None,
-        contact=settings.security_contact,
+        contact=settings.sales_contact,
     )

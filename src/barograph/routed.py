@@ -14,14 +14,16 @@ from starlette.exceptions import HTTPException
 from barograph.access.endpoints import KEYS_ALLOW
 from barograph.access.feed_entry import FEED_PATH
 from barograph.access.feed_refusals import PaymentRequired
-from barograph.access.refusals import KEYS_PATH
+from barograph.access.refusals import KEYS_PATH, Refusal
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.badges.endpoints import refused_badge
 from barograph.board.board import Board
 from barograph.discovery.paths import DISCOVERY_PATHS, INDEX_PATH
 from barograph.errors import PrivateError, RequestError
 from barograph.feed.endpoints import FEED_NOW_PATH
+from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.documents import Headers
 from barograph.kit.http import ALLOW, Scope, error_response, private_response
 from barograph.kit.wire import CodedErrorBody
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
@@ -30,7 +32,7 @@ from barograph.mcp.endpoints import PUBLIC_PATHS as MCP_DOCUMENTS
 from barograph.payments.offers import payment_required_field
 from barograph.signals.documents import SIGNALS_PATH
 from barograph.site.endpoints import PAGE_FOLDERS, PAGE_PATHS
-from barograph.site.frame.error_pages import error_page
+from barograph.site.frame.error_pages import RETRY, error_page
 from barograph.site.frame.writer import Pages
 from barograph.stances.history_documents import HISTORY_FOLDER
 from barograph.stances.paths import STANCE_PATHS
@@ -59,14 +61,16 @@ def allowed_methods(path: str) -> bytes | None:
     return ALLOW if is_free(path) else None
 
 
-def refusal(pages: Pages, scope: Scope, status: int, message: str) -> Response:
+def refusal(
+    pages: Pages, scope: Scope, status: int, message: str, *fields: tuple[bytes, bytes]
+) -> Response:
     """Refuse a request in the form that its path promises: a badge, a page or JSON."""
     path = scope["path"]
     if path.startswith(BADGE_FOLDER):
         return refused_badge(path, status)
-    page = error_page(pages, Request(scope), status)
+    page = error_page(pages, Request(scope), status, *fields)
     is_open = allowed_methods(path) is not None or path in MCP_PATHS
-    return page or error_response(status, message, is_free=is_open)
+    return page or error_response(status, message, *fields, is_free=is_open)
 
 
 def routed_app(
@@ -81,7 +85,7 @@ def routed_app(
         redirect_slashes=False,
         lifespan=_lifespan(board, tasks, closings),
     )
-    app.add_exception_handler(RequestError, partial(_request_error, pages))
+    app.add_exception_handler(RequestError, partial(_request_error, pages, board.clock))
     app.add_exception_handler(PrivateError, _private_error)
     app.add_exception_handler(HTTPException, partial(_http_error, pages))
     app.add_exception_handler(Exception, partial(_unexpected_error, pages))
@@ -150,9 +154,16 @@ def _method_not_allowed(pages: Pages, request: Request, error: HTTPException) ->
     return page or error_response(405, "method not allowed", (b"allow", allow), is_free=is_open)
 
 
-async def _request_error(pages: Pages, request: Request, error: Exception) -> Response:
+async def _request_error(
+    pages: Pages, clock: Clock, request: Request, error: Exception
+) -> Response:
     assert isinstance(error, RequestError)
-    return refusal(pages, request.scope, error.status, error.message)
+    fields: Headers = []
+    if isinstance(error, Refusal):
+        fields = error.fields(clock())
+    elif error.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        fields = [RETRY]
+    return refusal(pages, request.scope, error.status, error.message, *fields)
 
 
 async def _private_error(_: Request, error: Exception) -> Response:

@@ -198,6 +198,11 @@ class Settings(BaseModel):
         description="Where weaknesses are reported, such as `mailto:security@example.com` or an "
         "https address; `/.well-known/security.txt` names it. Empty: there is no such file.",
     )
+    sales_contact: str = Field(
+        "",
+        description="Where people ask for Feed or Reserve, such as `mailto:sales@example.com` or "
+        "an https address; `/pricing` names it. Empty: `/pricing` says that none is configured.",
+    )
     trusted_proxies: str = Field(
         "",
         description="Proxies whose `X-Forwarded-For` is believed: addresses and networks with "
@@ -477,13 +482,13 @@ class Settings(BaseModel):
             raise ValueError("BAROGRAPH_HISTORY_URL must be a file of its own")
         return self
 
-    @field_validator("security_contact")
+    @field_validator("security_contact", "sales_contact")
     @classmethod
     def _contact(cls, value: str) -> str:
         if value and _CONTACT.fullmatch(value) is None:
             raise ValueError(
                 "it must begin with mailto: or https:// and have no space, such as "
-                "mailto:security@example.com"
+                "mailto:name@example.com"
             )
         return value
 

@@ -1,5 +1,6 @@
 """Every kind of page in a real browser: light, dark, on a phone, and without JavaScript."""
 
+import re
 import time
 from collections.abc import Iterator
 
@@ -120,9 +121,13 @@ def test_no_signal_scrolls_sideways_on_a_phone(key: str, look: Look) -> None:
 
 
 @pytest.mark.parametrize("address", ["/", "/signals", "/signals/us-rates", "/markets/BTC"])
-def test_no_page_scrolls_sideways_on_a_narrow_phone(address: str, look: Look) -> None:
+def test_a_narrow_phone_scrolls_nothing_sideways_and_tables_stay_tables(
+    address: str, look: Look
+) -> None:
     look.visit(address, NARROW)
     assert look.overflow() <= 0
+    heard = look.page.locator("table").first.aria_snapshot()
+    assert {"- row ", "- rowheader ", "- cell "} <= set(re.findall(r"- \w+ ", heard))
 
 
 _SHIFTS = """() => new Promise((resolve) => {

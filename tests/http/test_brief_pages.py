@@ -1,6 +1,8 @@
 """Briefs on the site: every recorded one, page by page, and where each comes from."""
 
 import asyncio
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from barograph.board.front_door import front_door
 from barograph.briefs.records import Brief
 from barograph.kit.http import Receive, Scope, Send
+from barograph.kit.timestamps import iso_timestamp
 from support.clock import START
 from support.pages import BROWSER, FOUND, NOTE, Checked, SiteService
 from support.service import BASE_URL, ask
@@ -137,6 +140,21 @@ def test_a_brief_shows_its_body_and_where_it_comes_from(site: SiteService) -> No
     )
 
 
+def test_a_brief_is_an_article_for_search_engines(site: SiteService) -> None:
+    page = site.ask(f"/briefs/{NOTE.slug}").text
+    data = re.search(r'<script type="application/ld\+json">(.*?)</script>', page)
+
+    assert data is not None
+    assert "<" not in data[1]
+    article = json.loads(data[1])
+    assert (article["@type"], article["headline"]) == ("Article", NOTE.headline)
+    assert article["datePublished"] == iso_timestamp(NOTE.published_at)
+    assert article["url"] == f"{BASE_URL}/briefs/{NOTE.slug}"
+    assert '<meta property="og:type" content="article">' in page
+    assert f'article:published_time" content="{article["datePublished"]}"' in page
+    assert [f'article:tag" content="{coin}"' in page for coin in NOTE.coins] == [True, True]
+
+
 def test_a_brief_can_be_cited_with_its_time_its_source_and_the_notice(site: SiteService) -> None:
     page = site.look(f"/briefs/{FOUND.slug}")
 
@@ -241,7 +259,7 @@ def test_briefs_that_cannot_be_read_are_a_page_that_says_so(site: SiteService) -
         assert answer.status_code == 503
         assert answer.headers["retry-after"] == "5"
         assert answer.headers["cache-control"] == "no-store"
-        assert "cannot be read right now" in Checked(answer).text
+        assert "We can't show this page right now" in Checked(answer).text
     assert site.ask("/guides").status_code == 200
 
 

@@ -26,7 +26,7 @@ def failed(status: int, path: str = "/briefs", accept: str = BROWSER) -> Respons
         (405, "Method not allowed"),
         (418, "What was asked for cannot be done."),
         (500, "This page could not be made."),
-        (503, "cannot be read right now"),
+        (503, "We can't show this page right now"),
     ],
 )
 def test_a_browser_is_told_what_failed_in_a_page_that_nobody_keeps(status: int, words: str) -> None:

@@ -48,6 +48,14 @@ def record_label(service: Service, days: int, label: str) -> None:
     service.execute(sql, START - days * DAY, label)
 
 
+def test_only_stances_are_said_to_be_chained(service: Service) -> None:
+    text = Checked(service.get("/")).text
+
+    assert "The three paid stances go into a public hash chain" in text
+    assert "Readings, signals and briefs are not part of it." in text
+    assert "undrawn" not in service.get("/").text
+
+
 def test_the_market_is_told_at_a_glance(service: Service) -> None:
     text = look(service).text
 

@@ -1,13 +1,21 @@
-"""How pages are kept: written once, given to all who ask for the same, never past their end."""
+"""How pages are kept: rendered once for all who ask for the same, never past their end.
+
+And what a render costs: an allowance per caller, and only a few run at a time.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.requests import Request
 
+from barograph.access.allowances import RENDERS
+from barograph.access.gate import Gate
+from barograph.access.memory_store import MemoryStore
+from barograph.access.refusals import TooManyRequests
 from barograph.board.snapshots import Publication, publish
 from barograph.briefs.reader import BriefsReader
 from barograph.kit.database import DatabaseUnavailable, Transaction
@@ -18,14 +26,23 @@ from barograph.markets.reader import MarketReader, market_bounds
 from barograph.markets.series_reader import SeriesReader
 from barograph.signals.reader import SignalsReader
 from barograph.site.frame.answers import Page
+from barograph.site.frame.renders import (
+    AT_ONCE,
+    LONGEST_HOLD,
+    MOST_PENDING,
+    REFUSAL_SPACING,
+    RenderQueueFull,
+    Renders,
+)
 from barograph.site.frame.site import Site, WritePage
 from barograph.site.frame.writer import Pages
+from barograph.site.series.chart_reader import ChartReader
 from barograph.stances.signed_heads import SignedHeads
 from barograph.status.reader import StatusReader
 from support.clock import START
 from support.markets import reading
 from support.pages import BROWSER
-from support.service import Answer, Service, fresh_service
+from support.service import BASE_URL, PEER, Answer, Service, fresh_service
 
 PATH = "/somewhere"
 FAMILIES = [
@@ -45,6 +62,8 @@ class Shelf:
     """A site over a service, where pages are asked for by hand."""
 
     def __init__(self, service: Service) -> None:
+        self.rests: list[float] = []
+        self.time = 0.0
         self.service, self.clock, self.board = service, service.clock, service.board
         bounds = market_bounds(service.settings)
         self.site = Site(
@@ -58,7 +77,17 @@ class Shelf:
                 bounds, START, lambda: None, SignedHeads(service.database, service.clock)
             ),
             series=SeriesReader(service.database, service.clock, bounds.min_coverage_pct),
+            renders=Renders(
+                Gate(MemoryStore(service.clock), _no_key, ()),
+                service.clock,
+                sleep=self._rest,
+                monotonic=lambda: self.time,
+            ),
         )
+
+    async def _rest(self, seconds: float) -> None:
+        self.rests.append(seconds)
+        await asyncio.sleep(0)
 
     async def show(
         self, write: WritePage, asked: bytes = b"", query: bytes | None = b"", accept: str = "*/*"
@@ -69,6 +98,7 @@ class Shelf:
             "path": PATH,
             "query_string": asked,
             "headers": [(b"accept", accept.encode())],
+            "client": (PEER, 4_000),
         }
         response = await self.site.show(Request(scope), write, query=query)
         sent: list[MutableMapping[str, Any]] = []
@@ -85,6 +115,10 @@ class Shelf:
 
         await self.service.database.write(work)
         assert await self.board.refresh()
+
+
+async def _no_key(_: str) -> None:
+    return None
 
 
 async def _nothing() -> MutableMapping[str, Any]:
@@ -316,3 +350,136 @@ def test_a_page_that_cannot_be_read_is_said_to_each_in_their_form(shelf: Shelf) 
     assert told.headers["content-type"] == "application/json"
     assert told.json() == {"error": "the record cannot be read at the moment; try again shortly"}
     assert asyncio.run(shelf.show(Writer())).status == 200
+
+
+@pytest.mark.outcome(
+    "one address asks for more uncached pages and downloads than its allowance of renders",
+    "429 with Retry-After and the rate-limit fields, as a page for people and as JSON for "
+    "programs; cached pages and hot reads are served as before",
+)
+def test_only_what_has_to_be_rendered_is_charged_and_the_301st_gets_429(market: Service) -> None:
+    kept = (
+        "/",
+        "/markets?z=1",
+        "/guides/record-keeping",
+        "/data/BTC/price.json",
+        "/static/site.css",
+    )
+    before = [market.ask(path).body for path in kept]
+    spent = 3  # the guide and the stylesheet are the same for the life of a worker
+    for number in range(RENDERS.requests - spent):
+        left = market.ask(f"/markets?q={number}").headers["ratelimit"]
+    assert left == '"render";r=0;t=60'
+
+    refused = {
+        path: market.ask(path, accept=BROWSER)
+        for path in ("/markets?q=x", "/markets/ETH", "/markets/NOPE", "/data/BTC/price.csv")
+    }
+    for path, answer in refused.items():
+        assert (answer.status, answer.headers["cache-control"]) == (429, "no-store")
+        assert answer.headers["ratelimit-policy"] == '"render";q=300;w=60'
+        assert answer.headers["retry-after"] == "60"
+        if path.startswith("/data/"):
+            assert list(answer.json()) == ["error"]
+            assert "300 uncached pages and downloads from one address" in answer.json()["error"]
+        else:
+            assert b"<h1>Too many requests</h1>" in answer.body
+    assert [market.ask(path).body for path in kept] == before
+    assert market.ask("/api/agent/market-state").status == 200
+    assert market.ask("/markets?q=x", peer="203.0.113.8").status == 200
+    market.clock.pass_seconds(60)
+    assert market.ask("/data/BTC/price.csv").headers["ratelimit"] == '"render";r=299;t=60'
+
+
+@pytest.mark.outcome(
+    "more renders are waiting than a worker can do in a few seconds",
+    "503 with Retry-After; only two run at a time, so hot reads pass",
+)
+def test_a_full_queue_of_renders_is_503(market: Service) -> None:
+    async def ask() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app=market.app, client=(PEER, 4_000))
+        async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+            asked = (client.get(f"/briefs/nope-{each}") for each in range(MOST_PENDING + 2))
+            return await asyncio.gather(*asked)
+
+    *served, first, second = asyncio.run(ask())
+    assert {each.status_code for each in served} == {404}
+    for full in (first, second):
+        assert (full.status_code, full.headers["retry-after"]) == (503, "5")
+        assert full.json() == {"error": "the server is busy rendering; try again in a few seconds"}
+
+
+def test_who_finds_the_queue_full_is_not_charged(shelf: Shelf) -> None:
+    async def ask() -> Answer:
+        may_end = asyncio.Event()
+
+        async def write(now: int) -> Page:
+            await may_end.wait()
+            return await Writer()(now)
+
+        asking = [shelf.show(write, b"q=%d" % each, None) for each in range(MOST_PENDING)]
+        waiting = asyncio.gather(*asking)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        with pytest.raises(RenderQueueFull):
+            await shelf.show(write, b"late", None)
+        may_end.set()
+        await waiting
+        return await shelf.show(write, b"later", None)
+
+    left = asyncio.run(ask()).headers["x-ratelimit-remaining"]
+    assert int(left) == RENDERS.requests - MOST_PENDING - 1
+
+
+def test_two_renders_run_at_a_time_and_a_queue_rests_as_long_as_it_works(shelf: Shelf) -> None:
+    running, most = 0, 0
+
+    async def write(now: int) -> Page:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        shelf.time += 0.25
+        await asyncio.sleep(0)
+        running -= 1
+        return Page(b"page", since=now, until=now + 60_000)
+
+    async def ask() -> None:
+        await asyncio.gather(*(shelf.show(write, b"q=%d" % each, None) for each in range(6)))
+        await shelf.show(write)
+
+    asyncio.run(ask())
+    assert (running, most) == (0, AT_ONCE)
+    assert [each > 0 for each in shelf.rests] == [False, False, True, True, True, True, False]
+
+
+def test_refusals_are_spaced_out_until_too_many_wait(shelf: Shelf) -> None:
+    write = Writer()
+
+    async def ask() -> None:
+        for number in range(RENDERS.requests):
+            await shelf.show(write, b"q=%d" % number, None)
+        shelf.rests.clear()
+        for _ in range(3 + int(LONGEST_HOLD / REFUSAL_SPACING)):
+            with pytest.raises(TooManyRequests):
+                await shelf.show(write, b"q=x", None)
+
+    asyncio.run(ask())
+    assert shelf.rests[:3] == [0, REFUSAL_SPACING, 2 * REFUSAL_SPACING]
+    assert max(shelf.rests) <= LONGEST_HOLD
+    assert write.written == RENDERS.requests
+
+
+def test_a_chart_is_drawn_once_a_minute_however_often_the_data_changes(shelf: Shelf) -> None:
+    charts = ChartReader(shelf.site.series, "", shelf.clock)
+
+    async def ask() -> None:
+        first = await charts.measure("BTCUSDT", "BTC", "price", 60)
+        for number in range(200):
+            await charts.measure(f"C{number}USDT", f"C{number}", "price", 60)
+        shelf.clock.pass_seconds(59)
+        await shelf.change_the_data()
+        assert await charts.measure("BTCUSDT", "BTC", "price", 60) is first
+        shelf.clock.pass_seconds(1)
+        assert await charts.measure("BTCUSDT", "BTC", "price", 60) is not first
+
+    asyncio.run(ask())

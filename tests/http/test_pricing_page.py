@@ -25,7 +25,7 @@ def test_pricing_names_both_tiers_with_their_price(site: SiteService) -> None:
 
     assert re.search(r"<h2>Feed</h2>.*?<strong>25 USD</strong>", page, re.DOTALL)
     assert re.search(r"<h2>Reserve</h2>.*?<strong>149 USD</strong>", page, re.DOTALL)
-    assert "Reserve alone does not open what Feed opens" in page
+    assert "it does not include Feed" in page
 
 
 @pytest.mark.parametrize(
@@ -87,16 +87,22 @@ def test_where_no_payments_are_taken_no_wallet_is_asked_for_one(site: SiteServic
 def test_who_is_to_write_to_the_operator_is_told_where(
     tmp_path: Path, contact: str, shown: str
 ) -> None:
-    service = Service(tmp_path, security_contact=contact)
+    service = Service(
+        tmp_path, sales_contact=contact, security_contact="mailto:security@example.com"
+    )
     page = Checked(service.get("/pricing"))
     service.close()
 
     assert f"Write to {shown}." in page.text
     assert contact in page.targets
+    assert "security@example.com" not in page.text
 
 
 def test_without_an_address_nobody_is_told_to_write(site: SiteService) -> None:
     text = site.look("/pricing").text
 
-    assert "This instance names no address to write to." in text
+    assert "No sales contact is configured for this instance." in text
     assert "Write to" not in text
+    assert "Granted by the operator on request" in text
+    assert "It opens no endpoint of this API, and it does not include Feed." in text
+    assert "It is not a probability." in text

@@ -112,6 +112,13 @@ def test_the_page_tells_of_every_kind_how_much_is_recorded_and_what_is_newest(
 
     assert answer.status == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "Three kinds of stance, and the events on them, are recorded once and never" in page
+    for retained in (
+        "ETH and SOL) are deleted after 30",
+        "contract after 730",
+        "liquidations after 90",
+    ):
+        assert f"{retained} days" in page
     for kind in KINDS:
         assert f'href="/record/{kind}"' in page
     assert f"{SIZE} versions of <code>{RATES}</code>" in page

@@ -8,6 +8,7 @@ from barograph.guides.files import load_catalog
 from barograph.notice import NOTICE
 from barograph.signals.catalog import METHODS
 from support.markets import reading, shares
+from support.node import run_script
 from support.pages import BROWSER, FOUND, NOTE, POLICY, Checked, SiteService
 
 PAGES = (
@@ -33,6 +34,21 @@ def test_every_page_is_valid_guarded_and_ends_with_the_notice(site: SiteService)
         assert response.headers["x-content-type-options"] == "nosniff"
         assert response.headers["referrer-policy"] == "same-origin"
         assert response.headers["cache-control"].startswith("public, max-age=")
+
+
+def test_every_kind_of_page_passes_a_validator(site: SiteService) -> None:
+    site.service.publish(reading(), shares())
+    kinds = (
+        *PAGES,
+        "/markets/BTC",
+        f"/signals/{METHODS[0].key}",
+        "/record/rates-desk",
+        "/not-there",
+    )
+    briefs = (f"/briefs/{each.slug}" for each in (NOTE, FOUND))
+    pages = {path: site.ask(path, accept=BROWSER).text for path in (*kinds, *briefs)}
+
+    assert run_script("validate.mjs", pages) == []
 
 
 @pytest.mark.parametrize(

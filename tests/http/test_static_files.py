@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from barograph.guides.files import load_catalog
+from barograph.kit.timestamps import iso_timestamp
 from barograph.signals.catalog import METHODS
 from barograph.site.frame.static_files import StaticFiles, packaged_files
 from support.markets import reading, shares
@@ -150,6 +151,14 @@ def test_the_sitemap_names_every_page_by_its_whole_address(site: SiteService) ->
         *(f"{BASE_URL}/briefs/{brief.slug}" for brief in (NOTE, FOUND)),
         *(f"{BASE_URL}/markets/{each.base}" for each in reading().contracts),
     } <= set(found)
+    changed = {
+        each.findtext("{*}loc"): each.findtext("{*}lastmod")
+        for each in ET.fromstring(answer.text).iterfind("{*}url")
+    }
+    published = iso_timestamp(NOTE.published_at)
+    assert changed[f"{BASE_URL}/briefs/{NOTE.slug}"] == published == changed[f"{BASE_URL}/briefs"]
+    assert changed[f"{BASE_URL}/markets/BTC"] == iso_timestamp(reading().as_of)
+    assert changed[f"{BASE_URL}/pricing"] is None
     for each in found:
         assert each is not None
         assert site.ask(each.removeprefix(BASE_URL)).status_code == 200

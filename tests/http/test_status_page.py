@@ -193,7 +193,8 @@ def test_before_anything_was_recorded_the_page_says_so_and_shows_no_percentage(
 
     used = text.count("<li id=") - text.count('"pill not_configured">not configured<')
     assert text.count("nothing recorded</p>") == 2 * used == 2 * 12
-    assert "No incident in the last 60 days. " in text
+    assert "Nothing has been recorded yet." in text
+    assert "No incident" not in text
     assert INCIDENT_RULE in text
     assert "ok 100 %" not in text
 
@@ -241,7 +242,7 @@ def test_a_failure_of_one_look_is_no_incident_and_the_page_says_why_there_is_non
     text = page(service)
 
     assert "ok in 1 of 2 minutes recorded" in part(text, "market-feed")
-    no_incident = "No incident in the last 60 days: what the strips show of failures was over at"
+    no_incident = "No incident in the 2 minutes recorded so far: what the strips show of failures"
     assert no_incident in text
     assert INCIDENT_RULE in text
 
@@ -251,7 +252,7 @@ def test_of_a_failure_that_lasts_the_page_does_not_say_that_it_is_over(service: 
     service.refresh()
     recorded(service, 1)
 
-    assert "No incident in the last 60 days. " in page(service)
+    assert "No incident in the 1 minute recorded so far. " in page(service)
 
 
 def test_the_page_is_kept_for_moments_and_the_record_for_a_minute(service: Service) -> None:

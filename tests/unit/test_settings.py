@@ -268,8 +268,9 @@ def test_a_worker_that_takes_payments_may_see_a_settlement_to_its_end() -> None:
 @pytest.mark.parametrize(
     "contact", ["", "mailto:security@example.com", "https://example.com/security"]
 )
-def test_a_contact_for_weaknesses_is_an_address_of_mail_or_web(contact: str) -> None:
+def test_a_contact_is_an_address_of_mail_or_web(contact: str) -> None:
     assert read(security_contact=contact).security_contact == contact
+    assert read(sales_contact=contact).sales_contact == contact
 
 
 @pytest.mark.parametrize(
@@ -287,3 +288,4 @@ def test_a_contact_for_weaknesses_is_an_address_of_mail_or_web(contact: str) -> 
 )
 def test_a_contact_that_nobody_can_follow_is_refused(contact: str) -> None:
     assert refusal(security_contact=contact).startswith("BAROGRAPH_SECURITY_CONTACT: it must begin")
+    assert refusal(sales_contact=contact).startswith("BAROGRAPH_SALES_CONTACT: it must begin")

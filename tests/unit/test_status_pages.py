@@ -13,6 +13,7 @@ from barograph.site.status.pages import (
     bars,
     incidents,
     parts,
+    recorded_words,
     share_words,
     span_words,
     told,
@@ -54,6 +55,28 @@ def status(feed: dict[str, Any] | None = None, **checks: Condition) -> ServiceSt
         "notice": "",
     }
     return ServiceStatus.model_validate({**members, "checks": found})
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [
+        (0, ""),
+        (1, "in the 1 minute recorded so far"),
+        (3, "in the 3 minutes recorded so far"),
+        (125, "in the 2 hours recorded so far"),
+        (3 * 24 * 60, "in the 3 days recorded so far"),
+        (59 * 24 * 60, "in the last 60 days"),
+    ],
+)
+def test_the_time_without_incidents_is_no_longer_than_what_was_recorded(
+    minutes: int, words: str
+) -> None:
+    counts = [
+        Count("day", "api", START, minutes, 0, 0),
+        Count("day", "limits", START, minutes // 2, 0, 0),
+        Count("hour", "api", START, minutes, 0, 0),
+    ]
+    assert recorded_words(Record(START, counts, (), {})) == words
 
 
 def test_parts_come_as_people_look_for_them_and_an_unknown_one_last() -> None:

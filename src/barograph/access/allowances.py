@@ -35,13 +35,16 @@ REGISTRATIONS = Allowance("register", 10, HOUR)
 MAILBOX = Allowance("mailbox", 3, DAY)
 """Mails to one mailbox, whoever asks for them."""
 
-
 PROOFS = Allowance("proof", 30, MINUTE)
 """Payment proofs that a facilitator is asked about, by caller group."""
 
 TOOL_CALLS = Allowance("mcp", 300, MINUTE)
 """Calls of tools, by caller group. A loop is stopped soon and may go on soon: behind one address of
 an assistant's operator there are many people."""
+
+RENDERS = Allowance("render", 300, MINUTE)
+"""Pages and downloads that are not cached and have to be rendered, by caller group. A tab that
+refreshes itself every five seconds needs twelve."""
 
 
 MCP_POSTS = Allowance("mcp-post", 1_200, MINUTE)

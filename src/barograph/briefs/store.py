@@ -66,9 +66,9 @@ async def newest_briefs(tx: Transaction, count: int) -> list[Brief]:
     return [_brief(row) for row in await tx.fetch(_NEWEST, count)]
 
 
-async def newest_slugs(tx: Transaction, count: int) -> list[str]:
-    """What the newest briefs are called in their addresses."""
-    return [row[0] for row in await tx.fetch(_SLUGS, count)]
+async def newest_slugs(tx: Transaction, count: int) -> list[tuple[str, int]]:
+    """What the newest briefs are called in their addresses, and when they were published."""
+    return [(row[0], row[1]) for row in await tx.fetch(_SLUGS, count)]
 
 
 async def brief_by_slug(tx: Transaction, slug: str) -> Brief | None:
@@ -106,7 +106,7 @@ INSERT INTO briefs ({_COLUMNS})
 VALUES ({", ".join(f"${number}" for number in range(1, len(Brief._fields) + 1))})
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - the names of our own columns
-_SLUGS = f"SELECT slug FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
+_SLUGS = f"SELECT slug, published_at FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
 _NEWEST = f"SELECT {_COLUMNS} FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
 _BY_SLUG = f"SELECT {_COLUMNS} FROM briefs WHERE slug = $1"  # noqa: S608
 _LAST_BY_COOLDOWN = "SELECT cooldown_key, max(published_at) FROM briefs GROUP BY cooldown_key"

@@ -108,6 +108,7 @@ def demo_settings(
         smtp_url=SecretStr(f"smtp://{HOST}:{mail_port}"),
         mail_from="barograph@demo.example",
         security_contact="mailto:security@demo.example",
+        sales_contact="mailto:sales@demo.example",
         treasury_url=f"http://{HOST}:{macro_port}",
         nyfed_url=f"http://{HOST}:{macro_port}",
         etf_url=f"http://{HOST}:{macro_port}{FUND_PATH}?{FUND_QUERY}",

@@ -41,7 +41,8 @@ def names_of(path: str, tags: set[str], status: str) -> list[str]:
         found.append(_OF_REFUSALS[status])
     if status == "200" and path.startswith(X402_FOLDER):
         found.append("PAYMENT-RESPONSE")
-    if (KEYS in tags and status in {"202", "429"}) or (MCP in tags and status == "429"):
+    is_counted = tags & {KEYS, DATA, MCP} and status == "429"
+    if is_counted or (KEYS in tags and status == "202"):
         found += RATE_LIMIT
     return found
 
@@ -55,7 +56,7 @@ def _of_reads(path: str, tags: set[str]) -> list[str]:
     if path in LINKING:
         found.append("Link")
     if DATA in tags:
-        found.append("Content-Disposition")
+        found += ["Content-Disposition", *RATE_LIMIT]
     return found
 
 
@@ -95,11 +96,20 @@ FIELDS: dict[str, dict[str, Any]] = {
         "eyJzdWNjZXNzIjp0cnVlfQ==",
         always=False,
     ),
-    "RateLimit-Policy": _field("The allowance: requests in so many seconds.", '"anon";q=10;w=3600'),
-    "RateLimit": _field(
-        "What is left, and the seconds until a request comes back.", '"anon";r=9;t=3600'
+    "RateLimit-Policy": _field(
+        "The allowance: requests in so many seconds. Downloads carry it and the four fields below "
+        "only when they had to be rendered; one from the cache costs nothing.",
+        '"anon";q=10;w=3600',
+        always=False,
     ),
-    "X-RateLimit-Limit": _field("The allowance.", "10"),
-    "X-RateLimit-Remaining": _field("What is left of it.", "9"),
-    "X-RateLimit-Reset": _field("When a request comes back, in Unix seconds.", "1794725183"),
+    "RateLimit": _field(
+        "What is left, and the seconds until a request comes back.",
+        '"anon";r=9;t=3600',
+        always=False,
+    ),
+    "X-RateLimit-Limit": _field("The allowance.", "10", always=False),
+    "X-RateLimit-Remaining": _field("What is left of it.", "9", always=False),
+    "X-RateLimit-Reset": _field(
+        "When a request comes back, in Unix seconds.", "1794725183", always=False
+    ),
 }

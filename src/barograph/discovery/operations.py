@@ -26,7 +26,7 @@ FREE_DESCRIPTION = (
 TAGS: Mapping[str, str] = {
     "discovery": "What there is to read.",
     "market": "Perpetual futures, measured every few seconds: free, without a key. Data past its "
-    "freshness bound is answered with 502, never shown.",
+    "freshness limit is 502, never shown.",
     "briefs": "Analysis written from the record: free, without a key.",
     "guides": "The catalog of paid guides: reading it is free, the guides are not.",
     "signals": "Regime signals: free; a personal key raises the allowance.",
@@ -34,7 +34,7 @@ TAGS: Mapping[str, str] = {
     "status": "Health of the feed and of the API.",
     BADGES: "Live pictures, cached for ten minutes, or for one where something is not known; "
     "each has a twin in JSON with `.json` for `.svg`.",
-    DATA: "What was measured, over 1, 7, 30 or 60 days, as the charts of the site draw it: free.",
+    DATA: "What the charts of the site draw: the last 1, 7, 30 or 60 days. Free.",
     HISTORY: "Digests, signed roots and proofs of the record of stances, which subscribers of Feed "
     "read: free. They show that nothing was changed, and not what was concluded. A leaf of a tree "
     "is SHA-256 of 0x00 and the digest's 32 bytes (RFC 6962).",

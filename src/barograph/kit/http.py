@@ -126,14 +126,15 @@ async def read_body(request: Request, longest: int) -> bytes:
 class DocumentResponse(Response):
     """A route's answer: a document, sent the way the front door sends it."""
 
-    def __init__(self, document: Document, now: int) -> None:
+    def __init__(self, document: Document, now: int, extra: Headers | None = None) -> None:
         super().__init__()
         self._document = document
         self._now = now
+        self._extra = extra
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send it."""
-        await send_document(self._document, scope, send, self._now)
+        await send_document(self._document, scope, send, self._now, self._extra)
 
 
 AllowedMethods = Callable[[str], bytes | None]

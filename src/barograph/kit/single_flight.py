@@ -15,6 +15,10 @@ class SingleFlight(Generic[K, T]):
     def __init__(self) -> None:
         self._running: dict[K, asyncio.Task[T]] = {}
 
+    def __contains__(self, key: K) -> bool:
+        """Whether that work is under way, so that asking for it costs nothing more."""
+        return key in self._running
+
     async def do(self, key: K, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do the work, or wait for it where it is under way already.
 

@@ -1,13 +1,13 @@
 """Reads the record for charts and downloads, once for everybody who asks."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import Any, TypeVar, cast
 
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
+from barograph.kit.minute_cache import MinuteCache
 from barograph.kit.single_flight import SingleFlight
-from barograph.kit.timestamps import DAY, MINUTE
+from barograph.kit.timestamps import DAY
 from barograph.markets.samples import LiquidationSeries, Measure, PastRegime, Series
 from barograph.markets.series import liquidation_series, reading_series, regimes_at
 
@@ -24,8 +24,7 @@ class SeriesReader:
         """A column of liquidations that was watched less than this is partial."""
 
         self._database = database
-        self._clock = clock
-        self._kept: OrderedDict[Hashable, tuple[int, object]] = OrderedDict()
+        self._kept: MinuteCache[Hashable, object] = MinuteCache(clock, KEPT_SERIES)
         self._reading: SingleFlight[Hashable, object] = SingleFlight()
 
     async def reading(self, contract: str, measure: Measure, days: int) -> Series:
@@ -68,18 +67,14 @@ class SeriesReader:
         self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
     ) -> T:
         """Read at the first question of a minute, for everybody who asks in it."""
-        minute = self._clock() // MINUTE * MINUTE
         kept = self._kept.get(key)
-        if kept is not None and kept[0] == minute:
-            self._kept.move_to_end(key)
-            return cast("T", kept[1])
+        if kept is not None:
+            return cast("T", kept)
+        minute = self._kept.minute
 
         async def read() -> object:
             return await self._database.read(lambda tx: work(tx, minute))
 
         found = await self._reading.do((key, minute), read)
-        self._kept[key] = (minute, found)
-        self._kept.move_to_end(key)
-        if len(self._kept) > KEPT_SERIES:
-            self._kept.popitem(last=False)
+        self._kept.put(key, minute, found)
         return cast("T", found)

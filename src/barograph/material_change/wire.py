@@ -7,6 +7,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from barograph.kit.wire import WireModel
 from barograph.material_change.compare import REASONS, Change, Reason, Status
+from barograph.stances.wire import Confidence
 
 Value = Annotated[float | None, Field(description="Null where the level is absent.")]
 Met = Annotated[bool | None, Field(description="Null where that cannot be known.")]
@@ -54,7 +55,7 @@ class DecisionBody(WireModel):
     """A decision as it was recorded."""
 
     label: str
-    confidence: str
+    confidence: Confidence
     rationale: str
     by: str
 

@@ -14,21 +14,26 @@ from barograph.briefs.store import newest_slugs
 from barograph.discovery.endpoints import Descriptions
 from barograph.guides.catalog import Catalog
 from barograph.kit.database import Transaction
+from barograph.markets.feeds import PERPETUALS
 from barograph.markets.index import symbol_of
 from barograph.signals.catalog import METHODS
+from barograph.signals.feeds import SIGNALS
 from barograph.site.briefs.endpoints import brief_page_routes
 from barograph.site.developers.docs_endpoints import docs_routes
 from barograph.site.developers.endpoints import Tool, developers_routes
 from barograph.site.frame.paths import (
     BRIEFS_FOLDER,
+    BRIEFS_PAGE,
     DATA_FOLDER,
     GUIDES_FOLDER,
     HOME_PATH,
     MARKETS_FOLDER,
+    MARKETS_PATH,
     PAGES,
     RECORD_FOLDER,
     REFERENCE_FOLDER,
     SIGNALS_FOLDER,
+    SIGNALS_PAGE,
     STATIC_FOLDER,
 )
 from barograph.site.frame.routes import PageRouter
@@ -42,6 +47,7 @@ from barograph.site.keys.endpoints import KeyPages
 from barograph.site.markets.endpoints import market_page_routes
 from barograph.site.pricing.endpoints import pricing_routes
 from barograph.site.record.endpoints import record_routes
+from barograph.site.record.pages import Retention
 from barograph.site.series.endpoints import series_routes
 from barograph.site.signals.endpoints import signal_page_routes
 from barograph.site.status.endpoints import status_page_routes
@@ -80,6 +86,7 @@ class SiteParts(NamedTuple):
     logs: PublicLogs
     continuity: Continuity
     source: str
+    retention: Retention
 
 
 def page_routes(site: Site, parts: SiteParts) -> list[Router]:
@@ -91,7 +98,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         signal_page_routes(site),
         brief_page_routes(site),
         guide_page_routes(site, catalog),
-        record_routes(site, parts.ledger, parts.logs, parts.continuity),
+        record_routes(site, parts.ledger, parts.logs, parts.continuity, parts.retention),
         developers_routes(
             site,
             parts.described,
@@ -102,29 +109,37 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         docs_routes(site),
         pricing_routes(site, terms),
         status_page_routes(site),
-        series_routes(site.series, site.markets, site.board, parts.source),
+        series_routes(site, parts.source),
         KeyPages(site.pages, parts.registrations, parts.gate, site.board.clock).routes(),
         static_routes(site, partial(_known_paths, site, catalog)),
         _slashed_routes(site.pages.root),
     ]
 
 
-async def _known_paths(site: Site, catalog: Catalog) -> list[str]:
-    """Every page that crawlers should know: what stands, and what is there now."""
+async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
+    """Every page that crawlers should know, and when it last changed, where that is known."""
 
-    async def work(tx: Transaction) -> list[str]:
+    async def work(tx: Transaction) -> list[tuple[str, int]]:
         return await newest_slugs(tx, BRIEFS_MAPPED)
 
-    slugs = await site.database.read(work)
+    briefs = await site.database.read(work)
     index = site.markets.contracts(site.board) or {}
     symbols = {symbol_of(index, each) for each in index.values()}
-    return [
-        *PAGES,
-        *guide_paths(catalog),
-        *(f"{SIGNALS_FOLDER}{method.key}" for method in METHODS),
-        *(f"{MARKETS_FOLDER}{symbol}" for symbol in sorted(filter(None, symbols))),
-        *(f"{BRIEFS_FOLDER}{slug}" for slug in slugs),
-    ]
+    market, judged = site.board.latest(PERPETUALS), site.board.latest(SIGNALS)
+    read_at = None if market is None else market.as_of
+    judged_at = None if judged is None else judged.as_of
+    return {
+        **dict.fromkeys((*PAGES, *guide_paths(catalog))),
+        **dict.fromkeys((HOME_PATH, MARKETS_PATH), read_at),
+        **dict.fromkeys(
+            (f"{MARKETS_FOLDER}{each}" for each in sorted(filter(None, symbols))), read_at
+        ),
+        **dict.fromkeys(
+            (SIGNALS_PAGE, *(SIGNALS_FOLDER + each.key for each in METHODS)), judged_at
+        ),
+        BRIEFS_PAGE: max((at for _, at in briefs), default=None),
+        **{f"{BRIEFS_FOLDER}{slug}": at for slug, at in briefs},
+    }
 
 
 def _slashed_routes(root: str) -> PageRouter:

@@ -17,10 +17,14 @@ WITHDRAWN = "withdrawn"
 
 
 class Decision(Struct, frozen=True):
-    """What was concluded, and by whom."""
+    """What a stance concluded, and who decided it: `leg.decision` in the API."""
 
     label: str
     confidence: str
+    """How complete the data behind it was: `low`, `medium` or `high`. Not a probability, and no
+    claim that the decision will turn out right. The ETF rule needs complete data, so there `high`
+    means that five days of flow reach twice the threshold."""
+
     rationale: str
     by: str
 

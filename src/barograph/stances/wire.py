@@ -9,6 +9,14 @@ from barograph.stances.delivery import State
 
 Digest = Annotated[str, Field(description="SHA-256 in lower-case hex.", pattern="^[0-9a-f]{64}$")]
 Moment = Annotated[str, Field(description="Timestamp.")]
+Confidence = Annotated[
+    str,
+    Field(
+        description="`low`, `medium` or `high`: how complete the data behind the decision was. It "
+        "is not a probability. `btc-etf-stance` needs complete data; there `high` means that five "
+        "days of flow reach twice the threshold."
+    ),
+]
 
 
 class StancePeriod(WireModel):
@@ -22,7 +30,7 @@ class StanceDecision(WireModel):
     """What was concluded, and by whom."""
 
     label: Literal["constructive", "neutral", "cautious", "stand-aside"]
-    confidence: Annotated[str, Field(description="low, medium or high.")]
+    confidence: Confidence
     rationale: str
     by: Annotated[str, Field(description="`rule`, or who decided otherwise.")]
 

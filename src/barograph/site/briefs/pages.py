@@ -92,10 +92,29 @@ def write_brief(pages: Pages, brief: Brief, around: Neighbours) -> bytes:
         operator=OPERATOR,
         around=around,
         citation=citation(brief, pages.base_url),
+        article=article(brief, pages.base_url),
         of_category=Asked(category=brief.category).address,
         of_coins=[(coin, Asked(coin=coin).address) for coin in brief.coins],
         api_path=BRIEFS_PATH,
     )
+
+
+def article(brief: Brief, base_url: str) -> dict[str, object]:
+    """A brief in the words of schema.org, for search engines."""
+    publisher = {"@type": "Organization", "name": SITE_NAME, "url": f"{base_url}/"}
+    return {
+        "@context": "https://schema.org",
+        "@type": "Article",
+        "headline": brief.headline,
+        "description": brief.summary,
+        "datePublished": iso_timestamp(brief.published_at),
+        "articleSection": brief.category,
+        "keywords": list(brief.coins),
+        "url": f"{base_url}{PAGE_FOLDER}{brief.slug}",
+        "isAccessibleForFree": True,
+        "author": publisher,
+        "publisher": publisher,
+    }
 
 
 def citation(brief: Brief, base_url: str) -> str:

@@ -22,7 +22,7 @@ from barograph.site.frame.answers import (
 )
 from barograph.site.frame.paths import REFERENCE_FOLDER, REFERENCE_PATH
 from barograph.site.frame.routes import PageRouter
-from barograph.site.frame.site import Site, standing
+from barograph.site.frame.site import Site
 
 _PACKAGE = "fastapi_offline"
 _DISTRIBUTION = "fastapi-offline"
@@ -68,7 +68,7 @@ def docs_routes(site: Site) -> PageRouter:
 
     @router.get(REFERENCE_PATH)
     async def read_docs(request: Request) -> Response:
-        return await site.show(request, standing(written))
+        return site.give(request, written())
 
     @router.get(f"{REFERENCE_FOLDER}{{name}}")
     async def read_file(request: Request, name: str) -> Response:

@@ -1,5 +1,6 @@
 """What people are shown when there is no answer; programs are told in JSON."""
 
+from functools import lru_cache
 from http import HTTPStatus
 
 from fastapi import Request, Response
@@ -19,6 +20,8 @@ UNREADABLE = "the record cannot be read at the moment; try again shortly"
 
 _WORDS = {
     400: "The address or the form holds something that cannot be understood.",
+    429: "Your network has opened more uncached pages than we render for one address in a minute. "
+    "Wait a moment, then try again.",
     405: "This address can be read, and nothing can be sent to it that way.",
     408: "The form did not arrive in time. Send it again.",
     413: "The form is too long.",
@@ -58,7 +61,9 @@ def unavailable(
     return error_response(503, UNREADABLE, RETRY)
 
 
+@lru_cache(maxsize=32)
 def _written(pages: Pages, status: int) -> bytes:
+    """Rendered once: failing must not cost more than succeeding."""
     if status == HTTPStatus.NOT_FOUND:
         return pages.not_found()
     if status == HTTPStatus.SERVICE_UNAVAILABLE:

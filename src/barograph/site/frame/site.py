@@ -10,13 +10,13 @@ from barograph.briefs.reader import BriefsReader
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.documents import HotKey
 from barograph.kit.http import DocumentResponse
-from barograph.kit.single_flight import SingleFlight
 from barograph.kit.timestamps import SECOND
 from barograph.markets.reader import MarketReader
 from barograph.markets.series_reader import SeriesReader
 from barograph.signals.reader import SignalsReader
 from barograph.site.frame.answers import Page
 from barograph.site.frame.error_pages import RETRY_SECONDS, unavailable
+from barograph.site.frame.renders import Renders
 from barograph.site.frame.writer import Pages
 from barograph.status.reader import StatusReader
 
@@ -28,15 +28,6 @@ RETRY_MS = RETRY_SECONDS * SECOND
 
 WritePage = Callable[[int], Coroutine[Any, Any, Page]]
 """Writes a page at an instant."""
-
-
-def standing(page: Callable[[], Page]) -> WritePage:
-    """Write a page that is the same at every instant."""
-
-    async def write(_: int) -> Page:
-        return page()
-
-    return write
 
 
 class Site:
@@ -53,6 +44,7 @@ class Site:
         briefs: BriefsReader,
         status: StatusReader,
         series: SeriesReader,
+        renders: Renders,
     ) -> None:
         self.pages = pages
         self.board = board
@@ -62,16 +54,21 @@ class Site:
         self.briefs = briefs
         self.status = status
         self.series = series
-        self._writing: SingleFlight[tuple[int, HotKey], Page] = SingleFlight()
+        self.renders = renders
 
     async def show(
         self, request: Request, write: WritePage, *, query: bytes | None = b""
     ) -> Response:
-        """Answer with a page that is written once, however many ask for it.
+        """Answer with a page that is rendered once, however many ask for it.
 
         It is kept hot until the data changes, by the `query` that stands for all that ask for the
         same page; whatever else a query holds means nothing. None: the page is not kept, because
-        there is no end of such pages. Where the database cannot be read, a page says so.
+        there is no end of such pages. A render is charged to the caller, a kept page is free.
+        Where the database cannot be read, a page says so.
+
+        Raises:
+            TooManyRequests: the caller's allowance of renders is spent.
+            RenderQueueFull: too many renders are waiting.
         """
         asked = request.scope["query_string"] if query is None else query
         key = (request.scope["path"], asked)
@@ -79,25 +76,33 @@ class Site:
         kept = None if query is None else self.board.hot.get(key)
         if kept is not None and kept.since <= now < kept.until:
             return DocumentResponse(kept, now)
-        try:
+
+        async def work() -> Page:
             page = await self._write(key, write, is_kept=query is not None)
-            if self.board.clock() >= page.until:  # it ended while it was written
-                page = await self._write(key, write, is_kept=query is not None)
+            if self.board.clock() < page.until:
+                return page
+            # It ended while it was rendered.
+            return await self._write(key, write, is_kept=query is not None)
+
+        try:
+            page, fields = await self.renders.once(request.scope, (self.board.changes, key), work)
         except DatabaseUnavailable:
             return self.unavailable(request)
+        # A page that is kept is the same for everyone, also for who had it rendered.
+        return DocumentResponse(page, self.board.clock(), fields if query is None else None)
+
+    def give(self, request: Request, page: Page, *, query: bytes = b"") -> Response:
+        """Answer with a page that stays the same for the life of a worker: it costs no render."""
+        self.board.hot[request.scope["path"], query] = page
         return DocumentResponse(page, self.board.clock())
 
     async def _write(self, key: HotKey, write: WritePage, *, is_kept: bool) -> Page:
         # What is written from this version of the data must not outlive it.
         hot, now = self.board.hot, self.board.clock()
-
-        async def work() -> Page:
-            page = await write(now)
-            if is_kept:
-                hot[key] = page
-            return page
-
-        return await self._writing.do((self.board.changes, key), work)
+        page = await write(now)
+        if is_kept:
+            hot[key] = page
+        return page
 
     def unavailable(self, request: Request) -> Response:
         """There is such a page, but it cannot be read now."""

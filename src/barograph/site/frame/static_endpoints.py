@@ -1,15 +1,16 @@
 """The files that pages are made of, the icon that browsers ask for, and the map for crawlers."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping
 from xml.sax.saxutils import escape
 
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
+from barograph.kit.timestamps import iso_timestamp
 from barograph.site.frame.answers import KEEP, Page
 from barograph.site.frame.paths import STATIC_FOLDER
 from barograph.site.frame.routes import PageRouter
-from barograph.site.frame.site import Site, standing
+from barograph.site.frame.site import Site
 
 ICON_PATH = "/favicon.ico"
 SITEMAP_PATH = "/sitemap.xml"
@@ -19,8 +20,8 @@ STATIC_PATHS = (ICON_PATH, SITEMAP_PATH)
 _ICON_FILE = "favicon.ico"
 _XML = b"application/xml; charset=utf-8"
 
-KnownPaths = Callable[[], Awaitable[Iterable[str]]]
-"""Finds the paths of the pages that crawlers should know."""
+KnownPaths = Callable[[], Awaitable[Mapping[str, int | None]]]
+"""Finds the pages that crawlers should know, and when each last changed; None: not known."""
 
 
 def static_routes(site: Site, known_paths: KnownPaths) -> PageRouter:
@@ -33,11 +34,11 @@ def static_routes(site: Site, known_paths: KnownPaths) -> PageRouter:
 
     @router.get(f"{STATIC_FOLDER}{{name}}")
     async def read_static(request: Request, name: str) -> Response:
-        return await _show_file(site, request, name, request.query_params.get("v"))
+        return _show_file(site, request, name, request.query_params.get("v"))
 
     @router.get(ICON_PATH)
     async def read_icon(request: Request) -> Response:
-        return await _show_file(site, request, _ICON_FILE, None)
+        return _show_file(site, request, _ICON_FILE, None)
 
     @router.get(SITEMAP_PATH)
     async def read_sitemap(request: Request) -> Response:
@@ -46,20 +47,26 @@ def static_routes(site: Site, known_paths: KnownPaths) -> PageRouter:
     return router
 
 
-async def _show_file(site: Site, request: Request, name: str, version: str | None) -> Response:
+def _show_file(site: Site, request: Request, name: str, version: str | None) -> Response:
     file = site.pages.files.get(name)
     if file is None:
         raise HTTPException(404)
     query = file.usual_query(version)
-    page = file.pages[query]
-    return await site.show(request, standing(lambda: page), query=query)
+    return site.give(request, file.pages[query], query=query)
 
 
-def sitemap_text(base_url: str, paths: Iterable[str]) -> bytes:
-    """A sitemap by the protocol of sitemaps.org: whole addresses, nothing else is known of them."""
-    places = "".join(f"<url><loc>{escape(base_url + path)}</loc></url>\n" for path in paths)
+def sitemap_text(base_url: str, paths: Mapping[str, int | None]) -> bytes:
+    """A sitemap by the protocol of sitemaps.org; a page without a known time has no `lastmod`."""
+    places = "".join(
+        f"<url><loc>{escape(base_url + path)}</loc>{_lastmod(at)}</url>\n"
+        for path, at in paths.items()
+    )
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
         f"{places}</urlset>\n"
     ).encode()
+
+
+def _lastmod(at: int | None) -> str:
+    return "" if at is None else f"<lastmod>{iso_timestamp(at)}</lastmod>"

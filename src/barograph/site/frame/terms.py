@@ -12,4 +12,4 @@ class Terms(NamedTuple):
     stance_price: Decimal
     takes_payments: bool
     contact: str = ""
-    """Where the operator is written to, as `mailto:` or https; empty where nobody told."""
+    """Where people ask for Feed or Reserve, as `mailto:` or https; empty: not configured."""

@@ -1,6 +1,6 @@
 """`/guides`: the catalog and each of its guides, the same for the life of a worker."""
 
-from functools import cache, partial
+from functools import cache
 
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
@@ -9,7 +9,7 @@ from barograph.guides.catalog import Catalog
 from barograph.site.frame.answers import Page
 from barograph.site.frame.paths import GUIDES_FOLDER, GUIDES_PAGE
 from barograph.site.frame.routes import PageRouter
-from barograph.site.frame.site import Site, standing
+from barograph.site.frame.site import Site
 from barograph.site.guides.pages import guide_paths, write_guide, write_guides
 
 
@@ -30,6 +30,6 @@ def guide_page_routes(site: Site, catalog: Catalog) -> PageRouter:
         path = GUIDES_PAGE if slug is None else f"{GUIDES_FOLDER}{slug}"
         if slug is not None and path not in guides:
             raise HTTPException(404)
-        return await site.show(request, standing(partial(written, path)))
+        return site.give(request, written(path))
 
     return router

@@ -21,13 +21,9 @@ from barograph.site.frame.paths import HOME_PATH
 from barograph.site.frame.routes import PageRouter
 from barograph.site.frame.site import LOOK_AGAIN_MS, Site
 from barograph.site.home.pages import DAYS_AGO, Now, market_now, standings
+from barograph.site.series.chart_reader import ChartReader
 from barograph.site.series.documents import days_query
-from barograph.site.series.figures import (
-    Chart,
-    chosen_days,
-    liquidations_chart,
-    measure_chart,
-)
+from barograph.site.series.figures import Chart, chosen_days
 
 MEASURES_SHOWN: tuple[Measure, ...] = ("funding", "open-interest")
 BRIEFS_SHOWN = 3
@@ -46,20 +42,23 @@ class _Past(NamedTuple):
 def home_routes(site: Site) -> PageRouter:
     """The route of the home page."""
     router = PageRouter()
+    charts = ChartReader(site.series, site.pages.root, site.board.clock)
 
     @router.get(HOME_PATH)
     async def read_home(request: Request) -> Response:
         days = chosen_days(request.query_params.get("days"))
-        return await site.show(request, lambda now: _home(site, days, now), query=days_query(days))
+        return await site.show(
+            request, lambda now: _home(site, charts, days, now), query=days_query(days)
+        )
 
     return router
 
 
-async def _home(site: Site, days: int, at: int) -> Page:
+async def _home(site: Site, charts: ChartReader, days: int, at: int) -> Page:
     now = _now(site, at)
     last = site.board.latest(PERPETUALS)
     signals = site.signals.signals(site.board, at)
-    past = await _past(site, days)
+    past = await _past(site, charts, days)
     briefs = _briefs(site, at)
     body = site.pages.fill(
         "home.html",
@@ -103,23 +102,18 @@ def _briefs(site: Site, at: int) -> Sequence[ListedBrief] | None:
         return None
 
 
-async def _past(site: Site, days: int) -> _Past:
+async def _past(site: Site, charts: ChartReader, days: int) -> _Past:
     """What was recorded; the present is shown also where that cannot be read."""
     last = site.board.latest(PERPETUALS)
     btc = None if last is None else majors_of(last).get(_SYMBOL)
     contract = _USUAL_CONTRACT if btc is None else btc.contract
     try:
         before = await site.series.regimes(contract, tuple(DAYS_AGO.values()))
-        return _Past(before, await _charts(site, contract, days))
+        return _Past(before, await _drawn(charts, contract, days))
     except DatabaseUnavailable:
         return _Past(None, None)
 
 
-async def _charts(site: Site, contract: str, days: int) -> list[Chart]:
-    root = site.pages.root
-    measured = [await site.series.reading(contract, each, days) for each in MEASURES_SHOWN]
-    liquidated = await site.series.liquidations(days)
-    return [
-        *(measure_chart(series, _SYMBOL, root) for series in measured),
-        liquidations_chart(liquidated, site.series.min_watched_pct, root),
-    ]
+async def _drawn(charts: ChartReader, contract: str, days: int) -> list[Chart]:
+    measured = [await charts.measure(contract, _SYMBOL, each, days) for each in MEASURES_SHOWN]
+    return [*measured, await charts.liquidations(days)]

@@ -1,5 +1,7 @@
 """The pages of markets: every live perpetual, and each by itself."""
 
+import asyncio
+
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
@@ -24,8 +26,9 @@ from barograph.site.markets.listing import (
     table_rows,
 )
 from barograph.site.markets.market import Found, find, market
+from barograph.site.series.chart_reader import ChartReader
 from barograph.site.series.documents import days_query
-from barograph.site.series.figures import Chart, chosen_days, measure_chart
+from barograph.site.series.figures import Chart, chosen_days
 
 LONGEST_ECHO = 40
 MOVED_FIELDS = [(b"cache-control", KEEP), *GUARD]
@@ -35,6 +38,7 @@ MOVED_FIELDS = [(b"cache-control", KEEP), *GUARD]
 def market_page_routes(site: Site) -> PageRouter:
     """The routes of `/markets` and of the page of each perpetual."""
     router = PageRouter()
+    charts = ChartReader(site.series, site.pages.root, site.board.clock)
 
     @router.get(MARKETS_PATH)
     async def read_markets(request: Request) -> Response:
@@ -49,12 +53,12 @@ def market_page_routes(site: Site) -> PageRouter:
             return site.unavailable(request)
         found = find(contracts, symbol)
         if found is None:
-            return _not_known(site, request, symbol, last.source)
+            return await _not_known(site, request, symbol, last.source)
         days = chosen_days(request.query_params.get("days"))
         if symbol != found.name:
             return _moved(site, found.name, days)
         return await site.show(
-            request, lambda now: _market(site, found, days, now), query=days_query(days)
+            request, lambda now: _market(site, charts, found, days, now), query=days_query(days)
         )
 
     return router
@@ -71,7 +75,10 @@ async def _markets(site: Site, choice: Choice, now: int) -> Page:
     view = _view(site, now)
     last = site.board.latest(PERPETUALS)
     found = None if view is None else listing(view)
+    await asyncio.sleep(0)  # several hundred rows take a while: let hot reads pass in between
     rows = [] if found is None else found.chosen(choice)
+    table = "" if found is None else table_rows(rows, site.pages.root, found.as_of)
+    await asyncio.sleep(0)
     body = site.pages.fill(
         "markets.html",
         here=MARKETS_PATH,
@@ -84,43 +91,39 @@ async def _markets(site: Site, choice: Choice, now: int) -> Page:
         longest=LONGEST_SEARCH,
         shown=len(rows),
         api_path=_api_path(DEFAULT),
-        rows="" if found is None else table_rows(rows, site.pages.root, found.as_of),
+        rows=table,
     )
+    await asyncio.sleep(0)
     return Page(body, since=now, until=now + LOOK_AGAIN_MS if found is None else found.until)
 
 
-async def _market(site: Site, found: Found, days: int, now: int) -> Page:
+async def _market(site: Site, charts: ChartReader, found: Found, days: int, now: int) -> Page:
     view = _view(site, now)
     shown = None if view is None else market(view, found)
     try:
-        charts = await _charts(site, found, days)
+        drawn = await _drawn(charts, found, days)
     except DatabaseUnavailable:
-        charts = None
+        drawn = None
     body = site.pages.fill(
         "market.html",
         here=MARKETS_PATH,
         found=found,
         market=shown,
         last=site.board.latest(PERPETUALS),
-        charts=charts,
+        charts=drawn,
         days=days,
         all_days=DAYS,
         badge_path=f"{BADGE_FOLDER}funding/{found.name}.svg",
         api_path=_api_path(found.name),
     )
-    is_whole = shown is not None and charts is not None
+    is_whole = shown is not None and drawn is not None
     until = now + LOOK_AGAIN_MS if shown is None else shown.until
     return Page(body, since=now, until=until if is_whole else min(until, now + LOOK_AGAIN_MS))
 
 
-async def _charts(site: Site, found: Found, days: int) -> list[Chart]:
+async def _drawn(charts: ChartReader, found: Found, days: int) -> list[Chart]:
     contract = found.perpetual.contract
-    return [
-        measure_chart(
-            await site.series.reading(contract, measure, days), found.name, site.pages.root
-        )
-        for measure in MEASURES
-    ]
+    return [await charts.measure(contract, found.name, each, days) for each in MEASURES]
 
 
 def _api_path(symbol: str) -> str:
@@ -135,10 +138,11 @@ def _moved(site: Site, name: str, days: int) -> Response:
     return response
 
 
-def _not_known(site: Site, request: Request, symbol: str, source: str) -> Response:
+async def _not_known(site: Site, request: Request, symbol: str, source: str) -> Response:
     """There is no such perpetual, in words for people and as ever for programs."""
     if not accepts(request.scope["headers"], b"text/html"):
         raise HTTPException(404)
+    fields = await site.renders.charge(request.scope)
     body = site.pages.fill(
         "market_not_known.html",
         here=MARKETS_PATH,
@@ -147,4 +151,4 @@ def _not_known(site: Site, request: Request, symbol: str, source: str) -> Respon
         is_symbol=normalized(symbol) is not None,
         longest=MAX_LENGTH,
     )
-    return private_page(404, body)
+    return private_page(404, body, *fields)

@@ -9,7 +9,7 @@ from barograph.feed.endpoints import FEED_NOW_PATH
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.site.frame.answers import Page
 from barograph.site.frame.routes import PageRouter
-from barograph.site.frame.site import Site, standing
+from barograph.site.frame.site import Site
 from barograph.site.frame.terms import Terms
 from barograph.site.pricing.pages import Doors, write_pricing
 from barograph.stances.paths import STANCE_PATHS
@@ -27,6 +27,6 @@ def pricing_routes(site: Site, terms: Terms) -> PageRouter:
 
     @router.get(PRICING_PATH)
     async def read_pricing(request: Request) -> Response:
-        return await site.show(request, standing(written))
+        return site.give(request, written())
 
     return router

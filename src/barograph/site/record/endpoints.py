@@ -19,6 +19,7 @@ from barograph.site.record.pages import (
     Entry,
     Kind,
     NoSuchPage,
+    Retention,
     before_from_query,
     event_entry,
     kinds_of,
@@ -51,11 +52,11 @@ class RecordAway(BarographError):
 
 
 def record_routes(
-    site: Site, ledger: Ledger, logs: PublicLogs, continuity: Continuity
+    site: Site, ledger: Ledger, logs: PublicLogs, continuity: Continuity, retention: Retention
 ) -> PageRouter:
     """The routes of the record's page and of its lists."""
     router = PageRouter()
-    pages = _RecordPages(site, ledger, logs, continuity)
+    pages = _RecordPages(site, ledger, logs, continuity, retention)
 
     @router.get(RECORD_PATH)
     async def read_record(request: Request) -> Response:
@@ -101,12 +102,18 @@ class _RecordPages:
     """Reads the record and writes its pages."""
 
     def __init__(
-        self, site: Site, ledger: Ledger, logs: PublicLogs, continuity: Continuity
+        self,
+        site: Site,
+        ledger: Ledger,
+        logs: PublicLogs,
+        continuity: Continuity,
+        retention: Retention,
     ) -> None:
         self._pages = site.pages
         self._ledger = ledger
         self._logs = logs
         self._continuity = continuity
+        self._retention = retention
 
     async def record(self, now: int) -> Page:
         """What is recorded, with the newest checkpoint of every list.
@@ -129,6 +136,7 @@ class _RecordPages:
             "verifier": verifier_facts(self._pages.base_url, self._logs.public_key),
             "checkpoint_path": CHECKPOINT_PATH,
             "salt_bytes": SALT_BYTES,
+            "retention": self._retention,
         }
 
     async def _kinds(self) -> list[Kind]:

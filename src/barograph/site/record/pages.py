@@ -34,6 +34,14 @@ ABOUT: Mapping[str, str] = {
 _PLACE = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 
 
+class Retention(NamedTuple):
+    """For how many days what is not chained is kept."""
+
+    minute_days: int
+    hour_days: int
+    liquidation_days: int
+
+
 class NoSuchPage(ValueError):
     """The list has no such page."""
 

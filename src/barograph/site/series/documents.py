@@ -1,6 +1,5 @@
 """Where downloads of the record are rendered (pure): a series as JSON or as a table."""
 
-from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -24,7 +23,6 @@ from barograph.site.frame.answers import Page
 from barograph.site.frame.paths import DATA_FOLDER
 
 LIQUIDATIONS = "liquidations"
-KEPT_DOCUMENTS = 64
 
 Form = Literal["json", "csv"]
 
@@ -125,7 +123,6 @@ def days_query(days: int) -> bytes:
     return b"" if days == DEFAULT_DAYS else b"days=%d" % days
 
 
-@lru_cache(KEPT_DOCUMENTS)
 def series_document(series: Series, symbol: str, source: str, form: Form) -> Page:
     """Render one measure of one contract."""
     name = f"{symbol}-{series.measure}-{series.days}d"
@@ -146,7 +143,6 @@ def series_document(series: Series, symbol: str, source: str, form: Form) -> Pag
     return _download(body.encode(), JSON, f"{name}.json")
 
 
-@lru_cache(KEPT_DOCUMENTS)
 def liquidations_document(series: LiquidationSeries, source: str, form: Form) -> Page:
     """Render the liquidations."""
     name = f"{LIQUIDATIONS}-{series.days}d"

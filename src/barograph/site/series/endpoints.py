@@ -1,25 +1,23 @@
 """`/data/…`: the record behind the charts, free for everyone."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from barograph.board.board import Board
 from barograph.errors import InvalidRequest, RequestError, UpstreamUnavailable
-from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse, error_response
+from barograph.kit.minute_cache import MinuteCache
 from barograph.kit.openapi import refusal
 from barograph.markets.index import Index
-from barograph.markets.reader import MarketReader
 from barograph.markets.records import Perpetual
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
-from barograph.markets.series_reader import SeriesReader
 from barograph.markets.symbols import PATTERN, RULE, normalized
 from barograph.site.frame.error_pages import RETRY, UNREADABLE
 from barograph.site.frame.paths import DATA_FOLDER
+from barograph.site.frame.site import Site
 from barograph.site.series.documents import (
     LIQUIDATIONS,
     Form,
@@ -30,6 +28,9 @@ from barograph.site.series.documents import (
     series_document,
 )
 
+KEPT_DOCUMENTS = 128
+"""About 25 kB each, with its compressed form."""
+
 
 class UnknownSeries(RequestError):
     """There is no such series."""
@@ -37,23 +38,22 @@ class UnknownSeries(RequestError):
     status = 404
 
 
-def series_routes(
-    reader: SeriesReader, markets: MarketReader, board: Board, source: str
-) -> APIRouter:
+def series_routes(site: Site, source: str) -> APIRouter:
     """The routes of every download; `source` names the venue."""
     router = APIRouter(tags=["data"])
+    downloads, reader = _Downloads(site), site.series
 
     async def answer(request: Request, form: Form) -> Response:
         symbol, measure = _symbol(request), _measure(request)
         days = days_from_query(request.query_params)
         # Of a reading of any age: what was recorded of a contract stays true.
-        contract = _listed(markets.contracts(board), symbol).contract
+        contract = _listed(site.markets.contracts(site.board), symbol).contract
 
         async def document() -> Document:
             series = await reader.reading(contract, measure, days)
             return series_document(series, symbol, source, form)
 
-        return await _readable(document, board.clock)
+        return await downloads.give(request, (symbol, measure, days, form), document)
 
     async def answer_liquidations(request: Request, form: Form) -> Response:
         days = days_from_query(request.query_params)
@@ -61,7 +61,7 @@ def series_routes(
         async def document() -> Document:
             return liquidations_document(await reader.liquidations(days), source, form)
 
-        return await _readable(document, board.clock)
+        return await downloads.give(request, (days, form), document)
 
     _route_liquidations(router, answer_liquidations)
     _route_readings(router, answer)
@@ -77,7 +77,7 @@ def _route_readings(router: APIRouter, answer: _Answer) -> None:
         response_model=RecordedSeries,
         summary="One measure of one perpetual over the last days",
         operation_id="getSeries",
-        responses={400: _INVALID, 404: _UNKNOWN, 502: _UNAVAILABLE, 503: _UNREADABLE},
+        responses=_OF_READINGS,
         openapi_extra={"parameters": [_SYMBOL, _MEASURE, _DAYS]},
     )
     async def as_json(request: Request) -> Response:
@@ -89,7 +89,7 @@ def _route_readings(router: APIRouter, answer: _Answer) -> None:
         response_class=Response,
         summary="The same as a table",
         operation_id="getSeriesTable",
-        responses={200: _TABLE, 400: _INVALID, 404: _UNKNOWN, 502: _UNAVAILABLE, 503: _UNREADABLE},
+        responses={200: _TABLE, **_OF_READINGS},
         openapi_extra={"parameters": [_SYMBOL, _MEASURE, _DAYS]},
     )
     async def as_csv(request: Request) -> Response:
@@ -102,7 +102,7 @@ def _route_liquidations(router: APIRouter, answer: _Answer) -> None:
         response_model=RecordedLiquidations,
         summary="Liquidations of all perpetuals over the last days",
         operation_id="getLiquidations",
-        responses={400: _INVALID_DAYS, 503: _UNREADABLE},
+        responses=_OF_LIQUIDATIONS,
         openapi_extra={"parameters": [_DAYS]},
     )
     async def as_json(request: Request) -> Response:
@@ -114,7 +114,7 @@ def _route_liquidations(router: APIRouter, answer: _Answer) -> None:
         response_class=Response,
         summary="The same as a table",
         operation_id="getLiquidationsTable",
-        responses={200: _TABLE, 400: _INVALID_DAYS, 503: _UNREADABLE},
+        responses={200: _TABLE, **_OF_LIQUIDATIONS},
         openapi_extra={"parameters": [_DAYS]},
     )
     async def as_csv(request: Request) -> Response:
@@ -144,13 +144,28 @@ def _measure(request: Request) -> Measure:
     raise UnknownSeries(f"unknown measure; the measures are {', '.join(MEASURES)}")
 
 
-async def _readable(
-    document: Callable[[], Coroutine[Any, Any, Document]], clock: Clock
-) -> Response:
-    try:
-        return DocumentResponse(await document(), clock())
-    except DatabaseUnavailable:
-        return error_response(503, UNREADABLE, RETRY)
+class _Downloads:
+    """Renders a download once a minute; only that is charged to the caller."""
+
+    def __init__(self, site: Site) -> None:
+        self._renders = site.renders
+        self._clock = site.board.clock
+        self._kept: MinuteCache[Hashable, Document] = MinuteCache(self._clock, KEPT_DOCUMENTS)
+
+    async def give(
+        self, request: Request, key: Hashable, render: Callable[[], Coroutine[Any, Any, Document]]
+    ) -> Response:
+        """Answer with a download, or with 503 where the record cannot be read."""
+        kept = self._kept.get(key)
+        if kept is not None:
+            return DocumentResponse(kept, self._clock())
+        minute = self._kept.minute
+        try:
+            found, fields = await self._renders.once(request.scope, (minute, key), render)
+        except DatabaseUnavailable:
+            return error_response(503, UNREADABLE, RETRY)
+        self._kept.put(key, minute, found)
+        return DocumentResponse(found, self._clock(), fields)
 
 
 _TABLE: dict[str, Any] = {
@@ -158,11 +173,17 @@ _TABLE: dict[str, Any] = {
     "description": "A table by RFC 4180 with a header; a cell is empty where nothing is known. "
     "The last two columns, `source` and `notice`, are the same in every row.",
 }
-_INVALID = refusal("Invalid symbol or days.")
-_INVALID_DAYS = refusal("Invalid days.")
-_UNKNOWN = refusal("Unknown symbol or measure.")
-_UNAVAILABLE = refusal("No contract is known yet.")
-_UNREADABLE = refusal("The record cannot be read.")
+_LIMITS: dict[int | str, dict[str, Any]] = {
+    429: refusal("Limit reached."),
+    503: refusal("Unreadable or busy."),
+}
+_OF_LIQUIDATIONS = {400: refusal("Invalid days."), **_LIMITS}
+_OF_READINGS = {
+    400: refusal("Invalid symbol or days."),
+    404: refusal("Unknown symbol or measure."),
+    502: refusal("No contract is known yet."),
+    **_LIMITS,
+}
 _SYMBOL = {
     "name": "symbol",
     "in": "path",

@@ -1,7 +1,6 @@
 """A chart as pages show it (pure): its title, its drawing, its data beside it, what it means."""
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -21,8 +20,6 @@ from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import line_chart
 from barograph.site.frame.writer import rate
 from barograph.site.series.documents import data_path, liquidations_path
-
-KEPT_DRAWINGS = 64
 
 NOTES: Mapping[Measure, str] = {
     "price": "USDT, last trade.",
@@ -64,9 +61,8 @@ def chosen_days(asked: str | None) -> int:
     return next((days for days in DAYS if asked == str(days)), DEFAULT_DAYS)
 
 
-@lru_cache(KEPT_DRAWINGS)
 def measure_chart(series: Series, symbol: str, root: str) -> Chart:
-    """The chart of one measure; a series lasts longer than the page that shows it."""
+    """The chart of one measure."""
     measure, days = series.measure, series.days
     title = f"{symbol} {MEASURES[measure].name.lower()}"
     json, csv = (root + data_path(symbol, measure, days, form) for form in ("json", "csv"))
@@ -90,7 +86,6 @@ def _sampled(interval: int) -> str:
     return "A sample an hour." if interval == HOUR else f"A sample every {interval // HOUR} hours."
 
 
-@lru_cache(KEPT_DRAWINGS)
 def liquidations_chart(series: LiquidationSeries, min_watched_pct: float, root: str) -> Chart:
     """The chart of the liquidations of all contracts; less watched than this is not enough."""
     json, csv = (root + liquidations_path(series.days, form) for form in ("json", "csv"))

@@ -12,9 +12,18 @@ from barograph.site.frame.answers import Page
 from barograph.site.frame.paths import STATUS_PAGE
 from barograph.site.frame.routes import PageRouter
 from barograph.site.frame.site import RETRY_MS, Site
-from barograph.site.status.pages import OVERALL, Bar, bars, has_failures, incidents, parts, told
+from barograph.site.status.pages import (
+    OVERALL,
+    Bar,
+    bars,
+    has_failures,
+    incidents,
+    parts,
+    recorded_words,
+    told,
+)
 from barograph.status.endpoints import STATUS_PATH
-from barograph.status.recording import DAYS_SHOWN, INCIDENT_RULE, INCIDENTS_SHOWN, Record
+from barograph.status.recording import INCIDENT_RULE, INCIDENTS_SHOWN, Record
 from barograph.status.store import read_record
 
 log = logging.getLogger(__name__)
@@ -81,10 +90,10 @@ def status_page_routes(site: Site) -> PageRouter:
             bars={} if past is None else past.bars,
             incidents=None if past is None else incidents(past.record, now),
             has_failures=past is not None and has_failures(past.record),
+            recorded="" if past is None else recorded_words(past.record),
             rule=INCIDENT_RULE,
             told=told,
             newest=INCIDENTS_SHOWN,
-            days=DAYS_SHOWN,
             status_path=STATUS_PATH,
         )
         return Page(body, since=now, until=now + PAGE_KEEP_MS)

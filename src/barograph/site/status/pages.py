@@ -1,6 +1,7 @@
 """What the status page shows (pure): live checks, and what was recorded of them."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -51,6 +52,7 @@ _WORDS: Final[Mapping[Resolution, str]] = {
     "hour": f"last {HOURS_SHOWN} hours",
     "day": f"last {DAYS_SHOWN} days",
 }
+_UNITS: Final = ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
 _OUTSIDE: Final = ("identity", "payments")
 """Who is asked once a minute: their details say when. All others are judged as the page is made."""
 
@@ -134,6 +136,22 @@ def told(detail: str, now: int) -> Markup:
 def has_failures(record: Record) -> bool:
     """Whether the strips show anything that was not ok."""
     return any(each.degraded or each.down for each in record.counts)
+
+
+def recorded_words(record: Record) -> str:
+    """Over how much recorded time the page looks back; empty where nothing was recorded."""
+    minutes: Counter[str] = Counter()
+    for each in record.counts:
+        if each.resolution == "day":
+            minutes[each.name] += each.recorded
+    longest = MINUTE * max(minutes.values(), default=0)
+    if longest >= (DAYS_SHOWN - 1) * DAY:
+        return f"in the last {DAYS_SHOWN} days"
+    for span, name in _UNITS:
+        if longest >= span:
+            number = longest // span
+            return f"in the {number} {name}{'' if number == 1 else 's'} recorded so far"
+    return ""
 
 
 def bars(record: Record, names: Iterable[str]) -> dict[str, list[Bar]]:

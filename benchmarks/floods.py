@@ -1,0 +1,115 @@
+"""Hot reads beside a flood on pages and downloads that have to be rendered."""
+
+import asyncio
+import http.client
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import sin
+from pathlib import Path
+
+from barograph.kit.clock import system_clock
+from barograph.kit.database import SQLiteDatabase
+from barograph.kit.timestamps import HOUR
+from barograph.markets.documents import MARKET_STATE_PATH
+from barograph.markets.history import Reading, record_readings
+from barograph.markets.samples import DAYS, MEASURES
+from barograph.settings import Settings
+from benchmarks.load import flood_command
+from benchmarks.market import benchmark_settings, publish_market
+from benchmarks.plan import Plan
+from benchmarks.processes import HOST, unused_port, web_service
+from benchmarks.table import Section, at_most
+
+TITLE = "Hot reads beside 64 connections on uncached pages: p99, as a multiple of the quiet p99"
+BOUND = 5
+COINS = ("BTC", "ETH", "SOL", "XRP", "DOGE", "ADA", "AVAX", "LINK", "DOT", "LTC")
+RECORDED_DAYS = 60
+ROUND_SECONDS = 4
+PAUSE_SECONDS = 0.002
+
+SCRIPT = """
+local targets = {{{targets}}}
+local count = 0
+request = function()
+  count = count + 1
+  local target = targets[count % #targets + 1]
+  if count % 3 == 0 then target = "/markets?q=" .. count end
+  local from = "198.18." .. math.random(0, 255) .. "." .. math.random(0, 255)
+  return wrk.format("GET", target, {{["X-Forwarded-For"] = from}})
+end
+"""
+
+
+def measure(plan: Plan, folder: Path) -> Section:
+    """From one address, which is soon refused, and from many, which are not."""
+    script = folder / "flood.lua"
+    script.write_text(SCRIPT.format(targets=", ".join(f'"{each}"' for each in _targets())))
+    figures = []
+    for name, proxies in (("one address", ""), ("many addresses", "127.0.0.0/8")):
+        print(f"floods: {name}", file=sys.stderr)
+        place = folder / name.replace(" ", "-")
+        place.mkdir()
+        settings = benchmark_settings(place, unused_port())
+        settings = settings.model_copy(update={"trusted_proxies": proxies})
+        publish_market(settings)
+        asyncio.run(_record(settings))
+        with web_service(settings):
+            rounds = [_ratio(settings.port, script) for _ in range(plan.rounds)]
+        figures.append(at_most(f"from {name}", rounds, BOUND))
+    return Section(TITLE, figures)
+
+
+def _ratio(port: int, script: Path) -> float:
+    quiet = _p99(port)
+    with _flood(port, script):
+        return _p99(port) / quiet
+
+
+def _p99(port: int) -> float:
+    """One hot reader who pauses, as readers do: at full speed it would be a flood of its own."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=30)
+    took: list[float] = []
+    end = time.monotonic() + ROUND_SECONDS
+    while time.monotonic() < end:
+        begun = time.perf_counter()
+        connection.request("GET", MARKET_STATE_PATH)
+        connection.getresponse().read()
+        took.append(time.perf_counter() - begun)
+        time.sleep(PAUSE_SECONDS)
+    connection.close()
+    return sorted(took)[len(took) * 99 // 100]
+
+
+@contextmanager
+def _flood(port: int, script: Path) -> Iterator[None]:
+    load = subprocess.Popen(flood_command(port, script), stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        load.kill()
+        load.wait()
+
+
+def _targets() -> list[str]:
+    return [
+        *(f"/markets/{coin}?days={days}" for coin in COINS for days in DAYS),
+        *(f"/data/{coin}/{each}.json?days=60" for coin in COINS for each in MEASURES),
+    ]
+
+
+async def _record(settings: Settings) -> None:
+    """Sixty days of hours for the contracts that are asked for."""
+    now = system_clock() // HOUR * HOUR
+    rows = [
+        Reading("hour", f"{coin}USDT", now - back * HOUR, 100.0 + sin(back), 0.01, 8, 1e9, 50.0)
+        for back in range(RECORDED_DAYS * 24)
+        for coin in COINS
+    ]
+    database = SQLiteDatabase(settings.database_path)
+    try:
+        await database.write(lambda tx: record_readings(tx, rows))
+    finally:
+        await database.close()
