@@ -20,7 +20,7 @@ run: .venv/run ## start the demo: simulated exchange, collector and API on this 
 
 setup: .venv/dev .venv-payer/ready browser load-tools ## install everything that tests, lint and benchmarks need
 
-test: .venv/dev .venv-payer/ready browser lint ## what guards the contract and every part of the product
+test: .venv/dev .venv-payer/ready browser lint ## lint, then the tests for the contract and every part of the product
 	$(BIN)/pytest $(IN_PARALLEL) -m "not long and not thorough"
 
 test-all: .venv/dev .venv-payer/ready browser load-tools ## the slower suites: generators, conformance, benchmarks
@@ -39,7 +39,7 @@ browser: ## Debian's Chromium for the tests of pages, where it is missing
 	@command -v chromium-headless-shell > /dev/null || { \
 		$(APT_INSTALL) chromium-headless-shell fonts-liberation; }
 
-load-tools: ## Debian's wrk and nginx for the benchmarks, where they are missing
+load-tools: ## install wrk and nginx from Debian for the benchmarks, if they are missing
 	@command -v wrk > /dev/null && test -x /usr/sbin/nginx || { $(APT_INSTALL) wrk nginx-light; }
 
 lint: .venv/dev ## style, types and the direction of imports

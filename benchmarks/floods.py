@@ -1,4 +1,4 @@
-"""Hot reads beside a flood on pages and downloads that have to be rendered."""
+"""Hot reads during a flood of requests for uncached pages and downloads."""
 
 import asyncio
 import http.client
@@ -44,7 +44,7 @@ end
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """From one address, which is soon refused, and from many, which are not."""
+    """A flood from one address, which is soon refused, and from many, which is not."""
     script = folder / "flood.lua"
     script.write_text(SCRIPT.format(targets=", ".join(f'"{each}"' for each in _targets())))
     figures = []
@@ -69,7 +69,7 @@ def _ratio(port: int, script: Path) -> float:
 
 
 def _p99(port: int) -> float:
-    """One hot reader who pauses, as readers do: at full speed it would be a flood of its own."""
+    """One hot reader that pauses between reads: at full speed it would be a flood itself."""
     connection = http.client.HTTPConnection(HOST, port, timeout=30)
     took: list[float] = []
     end = time.monotonic() + ROUND_SECONDS
@@ -101,7 +101,7 @@ def _targets() -> list[str]:
 
 
 async def _record(settings: Settings) -> None:
-    """Sixty days of hours for the contracts that are asked for."""
+    """Sixty days of hourly readings for the contracts that the flood requests."""
     now = system_clock() // HOUR * HOUR
     rows = [
         Reading("hour", f"{coin}USDT", now - back * HOUR, 100.0 + sin(back), 0.01, 8, 1e9, 50.0)

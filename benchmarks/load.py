@@ -93,7 +93,7 @@ def readers(port: int, target: str) -> Iterator[None]:
 
 
 def flood_command(port: int, script: Path) -> list[str]:
-    """What asks for whatever the script says, as fast as it is answered, until it is ended."""
+    """Sends the script's requests as fast as they are answered, until it is stopped."""
     return [*_command(port, "", 600, connections=FLOOD_CONNECTIONS), "-s", str(script)]
 
 

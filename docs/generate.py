@@ -41,9 +41,9 @@ def fields_page() -> str:
         "# What each number means",
         "",
         (
-            "Generated from the docstrings in `src/barograph/markets/records.py` and of `Decision` "
-            "in `src/barograph/stances/records.py`. The API publishes market fields in camelCase: "
-            "`last_price` is `lastPrice`."
+            "Generated from the docstrings in `src/barograph/markets/records.py` and the docstring "
+            "of `Decision` in `src/barograph/stances/records.py`. The API publishes market fields "
+            "in camelCase: `last_price` is `lastPrice`."
         ),
     ]
     stances = ast.parse(STANCE_RECORDS.read_text("utf-8")).body

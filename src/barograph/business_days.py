@@ -1,9 +1,9 @@
 """Business days of the US bond market and trading days of the New York Stock Exchange (pure).
 
-Treasury yields and overnight rates are published on the first, which follow SIFMA's
-recommendations. Funds trade on the second. The two differ: bonds rest on Columbus Day and Veterans
-Day, and stocks alone closed on 9 January 2025. The `holidays` package knows both calendars and
-their unscheduled closings.
+Treasury yields and overnight rates are published on bond-market days, which follow SIFMA's
+recommendations. Funds trade on stock-exchange days. The two calendars differ: the bond market
+closes on Columbus Day and Veterans Day, and only the stock exchange closed on 9 January 2025. The
+`holidays` package has both calendars, with their unscheduled closings.
 """
 
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def _open_days(market: _Market, first: date, last: date) -> Iterator[date]:
 
 @lru_cache(maxsize=64)
 def _closings(market: _Market, year: int) -> frozenset[date]:
-    # Imported late: it takes 0.2 s and 13 MB, and web workers never ask.
+    # Imported late: it takes 0.2 s and 13 MB, and web workers never need it.
     from holidays import financial_holidays  # noqa: PLC0415
 
     return frozenset(financial_holidays(market, years=year))

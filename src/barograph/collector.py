@@ -138,7 +138,7 @@ class Collector:
         largest = sorted(reading.contracts, key=lambda each: -each.open_interest_usd)
         majors = [each.contract for each in largest if each.base in MAJORS]
         others = [each.contract for each in largest if each.base not in MAJORS]
-        # A contract whose price is not believed still has liquidations.
+        # A contract with a value out of range still has liquidations.
         refused = chain.from_iterable(reading.refused.values())
         self._contracts = list(dict.fromkeys([*majors, *others, *refused]))
         if not self._first_reading.is_set():

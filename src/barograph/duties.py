@@ -125,7 +125,7 @@ class MacroDuty:
         await self._database.write(last)
 
     async def _publish_none(self, lease: Lease) -> None:
-        """Tell the status that no source is configured, also if one was once."""
+        """Publish that no source is configured, even if one was before."""
 
         async def work(tx: Transaction) -> None:
             await lease.fence(tx)

@@ -26,15 +26,15 @@ WRITE_BUSY_MS = 2_000
 """Writing waits on a thread of its own, behind the collector's larger transactions."""
 
 MAX_CONNECTIONS = 20_000
-"""How many connections a worker holds at once, where the limit of open files allows it."""
+"""The most connections per worker, if the limit on open files allows them."""
 
 OWN_FILES = 256
-"""Files that a worker keeps for databases and upstream connections; under a low limit, half."""
+"""Open files that a worker reserves for databases and upstream connections; half of a low limit."""
 
 MEMORY_SAMPLE_SECONDS = 2
 
 BUFFER_BYTES = 64 * 1024
-"""How much of a request, and of an answer that nobody reads, a connection holds in memory."""
+"""How much of a request, or of a response that the client doesn't read, a connection buffers."""
 
 
 def serve(settings: Settings) -> None:
@@ -66,15 +66,15 @@ def serve(settings: Settings) -> None:
         # Clients that read nothing could otherwise take the memory of the whole machine.
         workers_max_rss=settings.worker_memory_mb,
         rss_sample_interval=MEMORY_SAMPLE_SECONDS,
-        # Counts connections, not requests: the default lets idle ones block everybody. Above the
-        # limit of open files no connection could be accepted, so the rest waits in the backlog.
+        # Counts connections, not requests: with the default, idle ones would block everyone.
+        # Above the limit on open files none could be accepted, so the rest waits in the backlog.
         backpressure=min(MAX_CONNECTIONS, files - min(OWN_FILES, files // 2)),
         backlog=4_096,
     ).serve()
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:
-    """Of the server's own messages: warnings, and why a worker was replaced."""
+    """Of Granian's messages, keep warnings and the reason why a worker was replaced."""
     return record.levelno >= logging.WARNING or "RSS over threshold" in record.getMessage()
 
 

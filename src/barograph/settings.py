@@ -54,22 +54,23 @@ class Settings(BaseModel):
     worker_memory_mb: int = Field(
         1024,
         ge=16,
-        description="The most memory in MB that a web worker may use. One that uses more is "
-        "replaced by a new one, and its open requests are cut off if they do not end soon.",
+        description="The most memory, in MB, that a web worker may use. The server replaces a "
+        "worker that uses more, and cuts off its open requests if they don't end soon.",
     )
     request_body_seconds: float = Field(
         10,
         gt=0,
-        description="How long the body of a request may take to arrive. A slower one is answered "
-        "with 408, and its connection is closed.",
+        description="How many seconds the body of a request may take to arrive. A slower request "
+        "gets 408, and the server closes its connection.",
     )
     data: Path = Field(
         Path("data"),
         description="The folder that holds `barograph.sqlite3` (with the e-mail addresses of key "
         "owners), `history.sqlite3` (the record of stances), `limits.sqlite3` and, unless "
         "`BAROGRAPH_KEY_PEPPER` and `BAROGRAPH_HISTORY_KEY` are set, the pepper of API keys and "
-        "the key of checkpoints. Only its owner may read what is made there, and the service does "
-        "not start while every user of the machine may read one of those two secrets.",
+        "the key of checkpoints. Only their owner may read the files that the service creates "
+        "there. The service does not start while every user of the machine may read or change one "
+        "of those two secrets.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info",
@@ -200,8 +201,9 @@ class Settings(BaseModel):
     )
     sales_contact: str = Field(
         "",
-        description="Where people ask for Feed or Reserve, such as `mailto:sales@example.com` or "
-        "an https address; `/pricing` names it. Empty: `/pricing` says that none is configured.",
+        description="The contact for Feed and Reserve that `/pricing` shows, such as "
+        "`mailto:sales@example.com` or an https address. If it is empty, `/pricing` says that none "
+        "is configured.",
     )
     trusted_proxies: str = Field(
         "",
@@ -644,7 +646,7 @@ def _parse_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
 
 
 def reachable(host: str) -> str:
-    """How to write a bound address in a link: nothing can connect to 0.0.0.0."""
+    """The host to use in a link to a bound address: nothing can connect to 0.0.0.0."""
     address = ip_address(host)
     if address.is_unspecified:
         return "127.0.0.1" if address.version == IPV4 else "[::1]"

@@ -150,14 +150,14 @@ def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
         "stream",
         "clock",
     ]
-    assert found["schema"]["detail"] == "there is no database yet: `serve` makes one"
+    assert found["schema"]["detail"] == "there is no database yet: `serve` creates one"
     assert found["exchange"]["detail"].startswith("unreachable")
     assert all(finding["remedy"] for finding in found.values() if not finding["ok"])
 
 
 @pytest.mark.outcome(
-    "other users of the machine may read the pepper of API keys or the key of checkpoints",
-    "`serve` refuses to start; `serve` and `doctor` name the `chmod` that mends it",
+    "every user of the machine may read the pepper of API keys or the key of checkpoints",
+    "`serve` refuses to start; `serve` and `doctor` name the `chmod` that fixes it",
 )
 @pytest.mark.parametrize("name", ["key-pepper", "history-key"])
 def test_secret_that_other_users_may_read_is_refused(tmp_path: Path, name: str) -> None:
@@ -174,8 +174,8 @@ def test_secret_that_other_users_may_read_is_refused(tmp_path: Path, name: str) 
 
 
 @pytest.mark.outcome(
-    "other users of the machine may write to the data folder",
-    "`serve` logs a warning; `doctor` fails with the `chmod` that mends it",
+    "every user of the machine may write to the data folder",
+    "`serve` logs a warning; `doctor` fails and names the `chmod` that fixes it",
 )
 def test_data_folder_that_other_users_may_write_to_is_reported(tmp_path: Path) -> None:
     data = tmp_path / "data"

@@ -1,4 +1,4 @@
-"""Linters find nothing to say about the descriptions, and client generators can use them."""
+"""Linters accept the descriptions, and client generators can use them."""
 
 import importlib
 import json
@@ -81,7 +81,7 @@ def test_spectral_is_really_asked(tmp_path: Path) -> None:
 
 
 def test_redocly_has_no_error_and_no_warning(folder: Path) -> None:
-    # Otherwise it would report its use, and look for a newer version of itself.
+    # Otherwise it would send telemetry and look for a newer version of itself.
     quiet = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
     options = ("--extends", "recommended-strict", "--format", "json")
     done = run_program(
@@ -127,7 +127,7 @@ def test_a_generated_python_client_reads_real_answers(
 
 
 def _read(package: str, name: str, answer: Answer, **arguments: Any) -> Any:
-    """What a function of the generated client makes of an answer."""
+    """What a function of the generated client returns for an answer."""
     reply = httpx.Response(answer.status, headers=answer.headers, content=answer.body)
     transport = httpx.MockTransport(lambda _: reply)
     clients = importlib.import_module(f"{package}.client")

@@ -170,7 +170,7 @@ def test_replayed_proof_charges_and_grants_nothing(shop: Shop) -> None:
     (proof,) = bought.proofs
     books, grants = shop.books(renewer), shop.grants(renewer)
 
-    # What was settled is public on the chain, so without a key of its own it shows nothing.
+    # A settled proof is public on the chain, so without an idempotency key it shows nothing.
     for url in (shop.url(FEED_ENTRY), shop.url(FUNDING_READ)):
         assert shop.show(url, proof).status_code == 409
     for url in (shop.url(FEED_NOW), shop.comparison_url):

@@ -91,8 +91,8 @@ def test_idle_connections_do_not_keep_others_out(web: Web) -> None:
 
 
 @pytest.mark.outcome(
-    "more connections with stalled bodies are open than a worker may have files",
-    "each gets 408 when its time is over, and others are answered again",
+    "clients open more connections with stalled bodies than a worker may open files",
+    "each gets 408 after its time limit, and other clients are answered again",
 )
 @pytest.mark.parametrize("before", ["ulimit -Sn 100", "ulimit -n 100"])
 def test_stalled_bodies_end_and_the_file_limit_is_never_reached(
@@ -129,7 +129,7 @@ def test_a_body_that_nobody_waits_for_does_not_hold_its_connection(web: Web) -> 
 
 @pytest.mark.outcome(
     "a web worker uses more memory than `worker_memory_mb`",
-    "it is replaced and the log says why; the service goes on",
+    "the server replaces it and logs why; the service keeps running",
 )
 def test_a_worker_over_its_memory_is_replaced(tmp_path: Path) -> None:
     port, log = unused_port(), tmp_path / "log"

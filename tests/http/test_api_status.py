@@ -274,7 +274,7 @@ def test_a_default_instance_is_ok_on_its_first_day_and_after_a_restart(
         "payments": "not_configured",
     }
     assert detail(body, "liquidations").startswith(
-        "not yet, until 2026-11-07T20:39:00.000Z: 2.08 %"
+        "warming up until 2026-11-07T20:39:00.000Z: 2.08 %"
     )
     page = service.ask("/status").body.decode()
     assert '<span class="pill warming_up">warming up</span>' in page

@@ -170,8 +170,8 @@ MOST_PARAMETERS = "&".join(["x=1"] * 32)
 
 
 @pytest.mark.outcome(
-    "a query has over 8 KiB or 32 parameters",
-    "414 before anything parses it; entitled paths ask first",
+    "a query is over 8 KiB or 32 parameters",
+    "414 before anything parses it; entitled paths check the caller first",
 )
 @pytest.mark.parametrize("query", [MOST_BYTES, MOST_PARAMETERS])
 def test_a_long_query_is_414_in_the_form_of_its_path(market: Service, query: str) -> None:
@@ -194,7 +194,7 @@ def test_a_long_query_is_414_in_the_form_of_its_path(market: Service, query: str
 def test_queries_that_are_only_odd_are_answered_as_before(market: Service) -> None:
     assert market.ask("/api/agent/derivatives?symbol=" + "A" * 5_000).status == 400
     assert market.ask("/api/agent/briefs?limit=" + "9" * 8_000).status == 200
-    # Without x402 the entitled path says that first, whatever is asked.
+    # Without x402 the entitled path answers with that first, whatever the query.
     entitled = market.ask(f"/api/agents/material-change?{MOST_BYTES}&{MOST_PARAMETERS}")
     assert (entitled.status, entitled.json()["error"]) == (404, "not_found")
 
@@ -236,7 +236,8 @@ def post(service: Service, path: str, **options: Any) -> Answer:
 
 
 @pytest.mark.outcome(
-    "a request body stops arriving", "408 after `request_body_seconds`; the connection is closed"
+    "a request body stops arriving",
+    "408 after `request_body_seconds`; the server closes the connection",
 )
 @pytest.mark.parametrize("target", [MCP, FORM, KEYS], ids=["mcp", "form", "keys"])
 def test_a_body_that_stalls_is_408(tmp_path: Path, target: dict[str, str]) -> None:

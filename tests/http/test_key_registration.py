@@ -329,7 +329,7 @@ def test_a_database_that_is_away_is_503_with_a_time_to_come_back(tmp_path: Path)
 
 
 @pytest.mark.outcome(
-    "another process holds the database's write lock while somebody asks for a key",
+    "another process holds the database's write lock while someone asks for a key",
     "503 each time, and neither the caller's nor the mailbox's limit is used up",
 )
 def test_failed_writes_use_up_no_limit(desk: Desk) -> None:

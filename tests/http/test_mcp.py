@@ -65,12 +65,12 @@ def caller(service: Service, revision: str) -> Peer:
         (
             "tools/list",
             {"cursor": "2"},
-            "unknown cursor: all tools are on one page, so leave it out",
+            "unknown cursor: all tools are on one page, so send none",
         ),
         (
             "tools/list",
             {"cursor": ""},
-            "unknown cursor: all tools are on one page, so leave it out",
+            "unknown cursor: all tools are on one page, so send none",
         ),
     ],
 )

@@ -116,8 +116,8 @@ def test_calls_are_counted_by_address_and_a_loop_is_stopped(service: Service) ->
 
 
 @pytest.mark.outcome(
-    "somebody floods `/api/mcp`, with whatever bodies",
-    "after 1,200 POSTs in a minute each is 429 with `Retry-After`, before its body is read",
+    "a client floods `/api/mcp`, with any kind of body",
+    "after 1,200 POSTs in a minute each gets 429 with `Retry-After`, before its body is read",
 )
 def test_every_post_is_counted_before_it_is_parsed(service: Service) -> None:
     fields = FIELDS | {"accept": "text/html"}  # the cheapest refusals count as well

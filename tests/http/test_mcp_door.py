@@ -54,8 +54,8 @@ def test_the_host_of_the_base_address_is_let_in(market: Service, host: str) -> N
 
 
 @pytest.mark.outcome(
-    "a page of another site turns a browser on `/api/mcp`",
-    "it reads what any page may read; under another Host, as in DNS rebinding, it gets 421",
+    "a page of another site makes a browser call `/api/mcp`",
+    "it can read what any page may read; under another Host, as in DNS rebinding, it gets 421",
 )
 @pytest.mark.parametrize(
     "host",
@@ -76,7 +76,7 @@ def test_another_host_is_421(market: Service, host: str) -> None:
     answer = post(market, host=host)
 
     assert answer.status == 421
-    assert answer.json() == {"error": "the Host must be that of the service's public address"}
+    assert answer.json() == {"error": "the Host header must name the service's public address"}
 
 
 def test_a_request_without_a_host_or_with_an_unknown_one_beside_it_is_421(market: Service) -> None:
@@ -200,7 +200,7 @@ def test_a_body_is_taken_up_to_its_bound(market: Service, revision: str) -> None
 
 
 @pytest.mark.outcome(
-    "somebody sends `/api/mcp` more than 16 KiB",
+    "a client sends more than 16 KiB to `/api/mcp`",
     "413 from `Content-Length` alone, or as soon as the limit is passed; nothing is parsed",
 )
 @pytest.mark.parametrize(

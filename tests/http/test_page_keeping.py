@@ -353,7 +353,7 @@ def test_a_page_that_cannot_be_read_is_said_to_each_in_their_form(shelf: Shelf) 
 
 
 @pytest.mark.outcome(
-    "one address asks for more uncached pages and downloads than its allowance of renders",
+    "one address requests more uncached pages and downloads than its limit allows",
     "429 with Retry-After and the rate-limit fields, as a page for people and as JSON for "
     "programs; cached pages and hot reads are served as before",
 )
@@ -393,7 +393,7 @@ def test_only_what_has_to_be_rendered_is_charged_and_the_301st_gets_429(market: 
 
 @pytest.mark.outcome(
     "more renders are waiting than a worker can do in a few seconds",
-    "503 with Retry-After; only two run at a time, so hot reads pass",
+    "503 with Retry-After; only two run at a time, so hot reads still get through",
 )
 def test_a_full_queue_of_renders_is_503(market: Service) -> None:
     async def ask() -> list[httpx.Response]:

@@ -277,7 +277,7 @@ def test_payer_repeats_a_paid_read_with_what_never_goes_on_chain(
 
 @pytest.mark.outcome(
     "an observer rebuilds a settled payment proof from the chain",
-    "409 once the body was delivered; without the payer's Idempotency-Key nothing is used up",
+    "409 once the body was delivered; without the payer's Idempotency-Key they use nothing up",
 )
 def test_delivered_body_is_409_without_a_key_of_the_first_request(
     shop: Shop, pair: tuple[Version, Version]
@@ -480,7 +480,7 @@ NOT_SOLD = {
 @pytest.mark.parametrize("event", NOT_SOLD)
 @pytest.mark.outcome(
     "a stance has expired, was withdrawn or cannot be referenced",
-    "404 or 503 before money is mentioned, and nobody is charged; Feed callers still read it",
+    "404 or 503 instead of an offer, and nobody is charged; Feed callers still read it",
 )
 def test_what_cannot_be_sold_is_refused_before_money_is_mentioned(shop: Shop, event: str) -> None:
     if event != "none":
@@ -866,7 +866,7 @@ def test_nobody_buys_twice_while_a_purchase_is_not_known(
 
 @pytest.mark.outcome(
     "one payment proof is replayed in a loop",
-    "ten log lines per minute at most; the next line says how many were left out",
+    "at most ten log lines per minute; the next line says how many were left out",
 )
 def test_replayed_proof_writes_a_bounded_number_of_log_lines(
     shop: Shop, caplog: pytest.LogCaptureFixture

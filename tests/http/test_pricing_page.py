@@ -25,7 +25,7 @@ def test_pricing_names_both_tiers_with_their_price(site: SiteService) -> None:
 
     assert re.search(r"<h2>Feed</h2>.*?<strong>25 USD</strong>", page, re.DOTALL)
     assert re.search(r"<h2>Reserve</h2>.*?<strong>149 USD</strong>", page, re.DOTALL)
-    assert "it does not include Feed" in page
+    assert "does not include Feed" in page
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,6 @@ def test_without_an_address_nobody_is_told_to_write(site: SiteService) -> None:
 
     assert "No sales contact is configured for this instance." in text
     assert "Write to" not in text
-    assert "Granted by the operator on request" in text
-    assert "It opens no endpoint of this API, and it does not include Feed." in text
+    assert "The operator grants Reserve on request" in text
+    assert "It opens no endpoint of this API and does not include Feed." in text
     assert "It is not a probability." in text

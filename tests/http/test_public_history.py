@@ -370,8 +370,8 @@ def history_check(history: PublicHistory) -> tuple[str, str]:
 
 @pytest.mark.outcome(
     "the history is rewritten, its guards are put back, and the service restarts",
-    "no root is signed that contradicts a signed one; checkpoints and proofs are answered with "
-    "503, `/api/status` says so, and all is well again when the record is put back",
+    "the service signs no root that contradicts a signed one; checkpoints and proofs get 503, "
+    "`/api/status` reports it, and signing resumes when the record is restored",
 )
 @pytest.mark.parametrize("size", [None, 2, 4, 6])
 def test_a_rewritten_history_gets_no_second_root_of_a_size(
@@ -432,7 +432,7 @@ def test_a_proof_is_of_the_record_that_was_published_and_signed(history: PublicH
 
 
 @pytest.mark.outcome(
-    "two workers are about to sign different lists of one size", "only the first one is signed"
+    "two workers are about to sign different lists of one size", "only the first list is signed"
 )
 def test_of_two_heads_that_follow_one_only_the_first_is_noted(history: PublicHistory) -> None:
     signed = SignedHeads(history.service.database, history.service.clock)

@@ -242,7 +242,9 @@ def test_a_failure_of_one_look_is_no_incident_and_the_page_says_why_there_is_non
     text = page(service)
 
     assert "ok in 1 of 2 minutes recorded" in part(text, "market-feed")
-    no_incident = "No incident in the 2 minutes recorded so far: what the strips show of failures"
+    no_incident = (
+        "No incident in the 2 minutes recorded so far: the failures in the strips were over"
+    )
     assert no_incident in text
     assert INCIDENT_RULE in text
 

@@ -88,7 +88,7 @@ def test_event_loop_keeps_turning_while_a_peer_holds_the_lock(path: Path, clock:
 
 @pytest.mark.outcome(
     "the rate-limit file is locked for longer than 50 ms",
-    "each worker limits by itself, goes on from what it let in, and tries the file every second",
+    "each worker limits by itself from what it accepted, and retries the file every second",
 )
 def test_locked_file_leaves_each_worker_limiting_by_itself(
     path: Path, clock: HandClock, caplog: pytest.LogCaptureFixture
@@ -274,7 +274,7 @@ def _read_only_folder(folder: Path) -> None:
 
 @pytest.mark.outcome(
     "the rate-limit file is read-only, or its folder is missing",
-    "each worker limits by itself and tries the file every second; the status says so",
+    "each worker limits by itself and retries the file every second; `/api/status` reports it",
 )
 @pytest.mark.parametrize("make_read_only", [_read_only_file, _read_only_folder])
 def test_read_only_file_leaves_each_worker_limiting_by_itself(

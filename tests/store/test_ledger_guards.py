@@ -182,7 +182,7 @@ def test_a_guard_that_was_made_harmless_is_missed(
 
 
 @pytest.mark.outcome(
-    "somebody adds a trigger to the record", "the program refuses to go on and names it"
+    "someone adds a trigger to the record", "the program refuses to start and names the trigger"
 )
 def test_an_added_trigger_is_seen(history: Database, runner: asyncio.Runner) -> None:
     async def add(tx: Transaction) -> None:

@@ -225,7 +225,7 @@ NO_SOURCE = Waiting("no source is configured")
         (NO_SOURCE, ("not_configured", NO_SOURCE.why)),
         (
             Waiting("3 of 20 days are known", NOW + 1),
-            ("warming_up", "not yet, until 2026-11-06T21:21:00.000Z: 3 of 20 days are known"),
+            ("warming_up", "warming up until 2026-11-06T21:21:00.000Z: 3 of 20 days are known"),
         ),
     ],
 )
@@ -365,7 +365,7 @@ def test_values_that_were_refused_are_counted_by_field() -> None:
 
 @pytest.mark.outcome(
     "an instance has watched liquidations for less than a day",
-    "`/api/status` says until when it is warming up; it is not degraded and no incident begins",
+    "`/api/status` shows `warming_up` and until when; it is not degraded, and no incident begins",
 )
 @pytest.mark.parametrize(
     ("hours", "missed", "condition", "ready_at"),
@@ -388,7 +388,7 @@ def test_the_first_day_of_liquidations_warms_up_and_a_lost_stream_is_a_failure(
     found = check(status, "liquidations")
 
     assert (found.status, status.status) == (condition, "ok" if ready_at else condition)
-    assert found.detail.startswith("" if ready_at is None else f"not yet, until {ready_at}: ")
+    assert found.detail.startswith("" if ready_at is None else f"warming up until {ready_at}: ")
 
 
 @pytest.mark.parametrize(("passed", "condition"), [(0, "warming_up"), (1, "degraded")])

@@ -147,7 +147,7 @@ HUGE = "9" * 40 + "e99"
 
 
 @pytest.mark.outcome(
-    "the exchange sends a price, a rate or an open interest that cannot be true",
+    "the exchange sends a price, a rate or an open interest that is out of range",
     "that contract is unavailable, the others are published, and `/api/status` counts the value",
 )
 @pytest.mark.parametrize(

@@ -219,8 +219,8 @@ def test_a_line_that_cannot_be_used_is_named(text: str, message: str) -> None:
 
 
 @pytest.mark.outcome(
-    "a daily figure cannot be true, such as a fund with more bitcoin than there will ever be",
-    "nothing of that file is taken, and `/api/status` names the figure",
+    "a daily figure is out of range, such as a fund with more bitcoin than will ever exist",
+    "the service rejects that file, and `/api/status` names the figure",
 )
 @pytest.mark.parametrize(
     ("row", "series"),

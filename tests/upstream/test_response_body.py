@@ -1,4 +1,4 @@
-"""How every upstream client reads a reply that is packed, well or with intent."""
+"""How every upstream client reads compressed replies, including malicious ones."""
 
 import asyncio
 import gzip
@@ -56,7 +56,7 @@ CLIENTS = {
 
 
 def read(client: Client, encoding: str, body: bytes) -> object:
-    """What a client makes of this body, sent by a real server; a failure is a result as well."""
+    """What a client returns for this body, sent by a real server; a failure is a result too."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -107,8 +107,8 @@ PACKED: dict[str, tuple[str, Callable[[], bytes]]] = {
 
 
 @pytest.mark.outcome(
-    "a reply from outside is packed more than once, inflates without end, or is damaged",
-    "it counts as an invalid reply, and no more of it is unpacked than a reply may be large",
+    "an upstream reply is compressed more than once, inflates without end, or is damaged",
+    "it counts as an invalid reply, and inflating stops at the size limit of a reply",
 )
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("how", PACKED)

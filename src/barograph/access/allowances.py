@@ -44,7 +44,7 @@ an assistant's operator there are many people."""
 
 RENDERS = Allowance("render", 300, MINUTE)
 """Pages and downloads that are not cached and have to be rendered, by caller group. A tab that
-refreshes itself every five seconds needs twelve."""
+refreshes itself every five seconds needs 12 per minute."""
 
 
 MCP_POSTS = Allowance("mcp-post", 1_200, MINUTE)

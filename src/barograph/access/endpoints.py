@@ -26,7 +26,10 @@ RETRY_SECONDS = 5
 ACCEPTED = KeyAnswer(ok=True, message=ANSWER).encode()
 NO_MAIL = "this instance sends no mail, so keys come from its operator"
 NOT_JSON = "send the body as JSON, with the header Content-Type: application/json"
-OTHER_SITE = "another website can't ask for a key here: use our own page, or send it from a program"
+OTHER_SITE = (
+    "pages of other websites can't ask for keys: use the form on our own page, or send the request "
+    "from a program"
+)
 AWAY = "keys cannot be handed out right now; try again shortly"
 
 
@@ -42,7 +45,7 @@ def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) ->
         operation_id="registerKey",
         responses={
             400: refusal("Malformed body or address."),
-            403: refusal("The request comes from a page of another website.", example=OTHER_SITE),
+            403: refusal("A page of another website sent it.", example=OTHER_SITE),
             408: refusal("The body did not arrive in time.", example=BodyTimeout().message),
             413: refusal("The body is too long.", example=BodyTooLong(MAX_BODY_BYTES).message),
             415: refusal("The Content-Type is not application/json.", example=NOT_JSON),
@@ -56,7 +59,7 @@ def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) ->
             return error_response(503, NO_MAIL)
         if is_cross_site(request.scope["headers"], registrations.base_url):
             return error_response(403, OTHER_SITE)
-        # Without this, a browser would send another page's text without asking first.
+        # Otherwise a page could send JSON as text/plain, which needs no preflight.
         if _media_type(request) != JSON:
             return error_response(415, NOT_JSON)
         try:

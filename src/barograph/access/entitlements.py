@@ -54,7 +54,7 @@ class Holder(Struct, frozen=True):
     """Whose entitlement it is.
 
     A user is known by the identity provider's `sub`, exactly as it is. A wallet is known by its
-    address: all lower case, all upper case, or with the capitals of EIP-55, which are a checksum.
+    address: all lower case, all upper case, or in EIP-55 mixed case, which is a checksum.
 
     Raises:
         InvalidHolder: it can be neither.

@@ -38,7 +38,7 @@ class FallbackStore:
     async def spend(self, allowance: Allowance, caller: str) -> Standing:
         """Charge one request to a caller, if the allowance has one left."""
         now = self._clock()
-        # Before the last try: the clock was set back, and the pause means nothing.
+        # A time before the last try means that the clock was set back.
         if self.failing_since is None or not 0 <= now - self._tried_at < RETRY:
             self._tried_at = now
             try:

@@ -18,8 +18,8 @@ class Forgotten(NamedTuple):
 async def forget_mailbox(database: Database, mailbox: str) -> Forgotten:
     """Delete a mailbox's keys, also revoked ones, its links and the mails that wait for it.
 
-    Rows are found by address, not by the stored mailbox: an older version may have told apart
-    spellings that are one mailbox now. Rate limits never hold the address.
+    Rows are found by address, not by the stored mailbox: an older version may have stored several
+    mailboxes for spellings that count as one now. Rate limits never contain the address.
 
     Raises:
         DatabaseUnavailable: nothing was deleted.

@@ -85,7 +85,7 @@ class ApiKeys:
 
         for stored, email in await self._database.read(work):
             if hmac.compare_digest(stored, self.digest(text)):
-                # Not the stored mailbox: an older version may have told spellings apart.
+                # Not the stored mailbox: an older version may have normalized it differently.
                 return parse_address(email).mailbox
         return None
 

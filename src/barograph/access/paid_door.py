@@ -59,13 +59,13 @@ class Offer(NamedTuple):
 
 
 class Goods(NamedTuple):
-    """What is read at a door."""
+    """What a paid endpoint delivers."""
 
     for_sale: Callable[[], Awaitable[str]]
-    """What somebody would buy now; it refuses what is not worth the money."""
+    """Finds the item that a payer would buy now; raises an error if it must not be sold."""
 
     body: Callable[[str | None], Awaitable[bytes]]
-    """The body of what was bought, or of the newest, in whatever state it is."""
+    """The body of an item, or of the newest one for None, whatever its state."""
 
 
 class Sold(NamedTuple):
@@ -91,9 +91,9 @@ class PaidDoor:
     ) -> Sold:
         """One read: free of charge with Feed, otherwise for its price.
 
-        A proof with Feed's own terms is never settled here, and nobody with Feed is charged. Who
-        was charged before gets what was bought then. Whether a wallet has Feed is looked up only
-        once its proof is verified: a forged proof must not tell.
+        A proof with Feed's own terms is never settled here, and nobody with Feed is charged. A
+        payer who was charged before gets what they bought then. We look up whether a wallet has
+        Feed only after its proof is verified, so that a forged proof reveals nothing.
 
         Raises:
             PrivateError: nobody is let in; the class says why.
@@ -124,7 +124,7 @@ class PaidDoor:
     async def sell(
         self, scope: Scope, offer: Offer, grant: Grant, *, is_gone: IsGone = stays
     ) -> Payment:
-        """Sell what `grant` grants, once. A repeat with its idempotency key shows the same again.
+        """Sell what `grant` grants, once. A repeat with its idempotency key shows that purchase.
 
         Raises:
             PrivateError: nothing was charged, or what became of it is being found out.
@@ -138,7 +138,7 @@ class PaidDoor:
             try:
                 taken = await self._till.resume(shown, offer.path, nothing, key, is_gone=is_gone)
             except AlreadyUsed as error:
-                # All of the proof is public on the chain; the key shows who asks.
+                # The whole proof is public on the chain; only the key identifies the payer.
                 paid = error.payment
                 if paid.key_digest is None or not is_paid_with(paid, shown, offer.path, key):
                     raise

@@ -63,8 +63,8 @@ class Registrations:
         """Mail a link to an address, unless its mailbox received enough of them today.
 
         The transaction that stores the registration also counts both limits, so a failed write
-        uses up neither. A registration that sends no mail is stored all the same: the time taken
-        tells nothing about the mailbox.
+        uses up neither. A registration that sends no mail is stored too, so that the response time
+        reveals nothing about the mailbox.
 
         Raises:
             TooManyRequests: the caller's limit is used up.
@@ -138,7 +138,7 @@ async def forget_registrations(tx: Transaction, now: int) -> None:
 async def _standing(
     tx: Transaction, allowance: Allowance, sql: str, who: str, now: int
 ) -> Standing:
-    """Where a new registration leaves a caller or a mailbox."""
+    """What one more registration leaves of the limit of a caller or a mailbox."""
     _, requests, window = allowance
     [(used, oldest)] = await tx.fetch(sql, who, now - window)
     remaining = requests - used - 1

@@ -22,12 +22,12 @@ from barograph.kit.timestamps import SECOND
 
 TRIES = 50
 PAUSE_SECONDS = 0.001
-"""How often a request tries to get the file's write lock, and how long it sleeps in between."""
+"""How many times a request tries to get the file's write lock, and how long it sleeps between."""
 
 SWEEP_EVERY = 16
 SWEEP_ROWS = 64
 """After every 16 accepted requests a worker deletes up to 64 expired rows: more than can have been
-added since, and few enough that nobody waits for the lock."""
+added since, and few enough to hold the lock only briefly."""
 
 MAX_MEGABYTES = 512
 
@@ -41,7 +41,7 @@ _Inode = tuple[int, int] | None
 
 
 class SQLiteStore:
-    """Exact sliding windows in a file, whichever worker a request comes to.
+    """Exact sliding windows in a file, whichever worker gets a request.
 
     The clock is read under the file's write lock, so timestamps are in order across processes. If
     the system clock is set back, the repeated time doesn't count as passed: nobody gets more
@@ -104,7 +104,7 @@ class SQLiteStore:
         return Standing(allowance, True, requests - used - 1, oldest - now)
 
     def _steady_now(self, cursor: apsw.Cursor) -> int:
-        """The clock without its steps back; the file is told once a second."""
+        """The clock without its backward steps, which the file records once per second."""
         found: list[Any] = cursor.execute("SELECT seen_at, lag FROM clock").fetchall()
         seen_at, lag = found[0] if found else (0, 0)
         now = self._clock()
@@ -114,14 +114,14 @@ class SQLiteStore:
         return now + lag
 
     def _hash(self, allowance: Allowance, caller: str) -> int:
-        """A different number for each allowance, and another one when the allowance changes."""
+        """The stored form of a caller: different for each allowance and each change of it."""
         name, requests, window = allowance
         text = f"{name} {requests} {window} {caller}".encode()
         digest = blake2b(text, digest_size=8, key=self._key).digest()
         return int.from_bytes(digest, "big", signed=True)
 
     def _opened(self) -> apsw.Cursor:
-        """The file that has the name now: SQLite would keep using one that was deleted."""
+        """The open file, reopened if it was replaced: SQLite would keep using a deleted one."""
         now = self._clock()
         if not 0 <= now - self._checked_at < SECOND:
             self._checked_at = now
@@ -143,7 +143,7 @@ class SQLiteStore:
         if self._cursor is None:
             return
         if is_broken and _inodes(self._path)[0] == self._inodes[0]:
-            # The database goes last: workers that have any of the old files open see it is gone.
+            # The database goes last: workers with any of the old files open see that it is gone.
             for each in (f"{self._path}-wal", f"{self._path}-shm", self._path):
                 with suppress(OSError):
                     Path(each).unlink()
@@ -163,7 +163,7 @@ def _prepare(connection: apsw.Connection) -> None:
 
 
 def _inodes(path: Path) -> tuple[_Inode, _Inode]:
-    """Which files have the names of the database and of its log now."""
+    """The inodes that the paths of the database and of its log have now."""
     return _inode(path), _inode(Path(f"{path}-wal"))
 
 

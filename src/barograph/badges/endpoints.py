@@ -167,7 +167,7 @@ _SVG = {"type": "string", "format": "binary"}
 
 def _described(form: Form, *, may_miss: bool) -> dict[str, Any]:
     """How the answers are described; a badge can be missing only where the path varies."""
-    texts = {414: "The query has too many bytes or parameters."}
+    texts = {414: "The query is too long or has too many parameters."}
     if may_miss:
         texts[404] = "No such badge."
     too_long = badge_document(faces.QUERY_TOO_LONG, "flat", form).body

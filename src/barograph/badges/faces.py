@@ -102,7 +102,7 @@ QUERY_TOO_LONG = Face(
     "query too long",
     RED,
     "barograph: query too long",
-    "The query of this address is longer than that of any badge.",
+    "No badge needs a query this long.",
     is_error=True,
 )
 NOT_FOUND = Face(

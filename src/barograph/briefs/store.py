@@ -67,7 +67,7 @@ async def newest_briefs(tx: Transaction, count: int) -> list[Brief]:
 
 
 async def newest_slugs(tx: Transaction, count: int) -> list[tuple[str, int]]:
-    """What the newest briefs are called in their addresses, and when they were published."""
+    """The slugs of the newest briefs, and when each was published."""
     return [(row[0], row[1]) for row in await tx.fetch(_SLUGS, count)]
 
 

@@ -123,7 +123,7 @@ def _break_stances(data: Path, on: bool, kind: str | None) -> None:
         click.echo(EXPIRED)
         return
     if kind not in {None, EXPIRED}:
-        raise click.UsageError(f"there is no fault {kind!r} of stances; there is {EXPIRED}")
+        raise click.UsageError(f"stances have no fault {kind!r}; the only one is {EXPIRED}")
     _running(data)
     switch_stances(data, expired=on)
     click.echo(f"stance: {EXPIRED if on else 'no fault'}")

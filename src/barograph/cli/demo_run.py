@@ -67,7 +67,7 @@ def run_demo(port: int, data: Path, seed: int, workers: int, x402: bool) -> None
         names = ["exchange_port", "mail_port", "macro_port", "identity_port"]
         names += ["facilitator_port"] if x402 else []
         settings = demo_settings(data, port, workers, **{name: free_port(HOST) for name in names})
-        put_history_aside(data, away=False)  # no fault outlives the demo it was switched on in
+        put_history_aside(data, away=False)  # faults end with their demo
         upgrade_database(settings)
         upgrade_history(settings)
         switch_stances(data, expired=False)

@@ -1,4 +1,4 @@
-"""`demo fault stance`: the newest stances of a demo expire, on its record, and are issued again.
+"""`demo fault stance`: let the newest stances in a demo's record expire, and issue them again.
 
 The fault records a revision that expires at once, so every reader sees a stance that has really
 expired. It lasts until it is switched off or until new evidence gives the kind a new version.
@@ -16,13 +16,13 @@ from barograph.stances.records import KINDS, Leg, Proposal, Version
 
 EXPIRED = "expired"
 BY = "demo fault"
-"""Signs the revisions that expire at once, so that they can be told from all others."""
+"""Marks the revisions that expire at once, so that `off` finds them."""
 
-RATIONALE = "Expired on request, to show how an expired stance is answered."
+RATIONALE = "Expired on request, to show what callers get for an expired stance."
 
 
 def switch_stances(data: Path, *, expired: bool) -> None:
-    """Let every active stance of a folder's record expire, or issue those again.
+    """Let every active stance in a folder's record expire, or issue the expired ones again.
 
     Raises:
         ConfigurationError: there is no record in the folder.

@@ -38,7 +38,7 @@ def doctor(data: Path | None, as_json: bool) -> None:
 
     \b
     Checks the port, SQLite, the disk, the secrets, the schema, the exchange, its stream and
-    the clock, the catalog of guides, the mail server and how payments are looked after.
+    the clock, the catalog of guides, the mail server and the payments.
     Exit code 1 when anything is wrong.
 
     \b
@@ -167,7 +167,7 @@ async def _secrets(settings: "Settings") -> Finding:
     if is_world_writable(settings.data):
         detail = f"every user of this machine may replace files in {settings.data}"
         return Finding("secrets", ok=False, detail=detail, remedy=f"chmod o-w {settings.data}")
-    return Finding("secrets", ok=True, detail="only their owner can read them")
+    return Finding("secrets", ok=True, detail="not open to every user of this machine")
 
 
 async def _schema(settings: "Settings") -> Finding:
@@ -177,7 +177,7 @@ async def _schema(settings: "Settings") -> Finding:
 
     remedy = f"barograph db upgrade --data {settings.data}"
     if not settings.database_path.exists():
-        return Finding("schema", ok=True, detail="there is no database yet: `serve` makes one")
+        return Finding("schema", ok=True, detail="there is no database yet: `serve` creates one")
     database = SQLiteDatabase(settings.database_path)
     try:
         missing = await missing_migrations(database, packaged_migrations())

@@ -101,7 +101,7 @@ def revoke(key_id: str, yes: bool, data: Path | None) -> None:
 
 @keys.command()
 @click.option(
-    "--email", required=True, help="Whose mailbox, in any spelling: with or without a +tag."
+    "--email", required=True, help="The mailbox, in any spelling: with or without a +tag."
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @data_option

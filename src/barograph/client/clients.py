@@ -237,7 +237,9 @@ class _Body:
     def __init__(self, response: httpx.Response, seconds: float) -> None:
         # httpx unpacks a stack of encodings without a limit: a few kB can become gigabytes.
         if response.headers.get("content-encoding", "identity").lower() not in {"identity", "gzip"}:
-            raise httpx.DecodingError("the answer has an encoding that was not asked for")
+            raise httpx.DecodingError(
+                "the response has an encoding that this client did not ask for"
+            )
         self._until = monotonic() + seconds
         self.taken = bytearray()
 

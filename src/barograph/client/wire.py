@@ -193,7 +193,7 @@ class ApiStatus(Struct, frozen=True):
 
 
 class Check(Struct, frozen=True):
-    """The state of one part: as of the whole, or `not_configured` or `warming_up`."""
+    """The state of one part: a state of `Status`, `not_configured` or `warming_up`."""
 
     name: str
     status: str
@@ -201,7 +201,7 @@ class Check(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """How the service is: `ok`, `degraded` or `down` (no market feed, or no database)."""
+    """The state of the service: `ok`, `degraded` or `down` (no market feed, or no database)."""
 
     status: str
     as_of: str

@@ -82,7 +82,7 @@ class ControlServer(ABC):
     async def _unless_web_page(
         self, connection: ServerConnection, request: Request
     ) -> Response | None:
-        """Refuse commands of web pages: browsers let any page connect to loopback."""
+        """Refuse commands from web pages: browsers let any page connect to loopback."""
         if urlsplit(request.path).path == CONTROL_PATH and "Origin" in request.headers:
             return reply(HTTPStatus.FORBIDDEN, b"web pages can't send commands\n", TEXT)
         return await self.on_request(connection, request)

@@ -20,10 +20,10 @@ FILE_NAME: Final = "facilitator.json"
 CHAIN_ID: Final = 84532
 NETWORK: Final = f"eip155:{CHAIN_ID}"
 ASSET: Final = "0x036cbd53842c5426634e7929541ec2318f3dcf7e"
-"""USDC on Base Sepolia, because stock x402 clients pay only with tokens they know. The money is in
-this ledger alone; on the real test network the demo's wallets own nothing."""
+"""USDC on Base Sepolia, because stock x402 clients pay only with tokens they know. The balances
+exist only in this ledger; on the real test network the demo's wallets own nothing."""
 
-# The end of a hash: nobody has a key to it.
+# The end of a hash, so nobody has its private key.
 PAY_TO: Final = "0xaa86da5fc4c8f9a4bab01254dbb92ead76c301be"
 TOKEN: Final = Domain("USDC", "2", CHAIN_ID, ASSET)
 DECIMALS: Final = 6

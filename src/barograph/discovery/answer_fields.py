@@ -97,19 +97,19 @@ FIELDS: dict[str, dict[str, Any]] = {
         always=False,
     ),
     "RateLimit-Policy": _field(
-        "The allowance: requests in so many seconds. Downloads carry it and the four fields below "
-        "only when they had to be rendered; one from the cache costs nothing.",
+        "The limit: `q` requests in any `w` seconds. Downloads carry it and the four fields below "
+        "only if they had to be rendered; a cached download is not counted.",
         '"anon";q=10;w=3600',
         always=False,
     ),
     "RateLimit": _field(
-        "What is left, and the seconds until a request comes back.",
+        "`r` requests are left; one more is available in `t` seconds.",
         '"anon";r=9;t=3600',
         always=False,
     ),
-    "X-RateLimit-Limit": _field("The allowance.", "10", always=False),
-    "X-RateLimit-Remaining": _field("What is left of it.", "9", always=False),
+    "X-RateLimit-Limit": _field("The limit.", "10", always=False),
+    "X-RateLimit-Remaining": _field("How many requests are left.", "9", always=False),
     "X-RateLimit-Reset": _field(
-        "When a request comes back, in Unix seconds.", "1794725183", always=False
+        "When one more request is available, in Unix seconds.", "1794725183", always=False
     ),
 }

@@ -141,22 +141,22 @@ milliseconds since the Unix epoch.
 
 - GET /api/v1/signals: {ANONYMOUS.requests:,} requests an hour without a key, \
 {PERSONAL.requests:,} with a personal key in `X-API-Key`. In `RateLimit`, \
-`r` are left, and one comes back after `t` seconds.
+`r` requests are left, one more in `t` seconds.
 - A key that is not valid: 401, and 429 after {BAD_KEYS.requests:,} in an hour.
 - POST /api/v1/keys: {REGISTRATIONS.requests:,} requests an hour from one caller, \
 {MAILBOX.requests:,} mails a day to one mailbox.
 - MCP, per minute and caller: {TOOL_CALLS.requests:,} tool calls, then `isError`; \
-{MCP_POSTS.requests:,} requests of at most 16 KiB, then 429. `get_signals` also spends the signals \
-allowance.
+{MCP_POSTS.requests:,} requests of at most 16 KiB, then 429. `get_signals` also counts against the \
+signals limit.
 - Uncached pages and `/data/`: {RENDERS.requests:,} per minute.
 - Other free reads are not counted. Follow `Cache-Control`; send the `ETag` in `If-None-Match` and \
 get 304 while it holds.
 
 ## Errors
 
-The body is `{{"error": "<one sentence>"}}`. A badge draws its error; MCP mostly sends a JSON-RPC \
-error. 400, 413, 414: correct the request. 401: the key is not valid; send none. 404: not found. \
-405: see `Allow`. 429, 503: wait `Retry-After` seconds, or half a minute. 502: no fresh data; \
+The body is `{{"error": "<one sentence>"}}`. A badge shows its error; MCP mostly sends a JSON-RPC \
+error. 400, 413, 414: correct the request. 401: invalid key; send none. 404: not found. \
+405: see `Allow`. 429, 503: wait `Retry-After` seconds, or 30 without it. 502: no fresh data; \
 retry in seconds, and don't show older data as current. 500: retry later.
 """
 
@@ -170,8 +170,8 @@ an x402 v2 proof of a wallet, in base64, in `PAYMENT-SIGNATURE`, which is looked
 path. Without one the 402 there has the terms. What it costs: {base_url}{PRICING_PATH}
 - Errors of these paths are `{{"error": "<code>", "message": "<one sentence>"}}`; a 402 is the \
 x402 v2 object. 401: the token or the proof cannot be verified. 402: no Feed; never pay again by \
-yourself. 404: x402 is disabled, there is no such thing, or it is not for sale. 409: the payment \
-was used; never pay again. 429: wait. 503: send the same later, with the same proof.
+yourself. 404: x402 is disabled, not found, or not for sale. 409: the payment \
+was used; never pay again. 429: wait. 503: repeat later with the same proof.
 - To be able to repeat a paid request, send a random `Idempotency-Key` (16 to 128 letters, digits, \
 `-`, `_`) with the first one, or the x402 extension `payment-identifier`. Without a key a response \
 that was delivered cannot be read again.
@@ -183,8 +183,8 @@ def _protocol(base_url: str) -> str:
     return f"""## Model Context Protocol
 
 POST {base_url}{MCP_PATH} with `Content-Type: application/json`; no session. Tools: \
-{", ".join(TOOL_NAMES)}. `get_derivatives` takes `symbol`, `get_briefs` takes `limit`, and no tool \
-anything else.
+{", ".join(TOOL_NAMES)}. `get_derivatives` takes `symbol`, `get_briefs` takes `limit`, and no \
+tool takes anything else.
 
 - {PROTOCOLS[0]}: header fields `MCP-Protocol-Version: {PROTOCOLS[0]}`, `Mcp-Method: tools/call` \
 and `Mcp-Name: {TOOL_NAMES[0]}`; body \

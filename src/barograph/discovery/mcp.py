@@ -13,7 +13,7 @@ from barograph.kit.openapi import json_answer, json_content, refusal
 Schema = dict[str, Any]
 
 PROTOCOLS = ("2026-07-28", "2025-11-25", "2025-06-18", "2024-11-05")
-"""The revisions that are spoken, newest first: in the card, in `server/discover` and here.
+"""The supported protocol revisions, newest first: in the card, in `server/discover` and here.
 
 2025-03-26 is left out because it requires servers to accept batches.
 """
@@ -81,7 +81,7 @@ SCHEMAS: dict[str, Schema] = {
 
 _REFUSALS = {
     "406": "`Accept` has no application/json.",
-    "413": "The body has more than 16 KiB.",
+    "413": "The body is larger than 16 KiB.",
     "415": "The body is not called application/json.",
     "421": "`Host` is not that of the base address.",
     "429": f"The address sent more than {MCP_POSTS.requests:,} requests in a minute.",

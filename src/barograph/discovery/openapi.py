@@ -130,7 +130,9 @@ _SCHEMES = {
 _METHOD_NOT_ALLOWED = refusal(
     "Another method; `Allow` lists those of this path.", example="method not allowed"
 )
-_QUERY_TOO_LONG = refusal("The query has too many bytes or parameters.", example=QUERY_TOO_LONG)
+_QUERY_TOO_LONG = refusal(
+    "The query is too long or has too many parameters.", example=QUERY_TOO_LONG
+)
 _IF_NONE_MATCH = {
     "name": IF_NONE_MATCH,
     "in": "header",

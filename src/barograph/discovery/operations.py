@@ -34,7 +34,7 @@ TAGS: Mapping[str, str] = {
     "status": "Health of the feed and of the API.",
     BADGES: "Live pictures, cached for ten minutes, or for one where something is not known; "
     "each has a twin in JSON with `.json` for `.svg`.",
-    DATA: "What the charts of the site draw: the last 1, 7, 30 or 60 days. Free.",
+    DATA: "The data behind the site's charts: the last 1, 7, 30 or 60 days. Free.",
     HISTORY: "Digests, signed roots and proofs of the record of stances, which subscribers of Feed "
     "read: free. They show that nothing was changed, and not what was concluded. A leaf of a tree "
     "is SHA-256 of 0x00 and the digest's 32 bytes (RFC 6962).",
@@ -69,9 +69,9 @@ TEXTS: Mapping[str, str] = {
     "getGuides": "All 27 guides with pages, price in USD and address. The catalog is whole and "
     "changes rarely.",
     "getSignals": "Each with its label and what was measured, in words; `unknown` where an input "
-    f"is stale. Every request counts, also one that is answered with 304. {_RETRY}",
-    "getStatus": "Whether the market feed is fresh (`feed.status`, `feed.age_seconds`), and each "
-    "check. Always 200: read `status` (ok, degraded, down).",
+    f"is stale. Every request counts, even a 304. {_RETRY}",
+    "getStatus": "Whether the market feed is fresh (`feed.status`, `feed.age_seconds`), and the "
+    "state of each check. Always 200: read `status` (ok, degraded, down).",
     "registerKey": "202 whether or not the address is known. A person opens the link within a day "
     f"and is shown the key once. {_ALLOWS}",
     "getHistoryCheckpoints": "The newest checkpoint of every list, signed, in the C2SP format: "
@@ -104,7 +104,8 @@ TEXTS: Mapping[str, str] = {
     "A stance that has expired, was withdrawn or is not on record is not for sale.",
     "buyFeed": "Settles the proof once and grants the paying wallet one period. A repeat with the "
     "`Idempotency-Key` of the first request shows the same purchase; without a key it is 409. 503 "
-    "means that a purchase is unfinished: send the first proof again later, never another.",
+    "`payment_pending` means that a purchase is unfinished: send the first proof again later, "
+    "never another.",
     "getMaterialChange": "The pair must be the newest recorded version and the one immediately "
     "before it, each named by leg, revision and digest exactly as delivered. All seven parameters "
     "are required, and no other is accepted. 404 comparison_reference_unavailable: read the "
@@ -122,7 +123,7 @@ TEXTS: Mapping[str, str] = {
     "within the protocol is a JSON-RPC error, in a 200 before 2026-07-28 and since then in a 400 "
     "or 404; what a tool cannot do, with a spent allowance too, is a result with `isError`. There "
     "is no stream and no session to end: GET and DELETE are 405. Web pages of any origin may call "
-    "it. Each address may send 1,200 requests per minute, each with at most 16 KiB.",
+    "it. Each address may send 1,200 requests of at most 16 KiB per minute.",
     "getOpenApi": "This description.",
     "getGptActions": "The reads under /api/agent, signals and status, within the limits of a GPT "
     "action; nothing in it needs a key.",

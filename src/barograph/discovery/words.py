@@ -45,7 +45,7 @@ def _errors(operation: Schema) -> list[str]:
     errors = [
         f"{status} {response['description'].rstrip('.')}"
         for status, response in operation["responses"].items()
-        # Those that every path shares are told once.
+        # Errors that every path shares are described once.
         if int(status) >= 400 and status not in COMMON_ERRORS  # noqa: PLR2004
     ]
     return [f"- Errors: {'; '.join(errors)}"] if errors else []

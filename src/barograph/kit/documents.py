@@ -37,10 +37,10 @@ WORTH_COMPRESSING = 1_000
 """Shorter bodies gain nothing from compression."""
 
 NOSNIFF = (b"x-content-type-options", b"nosniff")
-"""Browsers take the content type at its word. Every answer says so."""
+"""Keeps browsers from guessing the content type. Every response carries it."""
 
 SLICE_BYTES = 64 * 1024
-"""Longer bodies go out in slices of this size, each after the client took the one before."""
+"""Longer bodies are sent in slices of this size, each after the client took the one before."""
 
 _ENCODED = (b"content-encoding", b"gzip")
 _BY_ENCODING = (b"vary", b"Accept-Encoding")
@@ -76,7 +76,8 @@ class Document:
     ) -> None:
         """`fields` go out with every answer, next to the usual ones.
 
-        `compress` a text once, here, for clients that accept gzip; a short one stays as it is.
+        With `compress`, a body that is not short is compressed once, here, for clients that accept
+        gzip.
         """
         fields = fields or []
         self.packed: Document | None = None

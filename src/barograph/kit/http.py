@@ -28,7 +28,7 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 ALLOW = b"GET, HEAD, OPTIONS"
 READS = frozenset({"GET", "HEAD"})
 PERCENT = ord("%")
-"""As a number: looking for a byte is five times as fast as looking for bytes."""
+"""A number: searching bytes for an integer is five times as fast as searching for bytes."""
 NO_BODY: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
@@ -70,7 +70,7 @@ async def send_body(message: Message, send: Send) -> None:
 
 
 def hardened(app: ASGIApp) -> ASGIApp:
-    """Make every answer of an application say `nosniff` and go out in slices."""
+    """Add `nosniff` to every response of an application, and send its body in slices."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def forward(message: Message) -> None:

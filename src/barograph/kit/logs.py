@@ -30,11 +30,11 @@ class EventFormatter(logging.Formatter):
 
 
 class RepeatLimit(logging.Filter):
-    """Writes an event at most ten times per minute, and then how many lines it left out.
+    """Limits an event to ten lines per minute; the next line says how many were left out.
 
-    Callers can cause some events at will, and must not be able to fill the disk with them. Events
-    are told apart by the line of code that logs them; those of one payment count by themselves,
-    because an operator needs them to put the payment right.
+    Callers can cause some events at will, and must not be able to fill the disk with them. An
+    event is identified by the line of code that logs it. Each payment is counted separately,
+    because an operator needs its lines to resolve it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -64,7 +64,7 @@ def configure_logs(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(EventFormatter())
     limit = RepeatLimit()
-    # Granian writes through handlers of its own.
+    # Granian has its own handlers.
     for each in (handler, *logging.getLogger("_granian").handlers):
         each.addFilter(limit)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

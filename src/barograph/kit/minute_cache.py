@@ -1,4 +1,4 @@
-"""Values that stay good for a minute of the clock, and a bounded number of them."""
+"""A bounded cache whose values expire at the end of the clock's minute."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class MinuteCache(Generic[K, V]):
-    """A least-recently-used cache whose entries end with the minute that they belong to."""
+    """A least-recently-used cache whose entries expire with the minute that they belong to."""
 
     def __init__(self, clock: Clock, size: int) -> None:
         self._clock = clock
@@ -21,11 +21,11 @@ class MinuteCache(Generic[K, V]):
 
     @property
     def minute(self) -> int:
-        """When the minute that is running began."""
+        """When the current minute began."""
         return self._clock() // MINUTE * MINUTE
 
     def get(self, key: K) -> V | None:
-        """The value of the running minute, None where there is none."""
+        """The value for the current minute, or None."""
         entry = self._entries.get(key)
         if entry is None or entry[0] != self.minute:
             return None
@@ -33,7 +33,7 @@ class MinuteCache(Generic[K, V]):
         return entry[1]
 
     def put(self, key: K, minute: int, value: V) -> None:
-        """Keep what was made for a minute, which may be over by now."""
+        """Store a value that was made for `minute`, which may be over by now."""
         self._entries[key] = (minute, value)
         self._entries.move_to_end(key)
         if len(self._entries) > self._size:

@@ -31,7 +31,7 @@ def die_with_parent(parent: int | None = None) -> None:
 
 
 def raise_file_limit() -> int:
-    """Raise this process's limit of open files as far as it may, and return it."""
+    """Raise this process's limit on open files as far as allowed, and return it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # some systems refuse their own hard limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,7 +1,7 @@
 """Parameters of a query (pure).
 
 Routes read `request.query_params`, which is parsed once per request and keeps every value as it
-was sent: empty ones, and each of several.
+was sent, including empty and repeated ones.
 """
 
 import re
@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 
 Query = QueryParams
 
-# Written so that there is one way to match: a long row of zeros must not be tried in all ways.
+# There is only one way to match, so that a long run of zeros causes no backtracking.
 _INTEGER = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)", re.ASCII)
 
 

@@ -1,4 +1,4 @@
-"""What a request may look like, checked before anything parses it: path, query and body."""
+"""Limits on the path, query and body of a request, checked before anything parses them."""
 
 import asyncio
 import re
@@ -29,17 +29,17 @@ class RequestLimits(NamedTuple):
     """How long a body may take to arrive, from the start of its request."""
 
     any_query: Collection[str]
-    """Paths that check their queries themselves, after they know who asks."""
+    """Paths that check their queries themselves, after they have identified the caller."""
 
     refusal: Callable[[Scope, int, str], Response]
     """Writes an error in the form that the path of a request promises."""
 
 
 def limited(app: ASGIApp, limits: RequestLimits) -> ASGIApp:
-    """Refuse what no route should see; bound the body of the rest.
+    """Refuse requests that no route should see, and limit the bodies of the rest.
 
-    A body is bounded only when a route reads it. A request that is refused by its head alone is
-    refused at once, whatever it announced to send.
+    The limits on a body apply only when a route reads it. A request with a wrong method or header
+    is refused at once, whatever length it announces.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,7 +52,7 @@ def limited(app: ASGIApp, limits: RequestLimits) -> ASGIApp:
         else:
             try:
                 await app(scope, _Body(scope, receive, limits.body_seconds), send)
-            except (BodyTimeout, BodyTooLong) as error:  # read in front of the routes
+            except (BodyTimeout, BodyTooLong) as error:  # raised in front of the routes
                 await refuse(scope, receive, send, error.status, error.message)
 
     async def refuse(scope: Scope, receive: Receive, send: Send, status: int, message: str) -> None:
@@ -64,8 +64,8 @@ def limited(app: ASGIApp, limits: RequestLimits) -> ASGIApp:
 
 def _refused(scope: Scope, any_query: Collection[str]) -> tuple[int, str] | None:
     path: str = scope["path"]
-    # Proxies differ on whether an encoded slash separates, so here it never does. A newline at the
-    # end would pass the router's patterns, which end in `$`.
+    # Proxies disagree on whether an encoded slash separates, so no path may have one. A newline at
+    # the end would pass the router's patterns, which end in `$`.
     if PERCENT in scope["raw_path"] and _NEVER_SERVED.search(scope["raw_path"]):
         return 404, "not found"
     query: bytes = scope["query_string"]
@@ -74,11 +74,11 @@ def _refused(scope: Scope, any_query: Collection[str]) -> tuple[int, str] | None
 
 
 class _Body:
-    """Receives a request body within its limits, and afterwards whatever else there is.
+    """Receives a request body within its limits, and then any other message.
 
     Raises:
         BodyTimeout: it did not arrive in time.
-        BodyTooLong: it is, or announces to be, too long.
+        BodyTooLong: it is too long, or its Content-Length says so.
     """
 
     def __init__(self, scope: Scope, receive: Receive, seconds: float) -> None:

@@ -16,7 +16,7 @@ class SingleFlight(Generic[K, T]):
         self._running: dict[K, asyncio.Task[T]] = {}
 
     def __contains__(self, key: K) -> bool:
-        """Whether that work is under way, so that asking for it costs nothing more."""
+        """Whether that work is running, so that another request for it costs nothing more."""
         return key in self._running
 
     async def do(self, key: K, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -39,7 +39,7 @@ class LiquidationTotals(Struct, frozen=True):
     """Up to when it is proved that nothing was missed; far behind `as_of`, nobody listens."""
 
     watching_since: int | None = None
-    """When this instance began to watch, for the first time ever."""
+    """When this instance first began to watch."""
 
 
 class LiquidationWindow:
@@ -118,7 +118,7 @@ class WatchLog:
     """Spans of time in which nothing can have been missed, merged as they come."""
 
     def __init__(self, spans: Iterable[tuple[int, int]] = (), since: int | None = None) -> None:
-        """Take the spans that are known; `since` is when watching began, for the first time."""
+        """Take the known spans; `since` is when watching first began."""
         self._starts: list[int] = []
         self._ends: list[int] = []
         self.since = since
@@ -138,7 +138,7 @@ class WatchLog:
         return start, end
 
     def begun_by(self, at: int) -> None:
-        """Note that watching began at `at` or before."""
+        """Record that watching began at `at` or before."""
         self.since = at if self.since is None else min(self.since, at)
 
     @property

@@ -1,7 +1,7 @@
-"""The limits within which a value of an exchange can be true (pure).
+"""The plausible range of each value from an exchange (pure).
 
-A value outside them is the exchange's mistake. It counts as unknown: we never publish it, and never
-cut it down to the limit. The limits are wide, so that they don't hide a real extreme.
+A value outside its range counts as a mistake of the exchange and so as unknown: we neither publish
+it nor clamp it to the range. The ranges are wide, so that they don't hide a real extreme.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ class Limits(NamedTuple):
     most: float
 
     def hold(self, value: float) -> bool:
-        """Whether the value lies within them."""
+        """Whether the value is within the limits."""
         return self.least <= value <= self.most
 
 

@@ -52,8 +52,8 @@ class Perpetuals(Struct, frozen=True):
     contracts: tuple[Perpetual, ...]
 
     refused: dict[str, list[str]] = {}
-    """Contracts with a value that is out of range and so not shown, by field, one for each value.
-    A contract whose price, funding or open interest is refused is not among `contracts`."""
+    """For each field, the contracts with a value out of range, which is not shown; one entry per
+    value. If price, funding or open interest is out of range, `contracts` lacks the contract."""
 
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:

@@ -109,7 +109,7 @@ class McpDoor:
             return error_response(405, "method not allowed", (b"allow", _ALLOW))
         hosts = fields[b"host"]
         if len(hosts) != 1 or not self._names.is_host(hosts[0]):
-            return error_response(421, "the Host must be that of the service's public address")
+            return error_response(421, "the Host header must name the service's public address")
         if scope["method"] == "OPTIONS":
             return _bare(204, preflight_fields(_ALLOW, _ASKED_WITH))
         try:
@@ -203,7 +203,7 @@ def _refused_by_head(fields: Fields) -> Response | None:
     if _media_types(tuple(fields[b"content-type"])) != (JSON,):
         return error_response(415, "the Content-Type must be application/json")
     if fields[b"accept"] and not _takes_json(tuple(fields[b"accept"])):
-        return error_response(406, "the Accept field must have application/json")
+        return error_response(406, "the Accept header must allow application/json")
     return None
 
 

@@ -50,9 +50,9 @@ INSTRUCTIONS = (
 )
 _UNCHANGED = CacheHint(ttl_ms=HOUR, scope="public")
 _CALL = "tools/call"
-_NO_PAGES = "unknown cursor: all tools are on one page, so leave it out"
+_NO_PAGES = "unknown cursor: all tools are on one page, so send none"
 _LONGEST_NAME = 100
-"""Characters of a parameter's name that an error repeats."""
+"""How many characters of a parameter's name an error repeats."""
 
 
 class Transport:
@@ -144,7 +144,7 @@ def _server(calls: ToolCalls, base_url: str) -> Server[Any]:
 
 
 async def _naming(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Name the parameter that is not valid, which the SDK leaves out."""
+    """Name the invalid parameter, which the SDK leaves out."""
     try:
         return await call_next(ctx)
     except ValidationError as error:
@@ -156,7 +156,7 @@ async def _naming(ctx: Context, call_next: CallNext) -> HandlerResult:
 
 
 async def _offered(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Settle a handshake on a revision that is offered; the SDK knows one more."""
+    """Limit a handshake to the revisions that we offer; the SDK supports one more."""
     if ctx.method == "initialize" and ctx.params is not None:
         asked = ctx.params.get("protocolVersion")
         if isinstance(asked, str) and asked not in PROTOCOLS:

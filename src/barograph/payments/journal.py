@@ -332,7 +332,7 @@ def _key_digest(key: str | None) -> str | None:
 
 
 async def _require_first(tx: Transaction, new: Payment, order: Order) -> None:
-    """Refuse what would charge a wallet twice for one request."""
+    """Refuse a claim that would charge a wallet twice for one request."""
     wallet = new.network, new.asset, new.payer
     if rows := await tx.fetch(_SAME_KEY, *wallet, new.nonce, new.key_digest):
         raise AlreadyClaimed(Payment(*rows[0]))

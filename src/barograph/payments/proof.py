@@ -119,7 +119,7 @@ def read_shown(header: str) -> ShownProof:
 
 
 def idempotency_key(headers: list[tuple[bytes, bytes]], shown: ShownProof) -> str | None:
-    """What makes a request repeatable by its payer alone, as it was sent; None without any.
+    """The key with which only the payer can repeat a request, as it was sent; None without one.
 
     It is the id of the extension `payment-identifier`, or else the header `Idempotency-Key`, with
     or without the quotes of a structured field. Neither ever goes on chain.
@@ -132,7 +132,7 @@ def idempotency_key(headers: list[tuple[bytes, bytes]], shown: ShownProof) -> st
 
 
 def require_key(key: str | None) -> None:
-    """Refuse a key of the wrong form. A repeat needs no check, because such a key was never kept.
+    """Refuse a key of the wrong form. A repeat needs no check, because such a key was never stored.
 
     Raises:
         InvalidProof: it is too short to be a secret, too long, or has other characters.
@@ -274,7 +274,7 @@ def _signature(given: object) -> str:
 
 
 def _identifier(extensions: object) -> str | None:
-    """The payment identifier as it was sent. A client that sends none still repeats our offer."""
+    """The payment identifier as sent. A client without one echoes our offer, which has no id."""
     for name in ("payment-identifier", "info", "id"):
         extensions = extensions.get(name) if isinstance(extensions, dict) else None
     return extensions if extensions is None or isinstance(extensions, str) else ""

@@ -134,13 +134,13 @@ class Purchases(NamedTuple):
     """What a wallet has bought at one door so far."""
 
     is_open: bool
-    """Whether one is claimed, being settled or unknown."""
+    """Whether a purchase is claimed, being settled or unknown."""
 
     settled: int
 
 
 class Order(NamedTuple):
-    """What is bought with a proof, and how its request can be told from others."""
+    """What a proof buys, and what identifies its request."""
 
     item: str | None = None
     key: str | None = None

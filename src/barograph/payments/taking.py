@@ -6,7 +6,7 @@ stops, the journal says how far it came, and nothing is asked to move before the
 
 A response can be lost on its way to the payer. A payer who sent an idempotency key with the first
 request can repeat it for a short while: one charge, one payer, the same body. Without a key only a
-body that never went out can be read again, because anybody can rebuild the proof from the chain.
+body that was never sent can be read again, because anybody can rebuild the proof from the chain.
 """
 
 import asyncio
@@ -137,14 +137,14 @@ class Till:
     async def verify(
         self, proof: Proof, before_verify: Callable[[], Awaitable[None]] | None = None
     ) -> Verified:
-        """Ask the facilitator whether a proof is good that nobody has claimed yet.
+        """Ask the facilitator to verify a proof that nobody has claimed yet.
 
-        `before_verify` may refuse what is about to cost a question to the facilitator.
+        `before_verify` may refuse the proof before we ask the facilitator.
 
         Raises:
             InvalidProof: it cannot be used now, or the facilitator says no. Nothing was charged.
             PaymentError: it was claimed meanwhile.
-            FacilitatorUnavailable: nobody could be asked. Nothing was charged.
+            FacilitatorUnavailable: it did not answer. Nothing was charged.
             Exception: what `before_verify` raised. Nothing was charged.
         """
         require_timely(proof, self._clock())
@@ -153,7 +153,7 @@ class Till:
         try:
             await self._facilitator.verify(proof)
         except InvalidProof:
-            # What was charged while we asked is no reason to ask for another payment.
+            # If it was charged while we asked, don't ask for another payment.
             standing = await self._journal.find(proof.key)
             if standing is not None and standing.state != "released":
                 raise _overtaken_by(standing, proof) from None
@@ -170,7 +170,7 @@ class Till:
         *,
         is_gone: IsGone = stays,
     ) -> Taken[T]:
-        """Produce what a proof pays for, charge it, and give it away.
+        """Produce what a proof pays for, charge the proof, and return the body.
 
         Raises:
             PaymentRefused: the facilitator would not settle it. Nothing was charged.
@@ -338,7 +338,7 @@ async def _to_the_end(
 
 async def _require_present(payment: Payment, is_gone: IsGone) -> Payment:
     if is_gone():
-        raise CallerGone("nobody waits for the body, which the same proof gets later", payment)
+        raise CallerGone("the caller disconnected; the same proof gets the body later", payment)
     return payment
 
 
@@ -351,7 +351,7 @@ def _log_not_noted(payment: Payment, error: Exception) -> None:
 
 
 def _overtaken_by(payment: Payment, proof: Proof) -> PaymentError:
-    """What to say to a request that another one has overtaken."""
+    """The error for a request that another one has overtaken."""
     if payment.state == "settled" and payment.nonce == proof.nonce:
         return InProgress("the payment was charged meanwhile", payment)
     return in_the_way(payment)

@@ -70,7 +70,7 @@ class StanceReads:
                 return Sold(await goods.body(None))
             return await self._paid.read(scope, self._offers[kind], goods, is_gone=is_gone)
         except PaymentRequired:
-            await goods.for_sale()  # don't ask for money for what we would not sell
+            await goods.for_sale()  # don't ask for payment for what we would not sell
             raise
 
     async def _for_sale(self, kind: str) -> str:
@@ -135,7 +135,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         "model": PaymentRequiredBody,
         "description": "No active Feed entitlement, and nothing was paid: what is asked for.",
     },
-    404: coded_refusal("x402 is disabled, or there is no stance that is worth the money."),
+    404: coded_refusal("x402 is disabled, or no stance was issued, or it is not active."),
     405: coded_refusal("Only GET is supported."),
     409: coded_refusal("The payment was used before; never pay again."),
     429: coded_refusal("Too many payment proofs."),

@@ -76,7 +76,7 @@ def propose(
 
 
 def _waiting(known: int, newest_day: str, grace: int) -> Waiting:
-    """A file of holdings tells one day, so the days come one by one as they are published."""
+    """A holdings file covers one day, so days become known one by one."""
     missing = NEEDED_FLOW_DAYS - known
     lag = missing - 1 + PUBLICATION_LAG
     until = expires_after(newest_day, grace, lag=lag, following=next_trading_day)

@@ -38,7 +38,7 @@ async def require_guards(database: Database) -> None:
     """Go on only with a record that cannot be rewritten.
 
     Raises:
-        ConfigurationError: a guard is missing or changed, or there is a trigger of another hand.
+        ConfigurationError: a guard is missing or changed, or a trigger was added.
         DatabaseUnavailable: the database cannot be read.
     """
     wrong = await wrong_guards(database)

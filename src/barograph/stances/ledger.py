@@ -73,7 +73,7 @@ class RecordDamaged(DatabaseUnavailable):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """What a recorded text says of the one before it, and its own digest."""
+    """The digest of a recorded text, and the digest that it names as its predecessor."""
 
     previous_digest: str
     digest: str = ""
@@ -224,7 +224,7 @@ class Ledger:
         return [row[1] for row in await self._fetch(read, kind, after, limit)]
 
     async def links(self, kind: str, log: LogName, after: int, limit: int) -> list[Link]:
-        """The same with the digest before each, both from the texts and not the columns.
+        """The same digests, each checked against its text, with the predecessor that it names.
 
         Raises:
             RecordDamaged: a text is not the one that its digest was made of.

@@ -42,7 +42,7 @@ from barograph.stances.signed_heads import SignedHeads
 BLOCK_LEVEL = 10
 BLOCK = 1 << BLOCK_LEVEL
 PAGE = 128
-"""So many texts are hashed in one go: everybody else waits for them."""
+"""How many texts are hashed at a time; other requests wait meanwhile."""
 
 ReadDigests = Callable[[int, int], Awaitable[list[str]]]
 """The digests after a sequence number, at most so many."""
@@ -91,18 +91,18 @@ class PublicLog:
         root = await self._root(Range(0, size))
         proof = await self.consistency(size, head.size)
         if not is_consistent(size, root, head.size, head.root, proof):
-            raise HistoryRewritten(f"the first {size} digests are not those of the head")
+            raise HistoryRewritten(f"the first {size} digests do not match the head")
         return root
 
     async def require_growth(self, signed: Head, head: Head) -> None:
         """Check that a head does not contradict one that was signed before.
 
         Raises:
-            HistoryRewritten: it is shorter, or another list.
+            HistoryRewritten: it is shorter, or of another list.
         """
         if signed.size > head.size or await self.root(signed.size, head) != signed.root:
             raise HistoryRewritten(
-                f"a checkpoint was signed for {signed.size} digests, and these are not its own"
+                f"the signed checkpoint of {signed.size} digests does not match the record"
             )
 
     async def inclusion(self, index: int, size: int) -> list[bytes]:
@@ -162,7 +162,7 @@ class PublicLogs:
         signed: SignedHeads,
         continuity: Continuity,
     ) -> None:
-        """Take the record, and what it is held against before anything is signed."""
+        """Take the record, and what it is checked against before anything is signed."""
         self._key = key
         self._signed = signed
         self._continuity = continuity
@@ -186,7 +186,7 @@ class PublicLogs:
         """The newest checkpoint of every log.
 
         Raises:
-            DatabaseUnavailable: the record cannot be read, or what is signed not be noted.
+            DatabaseUnavailable: the record cannot be read, or the signed head cannot be stored.
             RecordDamaged: the record is not the one that was recorded, published or signed.
         """
         try:
@@ -198,21 +198,21 @@ class PublicLogs:
         return published
 
     async def probe(self) -> None:
-        """Try to sign, so that the status knows without anybody's request."""
+        """Try to sign, so that the status does not depend on requests."""
         with suppress(DatabaseUnavailable):
             await self.checkpoints()
 
     async def head(self, kind: str, log: LogName) -> Head:
-        """The newest head of a log, noted as signed before anybody is shown it.
+        """The newest head of a log, stored as signed before it is published.
 
         Raises:
-            DatabaseUnavailable: the record cannot be read, or the head not be noted.
+            DatabaseUnavailable: the record cannot be read, or the head cannot be stored.
             RecordDamaged: the record is not the one that was recorded, published or signed.
         """
         tree = self._logs[kind, log]
         await self._continuity.require(kind)
         while True:
-            # Before the head is read: what another worker signs meanwhile must not look longer.
+            # Read before the head: what another worker signs meanwhile must not look longer.
             signed = await self._signed.last(kind, log)
             head = await tree.head()
             if head == signed:

@@ -21,9 +21,9 @@ class Decision(Struct, frozen=True):
 
     label: str
     confidence: str
-    """How complete the data behind it was: `low`, `medium` or `high`. Not a probability, and no
-    claim that the decision will turn out right. The ETF rule needs complete data, so there `high`
-    means that five days of flow reach twice the threshold."""
+    """How complete the data behind it was: `low`, `medium` or `high`. It is not a
+    probability, and does not claim that the decision will turn out right. The ETF rule needs
+    complete data, so there `high` means that five days of flow reach twice the threshold."""
 
     rationale: str
     by: str

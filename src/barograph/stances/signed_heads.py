@@ -1,7 +1,7 @@
 """The size and root that were last signed for each list, kept in the service's own database.
 
-Somebody who rewrites the history's database, with its guards dropped and put back, leaves no trace
-there. It shows against what is kept here.
+Someone who drops the guards of the history's database, rewrites it and puts the guards back leaves
+no trace there. A comparison with the heads that are kept here reveals it.
 """
 
 import logging
@@ -15,7 +15,7 @@ from barograph.stances.merkle import EMPTY_ROOT, Head
 
 logger = logging.getLogger(__name__)
 
-CONTRADICTED = "the history is not what was recorded or signed before; nothing is signed"
+CONTRADICTED = "the history contradicts what was recorded or signed before; nothing has been signed"
 UNAVAILABLE = "the history cannot be read or signed"
 
 
@@ -26,10 +26,10 @@ class SignedHeads:
         self._database = database
         self._clock = clock
         self.failure: str | None = None
-        """Why no checkpoint can be signed, and since when; fit for the public."""
+        """Why no checkpoint can be signed, and since when; safe to publish."""
 
     async def last(self, kind: str, log: LogName) -> Head:
-        """The head that was signed last; that of the empty list before anything was.
+        """The last signed head; the head of the empty list if nothing was signed yet.
 
         Raises:
             DatabaseUnavailable: the service's database cannot be read.
@@ -41,12 +41,12 @@ class SignedHeads:
         return await self._database.read(work)
 
     async def advance(self, kind: str, log: LogName, last: Head, head: Head) -> bool:
-        """Note a head, before it is signed, as the successor of `last`.
+        """Store a head, before it is signed, as the successor of `last`.
 
         Returns whether it is the newest now; otherwise another process was faster.
 
         Raises:
-            DatabaseUnavailable: nothing was noted, so nothing may be signed.
+            DatabaseUnavailable: nothing was stored, so nothing may be signed.
         """
 
         async def work(tx: Transaction) -> bool:
@@ -57,11 +57,11 @@ class SignedHeads:
         return await self._database.write(work)
 
     def worked(self) -> None:
-        """Note that every checkpoint could be signed."""
+        """Record that every checkpoint could be signed."""
         self.failure = None
 
     def failed(self, error: DatabaseUnavailable) -> None:
-        """Note that one could not; each change of that is logged once."""
+        """Record that one could not be signed; each change of state is logged once."""
         is_damaged = isinstance(error, RecordDamaged)
         why = CONTRADICTED if is_damaged else UNAVAILABLE
         if self.failure is None or not self.failure.startswith(why):

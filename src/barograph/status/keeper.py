@@ -47,7 +47,7 @@ class Probed(Protocol):
     """A part whose health is known only by asking it."""
 
     async def probe(self) -> None:
-        """Ask it, in bounded time; it notes for itself how that went."""
+        """Ask it, in bounded time; the part records the result itself."""
 
 
 class Keeper:

@@ -153,7 +153,7 @@ def _exchange(seen: Observation) -> Check:
 
 
 def _refused_values(perpetuals: Perpetuals | None) -> Check:
-    """What the last reading leaves out because it cannot be true."""
+    """The values that the last reading leaves out because they are out of range."""
     refused = {} if perpetuals is None else perpetuals.refused
     if not refused:
         return Check(name="exchange", status="ok", detail="the last reading succeeded")
@@ -198,7 +198,7 @@ def _liquidations(seen: Observation) -> Check:
     if totals is None or not is_fresh(totals.as_of, seen.bounds.liquidations, seen.now):
         return Check(name="liquidations", status="degraded", detail="not counted recently")
     watched = f"{totals.watched_pct:g} % of the last 24 hours watched"
-    # The first connection has as long as any other to be heard from.
+    # The first connection gets as much time as any other.
     heard_at = totals.watching_since if totals.watched_until is None else totals.watched_until
     if heard_at is None or not is_fresh(heard_at, seen.bounds.liquidations, seen.now):
         detail = f"{watched}, but nobody is listening now"
@@ -213,11 +213,10 @@ def _liquidations(seen: Observation) -> Check:
 
 
 def _covered_at(totals: LiquidationTotals, bounds: Bounds) -> int | None:
-    """When the first day reaches its coverage at the earliest; None when that is not what lacks.
+    """The earliest time at which the first day reaches its coverage; None if it is not warming up.
 
-    In the first day only the time since it began can have been missed. What is watched now stays
-    in the window for all of that day, so the rest takes exactly as long as it is. A service that
-    would need longer than the day has lost more than it may.
+    During the first day no watched time leaves the window, so watching the rest takes exactly as
+    long as the rest is. An instance that would need more than the day has missed more than it may.
     """
     ready_at = totals.as_of + round((bounds.min_coverage_pct - totals.watched_pct) / 100 * DAY)
     since = totals.watching_since
@@ -228,7 +227,7 @@ def _covered_at(totals: LiquidationTotals, bounds: Bounds) -> int | None:
 
 def _warming_up(name: str, ready_at: int, why: str) -> Check:
     whole_minute = -(-ready_at // MINUTE) * MINUTE
-    detail = f"not yet, until {iso_timestamp(whole_minute)}: {why}"
+    detail = f"warming up until {iso_timestamp(whole_minute)}: {why}"
     return Check(name=name, status="warming_up", detail=detail)
 
 
@@ -252,7 +251,9 @@ def _macro(seen: Observation) -> Check:
         return Check(name="daily-figures", status="ok", detail="not read yet")
     sources = seen.macro.sources
     if not sources:
-        return Check(name="daily-figures", status="not_configured", detail="no source is read")
+        return Check(
+            name="daily-figures", status="not_configured", detail="no source is configured"
+        )
     failing = [
         f"{name} {health.failure} since {iso_timestamp(health.failing_since)}"
         for name, health in sorted(sources.items())

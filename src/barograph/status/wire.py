@@ -33,7 +33,7 @@ class ApiStatus(WireModel):
 
 
 class Check(WireModel):
-    """One part. `not_configured` and `warming_up` (`detail` says until when) are no failures."""
+    """One part. `not_configured` and `warming_up` (`detail` says until when) are not failures."""
 
     name: str
     status: CheckStatus

@@ -27,12 +27,12 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 """A year of daily rates is about 30 kB; a file much larger than that is not one."""
 
 PERCENT = (-10.0, 50.0)
-"""A yield or rate outside of this is a price or a basis point, not a percentage."""
+"""A yield or rate outside this range must be a price or in basis points, not a percentage."""
 
 LIMITS = {
     "shares": (0.0, 1e11),  # of one fund: IBIT has about 1e9
-    "nav": (0.0, 1e6),  # USD per share: funds split theirs long before
-    "btc": (0.0, 21e6),  # there will never be more
+    "nav": (0.0, 1e6),  # USD per share: funds split their shares long before
+    "btc": (0.0, 21e6),  # there will never be more bitcoin
     "aum": (0.0, 1e13),  # USD: several times the value of all bitcoin
     "flow": (-1e12, 1e12),  # USD per day
 }
@@ -182,7 +182,7 @@ def refuse_days_ahead(readings: Sequence[Reading], present: date) -> None:
 
 
 class OutOfRange(InvalidReply):
-    """A figure cannot be true; `/api/status` names its series."""
+    """A figure is out of range; `/api/status` names its series."""
 
     def __init__(self, reading: Reading) -> None:
         super().__init__(f"{reading.series} of {reading.day} is {reading.value:g}: out of range")
@@ -190,10 +190,10 @@ class OutOfRange(InvalidReply):
 
 
 def plausible(readings: list[Reading]) -> list[Reading]:
-    """Return readings of which each can be true.
+    """Return the readings if all of them are plausible.
 
     Raises:
-        OutOfRange: one cannot. The others came from the same file, so none of it is believed.
+        OutOfRange: one is not. The others came from the same file, so we reject all of it.
     """
     for each in readings:
         least, most = LIMITS.get(each.series.rsplit("-", 1)[-1], PERCENT)

@@ -16,7 +16,7 @@ def identity_provider(
     transport: httpx.AsyncBaseTransport | None = None,
     resolve: Resolve = resolve,
 ) -> IdentityProvider:
-    """Whoever vouches for bearer tokens; `transport` and `resolve` stand for the network."""
+    """The provider that verifies bearer tokens; `transport` and `resolve` replace the network."""
     if settings.identity == "none":
         return NoIdentityProvider()
     http = IdentityHttp(settings.identity_seconds, transport)

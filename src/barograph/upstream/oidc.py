@@ -25,9 +25,9 @@ _ERROR: Final = re.compile(r'\berror="?([a-z_]{1,40})\b', re.ASCII)
 class OidcIdentity(TokenIdentity):
     """Verifies the token here; the confirmed e-mail is a claim in it, or one at userinfo.
 
-    The issuer's description names addresses to ask. They need `https`, so that no other server can
-    answer under their name. Only an issuer that has a private address itself, as inside a company's
-    network, may name private ones.
+    The issuer's description names addresses to query. They need `https`, so that no other server
+    can answer under their name. Only an issuer that has a private address itself, as inside a
+    company's network, may name private ones.
     """
 
     def __init__(

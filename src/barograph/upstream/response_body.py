@@ -55,7 +55,7 @@ class _Unpacker:
             raise InvalidReply("the reply's gzip is damaged") from error
         # Once the stream has ended, zlib collects further chunks here without checking them.
         if self._gzip.unused_data:
-            raise InvalidReply("the reply goes on after its gzip has ended")
+            raise InvalidReply("the reply has data after the end of its gzip")
         return found
 
     def end(self) -> None:

@@ -20,12 +20,12 @@ UNREADABLE = "the record cannot be read at the moment; try again shortly"
 
 _WORDS = {
     400: "The address or the form holds something that cannot be understood.",
-    429: "Your network has opened more uncached pages than we render for one address in a minute. "
+    429: "Your network requested more uncached pages than we render for one address per minute. "
     "Wait a moment, then try again.",
     405: "This address can be read, and nothing can be sent to it that way.",
     408: "The form did not arrive in time. Send it again.",
     413: "The form is too long.",
-    414: "This address is too long. Shorten what follows the question mark.",
+    414: "This address is too long. Shorten the part after the question mark.",
     500: "This page could not be made. It is noted; trying again later may help.",
 }
 _OTHER = "What was asked for cannot be done."
@@ -63,7 +63,7 @@ def unavailable(
 
 @lru_cache(maxsize=32)
 def _written(pages: Pages, status: int) -> bytes:
-    """Rendered once: failing must not cost more than succeeding."""
+    """Rendered once, so that an error costs no more than a page."""
     if status == HTTPStatus.NOT_FOUND:
         return pages.not_found()
     if status == HTTPStatus.SERVICE_UNAVAILABLE:

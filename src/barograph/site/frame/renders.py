@@ -1,8 +1,8 @@
-"""Rendering what is not cached: charged to its caller, and only a few renders at a time.
+"""Render what is not cached: count each render against its caller's limit, and run few at a time.
 
-Cached pages cost nothing and never come here. Rendering runs on the event loop that also answers
-hot reads, so renders queue, and a queue leaves the loop idle about half of the time. Refusals are
-spaced out, because a client that ignores them would otherwise keep the loop busy.
+Cached pages never come here. Rendering runs on the event loop that also answers hot reads, so
+renders wait in a queue, and while any wait the loop is left to other work about half of the time.
+Refusals are spaced out, because a client that ignores them would otherwise keep the loop busy.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from barograph.kit.single_flight import SingleFlight
 T = TypeVar("T")
 
 AT_ONCE = 2
-"""One could hold up all others while it waits for a database or a thread."""
+"""A single one could block all others while it waits for a database or a thread."""
 
 MOST_PENDING = 128
 """Renders that run or wait: two or three seconds of work."""
@@ -43,7 +43,7 @@ class RenderQueueFull(RequestError):
 
 
 class Renders:
-    """Runs renders in turn, each once for everyone who asks for the same."""
+    """Runs renders in turn; requests for the same key share one render."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Renders:
     async def once(
         self, scope: Scope, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]
     ) -> tuple[T, Headers]:
-        """Render, or wait for the render of `key` that another request started and paid for.
+        """Render, or wait for the render of `key` that another request started and was charged for.
 
         Raises:
             TooManyRequests: the caller's allowance is spent.
@@ -101,7 +101,7 @@ class Renders:
                 try:
                     return await work()
                 finally:
-                    # While others wait, the loop is left to hot reads as long as this one took.
+                    # While others wait, leave the loop to hot reads as long as this render took.
                     took = self._monotonic() - begun
                     self._rest = AT_ONCE * took if self._pending > AT_ONCE else 0.0
         finally:

@@ -63,7 +63,7 @@ class Site:
 
         It is kept hot until the data changes, by the `query` that stands for all that ask for the
         same page; whatever else a query holds means nothing. None: the page is not kept, because
-        there is no end of such pages. A render is charged to the caller, a kept page is free.
+        there is no end of such pages. A render is charged to the caller; a kept page is free.
         Where the database cannot be read, a page says so.
 
         Raises:
@@ -88,7 +88,7 @@ class Site:
             page, fields = await self.renders.once(request.scope, (self.board.changes, key), work)
         except DatabaseUnavailable:
             return self.unavailable(request)
-        # A page that is kept is the same for everyone, also for who had it rendered.
+        # A kept page is the same for everyone, so it carries no caller's rate-limit fields.
         return DocumentResponse(page, self.board.clock(), fields if query is None else None)
 
     def give(self, request: Request, page: Page, *, query: bytes = b"") -> Response:

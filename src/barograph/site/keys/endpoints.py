@@ -67,7 +67,7 @@ class KeyPages:
         return router
 
     async def ask(self, request: Request) -> Response:
-        """Mail a link to the address of a form; a GET is sent to the form."""
+        """Mail a link to the address of a form; a GET is redirected to the form."""
         if request.method != "POST":
             return RedirectResponse(f"{self._pages.root}{FORM_PLACE}", 303)
         if self._is_cross_site(request):
@@ -156,7 +156,7 @@ _NOT_USABLE = (
     f"It was used already, is older than {LINK_HOURS} hours or never existed. Ask for a new one.",
 )
 _OTHER_SITE = (
-    "Not from here",
+    "Request refused",
     "The request came from a page of another website, so nothing was done. Use our own form.",
 )
 _AWAY = ("Not available now", f"Keys cannot be handed out now. {again(RETRY_SECONDS)}")

@@ -35,7 +35,7 @@ _PLACE = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 
 
 class Retention(NamedTuple):
-    """For how many days what is not chained is kept."""
+    """For how many days data outside the hash chain is kept."""
 
     minute_days: int
     hour_days: int

@@ -1,4 +1,4 @@
-"""Charts for pages: each is read and drawn once a minute, however often its page is rendered."""
+"""Charts for pages: each is read and drawn once per minute, however often its page is rendered."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable

@@ -145,7 +145,7 @@ def _measure(request: Request) -> Measure:
 
 
 class _Downloads:
-    """Renders a download once a minute; only that is charged to the caller."""
+    """Renders a download once per minute; only a render is charged to its caller."""
 
     def __init__(self, site: Site) -> None:
         self._renders = site.renders

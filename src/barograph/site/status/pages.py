@@ -139,7 +139,7 @@ def has_failures(record: Record) -> bool:
 
 
 def recorded_words(record: Record) -> str:
-    """Over how much recorded time the page looks back; empty where nothing was recorded."""
+    """How much recorded time the page covers, in words; empty if nothing was recorded."""
     minutes: Counter[str] = Counter()
     for each in record.counts:
         if each.resolution == "day":

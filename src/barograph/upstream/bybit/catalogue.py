@@ -30,9 +30,9 @@ class Listing(Struct, frozen=True):
 class Catalogue:
     """Remembers the list of contracts and decides when to read it again.
 
-    That is after `seconds`, when the tickers show a name that nobody has asked about yet, and when
-    readings stop fitting the list. While they do fit, the list is not given up for one that cannot
-    be read, lost half its contracts or names twice as many as there are tickers.
+    It reads the list again after `seconds`, when the tickers show a new name, and when readings
+    stop fitting the list. While readings fit, it keeps the list if the new one can't be read, has
+    lost more than half of the contracts, or lists more than twice as many as have a ticker.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Catalogue:
 
     @contextmanager
     def fitting(self) -> Iterator[None]:
-        """Surround the comparison of a reading with the list, and remember whether they fit."""
+        """Wrap the comparison of a reading with the list, and remember whether they fit."""
         try:
             yield
         except TooFewContracts:
@@ -126,7 +126,7 @@ class Catalogue:
 
 
 def _check(newer: Listing, older: Listing, symbols: AbstractSet[str]) -> None:
-    """Refuse a list that lost most of its contracts, or most of which have no ticker."""
+    """Refuse a list that lost most of the contracts, or that has no ticker for most of them."""
     if 2 * len(newer.kept.keys() & older.kept.keys()) < len(older.kept):
         raise InvalidReply(
             f"the list of contracts fell from {len(older.kept)} to {len(newer.kept)}"

@@ -39,7 +39,7 @@ MAX_SETTLEMENTS = 200
 
 
 class TooFewContracts(InvalidReply):
-    """A reading holds less than half of the contracts that are listed."""
+    """A reading holds fewer than half of the listed contracts."""
 
 
 class ShareOutOfRange(UnknownToUpstream):
@@ -205,8 +205,8 @@ def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
     """The newest share: https://bybit-exchange.github.io/docs/v5/market/long-short-ratio .
 
     Raises:
-        UnknownToUpstream: there is no share of this contract; `ShareOutOfRange` if there is one
-            that cannot be true.
+        UnknownToUpstream: there is no share of this contract; `ShareOutOfRange` if it is out
+            of range.
         InvalidReply: it is not such a share, or one of another contract.
     """
     rows = parse(result, _RATIOS, "the account ratio").list
@@ -229,7 +229,7 @@ def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
 def decode_settlements(result: bytes, contract: str) -> Settlements:
     """Settled rates: https://bybit-exchange.github.io/docs/v5/market/history-fund-rate .
 
-    A rate that is out of range is left out: what that settlement was is not known.
+    A rate that is out of range is left out: that settlement is unknown.
 
     Raises:
         UnknownToUpstream: there is no settlement of this contract.
@@ -249,7 +249,7 @@ def decode_settlements(result: bytes, contract: str) -> Settlements:
         raise InvalidReply(f"the funding history has {len(rows)} rows of {len(rates)} settlements")
     known = {at: rate for at, rate in rates.items() if SETTLED_RATE.hold(rate)}
     if not known:
-        raise InvalidReply(f"no settlement of {contract} has a rate that can be true")
+        raise InvalidReply(f"every settled rate of {contract} is out of range")
     found = tuple(SettledRate(contract, at, rate) for at, rate in sorted(known.items()))
     return Settlements(found, len(rates) - len(known))
 

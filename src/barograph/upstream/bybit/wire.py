@@ -27,7 +27,7 @@ class UnreadableError(ValueError):
 
 
 class OutOfRangeError(UnreadableError):
-    """A field holds a number that cannot be true."""
+    """A field holds a number that is out of range."""
 
     def __init__(self, value: float, limits: Limits) -> None:
         super().__init__(f"{limits.field} of {value:g} is out of range")
@@ -35,10 +35,10 @@ class OutOfRangeError(UnreadableError):
 
 
 def plausible(value: float, limits: Limits) -> float:
-    """Return a value that can be true.
+    """Return a value if it is plausible.
 
     Raises:
-        OutOfRangeError: it cannot.
+        OutOfRangeError: it is not.
     """
     if not limits.hold(value):
         raise OutOfRangeError(value, limits)
