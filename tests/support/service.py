@@ -73,7 +73,7 @@ def ask(
     body: bytes = b"",
     stalls: bool = False,
 ) -> Answer:
-    """Send one request as it stands; one that `stalls` never sends the rest of its body.
+    """Send one request unchanged; one that `stalls` never sends the rest of its body.
 
     A client library would tidy the query up and hide a body that comes in answer to HEAD.
     """
