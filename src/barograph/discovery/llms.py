@@ -155,7 +155,7 @@ get 304 while it holds.
 ## Errors
 
 The body is `{{"error": "<one sentence>"}}`. A badge draws its error; MCP mostly sends a JSON-RPC \
-error. 400, 413, 414: correct the request. 401: the key is not valid; send none. 404: not found. \
+error. 400, 413, 414: correct the request. 401: invalid key; send none. 404: not found. \
 405: see `Allow`. 429, 503: wait `Retry-After` seconds, or half a minute. 502: no fresh data; \
 retry in seconds, and don't show older data as current. 500: retry later.
 """
