@@ -12,7 +12,7 @@ import pytest
 from support.node import LOCKED, MCP, SCRIPTS, Ended, run_program, run_script
 from support.published_server import published_server
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 TOOLS: dict[str, tuple[dict[str, Any], str]] = {

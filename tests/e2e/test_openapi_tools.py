@@ -15,7 +15,7 @@ from support.node import SCRIPTS, Ended, run_program
 from support.service import Answer
 from support.subscribers import SubscriberService, parameters_of
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
 TOOLS = SCRIPTS / "openapi"
 RULESET = str(TOOLS / "ruleset.yaml")

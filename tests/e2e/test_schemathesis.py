@@ -22,7 +22,7 @@ from support.entitled_server import EntitledServer
 from support.processes import eventually, get
 from support.published_server import published_server
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
 CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
 PROGRAM = Path(sys.executable).parent / "schemathesis"

@@ -139,7 +139,7 @@ def test_a_script_is_told_when_a_signal_is_no_longer_of_now(site: SiteService) -
     site.judged()
     listed, single = site.ask("/signals").text, site.ask(PAGE).text
 
-    ends = re.findall(r'<tr role="row" data-bound="(\d+)"', listed)
+    ends = re.findall(r'<tr data-bound="(\d+)"', listed)
     by_market, by_figures = str(START + 30_000), str(START + 150_000)
     assert ends == [by_market] * len(MARKET_METHODS) + [by_figures] * len(MACRO_METHODS)
     assert f'data-bound="{by_market}"><span class="pill ok" data-pill' in listed

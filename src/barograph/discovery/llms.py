@@ -148,7 +148,7 @@ milliseconds since the Unix epoch.
 - MCP, per minute and caller: {TOOL_CALLS.requests:,} tool calls, then `isError`; \
 {MCP_POSTS.requests:,} requests of at most 16 KiB, then 429. `get_signals` also counts against the \
 signals limit.
-- Uncached pages and `/data/`: {RENDERS.requests:,} per minute.
+- Uncached `/data/`: {RENDERS.requests:,} per minute.
 - Other free reads are not counted. Follow `Cache-Control`; send the `ETag` in `If-None-Match` and \
 get 304 while it holds.
 
