@@ -54,8 +54,9 @@ class Settings(BaseModel):
     worker_memory_mb: int = Field(
         1024,
         ge=16,
-        description="The most memory in MB that a web worker may use. One that uses more is "
-        "replaced by a new one, and its open requests are cut off if they do not end soon.",
+        description="The most memory in MB that a web worker may use; an idle one uses about 100. "
+        "The server replaces a worker that uses more, and cuts off its open requests if they do "
+        "not end soon.",
     )
     request_body_seconds: float = Field(
         10,
