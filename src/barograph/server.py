@@ -6,6 +6,7 @@ Its defaults have traps; each line below that avoids one has a test in `tests/e2
 import logging
 import os
 from multiprocessing import parent_process
+from typing import Any
 
 from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
@@ -45,7 +46,6 @@ def serve(settings: Settings) -> None:
     """
     require_free_port(settings.host, settings.port)
     files = raise_file_limit()  # the workers inherit it
-    logging.getLogger("_granian").addFilter(_is_worth_logging)
     Server(
         "barograph.server:web_app",
         factory=True,
@@ -58,6 +58,7 @@ def serve(settings: Settings) -> None:
         websockets=False,
         http1_settings=HTTP1Settings(max_buffer_size=BUFFER_BYTES),
         log_level=LogLevels.info,
+        log_dictconfig=_LOGS,
         # One worker that dies must not end the service.
         respawn_failed_workers=True,
         respawn_interval=0.5,
@@ -73,9 +74,25 @@ def serve(settings: Settings) -> None:
     ).serve()
 
 
-def _is_worth_logging(record: logging.LogRecord) -> bool:
-    """Of Granian's messages, keep warnings and the reason why a worker was replaced."""
-    return record.levelno >= logging.WARNING or "RSS over threshold" in record.getMessage()
+class WorthLogging(logging.Filter):
+    """Keeps Granian's warnings, and the reason why a worker was replaced."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to write the record."""
+        return record.levelno >= logging.WARNING or "RSS over threshold" in record.getMessage()
+
+
+_STDERR = {
+    "class": "logging.StreamHandler",
+    "stream": "ext://sys.stderr",
+    "formatter": "generic",
+    "filters": ["worth_logging"],
+}
+_LOGS: dict[str, Any] = {
+    "filters": {"worth_logging": {"()": WorthLogging}},
+    # On the handlers, because a logger's filter does not see what its children log.
+    "handlers": {"console": _STDERR, "access": _STDERR},
+}
 
 
 def web_app() -> ASGIApp:

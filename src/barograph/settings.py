@@ -54,8 +54,9 @@ class Settings(BaseModel):
     worker_memory_mb: int = Field(
         1024,
         ge=16,
-        description="The most memory, in MB, that a web worker may use. The server replaces a "
-        "worker that uses more, and cuts off its open requests if they don't end soon.",
+        description="The most memory, in MB, that a web worker may use. An idle one uses about "
+        "100. The server replaces a worker that uses more, and cuts off its open requests if they "
+        "don't end soon.",
     )
     request_body_seconds: float = Field(
         10,

@@ -181,7 +181,8 @@ def test_data_folder_that_other_users_may_write_to_is_reported(tmp_path: Path) -
     data = tmp_path / "data"
     data.mkdir()
     with socket.create_server((HOST, 0)) as other:  # so that `serve` ends by itself
-        taken = NO_EXCHANGE | {"BAROGRAPH_PORT": str(other.getsockname()[1])}
+        port = str(other.getsockname()[1])
+        taken = NO_EXCHANGE | {"BAROGRAPH_PORT": port, "BAROGRAPH_REQUEST_SECONDS": "0.5"}
         for mode, remedy in ((0o777, f"chmod o-w {data}"), (0o755, "")):
             data.chmod(mode)
             found = findings(barograph("doctor", "--json", "--data", str(data), **taken))

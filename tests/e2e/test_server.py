@@ -158,11 +158,16 @@ def test_doctor_recognises_the_running_service(web: Web, tmp_path: Path) -> None
         "BAROGRAPH_EXCHANGE_STREAM_URL": nowhere.replace("http", "ws"),
         "BAROGRAPH_REQUEST_SECONDS": "1",
     }
-    log = tmp_path / "doctor"
-    with running("doctor", "--data", str(tmp_path), log=log, **environment) as doctor:
-        doctor.popen.wait(60)
-    said = f"ok   port: Barograph {__version__} is running on 0.0.0.0:{web.port}\n"
-    assert said in log.read_text()
+    told = f"port: Barograph {__version__} is running on 0.0.0.0:{web.port}"
+    elsewhere = tmp_path / "elsewhere"
+    for data, said in (
+        (tmp_path, f"ok   {told}\n"),
+        (elsewhere, f"FAIL {told} with another data folder"),
+    ):
+        log = tmp_path / "doctor"
+        with running("doctor", "--data", str(data), log=log, **environment) as doctor:
+            doctor.popen.wait(60)
+        assert said in log.read_text()
 
 
 @pytest.mark.outcome("the server's parent is killed", "its workers end too")

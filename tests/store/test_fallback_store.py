@@ -86,6 +86,26 @@ def test_event_loop_keeps_turning_while_a_peer_holds_the_lock(path: Path, clock:
     assert worker.store.failing_since is None
 
 
+def test_requests_of_one_worker_wait_for_a_locked_file_together(path: Path) -> None:
+    read: list[int] = []
+
+    def clock() -> int:  # read at each try
+        read.append(len(read))
+        return 0
+
+    store = SQLiteStore(path, clock, b"secret", tries=5)
+
+    async def spend_all() -> list[object]:
+        await store.spend(SMALL, "a")
+        read.clear()
+        with locked(path):
+            asked = [store.spend(SMALL, "a") for _ in range(100)]
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+    assert {type(each) for each in asyncio.run(spend_all())} == {AllowancesUnavailable}
+    assert len(read) == 5
+
+
 @pytest.mark.outcome(
     "the rate-limit file is locked for longer than 50 ms",
     "each worker limits by itself from what it accepted, and retries the file every second",

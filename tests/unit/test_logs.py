@@ -85,6 +85,7 @@ def test_event_that_repeats_is_bounded_per_minute_and_counts_what_was_left_out(k
 
     repeat(1000)
     assert len(kept.lines) == LINES_PER_MINUTE
+    assert kept.lines[-1] == "read 9 unavailable repeats='left out for a minute'"
     logger.warning("another event")
     for payment in ("pay_a", "pay_b"):  # an operator needs the lines of every payment
         repeat(1, payment=payment)
@@ -98,11 +99,29 @@ def test_event_that_repeats_is_bounded_per_minute_and_counts_what_was_left_out(k
     assert kept.lines[-2:] == ["read 0 unavailable left_out=990", "read 1 unavailable"]
 
 
-def test_memory_of_repeats_is_bounded(kept: Kept) -> None:
+def test_one_failure_that_repeats_does_not_hide_another(kept: Kept) -> None:
     logger = logging.getLogger("barograph.sample")
-    for number in range(MOST_EVENTS + 5):
-        logger.warning("event", extra={"payment": number})
-    assert len(kept.lines) == MOST_EVENTS + 5
+    for error in (*[ValueError("harmless")] * 50, KeyError("real")):
+        logger.error("unexpected failure", exc_info=error)
+    assert len(kept.lines) == LINES_PER_MINUTE + 1
+    assert "KeyError: 'real'" in kept.lines[-1]
+
+
+def test_only_so_many_events_are_remembered_and_the_oldest_is_forgotten(kept: Kept) -> None:
+    logger = logging.getLogger("barograph.sample")
+
+    def log(payment: int, times: int = 1) -> int:
+        before = len(kept.lines)
+        for _ in range(times):
+            logger.warning("event", extra={"payment": payment})
+        return len(kept.lines) - before
+
+    log(0, LINES_PER_MINUTE + 1)
+    for number in range(1, MOST_EVENTS):
+        log(number)
+    assert log(0) == 0
+    log(MOST_EVENTS)
+    assert log(0) == 1
 
 
 CONFIGURED = """
@@ -128,4 +147,5 @@ def test_configured_logs_go_to_standard_error_without_the_addresses_that_clients
     assert ran.stdout == ""
     kept, *strange = ran.stderr.splitlines()
     assert kept.endswith(" info barograph.a: kept n=1")
-    assert [each.partition(" warning ")[2] for each in strange] == ["httpx: strange"] * 10
+    assert len(strange) == 10
+    assert all(" warning httpx: strange" in each for each in strange)

@@ -245,8 +245,19 @@ def test_etf_flows_that_are_too_old_are_a_failure() -> None:
     why = "the newest holdings are of 2026-10-30"
     status = assess(WELL._replace(stances=Stances(NOW, (), {"btc-etf-stance": why})))
 
-    assert [check(status, name).status for name in ("etf-flows", "stances")] == ["degraded"] * 2
+    found = [check(status, name).status for name in ("etf-flows", "stances")]
+    assert found == ["degraded", "ok"]  # one cause, one incident
     assert check(status, "etf-flows").detail == why
+
+
+def test_etf_days_are_not_waited_for_while_their_source_fails() -> None:
+    waiting = {"btc-etf-stance": Waiting("0 of 20 days are known", NOW + HOUR)}
+    sources = {"etf-ibit": SourceHealth(NOW, "unreachable", NOW)}
+    stances = Stances(NOW, (), {}, waiting=waiting)
+    seen = WELL._replace(stances=stances, macro=MacroHealth(sources))
+
+    assert verdict(seen, "etf-flows") == "degraded"
+    assert verdict(seen._replace(macro=None), "etf-flows") == "warming_up"
 
 
 def test_a_history_that_cannot_be_signed_is_degraded_and_says_why() -> None:

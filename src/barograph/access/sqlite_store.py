@@ -22,7 +22,7 @@ from barograph.kit.timestamps import SECOND
 
 TRIES = 50
 PAUSE_SECONDS = 0.001
-"""How many times a request tries to get the file's write lock, and how long it sleeps between."""
+"""How many times a worker tries to get the file's write lock, and how long it sleeps between."""
 
 SWEEP_EVERY = 16
 SWEEP_ROWS = 64
@@ -54,6 +54,8 @@ class SQLiteStore:
         self._clock = clock
         self._key = sha256(b"callers" + secret).digest()
         self._tries = tries
+        self._turn = asyncio.Lock()
+        self._failures = 0
         self._cursor: apsw.Cursor | None = None
         self._inodes: tuple[_Inode, _Inode] = (None, None)
         self._checked_at = 0
@@ -63,11 +65,19 @@ class SQLiteStore:
         """Charge one request to a caller, if the allowance has one left.
 
         A transaction takes microseconds, less than handing it to a thread, so it runs on the event
-        loop. SQLite never waits for a lock there: this coroutine sleeps and tries again.
+        loop. SQLite never waits for a lock there: this coroutine sleeps and tries again, and the
+        worker's other requests wait for its result.
 
         Raises:
             AllowancesUnavailable: the file was locked, or could not be used, at every try.
         """
+        failures = self._failures
+        async with self._turn:
+            if self._failures != failures:
+                raise AllowancesUnavailable("the file failed for the request before")
+            return await self._spend(allowance, caller)
+
+    async def _spend(self, allowance: Allowance, caller: str) -> Standing:
         failure: Exception | None = None
         for _ in range(self._tries):
             try:
@@ -80,6 +90,7 @@ class SQLiteStore:
                 failure = error
                 self._discard(is_broken=isinstance(error, _BROKEN))
             await asyncio.sleep(PAUSE_SECONDS)
+        self._failures += 1
         raise AllowancesUnavailable(f"the file fails ({type(failure).__name__})") from failure
 
     async def close(self) -> None:

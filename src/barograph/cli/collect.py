@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 import click
 
 from barograph.cli.history import prepare_history
-from barograph.cli.options import child_option, data_option, read_settings, upgrade_database
+from barograph.cli.options import (
+    child_option,
+    data_option,
+    read_settings,
+    upgrade_database,
+    warn_if_world_writable,
+)
 
 if TYPE_CHECKING:
     from barograph.kit.clock import Clock
@@ -38,6 +44,8 @@ def collect(data: Path | None, child: int | None) -> None:
         die_with_parent(child)
     settings = read_settings(data=data)
     configure_logs(settings.log_level)
+    if child is None:
+        warn_if_world_writable(settings.data)
     prepare_history(settings)
     upgrade_database(settings)
     asyncio.run(_collect(settings))

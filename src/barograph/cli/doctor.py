@@ -91,10 +91,9 @@ async def _port(settings: "Settings") -> Finding:
     try:
         require_free_port(settings.host, settings.port)
     except ConfigurationError:
-        version = await _running_version(settings)
-        if version is not None:
-            running = f"Barograph {version} is running on {settings.host}:{settings.port}"
-            return Finding("port", ok=True, detail=running)
+        running = await _running_barograph(settings)
+        if running is not None:
+            return running
         return Finding(
             "port",
             ok=False,
@@ -104,23 +103,48 @@ async def _port(settings: "Settings") -> Finding:
     return Finding("port", ok=True, detail=f"{settings.host}:{settings.port} is free")
 
 
-async def _running_version(settings: "Settings") -> str | None:
-    """The version of the service that answers on our port; None when it is another program."""
+async def _running_barograph(settings: "Settings") -> Finding | None:
+    """The finding for a Barograph that answers on our port; None if it is another program."""
     import httpx
 
     from barograph.notice import NOTICE
     from barograph.settings import reachable
+    from barograph.stances.history_documents import CHECKPOINT_PATH
 
-    address = f"http://{reachable(settings.host)}:{settings.port}/api/status"
+    address = f"http://{reachable(settings.host)}:{settings.port}"
     try:
         async with httpx.AsyncClient(trust_env=False, timeout=settings.request_seconds) as client:
-            body = (await client.get(address)).json()
+            status = (await client.get(f"{address}/api/status")).json()
+            signed = (await client.get(f"{address}{CHECKPOINT_PATH}")).json()
     except (httpx.HTTPError, ValueError):
         return None
-    match body:
-        case {"notice": str(notice), "feed": {}, "api": {"version": str(version)}}:
-            return version if notice == NOTICE else None
+    match status, signed:
+        case (
+            {"notice": notice, "feed": {}, "api": {"version": str(version)}},
+            dict(),
+        ) if notice == NOTICE:
+            running = f"Barograph {version} is running on {settings.host}:{settings.port}"
+            # While the history fails there is no checkpoint, and so no key to compare.
+            if signed.get("public_key", _public_key(settings)) == _public_key(settings):
+                return Finding("port", ok=True, detail=running)
+            return Finding(
+                "port",
+                ok=False,
+                detail=f"{running} with another data folder",
+                remedy="name its folder with --data, or set BAROGRAPH_PORT",
+            )
     return None
+
+
+def _public_key(settings: "Settings") -> str | None:
+    """The public key of this instance's checkpoints; None before its first start."""
+    from base64 import b64encode
+
+    from barograph.stances.signing import FILE_NAME, load_history_key
+
+    if not settings.history_key.get_secret_value() and not (settings.data / FILE_NAME).exists():
+        return None
+    return b64encode(load_history_key(settings).public_key().public_bytes_raw()).decode()
 
 
 async def _sqlite(_: "Settings") -> Finding:

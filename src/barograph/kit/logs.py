@@ -30,11 +30,13 @@ class EventFormatter(logging.Formatter):
 
 
 class RepeatLimit(logging.Filter):
-    """Limits an event to ten lines per minute; the next line says how many were left out.
+    """Limits an event to ten lines per minute.
 
-    Callers can cause some events at will, and must not be able to fill the disk with them. An
-    event is identified by the line of code that logs it. Each payment is counted separately,
-    because an operator needs its lines to resolve it.
+    Callers can cause some events at will, and must not be able to fill the disk with them. An event
+    is identified by the line of code that logs it and the exception it reports, so that one failure
+    can't hide another. Each payment is counted separately, because an operator needs its lines to
+    resolve it. The tenth line says that more are left out, and the next minute's first line says
+    how many.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -45,7 +47,7 @@ class RepeatLimit(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Count the record, and say whether it is written."""
-        event = (record.name, record.pathname, record.lineno, getattr(record, "payment", None))
+        event = _event(record)
         now = self._clock()
         with self._lock:
             start, count = self._minutes.get(event, (now, 0))
@@ -54,9 +56,17 @@ class RepeatLimit(logging.Filter):
                     record.left_out = count - LINES_PER_MINUTE
                 start, count = now, 0
             if event not in self._minutes and len(self._minutes) >= MOST_EVENTS:
-                self._minutes.clear()
+                del self._minutes[next(iter(self._minutes))]
             self._minutes[event] = start, count + 1
+        if count == LINES_PER_MINUTE - 1:
+            record.repeats = "left out for a minute"
         return count < LINES_PER_MINUTE
+
+
+def _event(record: logging.LogRecord) -> tuple[object, ...]:
+    place = record.name, record.pathname, record.lineno
+    failure = record.exc_info[0] if record.exc_info else None
+    return *place, failure, getattr(record, "payment", None)
 
 
 def configure_logs(level: str) -> None:

@@ -109,4 +109,5 @@ class _Body:
 
 def _is_too_long(length: bytes) -> bool:
     # The number of digits first: converting thousands of them is slow.
-    return len(length) > len(str(MAX_BODY_BYTES)) or int(length) > MAX_BODY_BYTES
+    digits = length.lstrip(b"0")
+    return len(digits) > len(str(MAX_BODY_BYTES)) or int(digits or b"0") > MAX_BODY_BYTES

@@ -58,6 +58,8 @@ class SignedHeads:
 
     def worked(self) -> None:
         """Record that every checkpoint could be signed."""
+        if self.failure is not None:
+            logger.warning("checkpoints are signed again")
         self.failure = None
 
     def failed(self, error: DatabaseUnavailable) -> None:

@@ -267,17 +267,20 @@ def _macro(seen: Observation) -> Check:
 
 def _etf_flows(seen: Observation) -> Check:
     """The flows of BTC ETFs, which have no source unless the operator names one."""
-    name = "etf-flows"
+    check = "etf-flows"
     if seen.stances is None:
-        return Check(name=name, status="ok", detail="not read yet")
+        return Check(name=check, status="ok", detail="not read yet")
     waiting = seen.stances.waiting.get(ETF_STANCE)
     if waiting is None:
         why = seen.stances.silent.get(ETF_STANCE)
         status: Condition = "ok" if why is None else "degraded"
-        return Check(name=name, status=status, detail=why or "up to date")
+        return Check(name=check, status=status, detail=why or "up to date")
     if waiting.until is None:
-        return Check(name=name, status="not_configured", detail=waiting.why)
-    return _warming_up(name, waiting.until, waiting.why)
+        return Check(name=check, status="not_configured", detail=waiting.why)
+    sources = {} if seen.macro is None else seen.macro.sources
+    if any(each.failure and name.startswith("etf-") for name, each in sources.items()):
+        return Check(name=check, status="degraded", detail=f"{waiting.why}; the source fails")
+    return _warming_up(check, waiting.until, waiting.why)
 
 
 def _stances(seen: Observation) -> Check:
@@ -285,7 +288,9 @@ def _stances(seen: Observation) -> Check:
     if seen.stances is None:
         return Check(name="stances", status="ok", detail="none was issued yet")
     lost = [each.kind for each in seen.stances.stances if not each.history_durable]
-    silent = [f"{kind}: {why}" for kind, why in sorted(seen.stances.silent.items())]
+    # `etf-flows` says why the ETF stance is silent.
+    others = {kind: why for kind, why in seen.stances.silent.items() if kind != ETF_STANCE}
+    silent = [f"{kind}: {why}" for kind, why in sorted(others.items())]
     waiting = [f"{kind}: {each.why}" for kind, each in sorted(seen.stances.waiting.items())]
     if lost:
         silent = [f"not recorded: {', '.join(lost)}", *silent]
