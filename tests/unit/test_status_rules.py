@@ -214,6 +214,9 @@ def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
     assert check(assess(WELL._replace(stances=Stances(NOW, (lost,), {}))), "stances").detail == (
         "not recorded: rates-desk"
     )
+    old = replace(lost, expires_at=NOW, history_durable=True)
+    found = check(assess(WELL._replace(stances=Stances(NOW, (old,), {}))), "stances")
+    assert (found.status, found.detail) == ("degraded", "expired: rates-desk")
 
 
 NO_SOURCE = Waiting("no source is configured")

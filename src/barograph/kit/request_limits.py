@@ -69,8 +69,15 @@ def _refused(scope: Scope, any_query: Collection[str]) -> tuple[int, str] | None
     if PERCENT in scope["raw_path"] and _NEVER_SERVED.search(scope["raw_path"]):
         return 404, "not found"
     query: bytes = scope["query_string"]
-    is_long = len(query) > MAX_QUERY_BYTES or query.count(b"&") >= MAX_PARAMETERS
+    is_long = len(query) > MAX_QUERY_BYTES or _has_too_many(query)
     return (414, QUERY_TOO_LONG) if is_long and path not in any_query else None
+
+
+def _has_too_many(query: bytes) -> bool:
+    # The separators first, which are quick to count; two in a row have no parameter between them.
+    if query.count(b"&") < MAX_PARAMETERS:
+        return False
+    return sum(1 for each in query.split(b"&") if each) > MAX_PARAMETERS
 
 
 class _Body:

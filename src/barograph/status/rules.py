@@ -292,6 +292,9 @@ def _stances(seen: Observation) -> Check:
     others = {kind: why for kind, why in seen.stances.silent.items() if kind != ETF_STANCE}
     silent = [f"{kind}: {why}" for kind, why in sorted(others.items())]
     waiting = [f"{kind}: {each.why}" for kind, each in sorted(seen.stances.waiting.items())]
+    expired = [each.kind for each in seen.stances.stances if each.expires_at <= seen.now]
+    if expired:
+        silent = [f"expired: {', '.join(expired)}", *silent]
     if lost:
         silent = [f"not recorded: {', '.join(lost)}", *silent]
     status: Condition = "degraded" if silent else "ok"
