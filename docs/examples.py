@@ -21,6 +21,7 @@ from barograph.access.allowances import MCP_POSTS, RENDERS, Standing
 from barograph.access.endpoints import AWAY
 from barograph.access.feed_refusals import (
     FeedEntryClosed,
+    InvalidIdempotencyKey,
     PaymentPending,
     PaymentUsed,
     TooManyProofs,
@@ -280,7 +281,8 @@ def told() -> Answers:
     """What is said in cases that a demo cannot be brought to show."""
     upstream, history = _said(UpstreamUnavailable()), _said(HistoryUnavailable())
     closed, many = _said(FeedEntryClosed()), _said(TooManyProofs(17))
-    used = {"409": _said(PaymentUsed()), "429": many}
+    key = _said(InvalidIdempotencyKey())
+    used = {"400": key, "409": _said(PaymentUsed()), "429": many}
     spent = Standing(RENDERS, accepted=False, remaining=0, resets_in=17 * SECOND)
     unreadable = {"429": _said(TooManyRequests(spent)), "503": {"error": UNREADABLE}}
     reads = {"404": _said(StanceNotActive()), **used, "503": _said(StanceUnavailable())}

@@ -173,17 +173,6 @@ def test_a_forgotten_mailbox_leaves_no_row_and_its_neighbours_stay(folder: Path)
     assert works == [False, False, True]
 
 
-def test_rows_of_an_older_version_are_found_by_their_address(folder: Path) -> None:
-    made = create(folder, "na.me@gmail.com")
-    connection = apsw.Connection(str(Settings(data=folder).database_path))
-    connection.execute("UPDATE api_keys SET mailbox = email")
-    connection.close()
-
-    assert verify(folder, made["key"]) == "name@gmail.com"
-    assert run(folder, "forget", "--email", "name@googlemail.com", "--yes").exit_code == 0
-    assert traces(folder, "na.me") == []
-
-
 def test_forgetting_asks_first(folder: Path) -> None:
     made = create(folder)
     declined = run(folder, "forget", "--email", "name+x@example.com", given="n\n")

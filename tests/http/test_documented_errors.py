@@ -68,6 +68,12 @@ def unverified(door: Door) -> Answer:
     return door.token("nobody's token")
 
 
+def malformed_key(door: Door) -> Answer:
+    shown = header(payload(proof(offer=door.terms)))
+    fields = [("payment-signature", shown), ("idempotency-key", "short")]
+    return ask(door.service.app, door.path, fields=fields)
+
+
 def without_anything(door: Door) -> Answer:
     if door.path != FEED_ENTRY:
         door.issue()
@@ -147,6 +153,7 @@ def identity_away(door: Door) -> Answer:
 
 HAPPENINGS: dict[tuple[int, str], Callable[[Door], Answer]] = {
     (400, "invalid_comparison_reference"): malformed,
+    (400, "invalid_idempotency_key"): malformed_key,
     (401, "verified_feed_identity_required"): unverified,
     (402, "Active verified Feed entitlement required"): without_anything,
     (402, "Payment required"): without_anything,

@@ -46,9 +46,9 @@ DATA = {
 ENTITLED = {
     "/api/agents/material-change": {"400", "401", "402", "404", "405", "503"},
     "/api/feed/now": {"401", "402", "404", "405", "503"},
-    "/api/x402/btc-etf-stance": {"401", "402", "404", "405", "409", "429", "503"},
-    "/api/x402/funding-regime": {"401", "402", "404", "405", "409", "429", "503"},
-    "/api/x402/rates-desk": {"401", "402", "404", "405", "409", "429", "503"},
+    "/api/x402/btc-etf-stance": {"400", "401", "402", "404", "405", "409", "429", "503"},
+    "/api/x402/funding-regime": {"400", "401", "402", "404", "405", "409", "429", "503"},
+    "/api/x402/rates-desk": {"400", "401", "402", "404", "405", "409", "429", "503"},
 }
 BUYING = "/api/x402/feed"
 FILES = {
@@ -148,7 +148,7 @@ def test_entitled_and_paid_endpoints_are_described_with_their_errors(
         for path, item in description["paths"].items()
         if "get" in item and item["get"]["security"]
     }
-    assert described == {**ENTITLED, BUYING: {"402", "404", "405", "409", "429", "503"}}
+    assert described == {**ENTITLED, BUYING: {"400", "402", "404", "405", "409", "429", "503"}}
 
 
 def test_the_comparison_is_described_with_its_seven_required_parameters(

@@ -291,14 +291,23 @@ def test_delivered_body_is_409_without_a_key_of_the_first_request(
 
 
 @pytest.mark.parametrize("key", ["short", "x" * 129, "with spaces in it, too"])
+@pytest.mark.parametrize("path", [READ, FEED_ENTRY])
+@pytest.mark.outcome(
+    "a paid request has a malformed Idempotency-Key",
+    "400, not 402: the payer is not charged and does not sign again",
+)
 def test_key_that_cannot_be_kept_is_refused_before_anything_is_charged(
-    shop: Shop, pair: tuple[Version, Version], key: str
+    shop: Shop, pair: tuple[Version, Version], path: str, key: str
 ) -> None:
     identifier = {"payment-identifier": {"info": {"id": key}}}
-    for shown, given in ((shop.shown(), key), (shop.shown(extensions=identifier), None)):
-        body = asked_for(shop.show(READ, shown, given), STANCE)
-        assert body["error"] == "Invalid payment proof: malformed_idempotency_key"
-    assert shop.facilitator.verified == []
+    offer = FEED if path == FEED_ENTRY else STANCE
+    for shown, given in (
+        (shop.shown(offer=offer), key),
+        (shop.shown(offer=offer, extensions=identifier), None),
+    ):
+        assert code_of(shop.show(path, shown, given)) == (400, "invalid_idempotency_key")
+    assert (shop.facilitator.verified, shop.states()) == ([], [])
+    assert shop.pay(READ, token=FEED_TOKEN, key=key).status == 200
 
 
 @pytest.mark.parametrize("key", [None, KEY])
@@ -313,7 +322,7 @@ def test_who_left_while_it_was_settled_gets_it_with_the_same_proof(
     shown = shop.shown(offer=FEED if path == FEED_ENTRY else STANCE)
     shop.leave(path, shown, key)
     assert shop.rows("SELECT state, released_at FROM payments") == [("settled", None)]
-    shop.record(proposal(label="later", by="operator"))
+    shop.record(proposal(label="later", by="operator", issued_at=shop.clock() + 1))
     shop.clock.pass_seconds(3600)
     if key is not None:
         assert code_of(shop.show(path, shown)) == USED
@@ -323,6 +332,8 @@ def test_who_left_while_it_was_settled_gets_it_with_the_same_proof(
     assert bodies == {answer.body}
     if path == READ:  # what was paid for, not whatever is the newest by now
         assert answer.json()["history_digest"] == pair[1].history_digest
+    shop.execute("UPDATE payments SET item = NULL")  # as versions left it that did not note it
+    assert shop.show(path, shown, key).body == answer.body
     assert len(shop.facilitator.charged) == 1
 
 
@@ -508,6 +519,29 @@ def test_what_cannot_be_sold_is_refused_before_money_is_mentioned(shop: Shop, ev
     shop.grant(PAYER, "feed", kind="wallet")
     for answer in (shop.read(READ), shop.pay(READ, offer=FEED)):
         assert answer.status == (404 if event == "none" else 200)
+
+
+@pytest.mark.parametrize("event", ["withdrawn", "expired", "record away"])
+@pytest.mark.outcome(
+    "a stance ends, or its record goes away, while a payment for it is claimed",
+    "404 or 503; the claim is released and nobody is charged",
+)
+def test_stance_that_ends_during_the_claim_is_not_charged(
+    shop: Shop, pair: tuple[Version, Version], event: str
+) -> None:
+    async def meanwhile() -> None:
+        if event == "withdrawn":
+            await asyncio.to_thread(shop.withdraw, pair[1])
+        elif event == "expired":
+            shop.clock.now += PERIOD
+        else:
+            shop.settings.history_path.rename(shop.settings.data / "aside")
+
+    shop.after_first_look(meanwhile)
+    if event == "expired":  # after the second look, which follows the claim
+        shop.watched.looks = -1
+    assert code_of(shop.pay(READ)) == NOT_SOLD[event]
+    assert (shop.facilitator.asked, shop.states()) == ([], ["released"])
 
 
 def test_buying_feed_settles_once_and_grants_one_period(shop: Shop) -> None:
@@ -762,21 +796,13 @@ def test_twelve_at_once_with_one_proof_get_one_body(
     assert len(shop.facilitator.charged) == 1
 
 
-@pytest.mark.parametrize("count", [2, 4])
-@pytest.mark.parametrize("others_wait", [False, True])
-@pytest.mark.outcome(
-    "a wallet sends several proofs for Feed at once",
-    "one is charged; the others get 503 with Retry-After and are not charged",
-)
-def test_proofs_of_one_wallet_in_parallel_buy_feed_once(
-    shop: Shop, count: int, others_wait: bool
-) -> None:
+def buy_at_once(shop: Shop, proofs: list[str], *, others_wait: bool) -> list[Answer]:
+    """Show every proof before any is verified; the others may wait until one has bought Feed."""
     all_verifying, first_bought = asyncio.Event(), asyncio.Event()
-    proofs = [shop.shown(number, FEED) for number in range(1, count + 1)]
 
     async def verifying() -> None:
         number = len(shop.facilitator.verified)
-        if number == count:
+        if number == len(proofs):
             all_verifying.set()
         await all_verifying.wait()
         if others_wait and number > 1:
@@ -792,15 +818,34 @@ def test_proofs_of_one_wallet_in_parallel_buy_feed_once(
         return await asyncio.gather(*map(buy, proofs))
 
     shop.facilitator.before_verifying = verifying
-    answers = sorted(asyncio.run(all_at_once()), key=lambda each: each.status)
+    answers = asyncio.run(all_at_once())
+    shop.facilitator.before_verifying = None
+    return sorted(answers, key=lambda each: each.status)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("others_wait", [False, True])
+@pytest.mark.outcome(
+    "a wallet sends several proofs for Feed at once",
+    "one is charged; the others get 503 with Retry-After and are never charged, also if repeated",
+)
+def test_proofs_of_one_wallet_in_parallel_buy_feed_once(
+    shop: Shop, count: int, others_wait: bool
+) -> None:
+    proofs = [shop.shown(number, FEED) for number in range(1, count + 1)]
+    answers = buy_at_once(shop, proofs, others_wait=others_wait)
     assert [each.status for each in answers] == [200, *[503] * (count - 1)]
     for each in answers[1:]:
         assert code_of(each) == (503, "payment_pending")
-        assert "this proof was not charged" in each.json()["message"]
-        assert int(each.headers["retry-after"]) > 0
-    assert (len(shop.facilitator.charged), shop.states()) == (1, ["settled"])
-    shop.facilitator.before_verifying = None
+        assert "don't send it again" in each.json()["message"]
+        assert int(each.headers["retry-after"]) == FEED.max_timeout_seconds
     now = shop.clock()
+    for seconds in (15, FEED.max_timeout_seconds):
+        shop.clock.pass_seconds(seconds)
+        again = sorted(shop.show(FEED_ENTRY, shown).status for shown in proofs)
+        assert again == [409, *[503] * (count - 1)]
+    assert len(shop.facilitator.asked) == 1
+    assert sorted(shop.states()) == [*["failed"] * (count - 1), "settled"]
     assert shop.pay(FEED_ENTRY, 9, offer=FEED).status == 200
     assert shop.entitlements_of_payer() == [(now, now + 60 * DAY)]
 
@@ -812,11 +857,12 @@ def test_proofs_of_one_wallet_in_parallel_buy_feed_once(
 def test_claim_left_by_a_killed_worker_does_not_lock_a_wallet_out(shop: Shop) -> None:
     asyncio.run(Journal(shop.database, shop.clock).claim(proof(offer=FEED), FEED_ENTRY))
     assert code_of(shop.pay(FEED_ENTRY, 2, offer=FEED)) == (503, "payment_pending")
-    assert shop.pay(FEED_NOW, 2, offer=FEED).status == 503
+    assert shop.pay(FEED_NOW, 2, offer=FEED).status == 401  # it can't be used any more
+    assert shop.pay(FEED_NOW, 3, offer=FEED).status == 503
     shop.clock.pass_seconds(121)
     shop.reconcile()
-    assert shop.pay(FEED_ENTRY, 2, offer=FEED).status == 200
-    assert sorted(shop.states()) == ["released", "settled"]
+    assert shop.pay(FEED_ENTRY, 3, offer=FEED).status == 200
+    assert sorted(shop.states()) == ["failed", "released", "settled"]
 
 
 def test_a_record_that_cannot_be_read_charges_nobody(shop: Shop) -> None:

@@ -3,11 +3,13 @@
 import asyncio
 import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from barograph.access.keys import ApiKeys, KeyRecord
-from barograph.access.mailboxes import parse_address
+from barograph.access.forgetting import Forgotten, forget_mailbox
+from barograph.access.keys import ApiKeys, KeyRecord, NewKey
+from barograph.access.mailboxes import Address, parse_address
 from barograph.errors import InvalidRequest
 from barograph.kit.database import (
     ConstraintViolated,
@@ -16,6 +18,7 @@ from barograph.kit.database import (
     Row,
     Transaction,
 )
+from barograph.kit.migrations import packaged_migrations, upgrade
 from support.clock import START, HandClock
 
 PEPPER = b"p" * 32
@@ -131,6 +134,38 @@ def test_a_mailbox_has_one_key_that_works_however_its_address_is_written(
         parse_address(made[2].email).mailbox,
     ]
     assert runner.run(keys.verify(other.key)) == parse_address(other.email).mailbox
+
+
+def test_upgrade_leaves_one_working_key_of_a_gmail_mailbox_and_a_new_key_ends_it(
+    empty_database: Database, clock: HandClock, runner: asyncio.Runner
+) -> None:
+    steps = packaged_migrations()
+    place = [step.name for step in steps].index("gmail_mailboxes")
+    runner.run(upgrade(empty_database, steps[:place], clock))
+    keys, made = ApiKeys(empty_database, PEPPER, clock), []
+
+    async def as_spelled(tx: Transaction, mailbox: str) -> NewKey:
+        await tx.execute("INSERT INTO registrations VALUES ($1, $1, $1, 0, 1, 0, '', 1)", mailbox)
+        return await keys.issue(tx, Address(mailbox, mailbox))
+
+    for spelled in (
+        "na.me@gmail.com",
+        "name@gmail.com",
+        "n.a.me@googlemail.com",
+        "na.me@x.example",
+    ):
+        clock.pass_seconds(1)
+        made.append(runner.run(empty_database.write(partial(as_spelled, mailbox=spelled))))
+    runner.run(upgrade(empty_database, steps, clock))
+
+    owners = [None, None, "name@gmail.com", "na.me@x.example"]
+    assert [runner.run(keys.verify(each.key)) for each in made] == owners
+    ended = [each.revoked_at for each in runner.run(keys.records())]
+    assert ended == [START + 3_000, START + 3_000, None, None]
+    runner.run(keys.create("nam.e@gmail.com"))
+    assert runner.run(keys.verify(made[2].key)) is None
+    gone = runner.run(forget_mailbox(empty_database, "name@gmail.com"))
+    assert gone == Forgotten(keys=4, links=3, mails=0)
 
 
 def test_of_keys_made_at_once_for_a_mailbox_one_works(

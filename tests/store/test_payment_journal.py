@@ -16,17 +16,18 @@ from barograph.kit.timestamps import DAY
 from barograph.payments.journal import (
     AlreadyClaimed,
     Journal,
-    PurchaseOpen,
     UnknownPayment,
     WrongTransition,
     signature_digest,
 )
+from barograph.payments.ports import PurchaseOpen
 from barograph.payments.records import Order, Payment, Proof, Purchases, State, TrailStep
 from support.clock import START, HandClock
 from support.payments import FEED, PAYER, SIGNATURE, STANCE, proof
 
 DOOR = "/api/x402/rates-desk"
 TRANSACTION = "0x" + "ab" * 32
+ORDER = Order()
 
 
 class Desk:
@@ -41,8 +42,8 @@ class Desk:
     def run(self, work: Coroutine[Any, Any, Payment]) -> Payment:
         return self.runner.run(work)
 
-    def claim(self, of: Proof | None = None, door: str = DOOR) -> Payment:
-        return self.run(self.journal.claim(of or proof(), door))
+    def claim(self, of: Proof | None = None, door: str = DOOR, order: Order = ORDER) -> Payment:
+        return self.run(self.journal.claim(of or proof(), door, order))
 
     def trail(self, payment: Payment) -> list[TrailStep]:
         return self.runner.run(self.journal.trail(payment.id))
@@ -197,27 +198,38 @@ def test_a_wallet_has_one_open_purchase_of_feed(desk: Desk, state: State) -> Non
     assert desk.runner.run(of) == Purchases(is_open, int(state == "settled"))
     desk.claim(proof(2, offer=FEED, payer="0x" + "d5" * 20), FEED_DOOR)
     desk.claim(proof(3))
+    order = Order(settled_before=int(state == "settled"))
     if is_open:
-        with pytest.raises(PurchaseOpen):
-            desk.claim(proof(4, offer=FEED), FEED_DOOR)
-        assert desk.runner.run(desk.journal.find(proof(4).key)) is None
+        with pytest.raises(PurchaseOpen) as caught:
+            desk.claim(proof(4, offer=FEED), FEED_DOOR, order)
+        assert desk.trail(caught.value.payment) == [TrailStep("failed", START, "another_purchase")]
+        with pytest.raises(AlreadyClaimed):
+            desk.claim(proof(4))
+        with pytest.raises(ConstraintViolated):  # the database's own rule
+            desk.claim(proof(5, offer=FEED), FEED_DOOR)
     else:
-        desk.claim(proof(4, offer=FEED), FEED_DOOR)
+        desk.claim(proof(4, offer=FEED), FEED_DOOR, order)
     assert desk.runner.run(desk.journal.get(first.id)) == first
 
 
 def test_purchase_that_ended_while_another_was_verified_is_not_bought_again(desk: Desk) -> None:
-    order = Order(purchases=Purchases(is_open=False, settled=0))
     desk.bring(desk.claim(proof(offer=FEED), FEED_DOOR), "settled")
     with pytest.raises(PurchaseOpen):
-        desk.run(desk.journal.claim(proof(2, offer=FEED), FEED_DOOR, order))
+        desk.claim(proof(2, offer=FEED), FEED_DOOR, Order(settled_before=0))
+
+
+def test_only_a_second_purchase_of_feed_is_called_one(desk: Desk) -> None:
+    desk.sql("CREATE TRIGGER no BEFORE INSERT ON payments BEGIN SELECT RAISE(ABORT, 'no'); END")
+    with pytest.raises(ConstraintViolated):
+        desk.claim()
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_one_key_is_one_payment_of_a_wallet(desk: Desk, state: State) -> None:
+def test_one_key_is_one_payment_of_a_wallet_at_a_door(desk: Desk, state: State) -> None:
     order = Order(key="0123456789abcdef")
     first = desk.bring(desk.run(desk.journal.claim(proof(), DOOR, order)), state)
-    desk.run(desk.journal.claim(proof(2, payer="0x" + "d5" * 20), DOOR, order))
+    desk.claim(proof(2, payer="0x" + "d5" * 20), DOOR, order)
+    desk.claim(proof(4), "/elsewhere", order)
     again = desk.journal.claim(proof(3), DOOR, order)
     if state in {"released", "failed"}:
         assert desk.run(again).key_digest == first.key_digest

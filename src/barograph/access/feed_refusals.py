@@ -1,6 +1,7 @@
 """How somebody is refused who neither has Feed nor pays.
 
 PrivateError
+├── InvalidIdempotencyKey           400
 ├── FeedIdentityRequired            401
 ├── PaymentRequired                 402, with what is asked for
 │   └── FeedEntitlementRequired     with the Feed entry resource
@@ -8,7 +9,7 @@ PrivateError
 ├── PaymentUsed                     409: it was charged, and nothing is asked for
 ├── TooManyProofs                   429
 ├── PaymentPending                  503: never pay again, ask again
-│   └── PurchasePending             another proof of the wallet is being charged
+│   └── PurchasePending             another proof of the wallet came first
 └── PaymentUnavailable              503: nothing was charged
 """
 
@@ -23,6 +24,19 @@ NEEDED = "Payment required"
 INVALID = "Invalid payment proof: {}"
 REFUSED = "The payment was refused and not charged"
 """What the `error` of a 402 says, which x402 has as a text for people."""
+
+
+class InvalidIdempotencyKey(PrivateError):
+    """Signing again would not help, so it is not 402."""
+
+    status = 400
+    code = "invalid_idempotency_key"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the Idempotency-Key or payment identifier must be 16 to 128 letters, digits, - and _; "
+            "nothing was charged"
+        )
 
 
 class FeedIdentityRequired(PrivateError):
@@ -111,21 +125,25 @@ class PaymentPending(PrivateError):
         self,
         message: str = "we don't know yet whether this payment was charged: do not pay again, "
         "send the same proof again later",
+        seconds: int = RETRY_SECONDS,
     ) -> None:
         super().__init__(message)
+        self._seconds = seconds
 
     def fields(self) -> Sequence[tuple[bytes, bytes]]:
         """When to come again."""
-        return [(b"retry-after", str(RETRY_SECONDS).encode())]
+        return [(b"retry-after", str(self._seconds).encode())]
 
 
 class PurchasePending(PaymentPending):
-    """The wallet has another purchase of Feed that is not finished."""
+    """The wallet was already buying Feed with another proof."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds_left: int) -> None:
+        """Until the refused proof expires, in `seconds_left`, nobody should send it again."""
         super().__init__(
-            "another purchase of Feed by this wallet is in progress, and this proof was not "
-            "charged: send the first proof again later, because this one would buy a second period"
+            "this wallet was already buying Feed with another proof, so this proof was not charged "
+            "and never will be: don't send it again, send the first one instead",
+            max(seconds_left, RETRY_SECONDS),
         )
 
 

@@ -18,23 +18,19 @@ class Forgotten(NamedTuple):
 async def forget_mailbox(database: Database, mailbox: str) -> Forgotten:
     """Delete a mailbox's keys, also revoked ones, its links and the mails that wait for it.
 
-    Rows are found by address, not by the stored mailbox: an older version may have stored several
-    mailboxes for spellings that count as one now. Rate limits never contain the address.
+    Rate limits never contain the address.
 
     Raises:
         DatabaseUnavailable: nothing was deleted.
     """
 
     async def work(tx: Transaction) -> Forgotten:
-        return Forgotten(*[await _forget(tx, mailbox, *each) for each in _TABLES])
+        keys, links = [len(await tx.fetch(sql, mailbox)) for sql in (_KEYS, _LINKS)]
+        mails = [(row,) for row, to in await tx.fetch(_WAITING) if _is_of(to, mailbox)]
+        await tx.execute_many(_MAIL, mails)
+        return Forgotten(keys, links, len(mails))
 
     return await database.write(work)
-
-
-async def _forget(tx: Transaction, mailbox: str, find: str, delete: str) -> int:
-    rows = [(row,) for row, email in await tx.fetch(find) if _is_of(email, mailbox)]
-    await tx.execute_many(delete, rows)
-    return len(rows)
 
 
 def _is_of(email: str, mailbox: str) -> bool:
@@ -44,11 +40,7 @@ def _is_of(email: str, mailbox: str) -> bool:
         return False
 
 
-_TABLES = (
-    ("SELECT id, email FROM api_keys", "DELETE FROM api_keys WHERE id = $1"),
-    (
-        "SELECT link_digest, email FROM registrations",
-        "DELETE FROM registrations WHERE link_digest = $1",
-    ),
-    ("SELECT id, recipient FROM outbox", "DELETE FROM outbox WHERE id = $1"),
-)
+_KEYS = "DELETE FROM api_keys WHERE mailbox = $1 RETURNING id"
+_LINKS = "DELETE FROM registrations WHERE mailbox = $1 RETURNING link_digest"
+_WAITING = "SELECT id, recipient FROM outbox"
+_MAIL = "DELETE FROM outbox WHERE id = $1"

@@ -83,10 +83,9 @@ class ApiKeys:
         async def work(tx: Transaction) -> list[Row]:
             return await tx.fetch(_WORKING, found[1])
 
-        for stored, email in await self._database.read(work):
+        for stored, mailbox in await self._database.read(work):
             if hmac.compare_digest(stored, self.digest(text)):
-                # Not the stored mailbox: an older version may have normalized it differently.
-                return parse_address(email).mailbox
+                return str(mailbox)
         return None
 
     async def records(self) -> list[KeyRecord]:
@@ -114,6 +113,6 @@ _ADD = """
 INSERT INTO api_keys (id, digest, email, mailbox, created_at) VALUES ($1, $2, $3, $4, $5)
 """
 _REVOKE_EARLIER = "UPDATE api_keys SET revoked_at = $1 WHERE mailbox = $2 AND revoked_at IS NULL"
-_WORKING = "SELECT digest, email FROM api_keys WHERE id = $1 AND revoked_at IS NULL"
+_WORKING = "SELECT digest, mailbox FROM api_keys WHERE id = $1 AND revoked_at IS NULL"
 _RECORDS = "SELECT id, email, created_at, revoked_at FROM api_keys ORDER BY created_at, id"
 _REVOKE = "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL RETURNING id"

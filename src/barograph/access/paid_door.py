@@ -17,6 +17,7 @@ from barograph.access.feed_refusals import (
     INVALID,
     NEEDED,
     REFUSED,
+    InvalidIdempotencyKey,
     PaymentPending,
     PaymentRequired,
     PaymentUnavailable,
@@ -26,14 +27,17 @@ from barograph.access.feed_refusals import (
 from barograph.access.presence import presence
 from barograph.access.wallets import Wallets
 from barograph.kit.http import Scope
-from barograph.payments.journal import Grant, PurchaseOpen, is_paid_with
+from barograph.kit.timestamps import SECOND
+from barograph.payments.journal import Grant, is_paid_with
 from barograph.payments.offers import payment_response_field
 from barograph.payments.ports import (
     AlreadyUsed,
     FacilitatorUnavailable,
+    InvalidKey,
     InvalidProof,
     PaymentError,
     PaymentRefused,
+    PurchaseOpen,
 )
 from barograph.payments.proof import agreed, idempotency_key, presented, read_shown, require_key
 from barograph.payments.records import Order, Payment, Proof, Requirements, ShownProof
@@ -64,8 +68,11 @@ class Goods(NamedTuple):
     for_sale: Callable[[], Awaitable[str]]
     """Finds the item that a payer would buy now; raises an error if it must not be sold."""
 
-    body: Callable[[str | None], Awaitable[bytes]]
-    """The body of an item, or of the newest one for None, whatever its state."""
+    sold: Callable[[str], Awaitable[bytes]]
+    """The body of an item that is about to be charged; raises an error if it ended meanwhile."""
+
+    body: Callable[[Payment | None], Awaitable[bytes]]
+    """The body of what a payment bought, or of the newest item for None, whatever its state."""
 
 
 class Sold(NamedTuple):
@@ -103,9 +110,7 @@ class PaidDoor:
             return Sold(await goods.body(None))
         async with _refusing(offer):
             shown, key = _shown(scope, offer)
-            taken = await self._till.resume(
-                shown, offer.path, lambda payment: goods.body(payment.item), key, is_gone=is_gone
-            )
+            taken = await self._till.resume(shown, offer.path, goods.body, key, is_gone=is_gone)
             if taken is None:
                 require_key(key)
                 proof = agreed(shown, [offer.requirements, self._feed_terms])
@@ -114,8 +119,8 @@ class PaidDoor:
                     return Sold(await goods.body(None))
                 if proof.requirements == self._feed_terms:
                     raise InvalidProof("wrong_amount")
-                order = Order(await goods.for_sale(), key)
-                produce = partial(goods.body, order.item)
+                item = await goods.for_sale()
+                produce, order = partial(goods.sold, item), Order(item, key)
                 taken = await self._till.take(
                     verified, offer.path, produce, order=order, is_gone=is_gone
                 )
@@ -148,9 +153,7 @@ class PaidDoor:
                 proof = agreed(shown, [offer.requirements])
                 before = await self._wallets.purchases(proof.payer, proof.requirements, offer.path)
                 verified = await self._verify(proof, scope)
-                if before.is_open:
-                    raise PurchasePending
-                order = Order(key=key, purchases=before)
+                order = Order(key=key, settled_before=before.settled)
                 taken = await self._till.take(
                     verified, offer.path, nothing, grant, order, is_gone=is_gone
                 )
@@ -197,8 +200,12 @@ async def _refusing(offer: Offer) -> AsyncIterator[None]:
         raise PaymentRequired(offer.document(REFUSED)) from error
     except AlreadyUsed as error:
         raise PaymentUsed from error
+    except InvalidKey as error:
+        raise InvalidIdempotencyKey from error
     except PurchaseOpen as error:
-        raise PurchasePending from error
+        refused = error.payment
+        seconds_left = -((refused.updated_at - refused.valid_before) // SECOND)
+        raise PurchasePending(seconds_left) from error
     except PaymentError as error:
         raise PaymentPending from error
     except FacilitatorUnavailable as error:

@@ -18,6 +18,7 @@ from barograph.payments.ports import (
     PaymentError,
     PaymentRefused,
     ProofVerifier,
+    PurchaseOpen,
     in_the_way,
 )
 from barograph.payments.proof import parse_proof, presented, require_timely
@@ -46,7 +47,7 @@ class Wallets:
                 return None
             proof = parse_proof(header, offers, self._clock())
             await self.verify(proof, scope)
-        except (InvalidProof, AlreadyUsed, PaymentRefused) as error:
+        except (InvalidProof, AlreadyUsed, PaymentRefused, PurchaseOpen) as error:
             raise IdentityRefused("the payment proof does not verify") from error
         except (FacilitatorUnavailable, PaymentError, TooManyProofs) as error:
             raise IdentityUnavailable("the payment proof cannot be verified now") from error

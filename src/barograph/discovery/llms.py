@@ -169,9 +169,10 @@ an x402 v2 proof of a wallet, in base64, in `PAYMENT-SIGNATURE`, which is looked
 - Feed is bought with such a proof at GET {FEED_PATH} and nowhere else; a single stance at its own \
 path. Without one the 402 there has the terms. What it costs: {base_url}{PRICING_PATH}
 - Errors of these paths are `{{"error": "<code>", "message": "<one sentence>"}}`; a 402 is the \
-x402 v2 object. 401: the token or the proof cannot be verified. 402: no Feed; never pay again by \
-yourself. 404: x402 is disabled, not found, or not for sale. 409: the payment \
-was used; never pay again. 429: wait. 503: repeat later with the same proof.
+x402 v2 object. 400: the key or a parameter is malformed. 401: the token or the proof cannot be \
+verified. 402: no Feed; never pay again by yourself. 404: x402 is disabled, not found, or \
+not for sale. 409: the payment was used; never pay again. 429: wait. 503: repeat later with the \
+same proof, unless the message says not to send it again.
 - To be able to repeat a paid request, send a random `Idempotency-Key` (16 to 128 letters, digits, \
 `-`, `_`) with the first one, or the x402 extension `payment-identifier`. Without a key a response \
 that was delivered cannot be read again.

@@ -105,7 +105,7 @@ TEXTS: Mapping[str, str] = {
     "buyFeed": "Settles the proof once and grants the paying wallet one period. A repeat with the "
     "`Idempotency-Key` of the first request shows the same purchase; without a key it is 409. 503 "
     "`payment_pending` means that a purchase is unfinished: send the first proof again later, "
-    "never another.",
+    "never another. A second proof of a wallet that is already buying is never charged.",
     "getMaterialChange": "The pair must be the newest recorded version and the one immediately "
     "before it, each named by leg, revision and digest exactly as delivered. All seven parameters "
     "are required, and no other is accepted. 404 comparison_reference_unavailable: read the "

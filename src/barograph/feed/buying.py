@@ -61,10 +61,11 @@ def _body(payment: Payment, granted: Entitlement) -> bytes:
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
+    400: coded_refusal("The Idempotency-Key is malformed; nothing was charged."),
     402: {"model": PaymentRequiredBody, "description": "Nothing was charged: what is asked for."},
     404: coded_refusal("Feed x402 is disabled."),
     405: coded_refusal("Only GET is supported."),
     409: coded_refusal("The payment was used before; never pay again."),
     429: coded_refusal("Too many payment proofs."),
-    503: coded_refusal("Send the same proof again later."),
+    503: coded_refusal("Send the same proof again later, unless the message says otherwise."),
 }

@@ -6,6 +6,8 @@
     released ◀─────┘
        └──▶ claimed again, at any door
 
+A proof of a wallet that is buying the same with another one is `failed` from the start.
+
 A step is one guarded UPDATE: of two that try, one succeeds. It leaves an entry in the payment's
 trail in the same transaction, and the database refuses to change that trail.
 """
@@ -17,8 +19,9 @@ from secrets import token_bytes
 
 from barograph.errors import BarographError
 from barograph.kit.clock import Clock
-from barograph.kit.database import ConstraintViolated, Database, Transaction
+from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import SECOND
+from barograph.payments.ports import ANOTHER_PURCHASE, in_the_way
 from barograph.payments.records import (
     Order,
     Payment,
@@ -55,10 +58,6 @@ class AlreadyClaimed(BarographError):
     def __init__(self, payment: Payment) -> None:
         super().__init__("the payment was claimed already")
         self.payment = payment
-
-
-class PurchaseOpen(BarographError):
-    """The wallet has another purchase that is open, or was open when its request arrived."""
 
 
 class Journal:
@@ -98,25 +97,28 @@ class Journal:
 
         Raises:
             AlreadyClaimed: it is being served, or was, or another proof came with the same key.
-            PurchaseOpen: the wallet is buying the same with another proof.
+            PurchaseOpen: the wallet bought the same with another proof since its request arrived,
+                or is buying it. That is noted, so that this proof can never be claimed.
             DatabaseUnavailable: nothing was claimed.
         """
         now = self._clock()
         new = _new_payment(proof, door, now, order)
 
         async def work(tx: Transaction) -> Payment:
-            await _require_first(tx, new, order)
-            rows = await tx.fetch(_CLAIM, *new)
+            await _require_new_key(tx, new)
+            first = await _is_first(tx, new, order)
+            entry = new if first else new._replace(state="failed", reason=ANOTHER_PURCHASE)
+            rows = await tx.fetch(_CLAIM, *entry)
             if not rows:
                 raise AlreadyClaimed(Payment(*(await tx.fetch(_BY_KEY, *proof.key))[0]))
-            claimed = Payment(*rows[0])
-            await _note(tx, claimed.id, TrailStep("claimed", now, door))
-            return claimed
+            kept = Payment(*rows[0])
+            await _note(tx, kept.id, TrailStep(kept.state, now, kept.reason or door))
+            return kept
 
-        try:
-            return await self._database.write(work)
-        except ConstraintViolated as error:
-            raise PurchaseOpen("the wallet has an open purchase") from error
+        kept = await self._database.write(work)
+        if kept.state != "claimed":
+            raise in_the_way(kept)
+        return kept
 
     async def settling(self, payment_id: str, *, claimed_at: int | None = None) -> Payment:
         """Note that the facilitator is about to be asked to move the money.
@@ -331,14 +333,19 @@ def _key_digest(key: str | None) -> str | None:
     return None if key is None else sha256(key.encode()).hexdigest()
 
 
-async def _require_first(tx: Transaction, new: Payment, order: Order) -> None:
+async def _require_new_key(tx: Transaction, new: Payment) -> None:
     """Refuse a claim that would charge a wallet twice for one request."""
-    wallet = new.network, new.asset, new.payer
-    if rows := await tx.fetch(_SAME_KEY, *wallet, new.nonce, new.key_digest):
+    of = new.network, new.asset, new.payer, new.door
+    if rows := await tx.fetch(_SAME_KEY, *of, new.nonce, new.key_digest):
         raise AlreadyClaimed(Payment(*rows[0]))
-    before = order.purchases
-    if before is not None and before != await _purchases(tx, *wallet, new.door):
-        raise PurchaseOpen("the wallet bought with another proof meanwhile")
+
+
+async def _is_first(tx: Transaction, new: Payment, order: Order) -> bool:
+    """Whether the wallet has not bought anything else since its request arrived."""
+    if order.settled_before is None:
+        return True
+    now = await _purchases(tx, new.network, new.asset, new.payer, new.door)
+    return now == Purchases(is_open=False, settled=order.settled_before)
 
 
 async def _purchases(tx: Transaction, *of: str) -> Purchases:
@@ -426,8 +433,8 @@ FROM payments WHERE network = $1 AND asset = $2 AND payer = $3 AND door = $4
 """
 _SAME_KEY = f"""
 SELECT {_COLUMNS} FROM payments
-WHERE network = $1 AND asset = $2 AND payer = $3 AND nonce <> $4 AND key_digest = $5
-    AND state NOT IN ('released', 'failed') LIMIT 1
+WHERE network = $1 AND asset = $2 AND payer = $3 AND door = $4 AND nonce <> $5
+    AND key_digest = $6 AND state NOT IN ('released', 'failed') LIMIT 1
 """  # noqa: S608 - the names of our own columns
 _BY_KEY = f"""
 SELECT {_COLUMNS} FROM payments WHERE network = $1 AND asset = $2 AND payer = $3 AND nonce = $4

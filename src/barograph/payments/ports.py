@@ -2,6 +2,7 @@
 
 BarographError
 ├── InvalidProof              it does not fit these terms, or the facilitator says no
+├── InvalidKey                the idempotency key of a request has the wrong form
 ├── FacilitatorUnavailable    nothing was asked to be settled, or nothing can have moved
 ├── SettlementUnknown         of the facilitator: it was asked, and nobody can say
 ├── ChainUnavailable          the chain cannot tell
@@ -10,17 +11,25 @@ BarographError
     ├── InProgress            another request is being served with it
     ├── CallerGone            who showed it is gone; the same proof gets what it paid for
     ├── SettlementPending     whether it was settled is being found out; never pay again
+    ├── PurchaseOpen          its wallet bought the same with another proof at the same time
     └── PaymentRefused        the facilitator did not settle it; it is of no use any more
 """
 
-from typing import Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from barograph.errors import BarographError
 from barograph.payments.records import NotSettled, Payment, Proof, Settled
 
+ANOTHER_PURCHASE: Final = "another_purchase"
+"""The journal's reason for a proof that is never charged, because another one of its wallet was."""
+
 
 class InvalidProof(BarographError):
     """It is no proof of these terms; the message names what is wrong, never a value."""
+
+
+class InvalidKey(BarographError):
+    """The idempotency key is too short to be a secret, too long, or has other characters."""
 
 
 class FacilitatorUnavailable(BarographError):
@@ -59,6 +68,10 @@ class SettlementPending(PaymentError):
     """The facilitator was asked to move the money, and whether it did is not known yet."""
 
 
+class PurchaseOpen(PaymentError):
+    """The wallet bought the same with another proof meanwhile. This one is never charged."""
+
+
 class PaymentRefused(PaymentError):
     """The facilitator refused to settle it: nothing moved, and nothing was granted."""
 
@@ -68,6 +81,8 @@ def in_the_way(payment: Payment) -> PaymentError:
     match payment.state:
         case "settled":
             return AlreadyUsed("the payment was used already", payment)
+        case "failed" if payment.reason == ANOTHER_PURCHASE:
+            return PurchaseOpen("the wallet bought with another proof", payment)
         case "failed":
             return PaymentRefused("the facilitator refused to settle the payment", payment)
         case "unknown":

@@ -14,7 +14,7 @@ from typing import Any, Final
 from barograph.keccak import keccak256
 from barograph.kit.strict_json import strict_object
 from barograph.kit.timestamps import SECOND
-from barograph.payments.ports import InvalidProof
+from barograph.payments.ports import InvalidKey, InvalidProof
 from barograph.payments.records import SCHEME, X402_VERSION, Proof, Requirements, ShownProof
 
 MAX_PROOF = 4 * 1024
@@ -135,10 +135,10 @@ def require_key(key: str | None) -> None:
     """Refuse a key of the wrong form. A repeat needs no check, because such a key was never stored.
 
     Raises:
-        InvalidProof: it is too short to be a secret, too long, or has other characters.
+        InvalidKey: it is too short to be a secret, too long, or has other characters.
     """
     if key is not None and _KEY.fullmatch(key) is None:
-        raise InvalidProof("malformed_idempotency_key")
+        raise InvalidKey("malformed_idempotency_key")
 
 
 def agreed(shown: ShownProof, offers: Sequence[Requirements]) -> Proof:

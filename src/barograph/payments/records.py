@@ -10,7 +10,8 @@ SCHEME: Final = "exact"
 State = Literal["claimed", "settling", "settled", "released", "failed", "unknown"]
 """`claimed`: a proof is being served. `settling`: the facilitator was asked to move the money.
 `settled`: it moved. `released`: nothing was asked for and the proof may come again. `failed`: the
-facilitator refused, and it did not move. `unknown`: nobody could tell; the chain decides."""
+facilitator or the journal refused, and it did not move. `unknown`: nobody could tell; the chain
+decides."""
 
 
 class Requirements(Struct, frozen=True):
@@ -144,8 +145,9 @@ class Order(NamedTuple):
 
     item: str | None = None
     key: str | None = None
-    purchases: Purchases | None = None
-    """What the wallet had bought when its request arrived; None where it may buy in parallel."""
+    settled_before: int | None = None
+    """How often the wallet had bought the same when its request arrived; None where it may buy in
+    parallel."""
 
 
 class TrailStep(NamedTuple):

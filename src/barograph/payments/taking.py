@@ -176,7 +176,7 @@ class Till:
             PaymentRefused: the facilitator would not settle it. Nothing was charged.
             InProgress: another request was quicker with it.
             AlreadyUsed: another proof paid for the request with this idempotency key.
-            PurchaseOpen: the wallet is buying the same with another proof. Nothing was charged.
+            PurchaseOpen: the wallet bought the same with another proof. This one is never charged.
             CallerGone: the caller is. Nothing was charged, or the same proof gets the body later.
             SettlementPending: whether it was charged is being found out.
             FacilitatorUnavailable: nobody could be asked. Nothing was charged.

@@ -16,7 +16,7 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.http import Scope, private_response
 from barograph.kit.openapi import coded_refusal
 from barograph.payments.offers import payment_required
-from barograph.payments.records import Requirements
+from barograph.payments.records import Payment, Requirements
 from barograph.payments.taking import IsGone, stays
 from barograph.payments.wire import PaymentRequiredBody
 from barograph.stances.delivery import stance_body, state_of
@@ -63,7 +63,9 @@ class StanceReads:
 
     async def read(self, scope: Scope, kind: str, *, is_gone: IsGone = stays) -> Sold:
         """The newest stance, or the one that was paid for before."""
-        goods = Goods(partial(self._for_sale, kind), partial(self._body, kind))
+        goods = Goods(
+            partial(self._for_sale, kind), partial(self._sold, kind), partial(self._body, kind)
+        )
         try:
             if self._paid is None:
                 await self._door.admit(scope)
@@ -87,11 +89,23 @@ class StanceReads:
             raise StanceUnavailable
         return str(stance.sequence)
 
-    async def _body(self, kind: str, item: str | None) -> bytes:
-        if item is None:
-            stance = await self._reader.now(kind)
-        else:
+    async def _sold(self, kind: str, item: str) -> bytes:
+        try:
             stance = await self._reader.recorded(kind, int(item))
+        except DatabaseUnavailable as error:
+            raise StanceUnavailable from error
+        now = self._clock()
+        if state_of(stance, now) != "active":
+            raise StanceNotActive
+        return encode(stance_body(stance, now))
+
+    async def _body(self, kind: str, bought: Payment | None) -> bytes:
+        if bought is None:
+            stance = await self._reader.now(kind)
+        elif bought.item is None:  # sold by a version that did not note what
+            stance = await self._reader.standing_at(kind, bought.claimed_at)
+        else:
+            stance = await self._reader.recorded(kind, int(bought.item))
         if stance is None:
             raise NoStance
         return encode(stance_body(stance, self._clock()))
@@ -130,6 +144,7 @@ def _shows_proof(scope: Scope) -> bool:
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
+    400: coded_refusal("The Idempotency-Key is malformed; nothing was charged."),
     401: coded_refusal("The identity cannot be verified."),
     402: {
         "model": PaymentRequiredBody,

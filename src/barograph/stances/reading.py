@@ -5,7 +5,7 @@ import logging
 from msgspec.structs import replace
 
 from barograph.board.board import Board
-from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.stances.continuity import Continuity, RecordReplaced
 from barograph.stances.digest import read_version
 from barograph.stances.feeds import STANCES
@@ -61,12 +61,29 @@ class StanceReader:
             raise RecordReplaced(f"{kind} number {sequence} is not in this record")
         return _stance(latest)
 
+    async def standing_at(self, kind: str, moment: int) -> StanceNow:
+        """The newest stance on record by then, or else the first one after it.
+
+        Raises:
+            DatabaseUnavailable: the record cannot be read, or holds none of that kind.
+        """
+
+        async def work(tx: Transaction) -> int:
+            return int((await tx.fetch(_STANDING_AT, kind, moment))[0][0])
+
+        return await self.recorded(kind, await self._history.read(work))
+
     def _without_record(self, kind: str, published: StanceNow | None) -> StanceNow | None:
         """What stands by all that is known: what was seen on record may not be published yet."""
         seen = self._seen.get(kind)
         if published is None or (seen is not None and not _is_after(published, seen)):
             return None if seen is None else replace(seen, **NOT_RECORDED)
         return replace(published, **NOT_RECORDED)
+
+
+_STANDING_AT = """
+SELECT coalesce(max(sequence), 1) FROM stance_versions WHERE kind = $1 AND issued_at <= $2
+"""
 
 
 def _stance(latest: Latest) -> StanceNow:

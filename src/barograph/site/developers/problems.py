@@ -10,6 +10,7 @@ from barograph.access.feed_refusals import (
     REFUSED,
     FeedEntryClosed,
     FeedIdentityRequired,
+    InvalidIdempotencyKey,
     PaymentPending,
     PaymentUnavailable,
     PaymentUsed,
@@ -91,6 +92,12 @@ CODED_ERRORS: Sequence[CodedProblem] = [
         f"no: send exactly the {len(NAMES)} parameters, each once and as it came",
     ),
     _coded(
+        InvalidIdempotencyKey,
+        _PAYING,
+        "the Idempotency-Key or payment identifier is malformed; nothing was charged",
+        "no: correct the key; the same proof can still be used",
+    ),
+    _coded(
         FeedIdentityRequired,
         (*_LOOKING, STANCE_READS),
         "the token does not verify, or its user has no confirmed address; where a proof is only "
@@ -155,7 +162,8 @@ CODED_ERRORS: Sequence[CodedProblem] = [
     _coded(
         PaymentPending,
         _PAYING,
-        "we don't know yet whether the payment was charged, or another purchase is unfinished",
+        "we don't know yet whether the payment was charged, or its wallet was buying Feed with "
+        "another proof, as the message says",
         "yes, with the first proof after Retry-After seconds; never pay again",
     ),
     _coded(
