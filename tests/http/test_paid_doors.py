@@ -850,6 +850,16 @@ def test_proofs_of_one_wallet_in_parallel_buy_feed_once(
     assert shop.entitlements_of_payer() == [(now, now + 60 * DAY)]
 
 
+@pytest.mark.parametrize("others_wait", [False, True])
+def test_one_proof_for_feed_in_parallel_is_charged_once_and_never_called_another(
+    shop: Shop, others_wait: bool
+) -> None:
+    answers = buy_at_once(shop, [shop.shown(1, FEED)] * 4, others_wait=others_wait)
+    assert [each.status for each in answers] == [200, *[503] * 3]
+    assert not any("don't send it again" in each.json()["message"] for each in answers[1:])
+    assert (len(shop.facilitator.asked), shop.states()) == (1, ["settled"])
+
+
 @pytest.mark.outcome(
     "a web worker is killed after it claimed a purchase of Feed",
     "the collector releases the claim after two minutes, and the wallet can buy again",
