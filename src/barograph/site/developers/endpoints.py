@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, Response
 from markupsafe import Markup
 
 from barograph import __version__
-from barograph.access.allowances import ANONYMOUS, MAILBOX, MCP_POSTS, PERSONAL, RENDERS, TOOL_CALLS
+from barograph.access.allowances import ANONYMOUS, MAILBOX, MCP_POSTS, PERSONAL, TOOL_CALLS
 from barograph.access.feed_entry import FEED_PATH
 from barograph.access.mailboxes import MAX_LENGTH
 from barograph.access.refusals import KEYS_PATH
@@ -152,7 +152,6 @@ def facts(
         "personal": PERSONAL,
         "tool_calls": TOOL_CALLS,
         "mcp_posts": MCP_POSTS,
-        "renders": RENDERS,
         "body_kib": MAX_BODY_BYTES // 1024,
         "query_kib": MAX_QUERY_BYTES // 1024,
         "max_parameters": MAX_PARAMETERS,
