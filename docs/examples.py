@@ -65,6 +65,7 @@ READS = {
     "getFundingRegime": "/api/x402/funding-regime",
 }
 PROOF = {"size": 2, "from": 1, "sequence": 1}
+PROOFS = ("getHistoryProof", "getHistoryEventsProof")
 FREE = {
     "getIndex": {"200": "/api/agent"},
     "getDerivatives": {
@@ -289,6 +290,7 @@ def told() -> Answers:
     return {
         **{name: {"502": upstream} for name in ("getDerivatives", "getMarket", "getMarketState")},
         **{name: {"503": history} for name in FREE if "History" in name},
+        **{name: {"429": unreadable["429"], "503": history} for name in PROOFS},
         **dict.fromkeys(READS, reads),
         **{name: {"502": upstream, **unreadable} for name in ("getSeries", "getSeriesTable")},
         **dict.fromkeys(("getLiquidations", "getLiquidationsTable"), unreadable),

@@ -198,7 +198,7 @@ def _api_routes(parts: _Parts) -> list[APIRouter]:
         guide_routes(free.guides, clock),
         signals_routes(parts.signals),
         key_routes(callers.registrations, callers.gate, clock),
-        history_routes(record.ledger, record.logs, record.continuity, clock),
+        history_routes(record.ledger, record.logs, record.continuity, callers.gate, clock),
         stance_routes(reads, budget),
         buying_routes(entitled.paid, paying.entry, entitled.entitlements, entitled.grants),
         feed_routes(entitled.door, feed, budget),

@@ -112,12 +112,28 @@ def test_free_reads_send_exactly_the_header_fields_that_are_declared(
             assert sent(answer) - left_out == declared(operation, status) - left_out, path
             require_described(description, operation, answer)
             found[path] = sent(answer)
+            is_public = answer.headers["cache-control"].startswith("public")
+            assert not (is_public and "ratelimit" in answer.headers), path
     assert len(found) == 38
     assert {path for path, fields in found.items() if "last-modified" in fields} == DATED
     assert {path for path, fields in found.items() if "link" in fields} == {
         "/api/agent",
         "/openapi.json",
     }
+
+
+def test_a_rendered_download_says_what_is_left_and_a_kept_one_does_not(
+    tmp_path: Path, description: dict[str, Any]
+) -> None:
+    limits = {each.lower() for each in RATE_LIMIT}
+    with fresh_service(tmp_path) as service:
+        for path, operation in operations(description):
+            if path.startswith("/data/"):
+                rendered, kept = service.ask(target(path)), service.ask(target(path))
+                assert sent(rendered) == declared(operation, 200) == sent(kept) | limits
+                assert rendered.headers["cache-control"].startswith("private, max-age=5")
+                assert kept.headers["cache-control"].startswith("public, max-age=5")
+                assert not sent(kept) & limits
 
 
 def test_everything_else_that_is_described_answers_as_declared_too(

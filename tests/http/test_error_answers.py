@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from barograph.app import create_app
+from barograph.badges.endpoints import refused_badge
 from barograph.kit.http import Receive, Scope, Send
 from support.mcp_peer import FIELDS
 from support.service import Answer, Service, ask, fresh_service
@@ -187,6 +188,7 @@ def test_a_long_query_is_414_in_the_form_of_its_path(market: Service, query: str
     assert (svg.status, twin.status, page.status) == (414, 414, 414)
     assert svg.headers["content-type"] == "image/svg+xml; charset=utf-8"
     assert b"query too long" in svg.body
+    assert b"barograph: error" in refused_badge("/badge/record.svg", 503).body
     assert twin.json()["isError"] is True
     assert b"This address is too long." in page.body
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from barograph.site.keys.pages import again
+from barograph.site.frame.writer import Pages
+from barograph.site.keys.pages import again, write_message
 from support.pages import FORM, Checked, SiteService
 from support.service import BASE_URL
 
@@ -84,6 +85,8 @@ def test_a_link_that_never_was_is_a_page_that_repeats_nothing(
         assert answer.status_code == 410
         assert "<script>" not in Checked(answer).text
         assert "Ask for a new one." in Checked(answer).text
+    pages = Pages(BASE_URL)
+    assert write_message(pages, "a", "b") is write_message(pages, "a", "b")  # rendered once
 
 
 def test_a_link_ends_after_a_day(site: SiteService) -> None:

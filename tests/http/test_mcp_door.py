@@ -234,7 +234,7 @@ def test_a_long_body_is_refused_without_reading_it_to_its_end(
         "{",
         "nope",
         json.dumps(LIST) + "}",
-        json.dumps(LIST)[:-1] + ', "params": {"a": ' + "[" * 9_999,
+        json.dumps(LIST)[:-1] + ', "params": {"a": ' + "[" * 99,
     ],
     ids=["empty", "begun", "word", "more", "deep"],
 )
@@ -282,6 +282,24 @@ def test_levels_within_a_message_are_taken_up_to_their_bound(
     assert above.status == 400
     error = {"code": -32600, "message": "more than 64 levels are within it"}
     assert above.json() == {"jsonrpc": "2.0", "id": 7, "error": error}
+
+
+@pytest.mark.outcome(
+    "somebody sends `/api/mcp` thousands of short lists",
+    "400 before anything decodes them: more than 128 brackets are in the body",
+)
+@pytest.mark.parametrize("values", ['"a":' + "[" * 9_999, '"a":[' + "[1,2]," * 1_000 + "1]}}}"])
+def test_lists_without_number_are_refused_before_they_are_decoded(
+    market: Service, values: str
+) -> None:
+    few, many = (
+        post(market, json.dumps(LIST)[:-1] + ', "params": {"_meta": {' + each)
+        for each in ('"a":[' + "{}," * 124 + "1]}}}", values)
+    )
+
+    assert few.status == 200
+    error = {"code": -32600, "message": "more than 128 lists and objects are within it"}
+    assert (many.status, many.json()["error"]) == (400, error)
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])

@@ -34,8 +34,8 @@ HISTORY = {
     "/api/history/checkpoint": {"503"},
     "/api/history/{kind}": {"404", "503"},
     "/api/history/{kind}/events": {"404", "503"},
-    "/api/history/{kind}/proof": {"400", "404", "503"},
-    "/api/history/{kind}/events/proof": {"400", "404", "503"},
+    "/api/history/{kind}/proof": {"400", "404", "429", "503"},
+    "/api/history/{kind}/events/proof": {"400", "404", "429", "503"},
 }
 DATA = {
     "/data/{symbol}/{measure}.json": {"400", "404", "502", "503"},

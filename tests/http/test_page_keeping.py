@@ -12,7 +12,7 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from barograph.access.allowances import RENDERS
+from barograph.access.allowances import RENDERS, Allowance, Standing
 from barograph.access.gate import Gate
 from barograph.access.memory_store import MemoryStore
 from barograph.access.refusals import TooManyRequests
@@ -29,7 +29,9 @@ from barograph.site.frame.answers import Page
 from barograph.site.frame.renders import (
     AT_ONCE,
     LONGEST_HOLD,
+    LONGEST_REST,
     MOST_PENDING,
+    MOST_PER_CALLER,
     REFUSAL_SPACING,
     RenderQueueFull,
     Renders,
@@ -45,6 +47,7 @@ from support.pages import BROWSER
 from support.service import BASE_URL, PEER, Answer, Service, fresh_service
 
 PATH = "/somewhere"
+OTHER = "203.0.113.8"
 FAMILIES = [
     *("/", "/markets", "/markets/BTC", "/signals", "/briefs", "/guides", "/record", "/docs"),
     *("/developers", "/pricing", "/status", "/record/rates-desk", "/signals/funding-breadth"),
@@ -56,6 +59,14 @@ FAMILIES = [
 def market(tmp_path: Path) -> Iterator[Service]:
     with fresh_service(tmp_path) as service:
         yield service
+
+
+class SuspendingStore(MemoryStore):
+    """Takes a moment to count, as a shared store does."""
+
+    async def spend(self, allowance: Allowance, caller: str) -> Standing:
+        await asyncio.sleep(0)
+        return await super().spend(allowance, caller)
 
 
 class Shelf:
@@ -78,7 +89,7 @@ class Shelf:
             ),
             series=SeriesReader(service.database, service.clock, bounds.min_coverage_pct),
             renders=Renders(
-                Gate(MemoryStore(service.clock), _no_key, ()),
+                Gate(SuspendingStore(service.clock), _no_key, ()),
                 service.clock,
                 sleep=self._rest,
                 monotonic=lambda: self.time,
@@ -90,7 +101,13 @@ class Shelf:
         await asyncio.sleep(0)
 
     async def show(
-        self, write: WritePage, asked: bytes = b"", query: bytes | None = b"", accept: str = "*/*"
+        self,
+        write: WritePage,
+        asked: bytes = b"",
+        query: bytes | None = b"",
+        *,
+        accept: str = "*/*",
+        peer: str = PEER,
     ) -> Answer:
         scope: Scope = {
             "type": "http",
@@ -98,7 +115,7 @@ class Shelf:
             "path": PATH,
             "query_string": asked,
             "headers": [(b"accept", accept.encode())],
-            "client": (PEER, 4_000),
+            "client": (peer, 4_000),
         }
         response = await self.site.show(Request(scope), write, query=query)
         sent: list[MutableMapping[str, Any]] = []
@@ -368,8 +385,9 @@ def test_only_what_has_to_be_rendered_is_charged_and_the_301st_gets_429(market: 
     before = [market.ask(path).body for path in kept]
     spent = 3  # the guide and the stylesheet are the same for the life of a worker
     for number in range(RENDERS.requests - spent):
-        left = market.ask(f"/markets?q={number}").headers["ratelimit"]
-    assert left == '"render";r=0;t=60'
+        last = market.ask(f"/markets?q={number}").headers
+    assert last["ratelimit"] == '"render";r=0;t=60'
+    assert last["cache-control"].startswith("private, max-age=")
 
     refused = {
         path: market.ask(path, accept=BROWSER)
@@ -381,35 +399,54 @@ def test_only_what_has_to_be_rendered_is_charged_and_the_301st_gets_429(market: 
         assert answer.headers["retry-after"] == "60"
         if path.startswith("/data/"):
             assert list(answer.json()) == ["error"]
-            assert "300 uncached pages and downloads from one address" in answer.json()["error"]
+            assert (
+                "300 uncached pages, downloads and proofs from one address"
+                in answer.json()["error"]
+            )
         else:
             assert b"<h1>Too many requests</h1>" in answer.body
     assert [market.ask(path).body for path in kept] == before
     assert market.ask("/api/agent/market-state").status == 200
-    assert market.ask("/markets?q=x", peer="203.0.113.8").status == 200
+    assert market.ask("/markets?q=x", peer=OTHER).status == 200
     market.clock.pass_seconds(60)
     assert market.ask("/data/BTC/price.csv").headers["ratelimit"] == '"render";r=299;t=60'
 
 
 @pytest.mark.outcome(
-    "more renders are waiting than a worker can do in a few seconds",
-    "503 with Retry-After; only two run at a time, so hot reads still get through",
+    "one address asks for many uncached pages at once",
+    "eight of its renders run or wait, and the rest get 503 with Retry-After; everyone else is "
+    "served",
 )
-def test_a_full_queue_of_renders_is_503(market: Service) -> None:
-    async def ask() -> list[httpx.Response]:
-        transport = httpx.ASGITransport(app=market.app, client=(PEER, 4_000))
-        async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
-            asked = (client.get(f"/briefs/nope-{each}") for each in range(MOST_PENDING + 2))
-            return await asyncio.gather(*asked)
+@pytest.mark.parametrize("path", ["/markets?q={}", "/markets/NOPE{}"])
+def test_one_caller_cannot_fill_the_queue(market: Service, path: str) -> None:
+    wanted = ("/", "/markets", "/status", "/signals", "/briefs", "/markets?q=x")
 
-    *served, first, second = asyncio.run(ask())
-    assert {each.status_code for each in served} == {404}
-    for full in (first, second):
-        assert (full.status_code, full.headers["retry-after"]) == (503, "5")
-        assert full.json() == {"error": "the server is busy rendering; try again in a few seconds"}
+    def client(peer: str) -> httpx.AsyncClient:
+        transport = httpx.ASGITransport(app=market.app, client=(peer, 4_000))
+        return httpx.AsyncClient(
+            transport=transport, base_url=BASE_URL, headers={"accept": BROWSER}
+        )
+
+    async def ask() -> tuple[list[httpx.Response], list[httpx.Response]]:
+        async with client(PEER) as one, client(OTHER) as another:
+            flood = asyncio.gather(*(one.get(path.format(each)) for each in range(140)))
+            return await asyncio.gather(flood, asyncio.gather(*map(another.get, wanted)))
+
+    flooded, served = asyncio.run(ask())
+    assert {each.status_code for each in served} == {200}
+    first, *_, full = flooded
+    assert first.status_code in {200, 404}
+    assert (full.status_code, full.headers["retry-after"]) == (503, "5")
 
 
-def test_who_finds_the_queue_full_is_not_charged(shelf: Shelf) -> None:
+@pytest.mark.outcome(
+    "more renders are waiting than a worker can do in a few seconds",
+    "503 with Retry-After, and nothing is charged; pages that are kept for everyone are still "
+    "rendered, before all others that wait",
+)
+def test_a_full_queue_charges_nothing_and_lets_shared_pages_pass(shelf: Shelf) -> None:
+    callers = 2 * MOST_PENDING // MOST_PER_CALLER
+
     async def ask() -> Answer:
         may_end = asyncio.Event()
 
@@ -417,18 +454,34 @@ def test_who_finds_the_queue_full_is_not_charged(shelf: Shelf) -> None:
             await may_end.wait()
             return await Writer()(now)
 
-        asking = [shelf.show(write, b"q=%d" % each, None) for each in range(MOST_PENDING)]
-        waiting = asyncio.gather(*asking)
-        for _ in range(5):
-            await asyncio.sleep(0)
+        def single(number: int) -> "asyncio.Task[Answer]":
+            peer = f"198.51.100.{number % callers}"
+            return asyncio.create_task(shelf.show(write, b"q=%d" % number, None, peer=peer))
+
+        *waiting, late = [single(number) for number in range(MOST_PENDING + 1)]
+        shared = asyncio.create_task(shelf.show(Writer()))
         with pytest.raises(RenderQueueFull):
-            await shelf.show(write, b"late", None)
+            await late
         may_end.set()
-        await waiting
-        return await shelf.show(write, b"later", None)
+        assert (await shared).status == 200
+        assert sum(each.done() for each in waiting) <= 4 * AT_ONCE
+        await asyncio.gather(*waiting)
+        return await single(MOST_PENDING)
 
     left = asyncio.run(ask()).headers["x-ratelimit-remaining"]
-    assert int(left) == RENDERS.requests - MOST_PENDING - 1
+    assert int(left) == RENDERS.requests - MOST_PER_CALLER // 2 - 1
+
+
+def test_of_two_callers_who_ask_for_the_same_only_one_pays(shelf: Shelf) -> None:
+    async def ask() -> list[Answer]:
+        both = (shelf.show(Writer(), b"q=x", None, peer=peer) for peer in (PEER, OTHER))
+        return [
+            *await asyncio.gather(*both),
+            *[await shelf.show(Writer(), b"q=y", None, peer=peer) for peer in (PEER, OTHER)],
+        ]
+
+    left = [each.headers.get("x-ratelimit-remaining") for each in asyncio.run(ask())]
+    assert left == ["299", None, "298", "299"]
 
 
 def test_two_renders_run_at_a_time_and_a_queue_rests_as_long_as_it_works(shelf: Shelf) -> None:
@@ -450,6 +503,7 @@ def test_two_renders_run_at_a_time_and_a_queue_rests_as_long_as_it_works(shelf: 
     asyncio.run(ask())
     assert (running, most) == (0, AT_ONCE)
     assert [each > 0 for each in shelf.rests] == [False, False, True, True, True, True, False]
+    assert max(shelf.rests) == LONGEST_REST
 
 
 def test_refusals_are_spaced_out_until_too_many_wait(shelf: Shelf) -> None:
@@ -462,6 +516,10 @@ def test_refusals_are_spaced_out_until_too_many_wait(shelf: Shelf) -> None:
         for _ in range(3 + int(LONGEST_HOLD / REFUSAL_SPACING)):
             with pytest.raises(TooManyRequests):
                 await shelf.show(write, b"q=x", None)
+        both = (shelf.show(Writer(), b"q=x", None, peer=peer) for peer in (PEER, OTHER))
+        refused, served = await asyncio.gather(*both, return_exceptions=True)
+        assert isinstance(refused, TooManyRequests)
+        assert isinstance(served, Answer)  # who joined the one that was refused
 
     asyncio.run(ask())
     assert shelf.rests[:3] == [0, REFUSAL_SPACING, 2 * REFUSAL_SPACING]

@@ -253,6 +253,21 @@ def test_every_older_tree_is_proved_to_be_the_beginning_of_the_newest(
     assert is_consistent(older, before, SIZE, after, hashes)
 
 
+@pytest.mark.outcome(
+    "one address asks for more proofs of the history than its allowance of renders",
+    "429 with Retry-After and the rate-limit fields; lists and checkpoints are not counted",
+)
+def test_proofs_are_charged(history: PublicHistory) -> None:
+    history.record(2)
+    left = [history.ask(f"{LIST}/proof").headers["x-ratelimit-remaining"] for _ in range(300)]
+    refused = history.ask(f"{LIST}/proof")
+
+    assert left == [str(each) for each in reversed(range(300))]
+    assert (refused.status, refused.headers["retry-after"]) == (429, "60")
+    assert refused.headers["ratelimit-policy"] == '"render";q=300;w=60'
+    assert (history.ask(LIST).status, history.ask(CHECKPOINT).status) == (200, 200)
+
+
 def test_events_are_proved_as_versions_are(recorded: PublicHistory) -> None:
     body = recorded.ask(f"{LIST}/events/proof?sequence=2&from=1").json()
     digests = listed(recorded, f"{LIST}/events", "event_digest")
@@ -294,7 +309,8 @@ def test_an_answer_may_be_cached_and_is_not_sent_twice(recorded: PublicHistory, 
     answer = recorded.ask(path)
     again = recorded.ask(path, if_none_match=answer.headers["etag"])
 
-    assert answer.headers["cache-control"].startswith("public, max-age=")
+    kept = "private" if path.endswith("/proof") else "public"
+    assert answer.headers["cache-control"].startswith(f"{kept}, max-age=")
     assert (again.status, again.body) == (304, b"")
 
 
@@ -306,7 +322,9 @@ def test_the_history_is_for_any_origin_and_head_has_no_body(
     preflight = recorded.ask(path, "OPTIONS", origin="https://elsewhere.example")
 
     assert answer.headers["access-control-allow-origin"] == "*"
-    assert (head.status, head.headers, head.body) == (200, answer.headers, b"")
+    assert (head.status, head.body) == (200, b"")
+    counted = {b"ratelimit", b"x-ratelimit-remaining"}  # each proof costs one
+    assert {name for name, value in answer.fields if (name, value) not in head.fields} <= counted
     assert (preflight.status, preflight.headers["allow"]) == (204, "GET, HEAD, OPTIONS")
 
 

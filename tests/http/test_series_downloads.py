@@ -215,7 +215,7 @@ def test_downloads_speak_http_like_every_free_read(recorded: Service) -> None:
     for path in PATHS:
         whole = recorded.ask(path)
         assert whole.headers["access-control-allow-origin"] == "*"
-        assert whole.headers["cache-control"].startswith("public, max-age=5")
+        assert whole.headers["cache-control"].startswith("private, max-age=5")
         again = recorded.ask(path, if_none_match=whole.headers["etag"])
         assert (again.status, again.body) == (304, b"")
         head = recorded.ask(path, "HEAD")

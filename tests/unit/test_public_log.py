@@ -8,6 +8,7 @@ import pytest
 from barograph.stances.digest import GENESIS
 from barograph.stances.ledger import Link
 from barograph.stances.merkle import (
+    Head,
     consistency_proof,
     inclusion_proof,
     is_consistent,
@@ -84,6 +85,9 @@ def test_proofs_of_every_size_are_those_over_the_list(size: int) -> None:
         assert asyncio.run(log.consistency(older, size)) == proof
         assert listed.read < 2 * BLOCK
         roots = tree_root(DIGESTS[:older]), tree_root(DIGESTS[:size])
+        listed.read = 0
+        assert asyncio.run(log.growth(older, Head(size, roots[1]))) == (roots[0], proof)
+        assert listed.read < 3 * BLOCK
         assert is_consistent(older, roots[0], size, roots[1], proof)
 
 

@@ -43,12 +43,12 @@ TOOL_CALLS = Allowance("mcp", 300, MINUTE)
 an assistant's operator there are many people."""
 
 RENDERS = Allowance("render", 300, MINUTE)
-"""Pages and downloads that are not cached and have to be rendered, by caller group. A tab that
-refreshes itself every five seconds needs 12 per minute."""
+"""Uncached pages, downloads and history proofs, by caller group: all of them have to be rendered. A
+tab that refreshes itself every five seconds needs 12 per minute."""
 
 
-MCP_POSTS = Allowance("mcp-post", 1_200, MINUTE)
-"""Messages to the MCP server, by caller group: room for a handshake with each tool call."""
+MCP_POSTS = Allowance("mcp-post", 600, MINUTE)
+"""Messages to the MCP server, by caller group: room for another message with each tool call."""
 
 
 class Standing(NamedTuple):

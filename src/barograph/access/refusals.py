@@ -83,6 +83,6 @@ _WORDS = {
     MAILBOX.name: ("mails to one mailbox", ""),
     TOOL_CALLS.name: ("calls of tools from one address", ""),
     MCP_POSTS.name: ("requests to the MCP server from one address", ""),
-    RENDERS.name: ("uncached pages and downloads from one address", ""),
+    RENDERS.name: ("uncached pages, downloads and proofs from one address", ""),
 }
 _SPANS = {MINUTE: "minute", HOUR: "hour", DAY: "24 hours"}

@@ -125,8 +125,7 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
 
 def refused_badge(path: str, status: int) -> Response:
     """The badge of a request that was refused before it was routed; its query is not read."""
-    face = faces.NOT_FOUND if status == HTTPStatus.NOT_FOUND else faces.QUERY_TOO_LONG
-    return _error_badge(face, status, "flat", _form(path))
+    return _error_badge(_REFUSED.get(status, faces.ERROR), status, "flat", _form(path))
 
 
 def _endpoint(board: Board, kind: _Kind, form: Form) -> Callable[[Request], Awaitable[Response]]:
@@ -161,6 +160,10 @@ def _error_badge(face: Face, status: int, style: Style, form: Form) -> Response:
     return response
 
 
+_REFUSED: dict[int, Face] = {
+    HTTPStatus.NOT_FOUND: faces.NOT_FOUND,
+    HTTPStatus.REQUEST_URI_TOO_LONG: faces.QUERY_TOO_LONG,
+}
 _SVG = {"type": "string", "format": "binary"}
 """Binary: generated clients refuse to decode a string whose media type isn't text or JSON."""
 

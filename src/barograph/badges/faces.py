@@ -105,6 +105,14 @@ QUERY_TOO_LONG = Face(
     "No badge needs a query this long.",
     is_error=True,
 )
+ERROR = Face(
+    "barograph",
+    "error",
+    GREY,
+    "barograph: error",
+    "This badge cannot be shown now.",
+    is_error=True,
+)
 NOT_FOUND = Face(
     "barograph",
     "badge not found",

@@ -17,6 +17,8 @@ LINKING = {INDEX_PATH, OPENAPI_PATH}
 """Where a program that knows nothing else begins."""
 
 X402_FOLDER = "/api/x402/"
+PROOF = "/proof"
+"""How the paths of history proofs end; each proof is charged."""
 
 RATE_LIMIT = (
     *("RateLimit-Policy", "RateLimit"),
@@ -41,8 +43,7 @@ def names_of(path: str, tags: set[str], status: str) -> list[str]:
         found.append(_OF_REFUSALS[status])
     if status == "200" and path.startswith(X402_FOLDER):
         found.append("PAYMENT-RESPONSE")
-    is_counted = tags & {KEYS, DATA, MCP} and status == "429"
-    if is_counted or (KEYS in tags and status == "202"):
+    if (status == "429" and not tags & PRIVATE) or (KEYS in tags and status == "202"):
         found += RATE_LIMIT
     return found
 
@@ -51,7 +52,7 @@ def _of_reads(path: str, tags: set[str]) -> list[str]:
     found = ["Cache-Control", "ETag"]
     if tags & DATED:
         found.append("Last-Modified")
-    if SIGNALS in tags:  # counted, also where nothing is new
+    if SIGNALS in tags or path.endswith(PROOF):  # counted, also where nothing is new
         found += RATE_LIMIT
     if path in LINKING:
         found.append("Link")

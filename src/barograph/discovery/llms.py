@@ -28,6 +28,7 @@ from barograph.discovery.paths import (
     SKILL_PATH,
 )
 from barograph.discovery.words import body_words, operation_words, short_words
+from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.notice import NOTICE
 from barograph.signals.documents import DOCS_PATH
 
@@ -129,7 +130,7 @@ Base address: {base_url}
 
 - Answers are JSON in UTF-8, `.csv` is a table; a badge is an SVG, with `style=flat` (default) \
 or `flat-square`.
-- Timestamps are ISO 8601 in UTC with milliseconds, except `nextFundingTime`, which counts \
+- Timestamps are ISO 8601 in UTC with milliseconds, except `nextFundingTime`: \
 milliseconds since the Unix epoch.
 - Zero is a value; null means not known. Series of funding are scaled to 8 hours.
 - A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual.
@@ -146,10 +147,10 @@ milliseconds since the Unix epoch.
 - POST /api/v1/keys: {REGISTRATIONS.requests:,} requests an hour from one caller, \
 {MAILBOX.requests:,} mails a day to one mailbox.
 - MCP, per minute and caller: {TOOL_CALLS.requests:,} tool calls, then `isError`; \
-{MCP_POSTS.requests:,} requests of at most 16 KiB, then 429. `get_signals` also counts against the \
-signals limit.
-- Uncached `/data/`: {RENDERS.requests:,} per minute.
-- Other free reads are not counted. Follow `Cache-Control`; send the `ETag` in `If-None-Match` and \
+{MCP_POSTS.requests:,} requests of at most {MAX_BODY_BYTES // 1024} KiB, then 429. \
+`get_signals` also counts against the signals limit.
+- Proofs, uncached `/data/`: {RENDERS.requests:,} per minute.
+- Other free reads: no limit. Follow `Cache-Control`; send the `ETag` in `If-None-Match` and \
 get 304 while it holds.
 
 ## Errors

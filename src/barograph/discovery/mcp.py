@@ -9,6 +9,7 @@ from barograph.access.allowances import MCP_POSTS
 from barograph.discovery.operations import MCP
 from barograph.errors import BodyTimeout
 from barograph.kit.openapi import json_answer, json_content, refusal
+from barograph.kit.request_limits import MAX_BODY_BYTES
 
 Schema = dict[str, Any]
 
@@ -81,7 +82,7 @@ SCHEMAS: dict[str, Schema] = {
 
 _REFUSALS = {
     "406": "`Accept` has no application/json.",
-    "413": "The body is larger than 16 KiB.",
+    "413": f"The body is larger than {MAX_BODY_BYTES // 1024} KiB.",
     "415": "The body is not called application/json.",
     "421": "`Host` is not that of the base address.",
     "429": f"The address sent more than {MCP_POSTS.requests:,} requests in a minute.",

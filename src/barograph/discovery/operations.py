@@ -6,6 +6,8 @@ most 300 characters, because a GPT action takes no more.
 
 from collections.abc import Mapping
 
+from barograph.access.allowances import MCP_POSTS, PERSONAL
+from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.notice import NOTICE
 
 ENTITLED = "entitled"
@@ -46,7 +48,7 @@ TAGS: Mapping[str, str] = {
 
 _UNAVAILABLE = "502 while fresh data cannot be had: try again after some seconds."
 _RETRY = "429 says in `Retry-After` when the next is accepted."
-_ALLOWS = "It goes into `X-API-Key` and gives 1,000 requests an hour for signals."
+_ALLOWS = f"It goes into `X-API-Key` and gives {PERSONAL.requests:,} requests an hour for signals."
 _RECOMPUTE = "Digests only. RFC 6962: a leaf is SHA-256 of 0x00 and the digest's 32 bytes."
 _OF_A_DEMO = "The example is of a demo's log and key, not of this instance's."
 
@@ -123,7 +125,8 @@ TEXTS: Mapping[str, str] = {
     "within the protocol is a JSON-RPC error, in a 200 before 2026-07-28 and since then in a 400 "
     "or 404; what a tool cannot do, with a spent allowance too, is a result with `isError`. There "
     "is no stream and no session to end: GET and DELETE are 405. Web pages of any origin may call "
-    "it. Each address may send 1,200 requests of at most 16 KiB per minute.",
+    f"it. Each address may send {MCP_POSTS.requests:,} requests of at most "
+    f"{MAX_BODY_BYTES // 1024} KiB per minute.",
     "getOpenApi": "This description.",
     "getGptActions": "The reads under /api/agent, signals and status, within the limits of a GPT "
     "action; nothing in it needs a key.",

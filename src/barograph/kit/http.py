@@ -37,12 +37,12 @@ async def send_document(
 ) -> None:
     """Send a document in answer to a GET or HEAD, or 304 to who has it already.
 
-    `extra` fields are those of this one answer.
+    `extra` fields are about this caller, so no shared cache may keep an answer that has them.
     """
     document = document.suited(scope["headers"])
     begin = document.begin(now)
-    if extra is not None:
-        begin = {**begin, "headers": [*begin["headers"], *extra]}
+    if extra:
+        begin = {**begin, "headers": [*map(_for_one, begin["headers"]), *extra]}
     for name, value in scope["headers"]:
         if name == b"if-none-match" and document.matches(value):
             fields = [field for field in begin["headers"] if field[0] not in _BODY_FIELDS]
@@ -50,6 +50,11 @@ async def send_document(
             return
     await send(begin)
     await send_body(document.end if scope["method"] == "GET" else NO_BODY, send)
+
+
+def _for_one(field: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    name, value = field
+    return (name, value.replace(b"public", b"private")) if name == b"cache-control" else field
 
 
 async def send_body(message: Message, send: Send) -> None:

@@ -17,7 +17,8 @@ class SingleFlight(Generic[K, T]):
 
     def __contains__(self, key: K) -> bool:
         """Whether that work is running, so that another request for it costs nothing more."""
-        return key in self._running
+        task = self._running.get(key)
+        return task is not None and not task.done()
 
     async def do(self, key: K, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do the work, or wait for it where it is under way already.

@@ -14,6 +14,10 @@ from barograph.errors import BarographError
 DEEPEST = 64
 """So many objects and lists may lie within each other; no tool takes anything near that."""
 
+MOST_BRACKETS = 128
+"""Opening brackets and braces in a body, also within strings: checking thousands of short lists
+takes tens of milliseconds, and no client needs more than a few dozen."""
+
 LARGEST = 10**18
 """Whole numbers beyond it are all alike to every tool, and readers differ in how many digits they
 take."""
@@ -63,6 +67,9 @@ def read_message(body: bytes) -> tuple[Message, bytes]:
     Raises:
         Refused: it is none.
     """
+    if body.count(b"[") + body.count(b"{") > MOST_BRACKETS:
+        told = f"more than {MOST_BRACKETS} lists and objects are within it"
+        raise Refused(INVALID_REQUEST, told, to=_Identified())
     try:
         message = _DECODER.decode(body)
     except msgspec.ValidationError:

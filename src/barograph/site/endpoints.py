@@ -48,6 +48,7 @@ from barograph.site.markets.endpoints import market_page_routes
 from barograph.site.pricing.endpoints import pricing_routes
 from barograph.site.record.endpoints import record_routes
 from barograph.site.record.pages import Retention
+from barograph.site.series.chart_reader import ChartReader
 from barograph.site.series.endpoints import series_routes
 from barograph.site.signals.endpoints import signal_page_routes
 from barograph.site.status.endpoints import status_page_routes
@@ -92,9 +93,10 @@ class SiteParts(NamedTuple):
 def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     """The routes of every page, and of what pages are made of."""
     catalog, terms = parts.catalog, parts.terms
+    charts = ChartReader(site.series, site.pages.root, site.board.clock)
     return [
-        home_routes(site),
-        market_page_routes(site),
+        home_routes(site, charts),
+        market_page_routes(site, charts),
         signal_page_routes(site),
         brief_page_routes(site),
         guide_page_routes(site, catalog),

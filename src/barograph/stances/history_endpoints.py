@@ -5,6 +5,9 @@ from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
 
+from barograph.access.allowances import RENDERS
+from barograph.access.fields import rate_limit_fields
+from barograph.access.gate import Gate
 from barograph.errors import InvalidRequest, RequestError
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
@@ -62,7 +65,7 @@ class HistoryUnavailable(RequestError):
 
 
 def history_routes(
-    ledger: Ledger, logs: PublicLogs, continuity: Continuity, clock: Clock
+    ledger: Ledger, logs: PublicLogs, continuity: Continuity, gate: Gate, clock: Clock
 ) -> APIRouter:
     """The routes of the lists, their checkpoints and their proofs."""
     router = APIRouter(tags=["history"])
@@ -79,7 +82,7 @@ def history_routes(
         return DocumentResponse(checkpoints_document(published, logs.public_key), clock())
 
     _route_lists(router, ledger, continuity, clock)
-    _route_proofs(router, logs, clock)
+    _route_proofs(router, logs, gate, clock)
     return router
 
 
@@ -116,19 +119,21 @@ def _route_lists(router: APIRouter, ledger: Ledger, continuity: Continuity, cloc
         return DocumentResponse(events_document(kind, page, rows, count), clock())
 
 
-def _route_proofs(router: APIRouter, logs: PublicLogs, clock: Clock) -> None:
+def _route_proofs(router: APIRouter, logs: PublicLogs, gate: Gate, clock: Clock) -> None:
     async def answer(request: Request, name: LogName) -> DocumentResponse:
         kind, asked = _kind(request), proof_from_query(request.query_params)
+        standing = await gate.charge(RENDERS, gate.caller(request.scope))
         head = await _readable(logs.head(kind, name))
         body = await _readable(_proof(kind, name, logs.log(kind, name), head, asked))
-        return DocumentResponse(Document(body.encode()), clock())
+        now = clock()
+        return DocumentResponse(Document(body.encode()), now, rate_limit_fields(standing, now))
 
     @router.get(
         HISTORY_FOLDER + "{kind}/proof",
         response_model=HistoryProof,
         summary="Proofs that a version is in the history, and that nothing older was changed",
         operation_id="getHistoryProof",
-        responses={400: _NO_SUCH_PROOF, 404: _UNKNOWN, 503: _UNREADABLE},
+        responses=_OF_PROOFS,
         openapi_extra={"parameters": [_KIND_PARAMETER, *_PROOF_PARAMETERS]},
     )
     async def version_proof(request: Request) -> DocumentResponse:
@@ -139,7 +144,7 @@ def _route_proofs(router: APIRouter, logs: PublicLogs, clock: Clock) -> None:
         response_model=HistoryProof,
         summary="Proofs that an event is in the history, and that nothing older was changed",
         operation_id="getHistoryEventsProof",
-        responses={400: _NO_SUCH_PROOF, 404: _UNKNOWN, 503: _UNREADABLE},
+        responses=_OF_PROOFS,
         openapi_extra={"parameters": [_KIND_PARAMETER, *_PROOF_PARAMETERS]},
     )
     async def event_proof(request: Request) -> DocumentResponse:
@@ -153,13 +158,14 @@ async def _proof(
     if size > head.size:
         raise InvalidRequest(f"size must be between 0 and {head.size}")
     expect_within(size, asked)
+    shown = Head(size, await tree.root(size, head))
     return HistoryProof(
         kind=kind,
         log=name,
         size=size,
-        root=(await tree.root(size, head)).hex(),
+        root=shown.root.hex(),
         inclusion=await _inclusion(tree, asked.sequence, size),
-        consistency=await _consistency(tree, asked.older, size, head),
+        consistency=await _consistency(tree, asked.older, shown),
         notice=NOTICE,
     )
 
@@ -171,12 +177,10 @@ async def _inclusion(tree: PublicLog, sequence: int | None, size: int) -> Inclus
     return Inclusion(sequence=sequence, hashes=[each.hex() for each in hashes])
 
 
-async def _consistency(
-    tree: PublicLog, older: int | None, size: int, head: Head
-) -> Consistency | None:
+async def _consistency(tree: PublicLog, older: int | None, shown: Head) -> Consistency | None:
     if older is None:
         return None
-    root, hashes = await tree.root(older, head), await tree.consistency(older, size)
+    root, hashes = await tree.growth(older, shown)
     return Consistency(size=older, root=root.hex(), hashes=[each.hex() for each in hashes])
 
 
@@ -206,7 +210,12 @@ def _integer_parameter(name: str, description: str, **schema: int) -> dict[str, 
 
 _UNREADABLE = refusal("The history cannot be read.")
 _UNKNOWN = refusal("Unknown kind of stance.")
-_NO_SUCH_PROOF = refusal("No such proof.")
+_OF_PROOFS: dict[int | str, dict[str, Any]] = {
+    400: refusal("No such proof."),
+    404: _UNKNOWN,
+    429: refusal("Limit reached."),
+    503: _UNREADABLE,
+}
 _KIND_PARAMETER = {
     "name": "kind",
     "in": "path",

@@ -83,16 +83,24 @@ class PublicLog:
             return Head(self._size, peaks_root([*self._whole.peaks, *self._rest.peaks]))
 
     async def root(self, size: int, head: Head) -> bytes:
-        """The root that the log had at an earlier size than that of `head`.
+        """The root that the log had at `size`, which is at most that of `head`.
 
         Raises:
             HistoryRewritten: the tree of `head` did not grow out of it.
+        """
+        return (await self.growth(size, head))[0]
+
+    async def growth(self, size: int, head: Head) -> tuple[bytes, list[bytes]]:
+        """The root that the log had at `size`, and the proof that `head` grew out of it.
+
+        Raises:
+            HistoryRewritten: it did not.
         """
         root = await self._root(Range(0, size))
         proof = await self.consistency(size, head.size)
         if not is_consistent(size, root, head.size, head.root, proof):
             raise HistoryRewritten(f"the first {size} digests do not match the head")
-        return root
+        return root, proof
 
     async def require_growth(self, signed: Head, head: Head) -> None:
         """Check that a head does not contradict one that was signed before.

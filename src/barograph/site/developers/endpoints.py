@@ -32,6 +32,7 @@ from barograph.discovery.paths import (
 from barograph.errors import UpstreamUnavailable
 from barograph.feed.endpoints import FEED_NOW_PATH
 from barograph.kit.documents import FOREVER
+from barograph.kit.request_limits import MAX_BODY_BYTES, MAX_PARAMETERS, MAX_QUERY_BYTES
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.kit.wire import ErrorBody
 from barograph.markets.documents import MARKET_STATE_PATH, derivatives_document
@@ -151,6 +152,9 @@ def facts(
         "personal": PERSONAL,
         "tool_calls": TOOL_CALLS,
         "mcp_posts": MCP_POSTS,
+        "body_kib": MAX_BODY_BYTES // 1024,
+        "query_kib": MAX_QUERY_BYTES // 1024,
+        "max_parameters": MAX_PARAMETERS,
         "limits": reference.limits(),
         "fields": reference.fields(),
         "errors": problems.ERRORS,

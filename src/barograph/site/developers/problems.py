@@ -18,6 +18,7 @@ from barograph.access.feed_refusals import (
 )
 from barograph.errors import PrivateError
 from barograph.feed.refusals import FeedUnavailable
+from barograph.kit.request_limits import MAX_PARAMETERS, MAX_QUERY_BYTES
 from barograph.material_change.query import NAMES
 from barograph.material_change.refusals import (
     ComparisonReferenceUnavailable,
@@ -77,7 +78,11 @@ ERRORS = [
     Problem(408, "the body did not arrive in time", "yes: send the whole body at once"),
     Problem(410, "a link for a key was used or is too old", "no: ask for a new link"),
     Problem(413, "the body is too long", "no: shorten the body"),
-    Problem(414, "the query is over 8 KiB or 32 parameters", "no: shorten the query"),
+    Problem(
+        414,
+        f"the query is over {MAX_QUERY_BYTES // 1024} KiB or {MAX_PARAMETERS} parameters",
+        "no: shorten the query",
+    ),
     Problem(415, "a body is not declared as JSON", "no: send Content-Type: application/json"),
     Problem(429, "the allowance is spent", "yes, after Retry-After seconds"),
     Problem(500, "briefs cannot be read, or a fault of ours", "yes, a few times, with pauses"),

@@ -121,7 +121,7 @@ def limits() -> list[Limit]:
         Limit("Calls of MCP tools", per(TOOL_CALLS), _ADDRESS),
         Limit("Requests to the MCP server", per(MCP_POSTS), _ADDRESS),
         Limit("Payment proofs", per(PROOFS), _ADDRESS),
-        Limit("Uncached pages and downloads", per(RENDERS), _ADDRESS),
+        Limit("Uncached pages and downloads, and history proofs", per(RENDERS), _ADDRESS),
         Limit("Every other free read", "none", "not counted"),
     ]
 

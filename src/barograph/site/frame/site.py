@@ -85,7 +85,10 @@ class Site:
             return await self._write(key, write, is_kept=query is not None)
 
         try:
-            page, fields = await self.renders.once(request.scope, (self.board.changes, key), work)
+            flight = (self.board.changes, key)
+            page, fields = await self.renders.once(
+                request.scope, flight, work, is_shared=query is not None
+            )
         except DatabaseUnavailable:
             return self.unavailable(request)
         # A kept page is the same for everyone, so it carries no caller's rate-limit fields.

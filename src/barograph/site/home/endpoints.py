@@ -39,10 +39,9 @@ class _Past(NamedTuple):
     charts: Sequence[Chart] | None
 
 
-def home_routes(site: Site) -> PageRouter:
+def home_routes(site: Site, charts: ChartReader) -> PageRouter:
     """The route of the home page."""
     router = PageRouter()
-    charts = ChartReader(site.series, site.pages.root, site.board.clock)
 
     @router.get(HOME_PATH)
     async def read_home(request: Request) -> Response:

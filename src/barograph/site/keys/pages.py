@@ -1,5 +1,6 @@
 """What the pages about personal keys show, and what their form sends (pure)."""
 
+from functools import lru_cache
 from urllib.parse import parse_qsl
 
 from barograph.access.allowances import PERSONAL
@@ -70,8 +71,9 @@ def write_key(pages: Pages, key: str) -> bytes:
     return pages.fill("key.html", key=key, personal=PERSONAL, sending_place=SENDING_PLACE)
 
 
+@lru_cache(maxsize=32)
 def write_message(pages: Pages, title: str, text: str) -> bytes:
-    """What became of a request about keys."""
+    """What became of a request about keys; rendered once, because refusals must stay cheap."""
     return pages.fill("message.html", title=title, text=text, form_place=FORM_PLACE)
 
 

@@ -35,10 +35,9 @@ MOVED_FIELDS = [(b"cache-control", KEEP), *GUARD]
 """Not for ever: which contract an asset names can change."""
 
 
-def market_page_routes(site: Site) -> PageRouter:
+def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
     """The routes of `/markets` and of the page of each perpetual."""
     router = PageRouter()
-    charts = ChartReader(site.series, site.pages.root, site.board.clock)
 
     @router.get(MARKETS_PATH)
     async def read_markets(request: Request) -> Response:
@@ -142,13 +141,16 @@ async def _not_known(site: Site, request: Request, symbol: str, source: str) -> 
     """There is no such perpetual, in words for people and as ever for programs."""
     if not accepts(request.scope["headers"], b"text/html"):
         raise HTTPException(404)
-    fields = await site.renders.charge(request.scope)
-    body = site.pages.fill(
-        "market_not_known.html",
-        here=MARKETS_PATH,
-        symbol=symbol if len(symbol) <= LONGEST_ECHO else f"{symbol[:LONGEST_ECHO]}…",
-        source=source,
-        is_symbol=normalized(symbol) is not None,
-        longest=MAX_LENGTH,
-    )
+
+    async def write() -> bytes:
+        return site.pages.fill(
+            "market_not_known.html",
+            here=MARKETS_PATH,
+            symbol=symbol if len(symbol) <= LONGEST_ECHO else f"{symbol[:LONGEST_ECHO]}…",
+            source=source,
+            is_symbol=normalized(symbol) is not None,
+            longest=MAX_LENGTH,
+        )
+
+    body, fields = await site.renders.once(request.scope, (MARKETS_PATH, symbol), write)
     return private_page(404, body, *fields)
