@@ -8,6 +8,7 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import validate
 
+from barograph.stances.paths import STANCE_PATHS
 from support.descriptions import closed, operations, validator
 from support.markets import BTC, PEPE, reading
 from support.service import BASE_URL, Service, fresh_service
@@ -149,6 +150,13 @@ def test_entitled_and_paid_endpoints_are_described_with_their_errors(
         if "get" in item and item["get"]["security"]
     }
     assert described == {**ENTITLED, BUYING: {"400", "402", "404", "405", "409", "429", "503"}}
+    keyed = {
+        path
+        for path, item in description["paths"].items()
+        for each in item.get("get", {}).get("parameters", ())
+        if each.get("name") == "Idempotency-Key"
+    }
+    assert keyed == {BUYING, *STANCE_PATHS.values()}
 
 
 def test_the_comparison_is_described_with_its_seven_required_parameters(

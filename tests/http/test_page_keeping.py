@@ -374,7 +374,7 @@ def test_a_page_that_cannot_be_read_is_said_to_each_in_their_form(shelf: Shelf) 
     "429 with Retry-After and the rate-limit fields, as a page for people and as JSON for "
     "programs; cached pages and hot reads are served as before",
 )
-def test_only_what_has_to_be_rendered_is_charged_and_the_301st_gets_429(market: Service) -> None:
+def test_only_what_has_to_be_rendered_is_charged_and_the_601st_gets_429(market: Service) -> None:
     kept = (
         "/",
         "/markets?z=1",
@@ -395,12 +395,12 @@ def test_only_what_has_to_be_rendered_is_charged_and_the_301st_gets_429(market: 
     }
     for path, answer in refused.items():
         assert (answer.status, answer.headers["cache-control"]) == (429, "no-store")
-        assert answer.headers["ratelimit-policy"] == '"render";q=300;w=60'
+        assert answer.headers["ratelimit-policy"] == '"render";q=600;w=60'
         assert answer.headers["retry-after"] == "60"
         if path.startswith("/data/"):
             assert list(answer.json()) == ["error"]
             assert (
-                "300 uncached pages, downloads and proofs from one address"
+                "600 uncached pages, downloads and proofs from one address"
                 in answer.json()["error"]
             )
         else:
@@ -409,13 +409,12 @@ def test_only_what_has_to_be_rendered_is_charged_and_the_301st_gets_429(market: 
     assert market.ask("/api/agent/market-state").status == 200
     assert market.ask("/markets?q=x", peer=OTHER).status == 200
     market.clock.pass_seconds(60)
-    assert market.ask("/data/BTC/price.csv").headers["ratelimit"] == '"render";r=299;t=60'
+    assert market.ask("/data/BTC/price.csv").headers["ratelimit"] == '"render";r=599;t=60'
 
 
 @pytest.mark.outcome(
     "one address asks for many uncached pages at once",
-    "eight of its renders run or wait, and the rest get 503 with Retry-After; everyone else is "
-    "served",
+    "32 of its renders run or wait, and the rest get 503 with Retry-After; everyone else is served",
 )
 @pytest.mark.parametrize("path", ["/markets?q={}", "/markets/NOPE{}"])
 def test_one_caller_cannot_fill_the_queue(market: Service, path: str) -> None:
@@ -481,7 +480,7 @@ def test_of_two_callers_who_ask_for_the_same_only_one_pays(shelf: Shelf) -> None
         ]
 
     left = [each.headers.get("x-ratelimit-remaining") for each in asyncio.run(ask())]
-    assert left == ["299", None, "298", "299"]
+    assert left == ["599", None, "598", "599"]
 
 
 def test_two_renders_run_at_a_time_and_a_queue_rests_as_long_as_it_works(shelf: Shelf) -> None:

@@ -259,12 +259,12 @@ def test_every_older_tree_is_proved_to_be_the_beginning_of_the_newest(
 )
 def test_proofs_are_charged(history: PublicHistory) -> None:
     history.record(2)
-    left = [history.ask(f"{LIST}/proof").headers["x-ratelimit-remaining"] for _ in range(300)]
+    left = [history.ask(f"{LIST}/proof").headers["x-ratelimit-remaining"] for _ in range(600)]
     refused = history.ask(f"{LIST}/proof")
 
-    assert left == [str(each) for each in reversed(range(300))]
+    assert left == [str(each) for each in reversed(range(600))]
     assert (refused.status, refused.headers["retry-after"]) == (429, "60")
-    assert refused.headers["ratelimit-policy"] == '"render";q=300;w=60'
+    assert refused.headers["ratelimit-policy"] == '"render";q=600;w=60'
     assert (history.ask(LIST).status, history.ask(CHECKPOINT).status) == (200, 200)
 
 

@@ -42,7 +42,7 @@ TOOL_CALLS = Allowance("mcp", 300, MINUTE)
 """Calls of tools, by caller group. A loop is stopped soon and may go on soon: behind one address of
 an assistant's operator there are many people."""
 
-RENDERS = Allowance("render", 300, MINUTE)
+RENDERS = Allowance("render", 600, MINUTE)
 """Uncached pages, downloads and history proofs, by caller group: all of them have to be rendered. A
 tab that refreshes itself every five seconds needs 12 per minute."""
 

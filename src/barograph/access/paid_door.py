@@ -52,6 +52,17 @@ Document = Callable[[str], bytes]
 """The payment-required object of a door, with what is wrong."""
 
 
+IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "A random text of yours that identifies this paid request. Only a request with "
+    "the same key repeats it.",
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{16,128}$"},
+}
+"""How the header of a paid request is described."""
+
+
 class Offer(NamedTuple):
     """What a door asks for, and how it says so."""
 

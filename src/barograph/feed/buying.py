@@ -10,7 +10,7 @@ from barograph.access.entitlements import Entitlement, Entitlements
 from barograph.access.feed_entry import ENTITLEMENT_REQUIRED, FEED_PATH, FeedEntry
 from barograph.access.feed_grants import FeedGrants
 from barograph.access.feed_refusals import FeedEntryClosed
-from barograph.access.paid_door import Offer, PaidDoor, paying
+from barograph.access.paid_door import IDEMPOTENCY_KEY, Offer, PaidDoor, paying
 from barograph.feed.wire import FeedBought
 from barograph.kit.http import private_response
 from barograph.kit.openapi import coded_refusal
@@ -33,6 +33,7 @@ def buying_routes(
         summary="Buy one period of Feed for the paying wallet, by x402 v2",
         operation_id="buyFeed",
         responses=_ERRORS,
+        openapi_extra={"parameters": [IDEMPOTENCY_KEY]},
     )
     async def buy_feed(request: Request) -> Response:
         if door is None or entry.requirements is None:

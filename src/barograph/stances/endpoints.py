@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from barograph.access.feed_door import FeedDoor, bounded
 from barograph.access.feed_refusals import PaymentRequired
-from barograph.access.paid_door import Goods, Offer, PaidDoor, Sold, paying
+from barograph.access.paid_door import IDEMPOTENCY_KEY, Goods, Offer, PaidDoor, Sold, paying
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.http import Scope, private_response
@@ -128,6 +128,7 @@ def _route(router: APIRouter, path: str, kind: str, reads: StanceReads, seconds:
         summary=f"The newest stance of {kind}",
         operation_id=f"get{name}",
         responses=_ERRORS,
+        openapi_extra={"parameters": [IDEMPOTENCY_KEY]},
     )
     async def read_stance(request: Request) -> Response:
         if _shows_proof(request.scope):

@@ -33,8 +33,8 @@ AT_ONCE = 2
 MOST_PENDING = 128
 """Renders that run or wait: two or three seconds of work."""
 
-MOST_PER_CALLER = 8
-"""Renders that run or wait for one caller: a browser that opens several tabs."""
+MOST_PER_CALLER = 32
+"""Renders that run or wait for one caller: several people or a crawler behind one address."""
 
 LONGEST_REST = 0.05
 """Seconds; a render that took longer mostly waited for a database or a thread."""
