@@ -113,7 +113,7 @@ def test_stalled_bodies_end_and_the_file_limit_is_never_reached(
             ]
             for each in stalled:
                 each.sendall(STALLED % f"{HOST}:{port}".encode())
-            eventually(lambda: answer_200(web.address), "an answer to somebody else")
+            eventually(lambda: answer_200(web.address), "an answer to another client")
             for each in stalled:
                 answer = each.makefile("rb").read()  # until the server closes
                 assert answer.startswith(b"HTTP/1.1 408 ")

@@ -285,7 +285,7 @@ def test_levels_within_a_message_are_taken_up_to_their_bound(
 
 
 @pytest.mark.outcome(
-    "somebody sends `/api/mcp` thousands of short lists",
+    "a client sends `/api/mcp` thousands of short lists",
     "400 before anything decodes them: more than 128 brackets are in the body",
 )
 @pytest.mark.parametrize("values", ['"a":' + "[" * 9_999, '"a":[' + "[1,2]," * 1_000 + "1]}}}"])
