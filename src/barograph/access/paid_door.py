@@ -56,9 +56,9 @@ IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "A random text of yours that identifies this paid request. Only a request with "
-    "the same key repeats it.",
-    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{16,128}$"},
+    "description": "A random text of yours that identifies this paid request: 16 to 128 letters, "
+    "digits, - and _. Only a request with the same key repeats it. Feed callers need none.",
+    "schema": {"type": "string"},
 }
 """How the header of a paid request is described."""
 
