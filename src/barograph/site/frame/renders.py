@@ -103,8 +103,7 @@ class Renders:
                 rendered, fields = found
                 return rendered, fields if is_payer else []
             if found.caller == caller:
-                if isinstance(found.error, TooManyRequests):
-                    await self._hold_refusal()
+                await self._hold_refusal()
                 raise found.error
             # Another caller was refused; this one has an allowance of its own.
 
