@@ -26,7 +26,7 @@ test: .venv/dev .venv-payer/ready browser lint ## lint, then the tests for the c
 test-all: .venv/dev .venv-payer/ready browser load-tools ## the slower suites: generators, conformance, benchmarks
 	$(BIN)/pytest $(IN_PARALLEL) -m "thorough and not long"
 
-test-fast: .venv/dev ## in less than a minute: every rule by itself, and the list of the contract's sentences
+test-fast: .venv/dev ## in less than a minute: every rule by itself, and the list of requirements
 	$(BIN)/pytest $(IN_PARALLEL) -m "not long and not thorough and not e2e" tests/unit tests/contract
 
 test-long: .venv/dev .venv-payer/ready ## crash, fuzz and soak work at full counts

@@ -52,6 +52,7 @@ def test_help_of_each_command_has_an_example(command: str) -> None:
     assert f"barograph entitlements {command}" in result.stdout
 
 
+@pytest.mark.contract("tiers.billing-period")
 def test_a_grant_is_a_period_of_thirty_days_from_now(folder: Path) -> None:
     made = grant(folder)
 

@@ -1,71 +1,105 @@
-"""Every member that the contract names is in the described body, with the contract's JSON type.
+"""Every member that the contract names is in the described body, with its JSON type.
 
-The contract's tables and sentences are read, not copied, so a member that is renamed or removed
-from a model is noticed here whatever else was changed with it.
+The names and types are written out here, so a member that is renamed or removed from a model is
+noticed whatever else changed with it.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from support.descriptions import operations
 from support.service import fresh_service
 
-CONTRACT = (Path(__file__).parent / "contract.md").read_text("utf-8")
-TYPES = {
-    **{name: name for name in ("string", "integer", "number", "boolean", "array", "object")},
-    "timestamp": "string",
-    "opaque string": "string",
-    "positive integer": "integer",
-    "lowercase SHA-256 hex": "string",
-    "ISO timestamp": "string",
-    "a value abstained is possible": "string",
-    "always false": "boolean",
+ASSET = {
+    "symbol": "string",
+    "available": "boolean",
+    "lastPrice": "number",
+    "fundingRatePct": "number",
+    "openInterestUsd": "number",
+    "longAccountPct": "number",
 }
-"""The contract's words for a type, and the JSON type they mean."""
-
-_MEMBER = re.compile(rf"(\w+) \(({'|'.join(sorted(TYPES, key=len, reverse=True))})\b")
-_ROW = re.compile(r"^\| (\w+) \| (\w+)", re.MULTILINE)
-
-
-class Place(NamedTuple):
-    """Where the contract names members of a body, and the schema that must have them."""
-
-    heading: str
-    beginning: str
-    """Of the sentence or row; empty: the whole table."""
-
-    schema: str
-
-
-PLACES = [
-    Place("Index (response of GET /api/agent)", "", "Index"),
-    Place("Index (response of GET /api/agent)", "| endpoints |", "EndpointEntry"),
-    Place("Brief", "", "BriefBody"),
-    Place("Brief", "Briefs list envelope:", "BriefList"),
-    Place("Perpetual derivatives record (GET /api/agent/derivatives)", "", "PerpetualRecord"),
-    *(
-        Place("Asset snapshot (element of assets", "Fields:", schema)
-        for schema in ("AssetSnapshot", "SourcedAssetSnapshot")
-    ),
-    Place(
-        "Asset snapshot (element of assets", "In /api/agent/market-state", "SourcedAssetSnapshot"
-    ),
-    Place("Asset snapshot (element of assets", "/api/agent/market returns", "Market"),
-    Place("Market state (GET /api/agent/market-state)", "", "MarketState"),
-    Place("Market state (GET /api/agent/market-state)", "| liq24h |", "Liq24h"),
-    Place("Market state (GET /api/agent/market-state)", "| regime |", "RegimeState"),
-    Place("Guide (GET /api/agent/guides)", "Guide fields:", "GuideEntry"),
-    Place("Guide (GET /api/agent/guides)", "Envelope:", "Guides"),
-    Place("Public signals (GET /api/v1/signals)", "Envelope:", "PublicSignals"),
-    Place("Public signals (GET /api/v1/signals)", "Signal object:", "SignalBody"),
-    Place("Stance version", "A delivered stance version carries", "StanceVersion"),
-    Place("Comparison result", "Known members of assessment:", "AssessmentBody"),
-]
+MEMBERS = {
+    "Index": {
+        "name": "string",
+        "description": "string",
+        "site": "string",
+        "mcp": "string",
+        "endpoints": "object",
+        "notice": "string",
+    },
+    "EndpointEntry": {"method": "string", "path": "string", "description": "string"},
+    "BriefBody": {
+        "headline": "string",
+        "category": "string",
+        "coins": "array",
+        "summary": "string",
+        "url": "string",
+        "publishedAt": "string",
+    },
+    "BriefList": {"source": "string", "notice": "string", "count": "integer", "briefs": "array"},
+    "PerpetualRecord": {
+        "source": "string",
+        "notice": "string",
+        **ASSET,
+        "nextFundingTime": "integer",
+    },
+    "AssetSnapshot": ASSET,
+    "SourcedAssetSnapshot": {**ASSET, "source": "string"},
+    "Market": {"source": "string", "notice": "string", "assets": "array"},
+    "MarketState": {
+        "as_of": "string",
+        "source": "string",
+        "citation": "string",
+        "notice": "string",
+        "assets": "array",
+        "liq24h": "object",
+        "regime": "object",
+    },
+    "Liq24h": {
+        "available": "boolean",
+        "totalNotional": "number",
+        "longPct": "number",
+        "topAsset": "string",
+    },
+    "RegimeState": {"label": "string", "basis": "string", "note": "string"},
+    "GuideEntry": {
+        "slug": "string",
+        "title": "string",
+        "description": "string",
+        "tags": "array",
+        "pages": "integer",
+        "price": "number",
+        "url": "string",
+    },
+    "Guides": {"source": "string", "notice": "string", "count": "integer", "guides": "array"},
+    "PublicSignals": {
+        "ok": "boolean",
+        "version": "string",
+        "source": "string",
+        "updatedAt": "string",
+        "signals": "array",
+        "attribution": "string",
+        "docs": "string",
+    },
+    "SignalBody": dict.fromkeys(("key", "name", "label", "value", "url"), "string"),
+    "StanceVersion": {
+        "leg_id": "string",
+        "revision": "integer",
+        "history_digest": "string",
+        "issued_at": "string",
+        "history_durable": "boolean",
+    },
+    "AssessmentBody": {
+        "status": "string",
+        "numeric_changes": "array",
+        "recorded_decisions": "object",
+        "evidence_field_presence": "object",
+        "ready_for_paid_delivery": "boolean",
+    },
+}
 ANSWERS = {
     "getIndex": "Index",
     "getBriefs": "BriefList",
@@ -77,7 +111,6 @@ ANSWERS = {
     **dict.fromkeys(("getBtcEtfStance", "getRatesDesk", "getFundingRegime"), "StanceVersion"),
     "getMaterialChange": "Comparison",
 }
-KNOWN = {"Index": 6, "BriefBody": 6, "PerpetualRecord": 9, "MarketState": 7, "GuideEntry": 7}
 
 
 @pytest.fixture(scope="module")
@@ -87,35 +120,27 @@ def description(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         return body
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: f"{place.schema}-{place.beginning}")
+@pytest.mark.contract("fields.types")
+@pytest.mark.parametrize("schema", MEMBERS)
 def test_every_member_that_the_contract_names_is_described_with_its_type(
-    description: dict[str, Any], place: Place
+    description: dict[str, Any], schema: str
 ) -> None:
-    assert list(problems(place, description["components"]["schemas"])) == []
+    assert list(problems(schema, description["components"]["schemas"])) == []
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: f"{place.schema}-{place.beginning}")
+@pytest.mark.parametrize("schema", MEMBERS)
 def test_a_member_that_is_removed_or_of_another_type_is_noticed(
-    description: dict[str, Any], place: Place
+    description: dict[str, Any], schema: str
 ) -> None:
-    for member, kind in named(place).items():
-        for changed in [{}] if kind is None else [{}, {member: {"type": "null"}}]:
+    for member in MEMBERS[schema]:
+        for changed in ({}, {member: {"type": "null"}}):
             schemas = deepcopy(description["components"]["schemas"])
-            del schemas[place.schema]["properties"][member]
-            schemas[place.schema]["properties"] |= changed
-            assert list(problems(place, schemas)) != [], member
+            del schemas[schema]["properties"][member]
+            schemas[schema]["properties"] |= changed
+            assert list(problems(schema, schemas)) != [], member
 
 
-def test_the_contracts_tables_are_really_read() -> None:
-    tables = {place.schema: len(named(place)) for place in PLACES if not place.beginning}
-
-    assert tables | {"GuideEntry": len(named(PLACES[12]))} == KNOWN
-    assert all(named(place) for place in PLACES)
-
-
-def test_operations_answer_with_the_schemas_that_are_looked_at(
-    description: dict[str, Any],
-) -> None:
+def test_operations_answer_with_the_schemas_that_are_checked(description: dict[str, Any]) -> None:
     found = {
         operation["operationId"]: operation["responses"]["200"]["content"]["application/json"]
         for _, operation in operations(description)
@@ -127,35 +152,16 @@ def test_operations_answer_with_the_schemas_that_are_looked_at(
     } == ANSWERS
 
 
-def problems(place: Place, schemas: Mapping[str, Any]) -> Iterator[str]:
-    schema = schemas[place.schema]
-    for member, kind in named(place).items():
+def problems(name: str, schemas: Mapping[str, Any]) -> Iterator[str]:
+    schema = schemas[name]
+    for member, kind in MEMBERS[name].items():
         described = schema["properties"].get(member)
         if described is None:
-            yield f"{place.schema} has no {member}, which the contract names: {place.heading}"
-        elif kind is not None and types(described, schemas) - {"null"} != {kind}:
-            yield f"{place.schema}.{member} must be {kind}, as the contract says"
+            yield f"{name} has no {member}, which the contract names"
+        elif types(described, schemas) - {"null"} != {kind}:
+            yield f"{name}.{member} must be {kind}, as the contract says"
         elif member not in schema["required"] and member != "evidence_field_presence":
-            yield f"{place.schema}.{member} is always there and must be promised"
-
-
-def named(place: Place) -> dict[str, str | None]:
-    """The members that a place names, each with its JSON type; None where the contract has none."""
-    section = next(
-        part
-        for part in re.split(r"^#+ ", CONTRACT, flags=re.MULTILINE)
-        if part.startswith(place.heading)
-    )
-    if not place.beginning:
-        return {name: TYPES[kind] for name, kind in _ROW.findall(section) if kind in TYPES}
-    start = section.index(place.beginning) + len(place.beginning)
-    sentence = re.split(r"\.(?:\s|$)|\n", section[start:])[0]
-    if place.schema == "AssessmentBody":
-        return {
-            each.split()[0]: TYPES.get((re.findall(r"\((.*)\)", each) or [""])[0])
-            for each in sentence.strip().split(", ")
-        }
-    return {name: TYPES[kind] for name, kind in _MEMBER.findall(sentence)}
+            yield f"{name}.{member} is always present and must be listed as required"
 
 
 def types(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> set[str]:

@@ -1,13 +1,12 @@
-"""The manifest, the contract's text and the tests say the same thing.
+"""Every requirement has a statement and a test, and every test names known requirements.
 
-Each check is a function from texts to a list of problems, so that the checks themselves are tested
-on small texts below. Test sources are read with ``ast`` and never imported.
+Each check is a function from texts to a list of problems, so the checks themselves are tested on
+small texts below. Test sources are read with ``ast`` and never imported.
 """
 
 import ast
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,27 +16,18 @@ import pytest
 HERE = Path(__file__).parent
 TESTS = HERE.parent
 
-STATES = ("tested", "decision", "not-built-yet")
+SHOWN = ("tested", "decision")
+STATES = (*SHOWN, "background")
 ID_FORM = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+(-[a-z0-9]+)*)+")
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """A sentence or table row of the contract; the line number is for messages."""
-
-    line: int
-    text: str
-
-
-@dataclass(frozen=True)
 class Entry:
-    """A line of the manifest."""
+    """A requirement of the manifest."""
 
-    section: str
     id: str
-    quote: str = ""
     state: str = ""
-    note: str = ""
+    statement: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,101 +38,25 @@ class Named:
     where: str
 
 
-def contract_sections(text: str) -> dict[str, list[Sentence]]:
-    """Split the contract by heading into sentences; text before the first heading is under "".
-
-    Headings, blank lines, table header rows and table separator rows state nothing and are left
-    out. A list marker is not part of the sentence that follows it.
-    """
-    sections: dict[str, list[Sentence]] = {"": []}
-    current = sections[""]
-    lines = text.splitlines()
-    for number, line in enumerate(lines, start=1):
-        heading = re.match(r"#+ (.+)", line)
-        if heading:
-            current = sections.setdefault(heading[1].strip(), [])
-        elif (
-            line.strip()
-            and not _is_separator(line)
-            and not _is_separator("".join(lines[number:][:1]))
-        ):
-            body = re.sub(r"^\s*(\d+\.|-) ", "", line).strip()
-            current.extend(Sentence(number, part) for part in re.split(r"(?<=\.) +", body))
-    return {heading: found for heading, found in sections.items() if found}
-
-
-def _is_separator(line: str) -> bool:
-    return re.fullmatch(r"\|(\s*:?-+:?\s*\|)+\s*", line) is not None
-
-
 def read_manifest(text: str) -> list[Entry]:
     """Read the manifest.
 
     Raises:
-        TypeError: an entry has a member that is not ``quote``, ``state`` or ``note``.
+        tomllib.TOMLDecodeError: the text is not TOML, or an id is used twice.
+        TypeError: an entry has a member that is not ``state`` or ``statement``.
     """
-    return [
-        Entry(section, entry_id, **members)
-        for section, entries in tomllib.loads(text).items()
-        for entry_id, members in entries.items()
-    ]
+    return [Entry(entry_id, **members) for entry_id, members in tomllib.loads(text).items()]
 
 
 def entry_problems(entries: Iterable[Entry]) -> Iterator[str]:
     """What is wrong with the entries themselves."""
-    entries = list(entries)
-    for entry_id, count in Counter(entry.id for entry in entries).items():
-        if count > 1:
-            yield f"{entry_id}: used {count} times; give each entry an id of its own"
     for entry in entries:
         if not ID_FORM.fullmatch(entry.id):
             yield f"{entry.id}: write the id as lower-case words, like derivatives.symbol.pattern"
         if entry.state not in STATES:
             yield f"{entry.id}: state {entry.state!r}; use one of {', '.join(STATES)}"
-        elif entry.state != "tested" and not entry.note.strip():
-            yield f"{entry.id}: add a note: what was decided, or which capability will hold it"
-
-
-def quote_problems(entries: Iterable[Entry], sections: dict[str, list[Sentence]]) -> Iterator[str]:
-    """Quotes that are not word for word in one sentence of their section, in one place."""
-    for entry in entries:
-        if entry.section not in sections:
-            yield f"{entry.id}: no heading {entry.section!r} in contract.md; copy it exactly"
-            continue
-        places = sum(s.text.count(entry.quote) for s in sections[entry.section] if entry.quote)
-        if places != 1:
-            yield (
-                f"{entry.id}: quote found {places} times under {entry.section!r}; quote one "
-                "sentence, one row or a part of it, word for word and long enough to be unique: "
-                f"{entry.quote!r}"
-            )
-
-
-def coverage_problems(
-    entries: Iterable[Entry], sections: dict[str, list[Sentence]]
-) -> Iterator[str]:
-    """Sentences with a word that no quote of their section covers."""
-    quotes: dict[str, list[str]] = {}
-    for entry in entries:
-        quotes.setdefault(entry.section, []).append(entry.quote)
-    for section, sentences in sections.items():
-        for sentence in sentences:
-            left = _uncovered(sentence.text, quotes.get(section, []))
-            if left:
-                yield (
-                    f"contract.md:{sentence.line}: add an entry under {section!r} "
-                    f"that quotes {left!r} of {sentence.text!r}"
-                )
-
-
-def _uncovered(text: str, quotes: list[str]) -> str:
-    covered: set[int] = set()
-    for quote in quotes:
-        start = text.find(quote)
-        if quote and start >= 0:
-            covered.update(range(start, start + len(quote)))
-    left = "".join(" " if at in covered else char for at, char in enumerate(text))
-    return " ".join(left.split()) if re.search(r"\w", left) else ""
+        if not entry.statement.strip():
+            yield f"{entry.id}: add a statement: what is required, in plain words"
 
 
 def named_ids(root: Path) -> tuple[list[Named], list[str]]:
@@ -203,27 +117,28 @@ def _marked_parts(tree: ast.Module, filename: str) -> Iterator[ast.AST]:
 
 
 def marker_problems(entries: Iterable[Entry], named: Iterable[Named]) -> Iterator[str]:
-    """Ids that a test names and must not, and ids marked tested that no test names."""
+    """Ids that a test names and must not, and requirements that no test names."""
     states = {entry.id: entry.state for entry in entries}
     named = list(named)
     for mark in named:
         if mark.id not in states:
             yield f"{mark.where}: unknown id {mark.id!r}; take one from manifest.toml"
-        elif states[mark.id] != "tested":
+        elif states[mark.id] not in SHOWN:
             yield (
                 f"{mark.where}: {mark.id!r} is {states[mark.id]!r} in manifest.toml; "
                 'set it to "tested", or take it off this test'
             )
-    tested = {entry_id for entry_id, state in states.items() if state == "tested"}
-    for entry_id in sorted(tested - {mark.id for mark in named}):
-        yield (
-            f'{entry_id}: no test shows it; put @pytest.mark.contract("{entry_id}") on the test '
-            'that does, or set its state to "not-built-yet"'
-        )
+    shown = {entry_id for entry_id, state in states.items() if state in SHOWN}
+    for entry_id in sorted(shown - {mark.id for mark in named}):
+        yield f'{entry_id}: no test; put @pytest.mark.contract("{entry_id}") on one that shows it'
 
 
 ENTRIES = read_manifest((HERE / "manifest.toml").read_text(encoding="utf-8"))
-SECTIONS = contract_sections((HERE / "contract.md").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def marks() -> tuple[list[Named], list[str]]:
+    return named_ids(TESTS)
 
 
 def assert_none(problems: Iterable[str]) -> None:
@@ -232,127 +147,39 @@ def assert_none(problems: Iterable[str]) -> None:
         pytest.fail("\n".join(listed), pytrace=False)
 
 
-def test_every_entry_has_its_own_id_and_a_known_state() -> None:
+def test_every_entry_has_a_well_formed_id_a_state_and_a_statement() -> None:
+    assert ENTRIES
     assert_none(entry_problems(ENTRIES))
 
 
-def test_every_quote_is_the_contracts_own_words() -> None:
-    assert_none(quote_problems(ENTRIES, SECTIONS))
+def test_every_marker_names_its_ids_literally_on_a_test(
+    marks: tuple[list[Named], list[str]],
+) -> None:
+    assert_none(marks[1])
 
 
-def test_every_sentence_of_the_contract_is_in_the_manifest() -> None:
-    assert_none(coverage_problems(ENTRIES, SECTIONS))
-
-
-def test_every_marker_names_its_ids_literally_on_a_test() -> None:
-    assert_none(named_ids(TESTS)[1])
-
-
-def test_every_tested_id_has_a_test_and_every_named_id_is_tested() -> None:
-    assert_none(marker_problems(ENTRIES, named_ids(TESTS)[0]))
+def test_every_requirement_has_a_test_and_every_named_id_is_a_requirement(
+    marks: tuple[list[Named], list[str]],
+) -> None:
+    assert_none(marker_problems(ENTRIES, marks[0]))
 
 
 # The checks themselves, on small texts.
 
-SMALL_CONTRACT = """\
-# Title
-
-First fact. Second fact, and a third.
-
-## Table
-
-| Field | Type |
-|---|---|
-| name | string |
-
-1. A rule.
-- A promise.
-"""
-
-
-def small_entries(*quotes: tuple[str, str]) -> list[Entry]:
-    return [Entry(s, f"small.n{n}", q, "tested") for n, (s, q) in enumerate(quotes)]
-
-
-ALL_OF_IT = small_entries(
-    ("Title", "First fact."),
-    ("Title", "Second fact"),
-    ("Title", "and a third."),
-    ("Table", "| name | string |"),
-    ("Table", "A rule."),
-    ("Table", "A promise."),
-)
-
-
-def test_a_contract_is_read_as_sentences_and_rows_without_headings_and_table_headers() -> None:
-    sections = contract_sections(SMALL_CONTRACT)
-
-    assert {name: [s.text for s in found] for name, found in sections.items()} == {
-        "Title": ["First fact.", "Second fact, and a third."],
-        "Table": ["| name | string |", "A rule.", "A promise."],
-    }
-    assert sections["Table"][0].line == 9
-
-
-def test_text_before_the_first_heading_is_not_lost() -> None:
-    problems = list(coverage_problems([], contract_sections("A fact.\n")))
-
-    assert len(problems) == 1
-
-
-def test_a_complete_manifest_has_no_problem() -> None:
-    sections = contract_sections(SMALL_CONTRACT)
-
-    assert_none(entry_problems(ALL_OF_IT))
-    assert_none(quote_problems(ALL_OF_IT, sections))
-    assert_none(coverage_problems(ALL_OF_IT, sections))
-
-
-@pytest.mark.parametrize("left_out", range(len(ALL_OF_IT)))
-def test_each_uncovered_sentence_row_or_part_is_found(left_out: int) -> None:
-    kept = [entry for at, entry in enumerate(ALL_OF_IT) if at != left_out]
-
-    problems = list(coverage_problems(kept, contract_sections(SMALL_CONTRACT)))
-
-    assert len(problems) == 1
-    assert ALL_OF_IT[left_out].quote.strip("| .") in problems[0]
-
 
 @pytest.mark.parametrize(
-    ("section", "quote", "complaint"),
+    ("entry", "complaint"),
     [
-        pytest.param("Title", "The first fact.", "found 0 times", id="paraphrased"),
-        pytest.param("Title", "first fact.", "found 0 times", id="other case"),
-        pytest.param("Title", "First fact. Second fact", "found 0 times", id="two sentences"),
-        pytest.param("Title", "fact", "found 2 times", id="ambiguous"),
-        pytest.param("Title", "", "found 0 times", id="empty"),
-        pytest.param("Title", "A rule.", "found 0 times", id="another section's words"),
-        pytest.param("Titel", "First fact.", "no heading", id="unknown section"),
+        (Entry("A b", "tested", "It works."), "lower-case words"),
+        (Entry("word", "tested", "It works."), "lower-case words"),
+        (Entry("a.b", "done", "It works."), "use one of"),
+        (Entry("a.b", "", "It works."), "use one of"),
+        (Entry("a.b", "tested", " "), "add a statement"),
+        (Entry("a.b", "decision"), "add a statement"),
     ],
 )
-def test_a_quote_that_is_not_word_for_word_is_found(
-    section: str, quote: str, complaint: str
-) -> None:
-    entries = small_entries((section, quote))
-
-    problems = list(quote_problems(entries, contract_sections(SMALL_CONTRACT)))
-
-    assert len(problems) == 1
-    assert complaint in problems[0]
-
-
-@pytest.mark.parametrize(
-    ("entries", "complaint"),
-    [
-        ([Entry("T", "a.b", "q", "tested"), Entry("U", "a.b", "r", "tested")], "used 2 times"),
-        ([Entry("T", "A b", "q", "tested")], "lower-case words"),
-        ([Entry("T", "a.b", "q", "done")], "use one of"),
-        ([Entry("T", "a.b", "q", "decision")], "add a note"),
-        ([Entry("T", "a.b", "q", "not-built-yet", " ")], "add a note"),
-    ],
-)
-def test_an_ill_formed_entry_is_found(entries: list[Entry], complaint: str) -> None:
-    problems = list(entry_problems(entries))
+def test_an_ill_formed_entry_is_found(entry: Entry, complaint: str) -> None:
+    problems = list(entry_problems([entry]))
 
     assert len(problems) == 1
     assert complaint in problems[0]
@@ -360,7 +187,14 @@ def test_an_ill_formed_entry_is_found(entries: list[Entry], complaint: str) -> N
 
 def test_an_entry_with_an_unknown_member_is_refused() -> None:
     with pytest.raises(TypeError, match="satte"):
-        read_manifest('[Title]\n"a.b" = { quote = "q", satte = "tested" }\n')
+        read_manifest('"a.b" = { statement = "It works.", satte = "tested" }\n')
+
+
+def test_an_id_that_is_used_twice_is_refused() -> None:
+    entry = '"a.b" = { state = "tested", statement = "It works." }\n'
+
+    with pytest.raises(tomllib.TOMLDecodeError):
+        read_manifest(entry + entry)
 
 
 MARKED = """\
@@ -429,29 +263,29 @@ def test_a_marker_in_a_file_that_pytest_does_not_collect_is_found(tmp_path: Path
     assert len(problems) == 1
 
 
+SMALL = [
+    Entry("a.tested", "tested", "It works."),
+    Entry("a.choice", "decision", "It works this way."),
+    Entry("a.heading", "background", "What follows is about working."),
+]
+
+
 @pytest.mark.parametrize(
     ("named", "complaint"),
     [
-        ([], "a.tested: no test shows it"),
-        (["a.tested", "a.typo"], "unknown id 'a.typo'"),
-        (["a.tested", "a.later"], "'a.later' is 'not-built-yet'"),
-        (["a.tested", "a.choice"], "'a.choice' is 'decision'"),
+        (["a.choice"], "a.tested: no test"),
+        (["a.tested"], "a.choice: no test"),
+        (["a.tested", "a.choice", "a.typo"], "unknown id 'a.typo'"),
+        (["a.tested", "a.choice", "a.heading"], "'a.heading' is 'background'"),
     ],
 )
 def test_tests_and_states_that_disagree_are_found(named: list[str], complaint: str) -> None:
-    entries = [
-        Entry("T", "a.tested", "q", "tested"),
-        Entry("T", "a.later", "q", "not-built-yet", "later"),
-        Entry("T", "a.choice", "q", "decision", "chosen"),
-    ]
-
-    problems = list(marker_problems(entries, [Named(entry_id, "here:1") for entry_id in named]))
+    problems = list(marker_problems(SMALL, [Named(entry_id, "here:1") for entry_id in named]))
 
     assert len(problems) == 1
     assert complaint in problems[0]
 
 
 def test_agreeing_tests_and_states_have_no_problem() -> None:
-    entries = [Entry("T", "a.tested", "q", "tested")]
-
-    assert_none(marker_problems(entries, [Named("a.tested", "here:1")]))
+    assert_none(entry_problems(SMALL))
+    assert_none(marker_problems(SMALL, [Named("a.tested", "here:1"), Named("a.choice", "here:2")]))

@@ -87,7 +87,7 @@ def assert_nothing_leaks(answer: Answer, service: Service) -> None:
     assert not re.search(r"(?i)https?:|wss?:|sqlite|apsw|traceback|error|/[a-z]+/", text)
 
 
-@pytest.mark.contract("endpoints.status", "free.status")
+@pytest.mark.contract("endpoints.status", "free.status", "status.body")
 def test_with_a_fresh_market_everything_is_ok(service: Service) -> None:
     service.clock.pass_seconds(4.25)
     service.refresh()
@@ -185,7 +185,7 @@ def test_after_the_next_good_reading_the_exchange_is_ok_again(service: Service) 
     assert status(service)["status"] == "ok"
 
 
-@pytest.mark.contract("endpoints.status", "free.status")
+@pytest.mark.contract("endpoints.status", "free.status", "status.body")
 def test_a_feed_past_its_bound_is_down_and_the_answer_is_still_200(service: Service) -> None:
     service.clock.pass_seconds(29.999)
     service.refresh()

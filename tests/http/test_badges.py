@@ -97,7 +97,12 @@ def described(answer: Answer) -> str:
     return str(ET.fromstring(answer.body)[1].text)
 
 
-@pytest.mark.contract("free.badges", "badges.path", "endpoints.badge-record")
+@pytest.mark.contract(
+    "free.badges",
+    "badges.path",
+    "endpoints.badge-record",
+    "badges.further-paths",
+)
 @EVERY_FORM
 @pytest.mark.parametrize(
     ("name", "expected"),
@@ -299,7 +304,7 @@ def test_what_says_the_same_is_not_drawn_again(moving_badges: Badges) -> None:
     assert badges.hot[regime].until == before[regime].until + 5_000
 
 
-@pytest.mark.contract("badges.record.day-count")
+@pytest.mark.contract("badges.record.day-count", "badges.record.since-date-format")
 @EVERY_FORM
 @pytest.mark.parametrize(
     ("since", "message"),

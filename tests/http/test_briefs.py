@@ -118,6 +118,7 @@ def test_every_url_is_absolute_and_leads_to_the_page_of_that_brief(market: Servi
         assert each["headline"].encode() in page.body
 
 
+@pytest.mark.contract("brief.category-values")
 def test_the_categories_are_those_that_were_decided(service: Service) -> None:
     assert set(get_args(Category)) == DECIDED
     service.keep_briefs(

@@ -200,7 +200,10 @@ def test_entitled_reads_are_typed_too(follower: Follower) -> None:
     assert follower.reader.read("feed_now").market_state is None
 
 
-@pytest.mark.contract("material-change.references-from-durable-reads")
+@pytest.mark.contract(
+    "material-change.references-from-durable-reads",
+    "material-change.caller-keeps-references",
+)
 def test_a_subscriber_goes_through_new_versions(follower: Follower) -> None:
     service = follower.service
     (first,) = service.record(proposal())
@@ -267,7 +270,7 @@ def test_an_expired_version_is_no_pair(follower: Follower) -> None:
     assert follower.store.read() == {FUNDING: reference(after)}
 
 
-@pytest.mark.contract("stance.digest-never-invented")
+@pytest.mark.contract("stance.digest-never-invented", "material-change.caller-keeps-references")
 def test_what_is_not_durable_is_skipped(follower: Follower) -> None:
     service = follower.service
     (first,) = service.record(proposal())

@@ -84,7 +84,12 @@ def test_zero_is_data(service: Service) -> None:
         assert type(body[member]) is float
 
 
-@pytest.mark.contract("derivatives.available", "derivatives.symbol", "derivatives.notice")
+@pytest.mark.contract(
+    "derivatives.available",
+    "derivatives.symbol",
+    "derivatives.notice",
+    "derivatives.unavailable-shape",
+)
 def test_an_unknown_symbol_is_not_available_and_every_number_is_null(service: Service) -> None:
     body = record(service, "?symbol=nosuch")
 

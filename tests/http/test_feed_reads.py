@@ -11,7 +11,6 @@ import pytest
 import rfc8785
 from msgspec.structs import replace
 
-from barograph.stances.records import KINDS
 from barograph.stances.standing import NOT_RECORDED, Mark, durable
 from support.markets import reading, shares
 from support.service import BASE_URL, Answer
@@ -58,8 +57,8 @@ def body_of(answer: Answer) -> Any:
     return answer.json()
 
 
-@pytest.mark.contract("x402.stance-reads")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.contract("x402.stance-reads", "feed-now.shape", "stance.other-fields", "stance.kinds")
+@pytest.mark.parametrize("kind", STANCE_READS)
 def test_a_feed_subscriber_reads_the_newest_stance_of_each_kind(
     subscribed: SubscriberService, kind: str
 ) -> None:
@@ -114,7 +113,7 @@ def test_a_kind_without_a_stance_says_so(subscribed: SubscriberService) -> None:
     assert (answer.status, answer.json()["error"]) == (404, "no_stance")
 
 
-@pytest.mark.contract("stance.states")
+@pytest.mark.contract("stance.states", "stance.transitions")
 def test_expired_and_withdrawn_stances_say_so(subscribed: SubscriberService) -> None:
     _, after = subscribed.two_versions()
     subscribed.clock.now += PERIOD
@@ -212,9 +211,9 @@ def test_without_record_and_publication_a_stance_is_unavailable(
     assert (answer.status, answer.json()["error"]) == (503, "feed_unavailable")
 
 
-@pytest.mark.contract("feed-now.stance-tape")
+@pytest.mark.contract("feed-now.stance-tape", "feed-now.shape")
 def test_the_feed_links_to_the_direct_reads(subscribed: SubscriberService) -> None:
-    newest = {kind: subscribed.two_versions(kind)[1] for kind in KINDS}
+    newest = {kind: subscribed.two_versions(kind)[1] for kind in STANCE_READS}
     body = body_of(subscribed.read(FEED_NOW))
     assert list(body) == ["as_of", "tape", "market_state", "briefs", "notice"]
     tape = body["tape"]["stance_tape"]

@@ -71,7 +71,7 @@ def test_every_body_is_compact_utf8_json(market: Service, path: str) -> None:
     assert not re.search(rb"\b(NaN|Infinity)\b", answer.body)
 
 
-@pytest.mark.contract("notice.market-endpoints", "notice.briefs-guides-signals")
+@pytest.mark.contract("notice.market-endpoints", "notice.briefs-guides-signals", "index.notice")
 @pytest.mark.parametrize(
     "target",
     [*API_PATHS, "/api/agent/derivatives?symbol=NOSUCH", "/api/agent/briefs?limit=50"],

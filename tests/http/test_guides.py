@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from barograph.app import create_app
-from barograph.guides.documents import GUIDES_PATH
 from barograph.guides.files import load_catalog
 from barograph.notice import NOTICE
 from support.service import BASE_URL, Answer, Service, ask, fresh_service
 
+PATH = "/api/agent/guides"
 MEMBERS = ["slug", "title", "description", "tags", "pages", "price", "url"]
 
 
@@ -25,7 +25,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def answer(market: Service) -> Answer:
-    return market.ask(GUIDES_PATH)
+    return market.ask(PATH)
 
 
 @pytest.mark.contract(
@@ -46,6 +46,7 @@ def test_all_27_guides_are_returned_and_counted(answer: Answer) -> None:
 
     assert body["count"] == 27
     assert type(body["count"]) is int
+    assert len(body["guides"]) == 27
     assert [guide["slug"] for guide in body["guides"]] == [
         guide.slug for guide in load_catalog(None).guides
     ]
@@ -87,7 +88,7 @@ def own_catalog(folder: Path) -> Path:
 
 def test_the_link_is_the_guides_page_unless_the_operator_has_a_shop(tmp_path: Path) -> None:
     with fresh_service(tmp_path, guides_file=own_catalog(tmp_path)) as service:
-        body = service.ask(GUIDES_PATH).json()
+        body = service.ask(PATH).json()
         page = service.ask("/guides/guide-0")
 
     assert body["source"] == "Mine"
@@ -110,10 +111,10 @@ def test_every_link_leads_to_a_page(market: Service, answer: Answer) -> None:
 
 @pytest.mark.contract("endpoints.guides")
 def test_parameters_are_ignored_and_the_answer_can_be_kept(market: Service, answer: Answer) -> None:
-    assert market.ask(f"{GUIDES_PATH}?limit=1&tag=risk") == answer
-    known = market.ask(GUIDES_PATH, if_none_match=answer.headers["etag"])
+    assert market.ask(f"{PATH}?limit=1&tag=risk") == answer
+    known = market.ask(PATH, if_none_match=answer.headers["etag"])
     assert (known.status, known.body) == (304, b"")
-    head = market.ask(GUIDES_PATH, "HEAD")
+    head = market.ask(PATH, "HEAD")
     assert (head.status, head.body, head.fields) == (200, b"", answer.fields)
 
 
@@ -124,7 +125,7 @@ def test_the_catalog_needs_neither_data_nor_a_database(
     empty_service.execute("ALTER TABLE snapshots RENAME TO away")
     empty_service.clock.pass_seconds(86_400)
 
-    assert empty_service.ask(GUIDES_PATH) == answer
+    assert empty_service.ask(PATH) == answer
 
 
 @pytest.mark.contract("guides.500", "errors.500", "errors.body")
@@ -142,7 +143,7 @@ def test_a_part_that_fails_is_500_in_one_sentence_that_says_nothing_of_its_cause
     _, routes, _ = create_app(service.settings, service.database, service.history, clock=clock)
     breaks = True
 
-    answer = ask(routes, GUIDES_PATH, method)
+    answer = ask(routes, PATH, method)
 
     assert answer.status == 500
     assert answer.body == (b"" if method == "HEAD" else b'{"error":"internal error"}')
@@ -157,7 +158,7 @@ def test_the_interface_description_names_the_500_and_a_price_that_is_a_number(
 ) -> None:
     schema = market.ask("/openapi.json").json()
 
-    operation = schema["paths"][GUIDES_PATH]["get"]
+    operation = schema["paths"][PATH]["get"]
     assert operation["operationId"] == "getGuides"
     assert set(operation["responses"]) == {"200", "304", "405", "414", "500"}
     price = schema["components"]["schemas"]["GuideEntry"]["properties"]["price"]

@@ -226,6 +226,7 @@ def test_a_caller_that_leaves_half_way_changes_nothing(desk: Desk) -> None:
     assert desk.mails() == []
 
 
+@pytest.mark.contract("limits.other-endpoints")
 def test_ten_registrations_an_hour_come_from_one_address(desk: Desk) -> None:
     for number in range(10):
         assert desk.ask(f"name{number}@example.com").status_code == 202

@@ -180,7 +180,11 @@ def test_liquidation_totals_past_their_bound_are_unavailable_while_the_market_is
         assert state(service)["liq24h"] == UNAVAILABLE
 
 
-@pytest.mark.contract("market-state.regime.label", "market-state.regime.note")
+@pytest.mark.contract(
+    "market-state.regime.label",
+    "market-state.regime.note",
+    "regime.label-values",
+)
 @pytest.mark.parametrize(
     ("funding", "label"),
     [
@@ -215,7 +219,7 @@ def test_the_regimes_basis_names_the_btc_perpetual_funding_rate(
     assert state(empty_service)["regime"]["basis"] == "BTC perpetual funding rate"
 
 
-@pytest.mark.contract("market-state.regime.label")
+@pytest.mark.contract("market-state.regime.label", "regime.label-values")
 @pytest.mark.outcome(
     "the BTC funding rate is not known",
     "the regime is `unknown` at once",

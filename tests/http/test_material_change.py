@@ -80,7 +80,7 @@ def test_entitled_answers_are_never_compressed(
 
 @pytest.mark.contract("material-change.compares-two-latest")
 @pytest.mark.contract("material-change.purpose")
-@pytest.mark.contract("comparison.schema")
+@pytest.mark.contract("comparison.schema", "comparison.further-members")
 @pytest.mark.contract("versioning.comparison-schema")
 @pytest.mark.contract("auth.bearer.header")
 @pytest.mark.contract("auth.material-change")
@@ -139,7 +139,7 @@ def test_the_answer_claims_nothing_but_what_was_recorded(
 
 
 @pytest.mark.parametrize("method", ALL_METHODS)
-@pytest.mark.contract("material-change.only-get")
+@pytest.mark.contract("material-change.only-get", "errors.material-change-body")
 @pytest.mark.contract("errors.method-not-allowed")
 def test_any_method_but_get_is_refused_before_anything_else(
     subscribed: SubscriberService, pair: tuple[Version, Version], method: str
@@ -258,7 +258,7 @@ def test_a_bearer_decides_alone_whatever_proof_comes_with_it(
 
 
 @pytest.mark.parametrize("path", ENTITLED_PATHS)
-@pytest.mark.contract("errors.feed-entitlement-required")
+@pytest.mark.contract("errors.feed-entitlement-required", "errors.material-change-body")
 @pytest.mark.contract("errors.402-feed-entry-resource")
 @pytest.mark.contract("errors.402-no-second-payment")
 @pytest.mark.contract("material-change.requires-feed")
@@ -406,7 +406,7 @@ def test_an_expired_latest_version_makes_a_comparison_unavailable(
     assert unavailable(subscribed.compare(*pair))
 
 
-@pytest.mark.contract("material-change.expired-or-terminal-unavailable")
+@pytest.mark.contract("material-change.expired-or-terminal-unavailable", "stance.transitions")
 @pytest.mark.contract("stance.states")
 def test_a_withdrawn_latest_version_makes_a_comparison_unavailable(
     subscribed: SubscriberService, pair: tuple[Version, Version]

@@ -83,7 +83,7 @@ def test_an_invalid_parameter_is_a_protocol_error_that_names_it(
     assert answer.json()["error"] == {"code": -32602, "message": told}
 
 
-@pytest.mark.contract("mcp.address")
+@pytest.mark.contract("mcp.address", "mcp.protocol")
 @pytest.mark.parametrize("version", HANDSHAKE)
 def test_a_handshake_settles_on_the_revision_asked_for(market: Service, version: str) -> None:
     answer = Peer(market, version).post(

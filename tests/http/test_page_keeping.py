@@ -369,6 +369,7 @@ def test_a_page_that_cannot_be_read_is_said_to_each_in_their_form(shelf: Shelf) 
     assert asyncio.run(shelf.show(Writer())).status == 200
 
 
+@pytest.mark.contract("limits.other-endpoints")
 @pytest.mark.outcome(
     "one address requests more uncached pages and downloads than its limit allows",
     "429 with Retry-After and the rate-limit fields, as a page for people and as JSON for "

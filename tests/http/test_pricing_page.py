@@ -56,6 +56,7 @@ def test_where_payments_are_taken_the_page_tells_how(tmp_path: Path) -> None:
         assert path in text
 
 
+@pytest.mark.contract("tiers.billing-period")
 def test_the_period_is_that_of_the_settings(tmp_path: Path) -> None:
     settings: dict[str, Any] = {**PAYMENTS, "feed_period_days": 7}
     service = Service(tmp_path, facilitator=HandFacilitator(), **settings)

@@ -48,6 +48,7 @@ def test_without_a_key_120_requests_are_accepted_and_the_121st_is_429(side: Serv
     assert refused.headers["ratelimit"] == '"anon";r=0;t=3600'
 
 
+@pytest.mark.contract("limits.signals.exceeded")
 def test_a_429_says_clearly_what_to_do_and_is_kept_by_nobody(service: Service) -> None:
     statuses(service, 120)
     service.clock.pass_seconds(60)
@@ -97,6 +98,7 @@ def test_who_waits_as_long_as_told_is_accepted_again_and_not_a_moment_sooner(
     assert statuses(service, 2) == [200, 429]
 
 
+@pytest.mark.contract("limits.signals.exceeded")
 def test_a_refused_request_is_not_charged(service: Service) -> None:
     assert statuses(service, 150) == [200] * 120 + [429] * 30
     service.clock.pass_seconds(HOUR_S)
@@ -104,7 +106,11 @@ def test_a_refused_request_is_not_charged(service: Service) -> None:
     assert remaining(service.ask(PATH)) == 119
 
 
-@pytest.mark.contract("limits.signals.personal-key", "auth.key-raises-allowance")
+@pytest.mark.contract(
+    "limits.signals.personal-key",
+    "auth.key-raises-allowance",
+    "auth.key-presented",
+)
 def test_with_a_key_1000_requests_are_accepted_and_its_owner_is_not_charged_without(
     service: Service,
 ) -> None:

@@ -42,6 +42,7 @@ def application() -> FastAPI:
     return app
 
 
+@pytest.mark.contract("versioning.deprecation")
 @pytest.mark.parametrize(
     ("target", "method"), [("/old", "GET"), ("/old?status=502", "GET"), ("/old", "POST")]
 )

@@ -46,6 +46,7 @@ from support.stances import proposal
     "comparison.assessment.members",
     "comparison.funding.decision-revision-only",
     "material-change.ready-for-paid-delivery-false",
+    "comparison.assessment.other-members",
 )
 def test_a_decision_revised_on_the_same_evidence_is_told_as_that_and_nothing_else() -> None:
     after = decided(FUNDING)

@@ -75,7 +75,7 @@ def test_names_and_values_may_be_percent_encoded_in_every_byte() -> None:
 
 
 @pytest.mark.contract("material-change.query.kind")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["btc-etf-stance", "rates-desk", "funding-regime-stance"])
 def test_each_kind_can_be_asked_for(kind: str) -> None:
     assert parse(query(kind=kind)).kind == kind
 
@@ -96,7 +96,7 @@ def test_another_kind_is_refused_with_the_list(kind: str) -> None:
 
 
 @pytest.mark.contract("material-change.query.400", "errors.invalid-comparison-reference")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", GIVEN)
 def test_a_missing_parameter_is_named(name: str) -> None:
     assert refusal(query((key, value) for key, value in GIVEN.items() if key != name)) == (
         f"{name} is missing"
@@ -108,7 +108,7 @@ def test_without_a_query_the_first_of_them_is_missing() -> None:
 
 
 @pytest.mark.contract("material-change.query.400")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", GIVEN)
 @pytest.mark.parametrize("how", ["same", "empty", "bare", "encoded name"])
 def test_a_repeated_parameter_is_refused_also_with_the_same_value(name: str, how: str) -> None:
     again = {
@@ -123,7 +123,7 @@ def test_a_repeated_parameter_is_refused_also_with_the_same_value(name: str, how
 
 
 @pytest.mark.contract("material-change.query.400")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", GIVEN)
 def test_an_empty_value_is_refused(name: str) -> None:
     assert refusal(raw(name, b"")).startswith(f"{name} must ")
     assert refusal(query(**{name: ""}).replace(f"{name}=".encode(), name.encode())).startswith(
@@ -150,7 +150,7 @@ def test_an_empty_value_is_refused(name: str) -> None:
     ],
 )
 def test_an_eighth_parameter_is_refused_and_not_repeated(extra: bytes) -> None:
-    said = "nothing is accepted but " + ", ".join(NAMES)
+    said = "nothing is accepted but " + ", ".join(GIVEN)
 
     assert refusal(query() + b"&" + extra) == said
     assert refusal(extra + b"&" + query()) == said
@@ -300,7 +300,7 @@ def test_a_digest_is_64_lower_case_hex_digits(name: str, digest: str) -> None:
 
 
 @pytest.mark.contract("material-change.query.400")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", GIVEN)
 @pytest.mark.parametrize(
     "value",
     [
@@ -328,7 +328,7 @@ def test_a_name_that_is_not_percent_encoded_utf_8_is_refused(name: bytes) -> Non
     assert refusal(name + b"=x&" + query()) == "every name must be percent-encoded UTF-8"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", GIVEN)
 def test_a_refusal_does_not_repeat_what_was_sent(name: str) -> None:
     for sent in ("<script>\u2603", "secret" * 60):
         assert sent not in refusal(query(**{name: sent}) + b"&kind=" + quote(sent).encode())

@@ -84,6 +84,7 @@ def test_the_table_of_codes_has_each_that_the_service_can_raise() -> None:
         assert row.retry.split()[0].rstrip(",:") == ("yes" if may_retry else "no")
 
 
+@pytest.mark.contract("versioning.deprecation")
 def test_the_releases_are_those_of_the_changelog() -> None:
     headings = re.findall(
         r"^## \[(.+?)\](?: - (\S+))?$", CHANGELOG.read_text("utf-8"), re.MULTILINE

@@ -48,7 +48,7 @@ WITHDRAWN = Event(
 )
 
 
-@pytest.mark.contract("stance.leg-id")
+@pytest.mark.contract("stance.leg-id", "stance.other-fields")
 def test_a_body_has_the_decided_members_in_order() -> None:
     body = stance_body(durable(RECORDED, None), RECORDED.issued_at)
 
