@@ -66,8 +66,8 @@ def test_versions_that_nobody_counts_fill_no_memory(site: SiteService) -> None:
 
 
 @pytest.mark.outcome(
-    "the files of another release are put in the place of those of a running worker",
-    "it gives what it named its addresses after, until it is started anew",
+    "A new release replaces the static files under a running worker",
+    "The worker serves the files it started with until it restarts.",
 )
 def test_a_file_stays_what_it_was_when_the_worker_began(tmp_path: Path) -> None:
     file = tmp_path / "site.css"

@@ -88,8 +88,8 @@ def test_the_same_value_read_again_leaves_the_first_observation_as_it_was(figure
 
 
 @pytest.mark.outcome(
-    "when a publisher revises a figure",
-    "then the new value is the next revision of its day, and the old one stays in the record",
+    "A publisher revises a daily figure",
+    "The new value becomes the next revision of its day; the old one stays.",
 )
 def test_another_value_is_the_next_revision_also_when_it_is_an_old_one(figures: Figures) -> None:
     figures.record(read(MONDAY, 3.9))
