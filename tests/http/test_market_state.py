@@ -217,7 +217,7 @@ def test_the_regimes_basis_names_the_btc_perpetual_funding_rate(
 
 @pytest.mark.contract("market-state.regime.label")
 @pytest.mark.outcome(
-    "The BTC funding rate is unknown at the exchange",
+    "The exchange returns no BTC funding rate",
     "The regime becomes `unknown` at once.",
 )
 def test_without_btc_the_regime_is_unknown_at_once(service: Service) -> None:
