@@ -17,7 +17,7 @@ TOPICS = {
     "Identity": "identity provider|token|openid",
     "MCP": "mcp",
     "Stances and their history": r"\bstance|histor|checkpoint",
-    "Daily figures": "daily figure|fund flows|etf issuer|publisher|stock exchange",
+    "Daily figures": "daily figure|fund flows|etf issuer|publisher",
     "Signals, briefs, badges and guides": "signal|brief|badge|guide",
     "Exchange and collector": "exchange|collector|contract|liquidation|reading|feed|upstream",
     "API keys and mail": r"\bkey\b|pepper|mail",
@@ -73,11 +73,15 @@ def fields_page() -> str:
 
 def outcomes_page() -> str:
     """What happens when something goes wrong, by topic, as the tests show it."""
-    rows = sorted({row for path in ROOT.glob("tests/**/test_*.py") for row in _outcomes(path)})
+    causes: dict[tuple[str, str], list[str]] = {}
+    for path in sorted(ROOT.glob("tests/**/test_*.py")):
+        for when, then, test in _outcomes(path):
+            causes.setdefault((then, test), []).append(when)
+    rows = sorted(("<br>".join(whens), then, test) for (then, test), whens in causes.items())
     lines = [
         "# What happens when",
         "",
-        "Every fault we handle and its result. A test shows each one; this page comes from them.",
+        "What the service does when something fails. A test shows each row; `make docs` collects them.",
     ]
     for topic in TOPICS:
         lines += ["", f"## {topic}", "", "| When | Then | Shown by |", "|---|---|---|"]

@@ -168,10 +168,6 @@ def test_each_share_reaches_its_bound_alone(empty_service: Service) -> None:
     assert [asset["longAccountPct"] for asset in assets] == [None, 55.0, 0.0]
 
 
-@pytest.mark.outcome(
-    "A snapshot was written by another version and can't be read",
-    "The worker keeps the last one until its freshness limit and takes the next readable one.",
-)
 def test_a_snapshot_that_cannot_be_read_leaves_what_is_known_and_the_next_one_is_taken(
     service: Service,
 ) -> None:

@@ -449,10 +449,6 @@ def test_a_proof_is_of_the_record_that_was_published_and_signed(history: PublicH
     assert history.ask(PROOF).status == 503
 
 
-@pytest.mark.outcome(
-    "Two workers are about to sign different histories of the same size",
-    "Only the first one is signed.",
-)
 def test_of_two_heads_that_follow_one_only_the_first_is_noted(history: PublicHistory) -> None:
     signed = SignedHeads(history.service.database, history.service.clock)
     heads = [Head(0, EMPTY_ROOT), Head(1, b"a" * 32), Head(1, b"b" * 32), Head(2, b"c" * 32)]

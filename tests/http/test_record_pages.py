@@ -365,10 +365,6 @@ def test_only_the_newest_part_of_a_list_is_kept(recorded: PublicHistory) -> None
     assert set(recorded.service.board.hot) - known == {(RECORD, b""), (LIST, b"")}
 
 
-@pytest.mark.outcome(
-    "The history database is unreadable while a visitor reads the record pages",
-    "The pages return 503 and say so.",
-)
 @EVERY_PAGE
 def test_a_record_that_cannot_be_read_is_503_and_comes_back(
     history: PublicHistory, path: str

@@ -171,10 +171,6 @@ def test_a_judgement_from_the_future_is_unknown(service: Service) -> None:
     assert set(labels(service.ask(PATH)).values()) == {"unknown"}
 
 
-@pytest.mark.outcome(
-    "A collector of another version evaluates other signals",
-    "The list stays complete; signals it didn't evaluate say `unknown`.",
-)
 def test_a_collector_that_knows_other_signals_makes_none_disappear(empty_service: Service) -> None:
     known = METHODS[2]
     judged = Signals(

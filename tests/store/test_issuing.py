@@ -334,10 +334,6 @@ EVERY_SCORE = {"score", "score24hAgo", "delta24h"}
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
-@pytest.mark.outcome(
-    "The exchange reports a missed settlement later",
-    "The next revision of the current stance includes the scores that need it.",
-)
 def test_a_missed_settlement_is_filled_in_from_the_exchanges_report(instance: Instance) -> None:
     instance.execute("DELETE FROM settlements WHERE at = $1", [(SETTLED - DAY,)])
     before = instance.issue()[FUNDING]

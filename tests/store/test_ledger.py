@@ -191,10 +191,6 @@ def test_the_collector_records_new_evidence_after_a_decision(
     assert (is_new, version.revision) == (True, 2)
 
 
-@pytest.mark.outcome(
-    "An operator revises a stance that has changed since they read it",
-    "Nothing is recorded, and the command asks them to read it again.",
-)
 def test_who_decides_on_an_outdated_head_is_refused(
     append: Callable[..., Appended], ledger: Ledger, runner: asyncio.Runner
 ) -> None:
@@ -422,10 +418,6 @@ def race(
     ]
 
 
-@pytest.mark.outcome(
-    "Two processes issue the same stance at once",
-    "It is recorded once, and both get that record.",
-)
 def test_two_issuers_of_the_same_stances_record_each_once(
     history: Database,
     start_python: Callable[[str], "subprocess.Popen[str]"],

@@ -87,10 +87,6 @@ def test_the_same_value_read_again_leaves_the_first_observation_as_it_was(figure
     assert figures.latest() == [seen(MONDAY, 1, 3.9), seen(TUESDAY, 1, 3.91)]
 
 
-@pytest.mark.outcome(
-    "A publisher revises a daily figure",
-    "The new value becomes the next revision of its day; the old one stays.",
-)
 def test_another_value_is_the_next_revision_also_when_it_is_an_old_one(figures: Figures) -> None:
     figures.record(read(MONDAY, 3.9))
     figures.record(read(MONDAY, 3.92), at=START + HOUR)

@@ -87,10 +87,6 @@ def test_a_settlement_that_the_report_lacked_is_added_when_it_comes(reports: Rep
     assert late == [kept(0.02, AT - STEP, read_at=START + 1)]
 
 
-@pytest.mark.outcome(
-    "The exchange reports another rate for a past settlement",
-    "The new rate becomes the next revision of that settlement; the old one stays.",
-)
 def test_another_rate_is_the_next_revision_also_when_it_is_an_old_one(reports: Reports) -> None:
     reports.record(rate(0.01))
     reports.record(rate(0.012), at=START + HOUR)

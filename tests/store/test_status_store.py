@@ -212,10 +212,6 @@ def test_of_two_keepers_one_records_each_minute_once(room: Room, book: Book) -> 
     assert sum(each.recorded for each in days if each.name == "database") == 3
 
 
-@pytest.mark.outcome(
-    "The web worker that records status checks dies",
-    "Another takes over when its lease expires, without a gap or an incident.",
-)
 def test_another_keeper_takes_over_when_the_first_is_gone(room: Room, book: Book) -> None:
     one, other = room.keeper("one"), room.keeper("other")
     room.run(one.look())

@@ -51,10 +51,6 @@ def test_a_brief_is_in_one_conclusion_and_after_it_is_stored_in_no_other() -> No
     assert stored(desk, evidence(as_of=AT + 5_000)) == []
 
 
-@pytest.mark.outcome(
-    "The database rejects writes when a brief is due",
-    "The brief is stored with the next reading, unchanged and once.",
-)
 def test_a_brief_that_could_not_be_stored_comes_along_unchanged_and_once() -> None:
     desk = BriefDesk()
     first = concluded(desk, failing())

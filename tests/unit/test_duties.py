@@ -250,10 +250,6 @@ class Remembering(Source):
 @pytest.mark.parametrize(
     "failure", [DatabaseUnavailable("full"), RuntimeError("a defect")], ids=["away", "defect"]
 )
-@pytest.mark.outcome(
-    "Daily figures of a fund were fetched but can't be stored",
-    "The collector fetches them again.",
-)
 def test_a_source_is_told_only_what_was_stored(office: Office, failure: Exception) -> None:
     source = Remembering("sofr", [sofr(3.9)], [sofr(3.95)], Unreachable("away"))
 

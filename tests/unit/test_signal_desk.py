@@ -73,10 +73,6 @@ def test_a_change_is_recorded_once_with_its_instant_and_its_value() -> None:
     assert changes(stored(desk, at(START + 2 * MINUTE, "long-crowded"))) == {}
 
 
-@pytest.mark.outcome(
-    "The database rejects writes when a signal changes",
-    "The change is recorded once, with the next reading that is stored.",
-)
 def test_a_failed_write_is_judged_again_with_the_next_reading_of_the_same_minute() -> None:
     desk = SignalDesk()
     stored(desk, at(START))

@@ -301,10 +301,6 @@ class WatchedPlace:
         return WatchedFile(f"{OPERATOR}2026-11-05,1,100,2\n".encode())
 
 
-@pytest.mark.outcome(
-    "The operator's file of fund flows is long",
-    "It is decoded in a thread and doesn't delay readings.",
-)
 def test_the_operators_file_is_decoded_off_the_event_loop() -> None:
     assert len(operator(WatchedPlace())) == 3  # type: ignore[arg-type]
 
