@@ -81,7 +81,7 @@ def outcomes_page() -> str:
     lines = [
         "# What happens when",
         "",
-        "What the service does when something fails. A test shows each row; `make docs` collects them.",
+        "What the service does when something fails. Generated from the tests that show each row.",
     ]
     for topic in TOPICS:
         lines += ["", f"## {topic}", "", "| When | Then | Shown by |", "|---|---|---|"]
