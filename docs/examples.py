@@ -1,8 +1,8 @@
-"""Takes the examples of the interface description anew, from a demo that it starts.
+"""Refresh the examples of the interface description from a demo that this script starts.
 
     python docs/examples.py
 
-Errors that a demo cannot be brought to show are taken from what raises them.
+Errors that a demo can't produce come from the code that raises them.
 """
 
 import json

@@ -1,6 +1,7 @@
-"""Writes the pages that are made from the code and its tests: `make docs`."""
+"""Write the pages that come from the code and its tests: `make docs`."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,23 @@ ROOT = DOCS.parent
 RECORDS = ROOT / "src/barograph/markets/records.py"
 STANCE_RECORDS = ROOT / "src/barograph/stances/records.py"
 
+TOPICS = {
+    "Payments": "payment|paid|payer|wallet|facilitator|buyer|feed (period|entitlement)|of feed",
+    "Identity": "identity provider|token|openid",
+    "MCP": "mcp",
+    "Stances and their history": r"\bstance|histor|checkpoint",
+    "Daily figures": "daily figure|fund flows|etf issuer|publisher",
+    "Signals, briefs, badges and guides": "signal|brief|badge|guide",
+    "Exchange and collector": "exchange|collector|contract|liquidation|reading|feed|upstream",
+    "API keys and mail": r"\bkey\b|pepper|mail",
+    "Requests and limits": "request|client|quer|connection|rate-limit|renders|web page",
+    "Processes and files": "",
+}
+"""The topics of `what-happens-when.md`, with the words that select its rows; first match wins."""
+
 
 def settings_page() -> str:
-    """Every setting with its default and what it means."""
+    """Every setting, its default and its meaning."""
     rows = []
     for name, field in Settings.model_fields.items():
         default = "" if field.default is None or not str(field.default) else f"`{field.default}`"
@@ -23,8 +38,9 @@ def settings_page() -> str:
             "# Settings",
             "",
             (
-                "Each comes from an environment variable. A name that is not in this table is "
-                "refused, so a misspelt one cannot go unnoticed."
+                "Set these as environment variables. The service refuses to start with a "
+                "`BAROGRAPH_` variable that is not in this table, so a typo can't go unnoticed. "
+                "`barograph doctor` checks the result."
             ),
             "",
             "| variable | default | meaning |",
@@ -36,14 +52,13 @@ def settings_page() -> str:
 
 
 def fields_page() -> str:
-    """What each measured number means: unit, sign and interval."""
+    """The unit, sign and interval of each measured number."""
     lines = [
         "# What each number means",
         "",
         (
-            "Generated from the docstrings in `src/barograph/markets/records.py` and the docstring "
-            "of `Decision` in `src/barograph/stances/records.py`. The API publishes market fields "
-            "in camelCase: `last_price` is `lastPrice`."
+            "The unit, sign and interval of every number. The API writes market fields in "
+            "camelCase: `last_price` is `lastPrice`."
         ),
     ]
     stances = ast.parse(STANCE_RECORDS.read_text("utf-8")).body
@@ -57,22 +72,23 @@ def fields_page() -> str:
 
 
 def outcomes_page() -> str:
-    """What happens when something goes wrong, as the tests show it."""
-    rows = sorted(
-        {row for path in sorted(ROOT.glob("tests/**/test_*.py")) for row in _outcomes(path)}
-    )
-    return "\n".join(
-        [
-            "# What happens when",
-            "",
-            "Each row is shown by a test, which is named behind it; this page is made from them.",
-            "",
-            "| when | then | shown by |",
-            "|---|---|---|",
-            *(f"| {when} | {then} | `{test}` |" for when, then, test in rows),
-            "",
+    """What happens when something goes wrong, by topic, as the tests show it."""
+    causes: dict[tuple[str, str], list[str]] = {}
+    for path in sorted(ROOT.glob("tests/**/test_*.py")):
+        for when, then, test in _outcomes(path):
+            causes.setdefault((then, test), []).append(when)
+    rows = sorted(("<br>".join(whens), then, test) for (then, test), whens in causes.items())
+    lines = [
+        "# What happens when",
+        "",
+        "What the service does when something fails. Generated from the tests that show each row.",
+    ]
+    for topic in TOPICS:
+        lines += ["", f"## {topic}", "", "| When | Then | Shown by |", "|---|---|---|"]
+        lines += [
+            f"| {when} | {then} | `{test}` |" for when, then, test in rows if _topic(when) == topic
         ]
-    )
+    return "\n".join([*lines, ""])
 
 
 PAGES = {
@@ -90,8 +106,12 @@ def _fields(record: ast.ClassDef) -> Iterator[tuple[str, str, str]]:
             yield field.name, ast.unparse(field.returns or ast.Constant(None)), _doc(field)
 
 
+def _topic(when: str) -> str:
+    return next(topic for topic, words in TOPICS.items() if re.search(words, when, re.IGNORECASE))
+
+
 def _outcomes(path: Path) -> Iterator[tuple[str, str, str]]:
-    """The `outcome(when, then)` marks of a test file, on functions and on parameters."""
+    """The `outcome(when, then)` marks of a test file, on functions and parameters."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             for decorator in node.decorator_list:

@@ -1,7 +1,6 @@
-"""Every setting, in one frozen object that is passed to whoever needs it.
+"""All settings in one frozen object, read from `BAROGRAPH_<NAME>` environment variables.
 
-Each comes from the environment variable `BAROGRAPH_<NAME>`. `docs/settings.md` is made from the
-descriptions below.
+`make docs` writes the descriptions below to `docs/settings.md`.
 """
 
 import re
@@ -45,336 +44,340 @@ class Settings(BaseModel):
 
     base_url: str = Field(
         "",
-        description="The public address of this instance, without a trailing slash; every link in "
-        "a body begins with it. Empty: `http://<host>:<port>`.",
+        description="Public address of this instance, without a trailing slash. Every link in a "
+        "response starts with it. If empty, `http://<host>:<port>`.",
     )
-    host: str = Field("127.0.0.1", description="The IP address that the web server binds.")
-    port: int = Field(8080, ge=1, le=65535, description="The port that the web server binds.")
-    workers: int = Field(1, ge=1, le=64, description="How many web worker processes to run.")
+    host: str = Field("127.0.0.1", description="IP address that the web server binds.")
+    port: int = Field(8080, ge=1, le=65535, description="Port that the web server binds.")
+    workers: int = Field(1, ge=1, le=64, description="Number of web worker processes.")
     worker_memory_mb: int = Field(
         1024,
         ge=16,
-        description="The most memory, in MB, that a web worker may use. An idle one uses about "
-        "100. The server replaces a worker that uses more, and cuts off its open requests if they "
+        description="Memory limit of a web worker in MB. An idle worker uses about 100 MB. The "
+        "server replaces a worker that exceeds the limit and cuts off its open requests if they "
         "don't end soon.",
     )
     request_body_seconds: float = Field(
         10,
         gt=0,
-        description="How many seconds the body of a request may take to arrive. A slower request "
-        "gets 408, and the server closes its connection.",
+        description="Time limit in seconds for the body of a request to arrive. A slower "
+        "request gets 408, and the server closes its connection.",
     )
     data: Path = Field(
         Path("data"),
-        description="The folder that holds `barograph.sqlite3` (with the e-mail addresses of key "
-        "owners), `history.sqlite3` (the record of stances), `limits.sqlite3` and, unless "
-        "`BAROGRAPH_KEY_PEPPER` and `BAROGRAPH_HISTORY_KEY` are set, the pepper of API keys and "
-        "the key of checkpoints. Only their owner may read the files that the service creates "
-        "there. The service does not start while every user of the machine may read or change one "
-        "of those two secrets.",
+        description="Folder for the databases: `barograph.sqlite3` (includes the e-mail "
+        "addresses of key owners), `history.sqlite3` (stances) and `limits.sqlite3` (rate "
+        "limits). It also holds the API-key pepper and the checkpoint key, unless "
+        "`BAROGRAPH_KEY_PEPPER` and `BAROGRAPH_HISTORY_KEY` are set. The service creates these "
+        "files readable by their owner only. It doesn't start while every user of the machine can "
+        "read or change one of the two secrets.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info",
-        description="How much is logged: `debug`, `info`, `warning` or `error`.",
+        description="Log level: `debug`, `info`, `warning` or `error`.",
     )
 
     exchange_rest_url: str = Field(
         "https://api.bybit.com",
         min_length=1,
-        description="Base address of the exchange's REST interface. Regional hosts of the same "
-        "exchange go here.",
+        description="Base URL of the exchange's REST API. Set it to use a regional host of the "
+        "same exchange.",
     )
     exchange_stream_url: str = Field(
         "wss://stream.bybit.com/v5/public/linear",
-        description="Address of the exchange's public websocket for linear contracts.",
+        description="URL of the exchange's public websocket for linear contracts.",
     )
     exchange_source: str = Field(
         "Bybit v5 public market data (USDT perpetuals)",
         min_length=1,
-        description="What every published `source` says about where the data comes from. One that "
-        "begins with `simulated` is told at the top of every page.",
+        description="Text of every published `source`. If it starts with `simulated`, every "
+        "page says so at the top.",
     )
 
     poll_seconds: float = Field(
-        5.0, gt=0, le=60, description="A reading of all perpetuals is begun this often."
+        5.0, gt=0, le=60, description="Seconds between two readings of all perpetuals."
     )
     feed_max_age_seconds: float = Field(
         30.0,
         gt=0,
         le=3600,
-        description="The freshness bound of the market feed: data older than this is answered with "
-        "502, never shown.",
+        description="Freshness limit of the market feed. Older data returns 502 and is never "
+        "shown.",
     )
     long_accounts_max_age_seconds: float = Field(
         1800.0,
         gt=0,
-        description="The freshness bound of a long-account share; past it `longAccountPct` is "
-        "null.",
+        description="Freshness limit of a long-account share. Past it, `longAccountPct` is null.",
     )
     long_accounts_calls_per_second: float = Field(
         4.0,
         gt=0,
         le=50,
-        description="How fast the collector goes round all contracts for long-account shares; the "
-        "exchange allows 120 calls a second for everything together.",
+        description="Calls per second that the collector spends on long-account shares. The "
+        "exchange allows 120 calls per second in total.",
     )
     liquidations_max_age_seconds: float = Field(
         90.0,
         gt=0,
-        description="The freshness bound of the 24-hour liquidation window; past it `liq24h` is "
+        description="Freshness limit of the 24-hour liquidation window. Past it, `liq24h` is "
         "unavailable.",
     )
     liquidations_min_coverage_pct: float = Field(
         95.0,
         ge=0,
         le=100,
-        description="How much of the last 24 hours must really have been watched for `liq24h` to "
-        "be available.",
+        description="Share of the last 24 hours, in percent, that must be covered for `liq24h` "
+        "to be available.",
     )
     instruments_seconds: float = Field(
-        600.0, gt=0, description="Pause between two readings of the list of tradable contracts."
+        600.0, gt=0, description="Seconds between two readings of the list of contracts."
     )
     request_seconds: float = Field(
         4.0,
         gt=0,
         le=30,
-        description="The budget of one reading from the exchange, its retries included.",
+        description="Timeout of one reading from the exchange, including retries.",
     )
     breaker_seconds: float = Field(
         5.0,
         gt=0,
-        description="First pause after repeated failures of the exchange; it doubles up to six "
-        "times this.",
+        description="First pause after repeated failures of the exchange. It doubles with each "
+        "failure, up to six times this value.",
     )
     stream_ping_seconds: float = Field(
         20.0,
         gt=0,
         le=20,
-        description="Pause between two pings on a listening connection; one that is silent for one "
-        "and a half times this is given up.",
+        description="Seconds between two pings on a websocket connection. The collector closes "
+        "a connection that is silent for 1.5 times this value.",
     )
     regime_dwell_seconds: float = Field(
-        900.0, ge=0, description="How long a new regime must last before the label changes."
+        900.0, ge=0, description="How long a new regime must last before its label changes."
     )
     lease_seconds: float = Field(
         15.0,
         gt=0,
         le=300,
-        description="After this long without a sign of life another collector takes over.",
+        description="Seconds without a heartbeat after which another collector takes over.",
     )
     minute_history_days: int = Field(
-        30, ge=2, description="How long the minute-by-minute record of BTC, ETH and SOL is kept."
+        30, ge=2, description="Days to keep per-minute readings of BTC, ETH and SOL."
     )
     hour_history_days: int = Field(
-        730, ge=60, description="How long the hourly record of all contracts is kept."
+        730, ge=60, description="Days to keep hourly readings of all contracts."
     )
     liquidation_history_days: int = Field(
-        90, ge=2, description="How long single liquidations are kept."
+        90, ge=2, description="Days to keep individual liquidations."
     )
 
     signals_max_age_seconds: float = Field(
         150.0,
         gt=60,
-        description="The freshness bound of signals, which are judged once a minute; past it every "
-        "signal says `unknown`.",
+        description="Freshness limit of signals, which are evaluated once per minute. Past it, "
+        "every signal says `unknown`.",
     )
     briefs_max_age_seconds: float = Field(
         60.0,
         ge=1,
-        description="How long a worker that cannot read the database goes on with the briefs it "
-        "has; past it the answer is 500.",
+        description="How long a worker that can't read the database keeps serving its copy of "
+        "the briefs. Past it, briefs return 500.",
     )
     guides_file: Path | None = Field(
         None,
-        description="The catalog of guides (`.toml` or `.json`), in place of the packaged sample; "
-        "`barograph guides check FILE` tells whether it can be used.",
+        description="Guide catalog (`.toml` or `.json`) that replaces the packaged sample. "
+        "Check it with `barograph guides check FILE`.",
     )
     record_since: str = Field(
         "",
-        description="The day on which the paper record of `/badge/record.svg` began, such as "
-        "`2025-01-31`. Empty: the badge says that it has not started.",
+        description="Start of the paper record that `/badge/record.svg` shows, such as "
+        "`2025-01-31`. If empty, the badge says that it has not started.",
     )
 
     security_contact: str = Field(
         "",
-        description="Where weaknesses are reported, such as `mailto:security@example.com` or an "
-        "https address; `/.well-known/security.txt` names it. Empty: there is no such file.",
+        description="Where to report vulnerabilities, such as `mailto:security@example.com` or "
+        "an https address; published in `/.well-known/security.txt`. If empty, there is no such "
+        "file.",
     )
     sales_contact: str = Field(
         "",
-        description="The contact for Feed and Reserve that `/pricing` shows, such as "
-        "`mailto:sales@example.com` or an https address. If it is empty, `/pricing` says that none "
-        "is configured.",
+        description="Contact for Feed and Reserve on `/pricing`, such as "
+        "`mailto:sales@example.com` or an https address. If empty, `/pricing` says that none is "
+        "configured.",
     )
     trusted_proxies: str = Field(
         "",
-        description="Proxies whose `X-Forwarded-For` is believed: addresses and networks with "
-        "commas between, such as `127.0.0.1, 10.0.0.0/8`. Empty: nobody's.",
+        description="Proxies whose `X-Forwarded-For` the service trusts: addresses and networks "
+        "separated by commas, such as `127.0.0.1, 10.0.0.0/8`. If empty, it trusts none.",
     )
     limits: Literal["auto", "memory", "sqlite"] = Field(
         "auto",
-        description="Where request allowances are counted: `memory` (one worker), `sqlite` (a file "
-        "that the workers of one host share) or `auto`, which takes what fits.",
+        description="Where rate limits are counted: `memory` (one worker), `sqlite` (a file "
+        "that all workers of one host share), or `auto`, which picks one by the number of "
+        "workers.",
     )
     key_pepper: SecretStr = Field(
         SecretStr(""),
-        description="The secret that API keys are stored under, 32 characters or more. Empty: one "
-        "is made and kept in the data folder.",
+        description="Secret for hashing API keys, 32 characters or more. If empty, the service "
+        "creates one and keeps it in the data folder.",
     )
     smtp_url: SecretStr = Field(
         SecretStr(""),
-        description="The mail server: `smtp://host:port`, `smtp+starttls://user:password@host:587` "
-        "or `smtps://user:password@host:465`. Empty: nobody can register a key by e-mail.",
+        description="Mail server: `smtp://host:port`, `smtp+starttls://user:password@host:587` "
+        "or `smtps://user:password@host:465`. If empty, nobody can register a key by e-mail.",
     )
-    mail_from: str = Field("", description="The sender of mails, such as `barograph@example.com`.")
+    mail_from: str = Field("", description="Sender of mails, such as `barograph@example.com`.")
 
     history_url: str = Field(
         "",
-        description="Where the record of stances is: `sqlite:///` and the path of its file, so "
-        "that an absolute one has four slashes. Empty: `history.sqlite3` in the data folder.",
+        description="Database of stances: `sqlite:///` and a file path, so an absolute path has "
+        "four slashes. If empty, `history.sqlite3` in the data folder.",
     )
     history_key: SecretStr = Field(
         SecretStr(""),
-        description="The Ed25519 key that checkpoints of the history are signed with: base64 of 32 "
-        "random bytes. Empty: one is made and kept in the data folder.",
+        description="Ed25519 key that signs checkpoints of the history: base64 of 32 random "
+        "bytes. If empty, the service creates one and keeps it in the data folder.",
     )
     stance_grace_hours: float = Field(
         6.0,
         ge=0,
         le=72,
-        description="How long a stance outlives the next expected publication of its evidence "
-        "before it expires.",
+        description="Hours that a stance stays active after the next expected publication of "
+        "its evidence.",
     )
     treasury_url: str = Field(
         "https://home.treasury.gov",
-        description="Where the US Treasury's daily par yields are read. Empty: not at all.",
+        description="Source of the US Treasury's daily par yields. If empty, they are not read.",
     )
     nyfed_url: str = Field(
         "https://markets.newyorkfed.org",
-        description="Where SOFR and EFFR are read. Empty: not at all.",
+        description="Source of SOFR and EFFR. If empty, they are not read.",
     )
     etf_url: str = Field(
         "",
-        description="Address of a BTC ETF issuer's holdings file. Empty: none is read, and without "
-        "a file of your own no stance about ETFs is issued.",
+        description="URL of a BTC ETF issuer's holdings file. If this and `BAROGRAPH_ETF_FILE` "
+        "are empty, no ETF stance is issued.",
     )
     etf_fund: str = Field(
         "IBIT",
         pattern="^[A-Z0-9]{1,10}$",
-        description="The fund that the holdings file is about; the stance names it as its "
+        description="Ticker of the fund in the holdings file. The ETF stance names it as its "
         "coverage.",
     )
     etf_file: Path | None = Field(
         None,
-        description="Your own CSV of ETF flows (`date,net_flow_usd,aum_usd,holdings_btc`). While "
-        "it is set it counts in place of the issuer's file.",
+        description="Your own CSV of ETF flows (`date,net_flow_usd,aum_usd,holdings_btc`). It "
+        "replaces the issuer's file.",
     )
     macro_source: str = Field(
         "",
-        description="What the `source` of rates and ETF series says in place of each file's own "
-        "name; the demo says that it is simulated.",
+        description="Text for the `source` of rates and ETF series, in place of each "
+        "publisher's name. The demo uses it to say that its data is simulated.",
     )
     macro_seconds: float = Field(
-        1800.0, gt=0, description="Pause between two readings of rates and ETF files."
+        1800.0, gt=0, description="Seconds between two readings of rates and ETF files."
     )
 
     identity: Literal["none", "supabase", "oidc"] = Field(
         "none",
-        description="Who vouches for bearer tokens: `supabase` (a provider with its `/auth/v1`), "
-        "`oidc` (an OpenID Connect issuer) or `none`, with which no token is accepted.",
+        description="Identity provider for bearer tokens: `supabase`, `oidc` (OpenID Connect) "
+        "or `none`, which accepts no token.",
     )
     identity_url: str = Field(
         "",
-        description="Address of the identity provider: the project's for `supabase`, the issuer "
-        "for `oidc`, exactly as its tokens name it. It begins with `https://`, unless the provider "
-        "runs on this machine. An issuer at a public address can't name private addresses for "
-        "its keys or userinfo; one at a private address can.",
+        description="URL of the identity provider: the project for `supabase`, the issuer for "
+        "`oidc`, exactly as its tokens name it. It must start with `https://` unless the provider "
+        "runs on this machine. An issuer at a public address can't name private addresses for its "
+        "keys or userinfo; one at a private address can.",
     )
     identity_audience: str = Field(
         "authenticated",
         min_length=1,
-        description="The audience that a bearer token must be meant for.",
+        description="Audience that a bearer token must name.",
     )
     identity_api_key: SecretStr = Field(
         SecretStr(""),
-        description="The project's publishable key (or its older anon key), which a `supabase` "
-        "provider wants with each question.",
+        description="Publishable key (or older anon key) of the `supabase` project. The service "
+        "sends it with each request to the provider.",
     )
     identity_email_claim: str = Field(
         "email_verified",
         min_length=1,
-        description="The claim of an `oidc` provider that is `true` when the e-mail address is "
-        "confirmed.",
+        description="Claim of an `oidc` provider that is `true` for a confirmed e-mail address.",
     )
     identity_claims: Literal["token", "userinfo"] = Field(
         "token",
-        description="Where an `oidc` provider tells that claim: in the access `token` itself, or "
-        "at its `userinfo` endpoint.",
+        description="Where an `oidc` provider puts that claim: in the access `token`, or at its "
+        "`userinfo` endpoint.",
     )
     identity_cache_seconds: float = Field(
         60.0,
         ge=0,
         le=60,
-        description="How long a user record counts before the provider is asked again.",
+        description="Seconds to cache a user record of the identity provider.",
     )
     identity_seconds: float = Field(
-        3.0, gt=0, le=30, description="The budget of one question to the identity provider."
+        3.0, gt=0, le=30, description="Timeout of one request to the identity provider."
     )
     comparison_seconds: float = Field(
         5.0,
         gt=0,
         le=60,
-        description="The budget of one entitled request, identity and every read included; past it "
-        "the answer is 503.",
+        description="Timeout of one subscriber request, including identity and all reads. Past "
+        "it, the service returns 503.",
     )
 
     x402_facilitator_url: str = Field(
         "",
-        description="Address of the x402 v2 facilitator that verifies and settles payments. Empty: "
-        "nothing can be paid for here, and the paid doors answer `not_found`.",
+        description="URL of the x402 v2 facilitator that verifies and settles payments. If "
+        "empty, nothing is for sale and the paid endpoints return `not_found`.",
     )
     x402_facilitator_token: SecretStr = Field(
-        SecretStr(""), description="Bearer token that the facilitator wants, if any."
+        SecretStr(""), description="Bearer token for the facilitator, if it needs one."
     )
     x402_network: str = Field(
         "eip155:8453",
         pattern="^eip155:[1-9][0-9]{0,17}$",
-        description="The chain that is paid on, as CAIP-2.",
+        description="Chain for payments, as a CAIP-2 id.",
     )
     x402_asset: str = Field(
-        "", description="The token that is paid with: the address of its EIP-3009 contract."
+        "", description="Token for payments: the address of its EIP-3009 contract."
     )
     x402_asset_name: str = Field(
-        "USD Coin", min_length=1, description="The token's name in its EIP-712 domain."
+        "USD Coin", min_length=1, description="Name of the token in its EIP-712 domain."
     )
     x402_asset_version: str = Field(
-        "2", min_length=1, description="The token's version in its EIP-712 domain."
+        "2", min_length=1, description="Version of the token in its EIP-712 domain."
     )
-    x402_asset_decimals: int = Field(6, ge=0, le=18, description="How many decimals the token has.")
+    x402_asset_decimals: int = Field(6, ge=0, le=18, description="Number of decimals of the token.")
     x402_pay_to: str = Field(
         "",
-        description="The address that is paid. What was paid to another one before stays known.",
+        description="Address that receives payments. If you change it, earlier payments to the "
+        "old address still count.",
     )
     x402_timeout_seconds: int = Field(
         60,
         ge=10,
         le=600,
-        description="How long a payment may be valid; a facilitator settles it within that.",
+        description="How long a payment is valid. The facilitator must settle it within this time.",
     )
     x402_chain_url: str = Field(
         "",
-        description="JSON-RPC address of a node of that chain; with it the collector finds out "
-        "what became of payments of which the facilitator could not tell. Empty: nobody does.",
+        description="JSON-RPC URL of a node of that chain. The collector uses it to resolve "
+        "payments whose result the facilitator didn't report. If empty, the operator must resolve "
+        "them.",
     )
     feed_price_usd: Decimal = Field(
-        Decimal(25), gt=0, le=100_000, description="What a period of Feed costs by x402."
+        Decimal(25), gt=0, le=100_000, description="Price of one period of Feed by x402, in USD."
     )
-    feed_period_days: int = Field(30, ge=1, le=366, description="How long a period of Feed is.")
+    feed_period_days: int = Field(
+        30, ge=1, le=366, description="Length of one period of Feed, in days."
+    )
     stance_price_usd: Decimal = Field(
         Decimal("0.25"),
         gt=0,
         le=100_000,
-        description="What one read of a stance costs by x402, for those without Feed.",
+        description="Price of one stance read by x402 without Feed, in USD.",
     )
 
     @model_validator(mode="after")

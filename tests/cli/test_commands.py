@@ -156,8 +156,8 @@ def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "every user of the machine may read the pepper of API keys or the key of checkpoints",
-    "`serve` refuses to start; `serve` and `doctor` name the `chmod` that fixes it",
+    "Every user of the machine can read the API-key pepper or the checkpoint key",
+    "`serve` refuses to start. `serve` and `doctor` name the `chmod` that fixes it.",
 )
 @pytest.mark.parametrize("name", ["key-pepper", "history-key"])
 def test_secret_that_other_users_may_read_is_refused(tmp_path: Path, name: str) -> None:
@@ -174,8 +174,8 @@ def test_secret_that_other_users_may_read_is_refused(tmp_path: Path, name: str) 
 
 
 @pytest.mark.outcome(
-    "every user of the machine may write to the data folder",
-    "`serve` logs a warning; `doctor` fails and names the `chmod` that fixes it",
+    "Every user of the machine can write to the data folder",
+    "`serve` logs a warning; `doctor` fails and names the `chmod` that fixes it.",
 )
 def test_data_folder_that_other_users_may_write_to_is_reported(tmp_path: Path) -> None:
     data = tmp_path / "data"
@@ -232,8 +232,8 @@ def test_demo_refuses_a_misspelt_setting_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "the mail server cannot be reached, or the catalog of guides cannot be used",
-    "`doctor` says so with the remedy; `serve` does not start with such a catalog",
+    "The mail server is unreachable, or the guide catalog is invalid",
+    "`doctor` names the problem and the fix. `serve` refuses to start with such a catalog.",
 )
 def test_doctor_and_serve_refuse_a_bad_catalog_and_doctor_a_silent_mail_server(
     tmp_path: Path,

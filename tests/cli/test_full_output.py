@@ -16,8 +16,8 @@ FULL = Path("/dev/full")
     ids=["help", "stances", "db"],
 )
 @pytest.mark.outcome(
-    "the output of a command goes to a disk that is full",
-    "the command says so in one line and ends with 1",
+    "A command writes its output to a full disk",
+    "It prints a one-line error and exits with 1.",
 )
 def test_a_full_disk_is_one_line(tmp_path: Path, command: tuple[str, ...], buffered: str) -> None:
     with FULL.open("w") as full:

@@ -31,8 +31,8 @@ def test_the_record_is_made_where_its_address_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [None, b"", b"what I did in May\n" * 300])
 @pytest.mark.outcome(
-    "a service starts and its record of stances is missing, empty or something else",
-    "it serves without one, says so, and makes no other: that would begin another chain",
+    "The service starts and the history file is missing, empty or not a history",
+    "It serves without one and says so. It creates no new one, which would start another chain.",
 )
 def test_no_other_record_is_made_beside_a_service(
     settings: Settings, content: bytes | None, caplog: pytest.LogCaptureFixture

@@ -139,8 +139,8 @@ def test_a_payment_that_does_not_exist_is_said_so(journal: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "the end of a payment could not be noted, and no chain is configured",
-    "the operator notes it by hand; what it paid for is granted, and the trail says who did it",
+    "The result of a payment was never recorded, and no chain is configured",
+    "The operator records it by hand. What it paid for is granted; the trail says by whom.",
 )
 @pytest.mark.parametrize("state", ["unknown", "settling"])
 def test_an_operator_settles_what_was_left_behind_and_it_is_granted(

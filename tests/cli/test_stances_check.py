@@ -98,8 +98,8 @@ def another_database(file: Path, operator: Operator) -> None:
 @pytest.mark.parametrize("arguments", ALL, ids=lambda each: each[0])
 @pytest.mark.parametrize("content", [empty, some_text, another_database])
 @pytest.mark.outcome(
-    "the file of the record is empty, or something else",
-    "every `stances` command says that there is no record, ends with 3, and leaves it as it is",
+    "The history file is empty or not a history",
+    "Every `stances` command says so, exits with 3 and leaves the file unchanged.",
 )
 def test_a_file_that_is_no_record_is_refused_and_stays_as_it_is(
     newcomer: Operator,
@@ -175,8 +175,8 @@ def test_a_record_is_compared_with_what_was_published(operator: Operator) -> Non
 
 
 @pytest.mark.outcome(
-    "the record of stances is swapped for an older copy, or for a new one",
-    "`stances verify` names the published version or event that it lacks",
+    "The history was replaced by an older copy or a new file",
+    "`stances verify` names the published version or event that is missing.",
 )
 def test_an_older_copy_in_the_record_s_place_is_noticed(operator: Operator) -> None:
     operator.record(0)

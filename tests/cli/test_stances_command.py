@@ -205,8 +205,8 @@ class Slowly(io.BytesIO):
 
 
 @pytest.mark.outcome(
-    "two operators decide about the same stance at once",
-    "the second is told that another version was recorded, and nothing of theirs is",
+    "Two operators revise the same stance at once",
+    "The first revision is recorded. The second operator gets an error and records nothing.",
 )
 def test_what_was_not_looked_at_is_not_withdrawn(operator: Operator) -> None:
     operator.record()
@@ -228,8 +228,8 @@ def test_a_withdrawn_stance_is_opened_again_by_a_decision(operator: Operator) ->
 
 
 @pytest.mark.outcome(
-    "two operators withdraw the same stance at once",
-    "the second is told when, by whom and why it was withdrawn already",
+    "Two operators withdraw the same stance at once",
+    "The second learns when, by whom and why it was withdrawn.",
 )
 def test_a_stance_that_was_withdrawn_meanwhile_is_said_to_be(operator: Operator) -> None:
     operator.record()

@@ -148,8 +148,8 @@ def test_conditions_are_shown_in_words(operator: Operator) -> None:
 
 
 @pytest.mark.outcome(
-    "something that moves a terminal's cursor was once recorded",
-    "`stances list` and `show` print it escaped",
+    "A recorded stance contains terminal control characters",
+    "`stances list` and `show` print them escaped.",
 )
 def test_what_was_recorded_cannot_move_the_cursor(operator: Operator) -> None:
     operator.record(by="\x1b[2J\nsomebody")

@@ -94,8 +94,7 @@ def test_the_page_s_errors_and_figures_are_the_client_s() -> None:
     assert all(issubclass(getattr(errors, name), errors.ClientError) for name in named)
     assert len(named) >= 6
     assert (PATIENCE.tries, PATIENCE.seconds) == (3, 60.0)
-    assert "at most three tries, with at most 60 seconds of waits between them" in PAGE
+    assert "at most three tries and waits at most 60 seconds in total" in PAGE
     assert (SECONDS, WHOLE) == (10.0, 3)
-    assert (
-        "after 10 seconds without a byte (`timeout`), and when its body takes three times" in PAGE
-    )
+    assert "fails after 10 seconds without a byte (`timeout`), or when" in PAGE
+    assert "the body takes three times as long" in PAGE

@@ -257,8 +257,8 @@ def test_stock_client_pays_for_a_stance_by_default_and_refuses_feed(
 
 
 @pytest.mark.outcome(
-    "the newest stance has expired (in the demo: `demo fault stance on --kind expired`)",
-    "nobody can buy or compare it; Feed subscribers read it with the state `expired`",
+    "The newest stance has expired (demo: `demo fault stance on --kind expired`)",
+    "Nobody can buy or compare it. Feed subscribers read it with the state `expired`.",
 )
 def test_stances_expire_and_come_back_on_request(demo: Demo) -> None:
     fault = ("demo", "fault", "stance")
@@ -296,8 +296,8 @@ def test_second_demo_in_the_same_folder_is_refused(demo: Demo, tmp_path: Path) -
 
 
 @pytest.mark.outcome(
-    "the replay of the demo is interrupted, also twice",
-    "it stops at once with 130; a start resumes",
+    "Ctrl-C interrupts the demo's replay, even twice",
+    "It stops at once with exit code 130. The next start resumes.",
 )
 def test_interrupted_replay_stops_at_once_without_a_trace(tmp_path: Path) -> None:
     arguments = ("demo", "--port", str(unused_port()), "--data", str(tmp_path / "data"))

@@ -245,8 +245,8 @@ def test_a_provider_that_cannot_tell_lets_nobody_in(run: Run) -> None:
 
 
 @pytest.mark.outcome(
-    "a bearer token of one megabyte is sent",
-    "the HTTP server answers 431 with an empty body: it reads no headers of that size",
+    "A client sends a bearer token of one megabyte",
+    "The HTTP server returns 431 with an empty body.",
 )
 def test_what_is_no_request_is_answered_by_the_http_server_itself(run: Run) -> None:
     for status in (400, 414, 431):

@@ -86,8 +86,8 @@ def test_many_clients_at_once_are_all_served(base_url: str, era: str) -> None:
 
 
 @pytest.mark.outcome(
-    "requests of one MCP client reach different workers",
-    "each is answered: no worker keeps a session, in either era of the protocol",
+    "Requests of one MCP client reach different workers",
+    "Every worker answers, because none keeps a session.",
 )
 def test_any_worker_answers_any_request(base_url: str) -> None:
     workers: set[str] = set()

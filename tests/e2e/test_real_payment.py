@@ -210,7 +210,8 @@ def test_stock_client_refuses_feed_until_its_cap_is_raised(shop: Shop) -> None:
 
 
 @pytest.mark.outcome(
-    "a wallet pays with more than it has", "the facilitator refuses; nothing is charged or opened"
+    "A wallet pays with more than it has",
+    "The facilitator refuses. The wallet is not charged and gets nothing.",
 )
 def test_wallet_without_funds_is_refused_everywhere(shop: Shop) -> None:
     empty = shop.wallet("empty")
@@ -241,8 +242,8 @@ def test_stance_is_paid_for_at_each_read_within_the_default_cap(shop: Shop) -> N
 
 
 @pytest.mark.outcome(
-    "one payment proof comes many times at once",
-    "it is charged once; who comes while it is settled is told to come again, never to pay",
+    "A client sends one payment proof many times at once",
+    "It is charged once. The other requests are asked to retry, never to pay.",
 )
 def test_many_requests_with_one_proof_are_one_charge(shop: Shop) -> None:
     crowd = shop.wallet("crowd")

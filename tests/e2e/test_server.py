@@ -51,7 +51,10 @@ def web(tmp_path: Path) -> Iterator[Web]:
         yield found
 
 
-@pytest.mark.outcome("a web worker is killed", "it is replaced; the others go on answering")
+@pytest.mark.outcome(
+    "A web worker is killed",
+    "The server replaces it; the other workers keep answering.",
+)
 def test_killed_worker_is_replaced_and_the_service_goes_on(web: Web) -> None:
     before = {each.pid for each in web.workers()}
     assert len(before) == 2
@@ -61,7 +64,10 @@ def test_killed_worker_is_replaced_and_the_service_goes_on(web: Web) -> None:
     assert all(answer_200(web.address) for _ in range(20))
 
 
-@pytest.mark.outcome("SIGTERM or Ctrl-C", "everything stops within seconds and leaves nothing")
+@pytest.mark.outcome(
+    "You send SIGTERM or press Ctrl-C",
+    "All processes stop within seconds and leave nothing behind.",
+)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_stops_the_server_with_open_connections(web: Web, number: int) -> None:
     family = web.process.family()
@@ -82,7 +88,10 @@ def test_server_stops_even_when_it_just_started(tmp_path: Path) -> None:
         assert none_left(family)
 
 
-@pytest.mark.outcome("1,100 idle connections are open", "others are answered as always")
+@pytest.mark.outcome(
+    "1,100 idle connections are open",
+    "Other clients are served as usual.",
+)
 def test_idle_connections_do_not_keep_others_out(web: Web) -> None:
     with ExitStack() as stack:
         for _ in range(1_100):
@@ -91,8 +100,8 @@ def test_idle_connections_do_not_keep_others_out(web: Web) -> None:
 
 
 @pytest.mark.outcome(
-    "clients open more connections with stalled bodies than a worker may open files",
-    "each gets 408 after its time limit, and other clients are answered again",
+    "Clients open more connections with stalled bodies than a worker may open files",
+    "Each gets 408 after its time limit, and the worker serves other clients again.",
 )
 @pytest.mark.parametrize("before", ["ulimit -Sn 100", "ulimit -n 100"])
 def test_stalled_bodies_end_and_the_file_limit_is_never_reached(
@@ -128,8 +137,8 @@ def test_a_body_that_nobody_waits_for_does_not_hold_its_connection(web: Web) -> 
 
 
 @pytest.mark.outcome(
-    "a web worker uses more memory than `worker_memory_mb`",
-    "the server replaces it and logs why; the service keeps running",
+    "A web worker uses more memory than `BAROGRAPH_WORKER_MEMORY_MB`",
+    "The server replaces it and logs why. The service keeps running.",
 )
 def test_a_worker_over_its_memory_is_replaced(tmp_path: Path) -> None:
     port, log = unused_port(), tmp_path / "log"
@@ -140,7 +149,10 @@ def test_a_worker_over_its_memory_is_replaced(tmp_path: Path) -> None:
         eventually(lambda: answer_200(web.address), "an answer")
 
 
-@pytest.mark.outcome("the port is taken", "the second service refuses to start and says so")
+@pytest.mark.outcome(
+    "The port is in use",
+    "The second service refuses to start and says so.",
+)
 def test_second_server_on_the_same_port_is_refused(web: Web, tmp_path: Path) -> None:
     log = tmp_path / "second"
     with running("serve", "--port", str(web.port), "--data", str(tmp_path), log=log) as second:
@@ -170,7 +182,10 @@ def test_doctor_recognises_the_running_service(web: Web, tmp_path: Path) -> None
         assert said in log.read_text()
 
 
-@pytest.mark.outcome("the server's parent is killed", "its workers end too")
+@pytest.mark.outcome(
+    "The server's parent process is killed",
+    "Its workers stop too.",
+)
 def test_workers_end_when_their_parent_is_killed(web: Web) -> None:
     family = web.process.family()
     web.process.popen.kill()

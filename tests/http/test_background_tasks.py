@@ -48,8 +48,8 @@ def ends(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 
 @pytest.mark.outcome(
-    "a background task of a web worker dies",
-    "it is told as critical with the cause; the worker goes on answering and stops in order",
+    "A background task of a web worker dies",
+    "The worker logs it as critical with the traceback, keeps answering and stops cleanly.",
 )
 def test_a_task_that_dies_is_told_with_its_cause(
     service: Service, caplog: pytest.LogCaptureFixture

@@ -223,7 +223,8 @@ def test_badges_follow_the_data(moving_badges: Badges) -> None:
 
 
 @pytest.mark.outcome(
-    "when the market feed is stale", "then its badges say so in grey, and caches keep that a minute"
+    "The market feed is stale when a badge is requested",
+    "Market badges turn grey and say so. Caches keep that for one minute.",
 )
 @EVERY_FORM
 @pytest.mark.parametrize(("name", "label"), [("regime", "regime"), ("funding/eth", "ETH funding")])
@@ -332,8 +333,8 @@ def test_the_given_since_date_counts(badges: Badges, since: str, message: str, f
 
 
 @pytest.mark.outcome(
-    "when the sinceDate of a badge cannot be read",
-    "then a badge says `invalid sinceDate`, with status 200 and without a word of the input",
+    "A badge's `sinceDate` is invalid",
+    "The badge says `invalid sinceDate` with status 200 and doesn't echo the input.",
 )
 @pytest.mark.parametrize("text", ["zebra", "2025-99-77", "%22zebra%22", "&zebra=1&sinceDate=x"])
 def test_nothing_of_a_wrong_since_date_is_echoed(badges: Badges, text: str) -> None:

@@ -244,8 +244,8 @@ def test_without_briefs_the_page_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "the database cannot be read while somebody looks at briefs",
-    "the page says so with 503 once the worker's copy is too old; the other pages are still there",
+    "The database is unreadable while a visitor reads briefs",
+    "Once the worker's copy is too old, the page returns 503 and says why. Other pages work.",
 )
 def test_briefs_that_cannot_be_read_are_a_page_that_says_so(site: SiteService) -> None:
     site.look("/briefs")

@@ -229,8 +229,8 @@ def test_the_answer_can_be_kept_and_asked_for_again(market: Service) -> None:
 
 @pytest.mark.contract("briefs.500", "errors.500", "errors.body")
 @pytest.mark.outcome(
-    "the database cannot be read while briefs are asked for",
-    "the worker's copy is served until its bound, then 500; never 502",
+    "The database is unreadable when briefs are requested",
+    "The worker serves its copy until its freshness limit, then returns 500; never 502.",
 )
 @pytest.mark.parametrize("query", ["", "?limit=50", "?limit=7", "?limit=abc"])
 def test_a_database_that_cannot_be_read_is_500_exactly_from_the_bound_on(

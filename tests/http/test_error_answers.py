@@ -171,8 +171,8 @@ MOST_PARAMETERS = "&&".join(["x=1"] * 32)
 
 
 @pytest.mark.outcome(
-    "a query is over 8 KiB or 32 parameters",
-    "414 before anything parses it; entitled paths check the caller first",
+    "A query has more than 8 KiB or 32 parameters",
+    "414 before parsing. Subscriber endpoints check the caller first.",
 )
 @pytest.mark.parametrize("query", [MOST_BYTES, MOST_PARAMETERS])
 def test_a_long_query_is_414_in_the_form_of_its_path(market: Service, query: str) -> None:
@@ -238,8 +238,8 @@ def post(service: Service, path: str, **options: Any) -> Answer:
 
 
 @pytest.mark.outcome(
-    "a request body stops arriving",
-    "408 after `request_body_seconds`; the server closes the connection",
+    "A request body stops arriving",
+    "408 after `BAROGRAPH_REQUEST_BODY_SECONDS`, and the server closes the connection.",
 )
 @pytest.mark.parametrize("target", [MCP, FORM, KEYS], ids=["mcp", "form", "keys"])
 def test_a_body_that_stalls_is_408(tmp_path: Path, target: dict[str, str]) -> None:
@@ -254,7 +254,10 @@ def test_a_body_that_stalls_is_408(tmp_path: Path, target: dict[str, str]) -> No
     assert (b"<html" in answer.body) is (target is FORM)
 
 
-@pytest.mark.outcome("a request body is too long", "413 before it is read or parsed")
+@pytest.mark.outcome(
+    "A request body is larger than 16 KiB",
+    "413 before it is read or parsed.",
+)
 @pytest.mark.parametrize("target", [MCP, FORM, KEYS], ids=["mcp", "form", "keys"])
 def test_a_body_over_16_kib_is_413_also_when_it_is_only_announced(
     tmp_path: Path, target: dict[str, str]

@@ -163,10 +163,6 @@ def test_a_record_that_lacks_what_was_recorded_is_not_believed(
     assert subscribed.ask("/api/history/checkpoint").status == 200
 
 
-@pytest.mark.outcome(
-    "the record of stances cannot be read",
-    "the stance that was published last is delivered, with `history_durable: false`",
-)
 def test_while_the_record_is_away_nothing_is_durable(subscribed: SubscriberService) -> None:
     _, after = subscribed.two_versions()
     publish_stances(subscribed, durable(after, None))

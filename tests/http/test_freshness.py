@@ -98,8 +98,8 @@ def test_an_exchange_clock_that_is_a_little_ahead_does_no_harm(service: Service,
 
 @EVERY_MARKET_PATH
 @pytest.mark.outcome(
-    "the clock is set back, or a reading comes from the future",
-    "502, because its age cannot be known",
+    "The clock is set back, or a reading is dated in the future",
+    "502, because the age of the data is unknown.",
 )
 def test_a_clock_set_back_far_makes_data_as_unusable_as_a_reading_from_the_future(
     service: Service, path: str
@@ -133,8 +133,8 @@ def test_a_stale_feed_does_not_say_that_a_symbol_is_unknown(service: Service) ->
 
 @pytest.mark.contract("derivatives.long-account-pct", "asset.long-account-pct")
 @pytest.mark.outcome(
-    "a long-account share is past its own bound",
-    "`longAccountPct` is null; the rest of the record stays",
+    "A contract's long-account share is past its freshness limit",
+    "`longAccountPct` is null. The other fields stay.",
 )
 def test_a_long_account_share_past_its_own_bound_is_null_and_the_rest_stays(
     empty_service: Service,
@@ -168,10 +168,6 @@ def test_each_share_reaches_its_bound_alone(empty_service: Service) -> None:
     assert [asset["longAccountPct"] for asset in assets] == [None, 55.0, 0.0]
 
 
-@pytest.mark.outcome(
-    "a snapshot of another version cannot be read",
-    "what is known stays until its bound, and the next readable one is taken",
-)
 def test_a_snapshot_that_cannot_be_read_leaves_what_is_known_and_the_next_one_is_taken(
     service: Service,
 ) -> None:

@@ -147,8 +147,8 @@ def test_what_is_watched_too_little_for_a_column_is_that_of_the_setting(
 
 
 @pytest.mark.outcome(
-    "the exchange has not been read for longer than the bound while somebody looks at home",
-    "the page says stale and since when; no number of then is shown as one of now",
+    "The market feed is stale while a visitor reads the home page",
+    "The page says so and since when, and shows no old number as current.",
 )
 def test_stale_numbers_are_not_shown(service: Service) -> None:
     fresh = renewed(service)
@@ -233,8 +233,8 @@ def test_the_charts_stay_while_btc_is_not_listed(service: Service) -> None:
 
 
 @pytest.mark.outcome(
-    "the record cannot be read while somebody looks at the home page",
-    "the market of now is shown from memory, and the page says that the record cannot be read",
+    "Stored readings are unreadable while a visitor reads the home page",
+    "The page shows the current market from memory and says that history is unavailable.",
 )
 def test_the_present_is_shown_also_while_the_record_cannot_be_read(service: Service) -> None:
     service.execute("ALTER TABLE readings RENAME TO away")

@@ -281,8 +281,8 @@ OWN_PAGES: list[dict[str, str]] = [
 
 
 @pytest.mark.outcome(
-    "a page of another website makes a visitor's browser ask for a key, or press a link's button",
-    "403; nothing is mailed, counted or used up",
+    "Another website makes a visitor's browser request a key or use a key link",
+    "403. Nothing is mailed, counted or used up.",
 )
 @pytest.mark.parametrize("fields", OTHER_SITES)
 def test_pages_of_another_site_get_403(desk: Desk, fields: dict[str, str]) -> None:
@@ -309,14 +309,20 @@ def test_json_may_be_declared_with_parameters_and_in_any_case(desk: Desk) -> Non
     assert answer.status_code == 202
 
 
-@pytest.mark.outcome("no mail server is configured", "registration answers 503 and says so")
+@pytest.mark.outcome(
+    "No mail server is configured when someone registers a key",
+    "503 with an explanation.",
+)
 def test_without_mail_registration_says_so(tmp_path: Path) -> None:
     desk = Desk(tmp_path, mail=False)
     assert_error(desk.ask("name@example.com"), 503, NO_MAIL)
     asyncio.run(desk.database.close())
 
 
-@pytest.mark.outcome("the database is away while somebody asks for a key", "503 with `Retry-After`")
+@pytest.mark.outcome(
+    "The database is unavailable when someone requests a key",
+    "503 with `Retry-After`.",
+)
 def test_a_database_that_is_away_is_503_with_a_time_to_come_back(tmp_path: Path) -> None:
     (tmp_path / "desk.sqlite3").mkdir()
     desk = Desk(tmp_path)
@@ -330,8 +336,8 @@ def test_a_database_that_is_away_is_503_with_a_time_to_come_back(tmp_path: Path)
 
 
 @pytest.mark.outcome(
-    "another process holds the database's write lock while someone asks for a key",
-    "503 each time, and neither the caller's nor the mailbox's limit is used up",
+    "Another process holds the database's write lock when someone requests a key",
+    "503 each time, and no limit is used up.",
 )
 def test_failed_writes_use_up_no_limit(desk: Desk) -> None:
     peer = apsw.Connection(str(desk.path))

@@ -76,9 +76,8 @@ def rotation(tmp_path: Path) -> Iterator[Rotation]:
 
 
 @pytest.mark.outcome(
-    "the identity provider gets another key",
-    "tokens of the new one are taken within half a minute, and until then get 503, not 401; those "
-    "of the old one are refused",
+    "The identity provider replaces its key",
+    "New tokens work within 30 seconds and get 503 until then, not 401. Old ones are refused.",
 )
 def test_a_new_key_is_taken_within_half_a_minute_and_the_old_one_no_more(
     rotation: Rotation,

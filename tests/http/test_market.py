@@ -60,8 +60,8 @@ def test_the_assets_keep_their_order_whatever_the_exchange_lists_first(
 @pytest.mark.parametrize("path", ["/api/agent/market", "/api/agent/market-state"])
 @pytest.mark.parametrize("missing", [BTC, ETH, SOL], ids=lambda contract: contract.base)
 @pytest.mark.outcome(
-    "one of BTC, ETH and SOL is missing at the exchange",
-    "that asset is `available: false`; the others stay",
+    "One of BTC, ETH and SOL is missing at the exchange",
+    "That asset is `available: false`; the others stay.",
 )
 def test_one_missing_major_is_not_available_and_the_others_are(
     service: Service, path: str, missing: object
@@ -85,7 +85,7 @@ def test_one_missing_major_is_not_available_and_the_others_are(
 @pytest.mark.parametrize("path", ["/api/agent/market", "/api/agent/market-state"])
 @pytest.mark.outcome(
     "BTC, ETH and SOL are all missing at the exchange",
-    "market and market-state answer 502",
+    "`market` and `market-state` return 502.",
 )
 def test_without_any_major_there_is_no_market(service: Service, path: str) -> None:
     service.publish(reading(contracts=(PEPE,)))

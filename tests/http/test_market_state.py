@@ -221,8 +221,8 @@ def test_the_regimes_basis_names_the_btc_perpetual_funding_rate(
 
 @pytest.mark.contract("market-state.regime.label", "regime.label-values")
 @pytest.mark.outcome(
-    "the BTC funding rate is not known",
-    "the regime is `unknown` at once",
+    "The exchange returns no BTC funding rate",
+    "The regime becomes `unknown` at once.",
 )
 def test_without_btc_the_regime_is_unknown_at_once(service: Service) -> None:
     service.publish(reading(contracts=(ETH, PEPE)))

@@ -216,8 +216,8 @@ def test_the_same_table_is_written_once_however_it_is_asked_for(fresh: Service) 
 
 
 @pytest.mark.outcome(
-    "the market feed is older than its bound while somebody looks at a page of markets",
-    "the page says since when and shows no number as if it were live; the record stays",
+    "The market feed is stale while a visitor reads a market page",
+    "The page says since when and shows no old number as current. Charts stay.",
 )
 @pytest.mark.parametrize("path", [LIST, PAGE, f"{LIST}?q=btc", f"{PAGE}?days=30"])
 def test_a_stale_feed_is_said_and_shows_no_number(service: Service, path: str) -> None:
@@ -381,8 +381,8 @@ def test_a_contract_that_is_no_longer_live_has_no_page(service: Service) -> None
 
 
 @pytest.mark.outcome(
-    "the record cannot be read while somebody looks at a perpetual",
-    "its page still shows the live numbers and says that there is no chart now",
+    "Stored readings are unreadable while a visitor reads a market page",
+    "The page shows the current numbers and says that no chart is available.",
 )
 def test_without_the_record_the_live_numbers_are_still_shown(service: Service) -> None:
     service.execute("ALTER TABLE readings RENAME TO away")

@@ -282,8 +282,8 @@ def test_a_malformed_argument_is_an_error_of_the_tool_that_says_what_to_do(
 
 
 @pytest.mark.outcome(
-    "the market feed is stale while an agent calls its tools",
-    "the call is an error of the tool that says so; no stale number is given",
+    "The market feed is stale when an agent calls an MCP tool",
+    "The tool returns an error that says so, and no stale number.",
 )
 def test_stale_data_is_an_error_of_the_tool(caller: Peer) -> None:
     caller.service.clock.pass_seconds(31)

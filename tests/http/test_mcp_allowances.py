@@ -81,8 +81,8 @@ def test_a_key_is_not_looked_at_for_other_tools(peer: Peer) -> None:
 
 
 @pytest.mark.outcome(
-    "the database is away while an agent asks for signals with a key",
-    "an error of the tool that says to try again or to leave the key out",
+    "The database is unavailable when an agent requests signals over MCP with a key",
+    "The tool returns an error that says to retry or to leave the key out.",
 )
 def test_a_key_that_cannot_be_checked_is_an_error_of_the_tool(peer: Peer) -> None:
     key = peer.service.create_key().key
@@ -95,8 +95,8 @@ def test_a_key_that_cannot_be_checked_is_an_error_of_the_tool(peer: Peer) -> Non
 
 
 @pytest.mark.outcome(
-    "an agent calls tools in a loop",
-    "after 300 calls in a minute each is an error of the tool that says when to go on",
+    "An agent calls MCP tools in a loop",
+    "After 300 calls per minute the tool returns an error that says when to continue.",
 )
 def test_calls_are_counted_by_address_and_a_loop_is_stopped(service: Service) -> None:
     peer = Peer(service, MODERN)
@@ -116,8 +116,8 @@ def test_calls_are_counted_by_address_and_a_loop_is_stopped(service: Service) ->
 
 
 @pytest.mark.outcome(
-    "a client floods `/api/mcp`, with any kind of body",
-    "after 600 POSTs in a minute each gets 429 with `Retry-After`, before its body is read",
+    "A client floods `/api/mcp`",
+    "After 600 POSTs per minute it gets 429 with `Retry-After`, before its body is read.",
 )
 def test_every_post_is_counted_before_it_is_parsed(service: Service) -> None:
     fields = FIELDS | {"accept": "text/html"}  # the cheapest refusals count as well

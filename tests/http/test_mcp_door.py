@@ -54,8 +54,8 @@ def test_the_host_of_the_base_address_is_let_in(market: Service, host: str) -> N
 
 
 @pytest.mark.outcome(
-    "a page of another site makes a browser call `/api/mcp`",
-    "it can read what any page may read; under another Host, as in DNS rebinding, it gets 421",
+    "Another website makes a browser call `/api/mcp`",
+    "It can read what any page may read. With another `Host` (DNS rebinding) it gets 421.",
 )
 @pytest.mark.parametrize(
     "host",
@@ -200,8 +200,8 @@ def test_a_body_is_taken_up_to_its_bound(market: Service, revision: str) -> None
 
 
 @pytest.mark.outcome(
-    "a client sends more than 16 KiB to `/api/mcp`",
-    "413 from `Content-Length` alone, or as soon as the limit is passed; nothing is parsed",
+    "A client sends more than 16 KiB to `/api/mcp`",
+    "413 from `Content-Length`, or as soon as the body passes the limit. Nothing is parsed.",
 )
 @pytest.mark.parametrize(
     ("length", "chunks"), [("16385", []), ("9" * 5_000, []), (None, [b"x" * 9_000] * 2)]
@@ -285,8 +285,8 @@ def test_levels_within_a_message_are_taken_up_to_their_bound(
 
 
 @pytest.mark.outcome(
-    "a client sends `/api/mcp` thousands of short lists",
-    "400 before anything decodes them: more than 128 brackets are in the body",
+    "A client sends `/api/mcp` more than 128 lists or objects",
+    "400 before decoding.",
 )
 @pytest.mark.parametrize("values", ['"a":' + "[" * 9_999, '"a":[' + "[1,2]," * 1_000 + "1]}}}"])
 def test_lists_without_number_are_refused_before_they_are_decoded(

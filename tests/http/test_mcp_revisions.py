@@ -78,8 +78,8 @@ def test_a_notification_of_a_revision_that_is_not_spoken_is_not_accepted(market:
 
 
 @pytest.mark.outcome(
-    "the header of an MCP request names another revision than the request itself",
-    "400 with the code that the protocol has for it (-32020), in whichever era; nothing is called",
+    "The header of an MCP request names another protocol revision than its body",
+    "400 with the protocol's own code (-32020). No tool is called.",
 )
 @pytest.mark.parametrize(
     ("header", "inside"),

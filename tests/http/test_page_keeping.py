@@ -353,8 +353,8 @@ async def unreadable(_: int) -> Page:
 
 
 @pytest.mark.outcome(
-    "the database cannot be read while a page is written",
-    "people get a page with 503 that says so, programs the same in JSON; both know when to retry",
+    "The database is unreadable while the server renders a page",
+    "503 with `Retry-After`: a page for browsers, JSON for programs.",
 )
 def test_a_page_that_cannot_be_read_is_said_to_each_in_their_form(shelf: Shelf) -> None:
     shown = asyncio.run(shelf.show(unreadable, accept=BROWSER))
@@ -371,9 +371,8 @@ def test_a_page_that_cannot_be_read_is_said_to_each_in_their_form(shelf: Shelf) 
 
 @pytest.mark.contract("limits.other-endpoints")
 @pytest.mark.outcome(
-    "one address requests more uncached pages and downloads than its limit allows",
-    "429 with Retry-After and the rate-limit fields, as a page for people and as JSON for "
-    "programs; cached pages and hot reads are served as before",
+    "One address requests more than 600 uncached pages and downloads per minute",
+    "429 with `Retry-After` and rate-limit fields. Cached pages and hot reads still work.",
 )
 def test_only_what_has_to_be_rendered_is_charged_and_the_601st_gets_429(market: Service) -> None:
     kept = (
@@ -414,8 +413,8 @@ def test_only_what_has_to_be_rendered_is_charged_and_the_601st_gets_429(market: 
 
 
 @pytest.mark.outcome(
-    "one address asks for many uncached pages at once",
-    "32 of its renders run or wait, and the rest get 503 with Retry-After; everyone else is served",
+    "One address requests many uncached pages at once",
+    "32 of its renders run or wait; the rest get 503 with `Retry-After`. Others are served.",
 )
 @pytest.mark.parametrize("path", ["/markets?q={}", "/markets/NOPE{}"])
 def test_one_caller_cannot_fill_the_queue(market: Service, path: str) -> None:
@@ -440,9 +439,8 @@ def test_one_caller_cannot_fill_the_queue(market: Service, path: str) -> None:
 
 
 @pytest.mark.outcome(
-    "more renders are waiting than a worker can do in a few seconds",
-    "503 with Retry-After, and nothing is charged; pages that are kept for everyone are still "
-    "rendered, before all others that wait",
+    "More renders wait than a worker can do in a few seconds",
+    "503 with `Retry-After`, not counted. Pages that are cached for everyone go first.",
 )
 def test_a_full_queue_charges_nothing_and_lets_shared_pages_pass(shelf: Shelf) -> None:
     callers = 2 * MOST_PENDING // MOST_PER_CALLER

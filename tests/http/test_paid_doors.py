@@ -276,8 +276,8 @@ def test_payer_repeats_a_paid_read_with_what_never_goes_on_chain(
 
 
 @pytest.mark.outcome(
-    "an observer rebuilds a settled payment proof from the chain",
-    "409 once the body was delivered; without the payer's Idempotency-Key they use nothing up",
+    "An observer rebuilds a settled payment proof from the chain",
+    "409 once the body was delivered. Without the payer's idempotency key nothing is used up.",
 )
 def test_delivered_body_is_409_without_a_key_of_the_first_request(
     shop: Shop, pair: tuple[Version, Version]
@@ -293,8 +293,8 @@ def test_delivered_body_is_409_without_a_key_of_the_first_request(
 @pytest.mark.parametrize("key", ["short", "x" * 129, "with spaces in it, too"])
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 @pytest.mark.outcome(
-    "a paid request has a malformed Idempotency-Key",
-    "400, not 402: the payer is not charged and does not sign again",
+    "A paid request has a malformed `Idempotency-Key`",
+    "400, not 402. The payer is not charged and need not sign again.",
 )
 def test_key_that_cannot_be_kept_is_refused_before_anything_is_charged(
     shop: Shop, pair: tuple[Version, Version], path: str, key: str
@@ -313,8 +313,8 @@ def test_key_that_cannot_be_kept_is_refused_before_anything_is_charged(
 @pytest.mark.parametrize("key", [None, KEY])
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 @pytest.mark.outcome(
-    "a payer's connection breaks while the payment is settled",
-    "what was paid for goes out with the same proof, whenever it comes; it is charged once",
+    "A payer's connection breaks while the payment is settled",
+    "The payer is charged once and gets the body later with the same proof.",
 )
 def test_who_left_while_it_was_settled_gets_it_with_the_same_proof(
     shop: Shop, pair: tuple[Version, Version], path: str, key: str | None
@@ -490,8 +490,8 @@ NOT_SOLD = {
 
 @pytest.mark.parametrize("event", NOT_SOLD)
 @pytest.mark.outcome(
-    "a stance has expired, was withdrawn or cannot be referenced",
-    "404 or 503 instead of an offer, and nobody is charged; Feed callers still read it",
+    "A buyer requests a stance that has expired, was withdrawn or can't be referenced",
+    "404 or 503 instead of 402, and no charge. Feed subscribers still read it.",
 )
 def test_what_cannot_be_sold_is_refused_before_money_is_mentioned(shop: Shop, event: str) -> None:
     if event != "none":
@@ -523,8 +523,8 @@ def test_what_cannot_be_sold_is_refused_before_money_is_mentioned(shop: Shop, ev
 
 @pytest.mark.parametrize("event", ["withdrawn", "expired", "record away"])
 @pytest.mark.outcome(
-    "a stance ends, or its record goes away, while a payment for it is claimed",
-    "404 or 503; the claim is released and nobody is charged",
+    "A stance ends, or the history fails, while a payment for it is claimed",
+    "404 or 503. The service releases the claim and charges nobody.",
 )
 def test_stance_that_ends_during_the_claim_is_not_charged(
     shop: Shop, pair: tuple[Version, Version], event: str
@@ -586,8 +586,8 @@ def test_a_purchase_is_shown_again_however_late_it_is_asked_for(shop: Shop) -> N
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 @pytest.mark.parametrize("charged", [False, True])
 @pytest.mark.outcome(
-    "a facilitator does not say whether it settled a payment",
-    "503 with Retry-After, also for the same proof again, until the chain has told; never 402",
+    "A facilitator doesn't say whether it settled a payment",
+    "503 with `Retry-After` until the chain shows the result; never 402.",
 )
 def test_an_ambiguous_settlement_is_503_and_never_402(
     shop: Shop, pair: tuple[Version, Version], path: str, charged: bool
@@ -743,8 +743,8 @@ def test_payment_signature_wins_over_x_payment(shop: Shop, pair: tuple[Version, 
 
 
 @pytest.mark.outcome(
-    "somebody floods the service with payment proofs",
-    "after 30 in a minute from one address the facilitator is asked no more; nobody is charged",
+    "A client floods the service with payment proofs",
+    "After 30 proofs per minute from one address the service stops asking the facilitator.",
 )
 def test_floods_of_proofs_cost_a_bounded_number_of_questions(
     shop: Shop, pair: tuple[Version, Version]
@@ -826,8 +826,8 @@ def buy_at_once(shop: Shop, proofs: list[str], *, others_wait: bool) -> list[Ans
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("others_wait", [False, True])
 @pytest.mark.outcome(
-    "a wallet sends several proofs for Feed at once",
-    "one is charged; the others get 503 with Retry-After and are never charged, also if repeated",
+    "A wallet sends several proofs for Feed at once",
+    "One is charged. The others get 503 with `Retry-After` and are never charged.",
 )
 def test_proofs_of_one_wallet_in_parallel_buy_feed_once(
     shop: Shop, count: int, others_wait: bool
@@ -861,8 +861,8 @@ def test_one_proof_for_feed_in_parallel_is_charged_once_and_never_called_another
 
 
 @pytest.mark.outcome(
-    "a web worker is killed after it claimed a purchase of Feed",
-    "the collector releases the claim after two minutes, and the wallet can buy again",
+    "A web worker is killed after it claimed a purchase of Feed",
+    "The collector releases the claim after two minutes, and the wallet can buy again.",
 )
 def test_claim_left_by_a_killed_worker_does_not_lock_a_wallet_out(shop: Shop) -> None:
     asyncio.run(Journal(shop.database, shop.clock).claim(proof(offer=FEED), FEED_ENTRY))
@@ -903,8 +903,8 @@ def test_a_proof_that_is_charged_elsewhere_meanwhile_is_not_asked_to_pay(
 
 
 @pytest.mark.outcome(
-    "a wallet comes with a new proof while nobody knows what became of its purchase",
-    "503 with Retry-After: it is not asked to pay, and not charged, a second time",
+    "A wallet sends a new proof while its purchase is unresolved",
+    "503 with `Retry-After`. The wallet is not charged again or asked to pay.",
 )
 def test_nobody_buys_twice_while_a_purchase_is_not_known(
     shop: Shop, pair: tuple[Version, Version]
@@ -921,8 +921,8 @@ def test_nobody_buys_twice_while_a_purchase_is_not_known(
 
 
 @pytest.mark.outcome(
-    "one payment proof is replayed in a loop",
-    "at most ten log lines per minute; the next line says how many were left out",
+    "A client replays one payment proof in a loop",
+    "At most ten log lines per minute. The next line counts the omitted ones.",
 )
 def test_replayed_proof_writes_a_bounded_number_of_log_lines(
     shop: Shop, caplog: pytest.LogCaptureFixture

@@ -254,8 +254,8 @@ def test_every_older_tree_is_proved_to_be_the_beginning_of_the_newest(
 
 
 @pytest.mark.outcome(
-    "one address asks for more proofs of the history than its allowance of renders",
-    "429 with Retry-After and the rate-limit fields; lists and checkpoints are not counted",
+    "One address requests more than 600 history proofs per minute",
+    "429 with `Retry-After` and rate-limit fields. Lists and checkpoints are not counted.",
 )
 def test_proofs_are_charged(history: PublicHistory) -> None:
     history.record(2)
@@ -344,7 +344,8 @@ def test_nothing_that_is_paid_for_is_in_any_answer(recorded: PublicHistory) -> N
 
 
 @pytest.mark.outcome(
-    "the history's database cannot be read", "lists, checkpoints and proofs are answered with 503"
+    "The history database is unreadable",
+    "Lists, checkpoints and proofs return 503.",
 )
 @EVERY_PATH
 def test_a_history_that_cannot_be_read_is_503_and_comes_back(
@@ -366,8 +367,8 @@ def test_a_history_that_cannot_be_read_is_503_and_comes_back(
 
 
 @pytest.mark.outcome(
-    "the history's database is put back to an older copy while the service runs",
-    "no checkpoint is signed that contradicts an earlier one; checkpoints are answered with 503",
+    "The history database is replaced by an older copy while the service runs",
+    "The service signs nothing that contradicts an earlier checkpoint; checkpoints return 503.",
 )
 def test_a_history_that_was_cut_is_not_signed_again(
     history: PublicHistory, caplog: pytest.LogCaptureFixture
@@ -387,9 +388,8 @@ def history_check(history: PublicHistory) -> tuple[str, str]:
 
 
 @pytest.mark.outcome(
-    "the history is rewritten, its guards are put back, and the service restarts",
-    "the service signs no root that contradicts a signed one; checkpoints and proofs get 503, "
-    "`/api/status` reports it, and signing resumes when the record is restored",
+    "The history is rewritten, its triggers are restored, and the service restarts",
+    "No new root is signed. Checkpoints and proofs return 503, and `/api/status` reports it.",
 )
 @pytest.mark.parametrize("size", [None, 2, 4, 6])
 def test_a_rewritten_history_gets_no_second_root_of_a_size(
@@ -449,9 +449,6 @@ def test_a_proof_is_of_the_record_that_was_published_and_signed(history: PublicH
     assert history.ask(PROOF).status == 503
 
 
-@pytest.mark.outcome(
-    "two workers are about to sign different lists of one size", "only the first list is signed"
-)
 def test_of_two_heads_that_follow_one_only_the_first_is_noted(history: PublicHistory) -> None:
     signed = SignedHeads(history.service.database, history.service.clock)
     heads = [Head(0, EMPTY_ROOT), Head(1, b"a" * 32), Head(1, b"b" * 32), Head(2, b"c" * 32)]

@@ -365,9 +365,6 @@ def test_only_the_newest_part_of_a_list_is_kept(recorded: PublicHistory) -> None
     assert set(recorded.service.board.hot) - known == {(RECORD, b""), (LIST, b"")}
 
 
-@pytest.mark.outcome(
-    "the history's database cannot be read", "the pages of the record say so with 503"
-)
 @EVERY_PAGE
 def test_a_record_that_cannot_be_read_is_503_and_comes_back(
     history: PublicHistory, path: str
@@ -390,10 +387,6 @@ def test_a_record_that_cannot_be_read_is_503_and_comes_back(
     assert history.ask(path).status == 200
 
 
-@pytest.mark.outcome(
-    "the history's database is put back to an older copy while the service runs",
-    "the pages of the record say that it is not the record, with 503",
-)
 def test_a_record_that_was_cut_is_called_lost(
     history: PublicHistory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -411,8 +404,8 @@ def test_a_record_that_was_cut_is_called_lost(
 
 
 @pytest.mark.outcome(
-    "what stands in the history as a digest is none",
-    "nothing is signed over it; its page and its checkpoints are answered with 503",
+    "The history contains an invalid digest",
+    "The service signs nothing over it. Its page and checkpoints return 503.",
 )
 @pytest.mark.parametrize(
     "damage", ["printf('%64s', 'z')", "printf('%64s', '')", "upper(history_digest)"]
@@ -433,8 +426,8 @@ def test_a_record_with_a_digest_that_is_none_is_called_lost(
 
 
 @pytest.mark.outcome(
-    "the service starts over another record than the one that it published",
-    "the pages of the record say that it is not the record, with 503",
+    "The service starts with another history than the one it published",
+    "The record pages return 503 and say that it is not the published one.",
 )
 @EVERY_PAGE
 def test_another_record_than_the_published_one_is_called_lost(

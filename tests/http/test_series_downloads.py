@@ -227,7 +227,8 @@ def test_downloads_speak_http_like_every_free_read(recorded: Service) -> None:
 
 
 @pytest.mark.outcome(
-    "the record of the market cannot be read", "downloads of series answer 503 with Retry-After"
+    "Stored readings are unreadable when a series is downloaded",
+    "503 with `Retry-After`.",
 )
 def test_an_unreadable_record_is_503_and_says_when_to_come_again(
     recorded: Service, tmp_path: Path

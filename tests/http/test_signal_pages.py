@@ -107,8 +107,8 @@ def test_before_anything_is_recorded_the_page_says_so(site: SiteService) -> None
 
 
 @pytest.mark.outcome(
-    "signals, or the market that they were judged by, are older than their bound",
-    "their pages say unknown, never the last label; daily figures do not rest on the market",
+    "Signals or the market feed are stale while a visitor reads the signal pages",
+    "Affected signals say `unknown`, never their last label. Daily figures are not affected.",
 )
 @pytest.mark.parametrize(
     ("seconds", "stale", "fresh"), [(30, MARKET_METHODS, MACRO_METHODS), (150, METHODS, ())]
@@ -170,8 +170,8 @@ def test_no_cache_keeps_a_signal_past_its_bound(site: SiteService) -> None:
 
 
 @pytest.mark.outcome(
-    "the record of signals cannot be read while somebody looks at them",
-    "the pages show what they say now, from memory, and say that the history cannot be read",
+    "Stored signals are unreadable while a visitor reads the signal pages",
+    "The pages show the current labels from memory and say that history is unavailable.",
 )
 def test_signals_are_shown_also_while_their_record_cannot_be_read(site: SiteService) -> None:
     site.rename("signal_changes", "away")

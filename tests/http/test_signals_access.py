@@ -274,8 +274,8 @@ def test_the_door_and_the_route_behind_it_give_the_same(service: Service) -> Non
 
 
 @pytest.mark.outcome(
-    "the database is away while signals are asked for",
-    "with a key 503 and `Retry-After`, because it cannot be checked; without one they are served",
+    "The database is unavailable when signals are requested",
+    "With a key: 503 with `Retry-After`, because it can't be checked. Without one: served.",
 )
 def test_without_the_database_a_key_is_503_and_everybody_else_is_served(side: Service) -> None:
     key = side.create_key().key

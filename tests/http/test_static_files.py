@@ -65,10 +65,6 @@ def test_versions_that_nobody_counts_fill_no_memory(site: SiteService) -> None:
     assert kept == [b"v="]
 
 
-@pytest.mark.outcome(
-    "the files of another release are put in the place of those of a running worker",
-    "it gives what it named its addresses after, until it is started anew",
-)
 def test_a_file_stays_what_it_was_when_the_worker_began(tmp_path: Path) -> None:
     file = tmp_path / "site.css"
     file.write_bytes(b"old")

@@ -119,9 +119,8 @@ def recorded(service: Service, *minutes: int) -> None:
 
 
 @pytest.mark.outcome(
-    "the identity provider or the facilitator is away",
-    "within a minute `/api/status` and the status page say since when, without anybody's request; "
-    "within a minute of its return they say that it answers",
+    "The identity provider or the facilitator stops answering",
+    "Within a minute `/api/status` says since when, even without traffic, or that it is back.",
 )
 @pytest.mark.parametrize("name", ["identity", "payments"])
 def test_who_is_away_shows_without_traffic_and_so_does_who_is_back(watch: Watch, name: str) -> None:
@@ -271,8 +270,8 @@ def test_the_page_is_kept_for_moments_and_the_record_for_a_minute(service: Servi
 
 
 @pytest.mark.outcome(
-    "the database cannot be read while somebody looks at the status page",
-    "the page shows the live checks and says that the record cannot be read",
+    "The database is unreadable while a visitor reads the status page",
+    "The page shows the live checks and says that past checks are unavailable.",
 )
 def test_without_its_database_the_page_shows_the_live_checks_and_says_what_is_missing(
     service: Service, tmp_path: Path

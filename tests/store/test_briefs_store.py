@@ -229,10 +229,6 @@ def test_before_the_first_brief_the_list_is_empty_and_not_an_error(archive: Arch
 
 
 @pytest.mark.contract("briefs.500", "errors.500")
-@pytest.mark.outcome(
-    "a worker cannot read the database for longer than the bound of briefs",
-    "briefs are answered with 500, never with a list that may be out of date",
-)
 @pytest.mark.parametrize(
     ("passed", "is_shown"),
     [(0, True), (BOUND - 1, True), (BOUND, False), (-BOUND, True), (-BOUND - 1, False)],

@@ -60,8 +60,8 @@ def kill_again_and_again(
 
 
 @pytest.mark.outcome(
-    "the writer is killed at any instant",
-    "nothing that was acknowledged is lost",
+    "The process that writes readings is killed at any moment",
+    "Nothing that was acknowledged is lost.",
 )
 def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(
     database: Database,

@@ -139,10 +139,6 @@ def test_new_figures_are_seen_when_the_desk_looks_again_once_a_minute(room: Room
     assert room.plug.reads == 1
 
 
-@pytest.mark.outcome(
-    "the database cannot be read when the desk looks for new daily figures",
-    "those that it knows count on, and it looks again with the next reading",
-)
 def test_figures_that_cannot_be_read_again_count_on(room: Room) -> None:
     room.keep(rates())
     room.load()
@@ -174,9 +170,6 @@ def test_of_etfs_the_operators_own_figures_count_while_they_keep_a_file(room: Ro
     assert room.known(START, with_file).sources == ["operator"]
 
 
-@pytest.mark.outcome(
-    "the operator stops keeping a file of fund flows", "the issuer's figures count again"
-)
 def test_the_operators_old_figures_do_not_count_once_the_file_is_not_kept_any_more(
     room: Room,
 ) -> None:

@@ -255,8 +255,8 @@ def test_labels_that_another_version_left_are_gone_on_from_without_harm(office: 
 
 
 @pytest.mark.outcome(
-    "no collector runs for a while",
-    "the first reading afterwards writes a brief that names the span without data",
+    "No collector runs for a while",
+    "The first reading afterwards writes a brief that names the gap.",
 )
 def test_a_restart_after_a_while_is_an_outage_of_the_collector(office: Office) -> None:
     office.conclude(at(AT), now=AT)

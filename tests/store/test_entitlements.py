@@ -274,8 +274,8 @@ def test_a_period_is_part_of_its_transaction(desk: Desk) -> None:
 
 
 @pytest.mark.outcome(
-    "when a period is bought while entitlements overlap or one is planned",
-    "then it fills the gaps and goes on behind them: no paid day is lost",
+    "A Feed period is bought while entitlements overlap or one is planned",
+    "It fills the gaps and then extends them. No paid day is lost.",
 )
 def test_a_period_adds_its_whole_length_also_beside_overlapping_grants(desk: Desk) -> None:
     running = desk.grant(START - DAY, START + 10 * DAY)
@@ -328,8 +328,8 @@ def test_a_period_adds_exactly_its_length_to_what_is_covered(
 
 
 @pytest.mark.outcome(
-    "when the clock is set back after an entitlement was granted",
-    "then the entitlement is active all the same, and paying again extends it",
+    "The clock is set back after a Feed entitlement was granted",
+    "The entitlement is active anyway, and another payment extends it.",
 )
 def test_a_clock_set_back_takes_nothing_from_who_has_just_paid(desk: Desk) -> None:
     paid = desk.pay()

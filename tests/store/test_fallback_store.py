@@ -63,8 +63,8 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @pytest.mark.outcome(
-    "another process holds the lock of the rate-limit file",
-    "a request waits up to 50 ms for it without blocking the event loop",
+    "Another process holds the lock of the rate-limit file",
+    "A request waits up to 50 ms without blocking the event loop.",
 )
 def test_event_loop_keeps_turning_while_a_peer_holds_the_lock(path: Path, clock: HandClock) -> None:
     worker = Worker(path, clock, tries=10_000)
@@ -107,8 +107,8 @@ def test_requests_of_one_worker_wait_for_a_locked_file_together(path: Path) -> N
 
 
 @pytest.mark.outcome(
-    "the rate-limit file is locked for longer than 50 ms",
-    "each worker limits by itself from what it accepted, and retries the file every second",
+    "The rate-limit file is locked for more than 50 ms",
+    "Each worker counts for itself and retries the file every second.",
 )
 def test_locked_file_leaves_each_worker_limiting_by_itself(
     path: Path, clock: HandClock, caplog: pytest.LogCaptureFixture
@@ -146,8 +146,8 @@ def test_what_the_file_refused_is_not_charged_in_the_worker(path: Path, clock: H
 
 
 @pytest.mark.outcome(
-    "a power cut leaves the rate-limit file readable, but with rows missing",
-    "some counts are lost; no request is answered with an error",
+    "A power cut leaves rows missing in the rate-limit file",
+    "Some counts are lost. No request fails.",
 )
 @pytest.mark.parametrize("lost", ["clock", "hits", "hits WHERE number = 2"])
 def test_missing_rows_only_lose_counts(path: Path, clock: HandClock, lost: str) -> None:
@@ -207,8 +207,8 @@ FAULTS = {
 
 
 @pytest.mark.outcome(
-    "the rate-limit file is deleted, cut, emptied or overwritten",
-    "the workers make a new one within a second and share it; old counts are lost",
+    "The rate-limit file is deleted, truncated, emptied or overwritten",
+    "The workers create and share a new one within a second. Old counts are lost.",
 )
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 @pytest.mark.parametrize("is_checkpointed", [False, True])
@@ -293,8 +293,8 @@ def _read_only_folder(folder: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "the rate-limit file is read-only, or its folder is missing",
-    "each worker limits by itself and retries the file every second; `/api/status` reports it",
+    "The rate-limit file is read-only, or its folder is missing",
+    "Each worker counts for itself and retries every second; `/api/status` reports it.",
 )
 @pytest.mark.parametrize("make_read_only", [_read_only_file, _read_only_folder])
 def test_read_only_file_leaves_each_worker_limiting_by_itself(

@@ -338,10 +338,6 @@ EVERY_SCORE = {"score", "score24hAgo", "delta24h"}
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
-@pytest.mark.outcome(
-    "when a settlement was missed, and the exchange reports it later",
-    "then the next revision of the running leg has the scores that rest on it",
-)
 def test_a_missed_settlement_is_filled_in_from_the_exchanges_report(instance: Instance) -> None:
     instance.execute("DELETE FROM settlements WHERE at = $1", [(SETTLED - DAY,)])
     before = instance.issue()[FUNDING]
@@ -355,9 +351,8 @@ def test_a_missed_settlement_is_filled_in_from_the_exchanges_report(instance: In
 
 @pytest.mark.contract("stance.revision-keeps-leg")
 @pytest.mark.outcome(
-    "when the exchange reports another rate of a settlement than it did before",
-    "then the rate is unknown until the new one has stood for two hours: what rests on it is "
-    "absent from the next revision of the stance, and back in the one after",
+    "The exchange changes the rate of a past settlement",
+    "The rate is unknown for two hours; scores that need it are absent from stances until then.",
 )
 def test_a_settlement_reported_anew_is_unknown_for_two_hours(instance: Instance) -> None:
     instance.report(0.01, SETTLED - DAY)
@@ -514,9 +509,8 @@ def place(stance: StanceNow) -> tuple[object, ...]:
 
 @pytest.mark.contract("stance.digest-never-invented")
 @pytest.mark.outcome(
-    "the record of stances cannot be reached",
-    "stances are still delivered, as not durable and without a digest, and recorded once it is "
-    "back as what they are then",
+    "The history is unavailable when a stance is issued",
+    "It is delivered without a digest (`history_durable: false`) and recorded later.",
 )
 def test_a_record_out_of_reach_leaves_a_stance_that_is_not_durable(instance: Instance) -> None:
     instance.history.shut()
@@ -598,9 +592,8 @@ def all_shown(stances: dict[str, StanceNow]) -> dict[str, tuple[object, ...]]:
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("can_read", [False, True])
 @pytest.mark.outcome(
-    "a stance cannot be recorded for a while",
-    "it was issued when it was issued first, also by another leader, until its evidence changes; "
-    "once it is on record it says since when",
+    "A stance can't be recorded for a while",
+    "It keeps its first `issued_at`, also under another leader, until its evidence changes.",
 )
 def test_what_cannot_be_recorded_keeps_the_instant_of_its_first_issue(
     instance: Instance, restarts: bool, can_read: bool
@@ -637,8 +630,8 @@ def test_evidence_that_is_as_it_was_recorded_again_is_no_new_issue(instance: Ins
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.outcome(
-    "the record of stances cannot be read and nothing new is issued, also after a restart",
-    "what was published last stays published, as not durable",
+    "The history is unreadable and no new stance is issued, even after a restart",
+    "The last published stances stay published, as not durable.",
 )
 def test_what_was_published_stays_while_the_record_is_out_of_reach(
     instance: Instance, restarts: bool
@@ -741,7 +734,8 @@ def test_a_record_that_can_only_be_read_keeps_what_stands(instance: Instance) ->
 
 
 @pytest.mark.outcome(
-    "a collector loses its lease between judging and recording", "it records and publishes nothing"
+    "A collector loses its lease before it records a stance",
+    "It records and publishes nothing.",
 )
 def test_a_lease_lost_after_judging_leaves_nothing(instance: Instance) -> None:
     lost = instance.lease
@@ -786,7 +780,8 @@ def test_evidence_out_of_reach_issues_nothing(instance: Instance) -> None:
 
 
 @pytest.mark.outcome(
-    "the clock is set back", "nothing is recorded again, and what comes next is the newest"
+    "The clock is set back while stances are recorded",
+    "Nothing is recorded twice, and the next stance is the newest.",
 )
 def test_a_clock_that_was_set_back_records_nothing_again(instance: Instance) -> None:
     before = instance.issue()
@@ -917,8 +912,8 @@ def test_a_withdrawn_kind_stays_so_until_something_is_recorded(instance: Instanc
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.outcome(
-    "the record is swapped for an older copy of itself or for a new one",
-    "nothing is recorded in it or called durable, and no checkpoint is signed",
+    "The collector finds an older or a new history in place of its own",
+    "It records nothing there, calls nothing durable, and no checkpoint is signed.",
 )
 def test_a_record_that_lacks_what_was_recorded_is_not_gone_on_with(
     instance: Instance, restarts: bool, tmp_path: Path

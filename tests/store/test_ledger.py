@@ -193,10 +193,6 @@ def test_the_collector_records_new_evidence_after_a_decision(
     assert (is_new, version.revision) == (True, 2)
 
 
-@pytest.mark.outcome(
-    "a stance is revised after something else was recorded",
-    "nothing is recorded; the operator is asked to look again",
-)
 def test_who_decides_on_an_outdated_head_is_refused(
     append: Callable[..., Appended], ledger: Ledger, runner: asyncio.Runner
 ) -> None:
@@ -210,10 +206,6 @@ def test_who_decides_on_an_outdated_head_is_refused(
     assert runner.run(ledger.count(FUNDING)) == 2
 
 
-@pytest.mark.outcome(
-    "the clock jumps back while stances are recorded",
-    "the newest stance is the one that was recorded last",
-)
 def test_the_newest_goes_by_the_order_of_recording_and_not_by_time(
     append: Callable[..., Appended], ledger: Ledger, runner: asyncio.Runner
 ) -> None:
@@ -242,10 +234,6 @@ def test_versions_and_digests_are_found_by_their_place(
     assert runner.run(ledger.digests(RATES, 0, 100)) == []
 
 
-@pytest.mark.outcome(
-    "the lease is lost between judging and recording a stance",
-    "nothing is recorded by the one who lost it",
-)
 def test_a_leader_that_was_replaced_records_nothing(
     append: Callable[..., Appended], ledger: Ledger, runner: asyncio.Runner
 ) -> None:
@@ -432,10 +420,6 @@ def race(
     ]
 
 
-@pytest.mark.outcome(
-    "two processes issue the same stance at once",
-    "it is recorded once and both are given that record",
-)
 def test_two_issuers_of_the_same_stances_record_each_once(
     history: Database,
     start_python: Callable[[str], "subprocess.Popen[str]"],

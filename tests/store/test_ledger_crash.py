@@ -91,8 +91,8 @@ def follow(said: dict[int, str], kept: dict[int, str]) -> int:
 
 
 @pytest.mark.outcome(
-    "the process that records stances is killed at any instant",
-    "no acknowledged version is lost and none is half there",
+    "The process that records stances is killed at any moment",
+    "No acknowledged version is lost, and none is half written.",
 )
 def test_nothing_acknowledged_is_lost_when_the_issuer_is_killed(
     history: Database,

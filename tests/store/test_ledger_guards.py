@@ -104,8 +104,8 @@ REWRITES = {
 
 @pytest.mark.parametrize("way", REWRITES)
 @pytest.mark.outcome(
-    "somebody tries to change or delete what is recorded",
-    "the database refuses it",
+    "Someone tries to change or delete a recorded stance",
+    "The database refuses.",
 )
 def test_no_statement_rewrites_the_record(
     history: Database,
@@ -182,7 +182,8 @@ def test_a_guard_that_was_made_harmless_is_missed(
 
 
 @pytest.mark.outcome(
-    "someone adds a trigger to the record", "the program refuses to start and names the trigger"
+    "Someone adds a trigger to the history database",
+    "The service refuses to start and names the trigger.",
 )
 def test_an_added_trigger_is_seen(history: Database, runner: asyncio.Runner) -> None:
     async def add(tx: Transaction) -> None:
@@ -201,8 +202,8 @@ def test_an_added_trigger_is_seen(history: Database, runner: asyncio.Runner) -> 
 
 
 @pytest.mark.outcome(
-    "an upgrade loses the guards of the record",
-    "the program refuses to go on and names them",
+    "An upgrade loses the triggers that protect the history",
+    "The program stops and names them.",
 )
 def test_an_upgrade_that_rebuilds_a_table_is_noticed(
     history: Database, runner: asyncio.Runner

@@ -118,8 +118,8 @@ def assert_nothing_lost(folder: Path, run: Run) -> None:
 
 
 @pytest.mark.outcome(
-    "the power is cut while stances are recorded",
-    "no acknowledged version is lost and none is half there",
+    "The power fails while stances are recorded",
+    "No acknowledged version is lost, and none is half written.",
 )
 def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     run = run_machine(tmp_path, appends=300, every=200)  # the log is moved to the file, too

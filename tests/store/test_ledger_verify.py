@@ -107,8 +107,8 @@ def test_a_record_that_is_not_there_is_unavailable_and_not_broken(
 @pytest.mark.parametrize("column", [*VERSION_COLUMNS, "document"])
 @pytest.mark.parametrize("sequence", [1, 4, 6])
 @pytest.mark.outcome(
-    "a byte of the record changes on the disk",
-    "`stances verify` names the record it belongs to",
+    "A byte of the history changes on the disk",
+    "`stances verify` names the version it belongs to.",
 )
 def test_a_change_in_any_column_of_a_version_is_named(
     path: Path, column: str, sequence: int

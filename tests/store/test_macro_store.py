@@ -87,10 +87,6 @@ def test_the_same_value_read_again_leaves_the_first_observation_as_it_was(figure
     assert figures.latest() == [seen(MONDAY, 1, 3.9), seen(TUESDAY, 1, 3.91)]
 
 
-@pytest.mark.outcome(
-    "when a publisher revises a figure",
-    "then the new value is the next revision of its day, and the old one stays in the record",
-)
 def test_another_value_is_the_next_revision_also_when_it_is_an_old_one(figures: Figures) -> None:
     figures.record(read(MONDAY, 3.9))
     figures.record(read(MONDAY, 3.92), at=START + HOUR)

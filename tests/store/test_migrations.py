@@ -104,8 +104,8 @@ def test_an_edited_file_is_refused_with_a_remedy_and_nothing_is_applied(
 
 
 @pytest.mark.outcome(
-    "the database was made by a newer version",
-    "the program refuses to start and names the remedy",
+    "A newer version created the database",
+    "The service refuses to start and says what to do.",
 )
 def test_a_database_of_a_newer_version_is_refused_with_a_remedy(
     empty_database: Database, runner: asyncio.Runner
@@ -179,8 +179,8 @@ def assert_all_succeed(folder: Path, processes: int) -> None:
 
 
 @pytest.mark.outcome(
-    "several upgrades run at once",
-    "all succeed; one of them does the work",
+    "Several upgrades of the database run at once",
+    "All succeed; one of them does the work.",
 )
 def test_three_upgrades_at_once_all_succeed_and_one_of_them_does_the_work(tmp_path: Path) -> None:
     assert_all_succeed(tmp_path / "data", 3)

@@ -127,8 +127,8 @@ def aftermath(
 
 
 @pytest.mark.outcome(
-    "the process that takes a payment is killed at any instant",
-    "no charge is lost, none is made twice, and nothing is granted without one",
+    "The process that handles a payment is killed at any moment",
+    "No charge is lost or made twice, and nothing is granted without one.",
 )
 def test_whoever_dies_between_two_steps_a_payment_is_charged_and_granted_once_or_not_at_all(
     aftermath: Aftermath, assert_sound: Callable[[], None]

@@ -150,10 +150,6 @@ def test_a_purchase_grants_one_period_with_the_settlement(counter: Counter) -> N
     assert counter.facilitator.asked == [proof().nonce]
 
 
-@pytest.mark.outcome(
-    "twelve requests come at once with one payment proof",
-    "one of them gets the body, and the payer is charged once",
-)
 def test_twelve_requests_with_one_proof_are_one_body_and_one_charge(
     counter: Counter, open_database: Callable[[], Database]
 ) -> None:
@@ -215,8 +211,8 @@ def test_a_proof_that_was_used_at_one_door_opens_no_other(counter: Counter) -> N
 
 
 @pytest.mark.outcome(
-    "an answer that was paid for is lost on its way",
-    "a payer who sent an Idempotency-Key reads it again without a charge while the proof is valid",
+    "A paid response is lost on its way",
+    "With its `Idempotency-Key` the payer reads it again, free, while the proof is valid.",
 )
 def test_what_was_delivered_can_be_had_again_while_the_proof_is_valid(counter: Counter) -> None:
     first = counter.take(key=KEY)
@@ -274,7 +270,8 @@ def test_a_proof_that_is_over_is_not_even_verified(counter: Counter) -> None:
 
 
 @pytest.mark.outcome(
-    "what was paid for cannot be produced", "nothing is charged, and the proof may come again"
+    "The service can't produce the body that a payment is for",
+    "Nothing is charged, and the client may send the proof again.",
 )
 def test_nothing_is_charged_for_what_cannot_be_produced(counter: Counter) -> None:
     counter.cannot_make = LookupError("expired stance")
@@ -315,10 +312,6 @@ def test_a_settlement_that_was_never_sent_lets_the_proof_go(counter: Counter) ->
     assert counter.take().payment.state == "settled"
 
 
-@pytest.mark.outcome(
-    "the facilitator does not answer a settlement",
-    "the payment is unknown until the chain tells; nobody is asked to pay again",
-)
 @pytest.mark.parametrize("after_charging", [True, False])
 def test_a_settlement_without_an_answer_is_unknown_and_not_tried_again(
     counter: Counter, after_charging: bool
@@ -527,8 +520,8 @@ def test_nothing_moves_that_the_journal_could_not_note_before(
 
 
 @pytest.mark.outcome(
-    "the database cannot be written when the facilitator has answered",
-    "it is tried again for some seconds, so that what was paid is granted and delivered",
+    "The database rejects writes after the facilitator settled a payment",
+    "The service retries for several seconds, then grants and delivers what was paid.",
 )
 @pytest.mark.parametrize("failures", [1, len(NOTING_PAUSES)])
 def test_the_end_of_a_payment_is_noted_again_until_it_is_noted(

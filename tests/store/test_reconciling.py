@@ -145,8 +145,8 @@ def test_what_has_ended_stays_as_it_is(desk: Desk, state: State) -> None:
 
 
 @pytest.mark.outcome(
-    "when the service dies between taking a proof and asking for the money",
-    "then nothing is charged, and after two minutes the same proof can be shown again",
+    "The service dies after it claimed a payment proof and before settlement",
+    "Nothing is charged, and the proof works again after two minutes.",
 )
 def test_a_claim_that_nobody_went_on_with_is_let_go(desk: Desk) -> None:
     payment = desk.pay(state="claimed")
@@ -215,8 +215,8 @@ def test_whoever_goes_on_at_the_last_moment_is_let_go_on(desk: Desk) -> None:
 
 
 @pytest.mark.outcome(
-    "when the service dies while the facilitator settles a payment",
-    "then the chain tells what became of it: it is granted, or was not charged",
+    "The service dies while the facilitator settles a payment",
+    "The chain decides: it was settled and is granted, or it was not charged.",
 )
 @pytest.mark.parametrize(
     ("word", "state"),
@@ -248,8 +248,8 @@ def test_a_settlement_that_was_cut_off_says_so(desk: Desk) -> None:
 
 
 @pytest.mark.outcome(
-    "when the facilitator never says whether it settled a payment for Feed, and it did",
-    "then the chain is asked, and Feed is granted once, without another payment",
+    "The facilitator settles a Feed payment but never says so",
+    "The service finds it on the chain and grants Feed once, without another payment.",
 )
 def test_feed_that_was_paid_for_is_granted_with_the_settlement(desk: Desk) -> None:
     payment = desk.pay()
@@ -311,8 +311,8 @@ def test_what_is_not_settled_yet_is_asked_for_again(desk: Desk) -> None:
 
 
 @pytest.mark.outcome(
-    "when nobody can say whether a payment was settled and there is no chain to ask",
-    "then it stays unknown for the operator to see, and is neither granted nor charged again",
+    "The result of a payment is unknown and no chain is configured",
+    "It stays unknown for the operator to see. It is neither granted nor charged again.",
 )
 def test_without_a_chain_what_is_unknown_stays_so(desk: Desk) -> None:
     unknown, settling = desk.pay(1), desk.pay(2, "settling")

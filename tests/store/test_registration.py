@@ -127,7 +127,8 @@ def test_a_link_works_once(desk: Desk) -> None:
 
 
 @pytest.mark.outcome(
-    "the button of a registration link is pressed twice at once", "one key is made"
+    "A visitor presses the button of a key link twice at once",
+    "One key is created.",
 )
 def test_two_who_use_a_link_at_once_get_one_key(
     desk: Desk, open_database: Callable[[], Database], runner: asyncio.Runner
@@ -259,10 +260,6 @@ def test_links_that_ran_out_are_forgotten_with_their_addresses(desk: Desk) -> No
     assert [row[0] for row in desk.mails()] == []
 
 
-@pytest.mark.outcome(
-    "the database is away while somebody asks for a key or uses a link",
-    "nothing is half done: the link still works afterwards",
-)
 def test_a_failed_transaction_leaves_the_link_as_it_was(
     desk: Desk, database: Database, runner: asyncio.Runner
 ) -> None:

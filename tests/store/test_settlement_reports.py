@@ -87,11 +87,6 @@ def test_a_settlement_that_the_report_lacked_is_added_when_it_comes(reports: Rep
     assert late == [kept(0.02, AT - STEP, read_at=START + 1)]
 
 
-@pytest.mark.outcome(
-    "when the exchange reports a settled rate otherwise than before",
-    "then the new rate is the next revision of that settlement, and the old one stays in the "
-    "record",
-)
 def test_another_rate_is_the_next_revision_also_when_it_is_an_old_one(reports: Reports) -> None:
     reports.record(rate(0.01))
     reports.record(rate(0.012), at=START + HOUR)

@@ -203,9 +203,8 @@ def test_a_file_that_becomes_usable_is_used_without_a_restart(tmp_path: Path) ->
 
 
 @pytest.mark.outcome(
-    "the database file is deleted or put aside under a running service",
-    "it is noticed at once: nothing is read from or written to the lost file, no empty one takes "
-    "its place, and one that is put back is used without a restart",
+    "The database file is deleted or moved under a running service",
+    "The service stops using it, creates no empty one, and uses it again once it is back.",
 )
 def test_a_file_that_is_put_aside_is_missed_until_it_is_back(
     numbers: SQLiteDatabase, path: Path, tmp_path: Path

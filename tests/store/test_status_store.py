@@ -212,10 +212,6 @@ def test_of_two_keepers_one_records_each_minute_once(room: Room, book: Book) -> 
     assert sum(each.recorded for each in days if each.name == "database") == 3
 
 
-@pytest.mark.outcome(
-    "the web worker that records the status dies",
-    "another takes over when the lease has run out, and no incident or gap comes of it",
-)
 def test_another_keeper_takes_over_when_the_first_is_gone(room: Room, book: Book) -> None:
     one, other = room.keeper("one"), room.keeper("other")
     room.run(one.look())
@@ -313,8 +309,8 @@ class Away:
 
 
 @pytest.mark.outcome(
-    "the database fails while the status is recorded",
-    "what was seen meanwhile, three hours at most, is recorded once it is back; one line is logged",
+    "The database fails while status checks are recorded",
+    "Up to three hours of checks are recorded once it is back; one line is logged.",
 )
 def test_what_was_seen_while_the_database_fails_is_recorded_once_it_is_back(
     room: Room, book: Book, caplog: pytest.LogCaptureFixture

@@ -296,8 +296,8 @@ def test_the_majors_are_sampled_before_anything_is_published(play: Play) -> None
 
 @pytest.mark.parametrize("error", [UnknownToUpstream("no ratio"), Throttled("slow down", 5.0)])
 @pytest.mark.outcome(
-    "long-account shares cannot be read at all",
-    "the market is published with `longAccountPct: null`",
+    "The exchange returns no long-account shares",
+    "The market is published with `longAccountPct: null`.",
 )
 def test_a_market_is_published_even_when_no_share_is_to_be_had(
     play: Play, error: UpstreamError
@@ -368,9 +368,6 @@ def test_a_failing_exchange_is_published_as_health_and_nothing_else_changes(play
     play(scenario)
 
 
-@pytest.mark.outcome(
-    "the exchange repeats an old reading", "status says `invalid reply` at once; 502 at the bound"
-)
 def test_a_reading_that_does_not_move_on_is_a_failure(play: Play) -> None:
     async def scenario(world: World) -> None:
         sleepers, _ = await world.start()
@@ -437,8 +434,8 @@ def test_liquidations_are_stored_with_the_next_reading(play: Play) -> None:
 
 
 @pytest.mark.outcome(
-    "the database refuses a write of the collector",
-    "what was heard is kept and stored with the next reading",
+    "The database rejects a write of the collector",
+    "The collector keeps the data and stores it with the next reading.",
 )
 def test_what_a_failed_write_could_not_store_is_stored_by_the_next(
     play: Play, caplog: pytest.LogCaptureFixture
@@ -531,8 +528,8 @@ def test_a_leader_keeps_its_lease_for_as_long_as_it_runs(play: Play) -> None:
 
 
 @pytest.mark.outcome(
-    "a collector freezes and wakes up after another took over",
-    "its write is refused; it stands by",
+    "A collector freezes and wakes up after another took over",
+    "Its write is refused, and it goes on standby.",
 )
 def test_a_frozen_leader_that_wakes_up_writes_nothing_stands_by_and_leads_again(
     play: Play,
@@ -595,8 +592,8 @@ def test_a_second_collector_takes_over_from_a_frozen_one_and_continues_its_recor
 
 
 @pytest.mark.outcome(
-    "the leading collector is stopped",
-    "it gives the lease back; another leads as soon as it asks",
+    "The leading collector is stopped",
+    "It releases the lease, and another collector leads as soon as it asks.",
 )
 def test_a_second_collector_takes_over_at_once_when_the_first_is_stopped(play: Play) -> None:
     async def scenario(world: World) -> None:
@@ -713,8 +710,8 @@ def test_a_crash_while_listening_ends_the_collector_and_frees_the_lease(play: Pl
 
 
 @pytest.mark.outcome(
-    "sending a mail fails in a way that nobody foresaw",
-    "measuring goes on, and the mail is tried again a minute later",
+    "Sending a mail fails unexpectedly",
+    "The collector keeps collecting and retries the mail a minute later.",
 )
 def test_a_mail_that_fails_unexpectedly_does_not_end_the_measuring(
     play: Play, caplog: pytest.LogCaptureFixture

@@ -178,7 +178,8 @@ def test_figures_are_kept_with_each_revision_once(office: Office) -> None:
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
 @pytest.mark.outcome(
-    "a publisher of daily figures fails", "the others are read, and it is asked again"
+    "A publisher of daily figures fails",
+    "The collector reads the others and retries this one.",
 )
 def test_a_source_that_fails_does_not_keep_the_others_from_being_read(
     office: Office, failure: Exception
@@ -248,9 +249,6 @@ class Remembering(Source):
 
 @pytest.mark.parametrize(
     "failure", [DatabaseUnavailable("full"), RuntimeError("a defect")], ids=["away", "defect"]
-)
-@pytest.mark.outcome(
-    "the days of a fund that were just fetched cannot be stored", "they are asked for again"
 )
 def test_a_source_is_told_only_what_was_stored(office: Office, failure: Exception) -> None:
     source = Remembering("sofr", [sofr(3.9)], [sofr(3.95)], Unreachable("away"))
@@ -383,8 +381,8 @@ def test_a_lost_lease_ends_issuing_and_publishes_nothing(office: Office) -> None
 
 
 @pytest.mark.outcome(
-    "the record of stances was led with a later token, but the collector's lease is still its own",
-    "measuring goes on; it is logged, and nothing is recorded",
+    "Another leader has written to the history, but the collector holds the lease",
+    "The collector keeps collecting, records no stance and logs it.",
 )
 def test_a_later_token_in_the_record_does_not_end_measuring(office: Office) -> None:
     office.run(Ledger(office.history, office.clock).take(office.lease.token + 1_000))

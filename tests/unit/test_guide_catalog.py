@@ -232,8 +232,8 @@ def test_an_operators_file_replaces_the_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "the operator's catalog of guides cannot be used",
-    "the service does not start; the message names every problem and the remedy",
+    "The operator's guide catalog is invalid",
+    "The service refuses to start. The message names every problem and how to fix it.",
 )
 def test_a_catalog_that_cannot_be_used_names_every_problem_and_the_remedy(tmp_path: Path) -> None:
     file = tmp_path / "guides.json"

@@ -50,7 +50,8 @@ def test_a_setting_that_is_no_key_is_refused_without_being_repeated(
 
 
 @pytest.mark.outcome(
-    "several processes start at once in a new data folder", "all sign checkpoints with one key"
+    "Several processes create the checkpoint key at once",
+    "All use the same key.",
 )
 def test_processes_that_start_at_once_get_the_same_key(tmp_path: Path) -> None:
     text = (

@@ -81,9 +81,8 @@ def test_the_set_is_asked_for_once_while_it_is_fresh() -> None:
 
 
 @pytest.mark.outcome(
-    "the identity provider changes its key",
-    "the new key is found at once, and the old one counts until a renewal of the known keys, "
-    "which the first token after ten minutes begins",
+    "The identity provider adds a key",
+    "It is found at once. The old key counts until keys are renewed, 10 minutes or more later.",
 )
 def test_a_new_key_is_found_at_once_and_the_old_one_stays_while_it_is_published() -> None:
     kept = Kept()
@@ -115,8 +114,8 @@ def test_unknown_keys_make_us_ask_at_most_once_in_thirty_seconds() -> None:
 
 
 @pytest.mark.outcome(
-    "somebody invents a key id, and within half a minute the identity provider gets a new key",
-    "tokens of the new key are unavailable, not refused, until that half minute has passed",
+    "Someone sends an invented key id just before the identity provider adds a key",
+    "Tokens of the new key get 503, not 401, for up to 30 seconds.",
 )
 def test_an_invented_key_makes_a_new_one_unknown_for_a_while_but_not_refused() -> None:
     kept = Kept()
@@ -135,8 +134,8 @@ def test_an_invented_key_makes_a_new_one_unknown_for_a_while_but_not_refused() -
 
 
 @pytest.mark.outcome(
-    "the identity provider's keys cannot be read",
-    "the known ones count for an hour, then identity is unavailable until they can be read again",
+    "The identity provider's keys are unreadable",
+    "Known keys count for one hour. After that, tokens get 503.",
 )
 def test_old_keys_count_for_an_hour_while_the_provider_is_down() -> None:
     kept = Kept()
@@ -200,8 +199,8 @@ def test_many_at_once_ask_once_and_one_who_gives_up_does_not_stop_the_others() -
 
 
 @pytest.mark.outcome(
-    "the identity provider hangs while its keys are renewed",
-    "tokens of the known keys are verified at once with those; only an unknown key is waited for",
+    "The identity provider hangs while its keys are renewed",
+    "Tokens with known keys are verified at once; only unknown keys wait.",
 )
 def test_while_the_provider_hangs_the_known_keys_count_at_once() -> None:
     kept = Kept()

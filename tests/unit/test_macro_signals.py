@@ -170,9 +170,8 @@ def stored(desk: SignalDesk, conclusion: SignalConclusion | None) -> SignalConcl
 
 
 @pytest.mark.outcome(
-    "the exchange fails while daily figures are known",
-    "their signals are judged on once a minute; those of the market stay as they were judged, and "
-    "are unknown once the market feed reaches its bound",
+    "The exchange fails while daily figures are available",
+    "Their signals are still evaluated; market signals become `unknown` at the freshness limit.",
 )
 def test_while_the_exchange_fails_the_signals_of_figures_are_judged_on() -> None:
     desk = SignalDesk()

@@ -48,7 +48,8 @@ def door_to(load: Any) -> McpDoor:
 
 
 @pytest.mark.outcome(
-    "what speaks MCP cannot be loaded", "500 at `/api/mcp` alone, and the next request tries again"
+    "The MCP library can't be loaded",
+    "500 at `/api/mcp` only. The next request tries again.",
 )
 def test_what_cannot_be_loaded_is_500_and_tried_again() -> None:
     tries: list[int] = []

@@ -37,7 +37,8 @@ def test_the_setting_wins_and_makes_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "several processes start at once in a new data folder", "all use the one pepper of API keys"
+    "Several processes create the API-key pepper at once",
+    "All use the same pepper.",
 )
 def test_processes_that_start_at_once_get_the_same_pepper(tmp_path: Path) -> None:
     text = (

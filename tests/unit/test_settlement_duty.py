@@ -138,9 +138,8 @@ def test_the_contract_is_the_one_that_was_published(office: Office) -> None:
     ids=lambda each: type(each).__name__,
 )
 @pytest.mark.outcome(
-    "when the exchange's report of settled funding cannot be read",
-    "then measuring goes on, the report is asked for again, and stances rest on the service's own "
-    "readings until it comes",
+    "The exchange's report of settled funding is unreadable",
+    "The collector keeps collecting and retries. Stances use its own readings until then.",
 )
 def test_a_report_that_fails_is_asked_for_again(
     office: Office, failure: Exception, caplog: pytest.LogCaptureFixture

@@ -73,10 +73,6 @@ def test_a_change_is_recorded_once_with_its_instant_and_its_value() -> None:
     assert changes(stored(desk, at(START + 2 * MINUTE, "long-crowded"))) == {}
 
 
-@pytest.mark.outcome(
-    "the database cannot be written while a signal changes",
-    "the change is recorded with the next reading that is stored, once",
-)
 def test_a_failed_write_is_judged_again_with_the_next_reading_of_the_same_minute() -> None:
     desk = SignalDesk()
     stored(desk, at(START))
@@ -112,8 +108,8 @@ def test_a_clock_that_was_set_back_does_not_stop_the_signals() -> None:
 
 
 @pytest.mark.outcome(
-    "the method of a signal fails by a mistake of its own",
-    "it is logged with its key and that signal says `unknown`; every other is judged as ever",
+    "The method of a signal crashes",
+    "It is logged with its key, and that signal says `unknown`. The others are evaluated.",
 )
 def test_a_method_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     # No exchange has such a price; a method that divides by it stands for any that is wrong.

@@ -140,11 +140,6 @@ def test_signals_are_shown_until_they_reach_their_bound_in_both_directions(
     assert shown.labels(START + age) == dict.fromkeys(KEYS, label)
 
 
-@pytest.mark.outcome(
-    "the market feed is older than its bound",
-    "every signal of the market says `unknown`, because what they are judged by is not known; "
-    "those of daily figures stay",
-)
 @pytest.mark.parametrize(
     ("age", "label"),
     [
@@ -228,9 +223,6 @@ def test_each_signal_that_is_fresh_has_its_own_end(shown: Shown) -> None:
     assert shown.ends(START + MARKET_BOUND) == dict.fromkeys(MACRO_KEYS, START + BOUND)
 
 
-@pytest.mark.outcome(
-    "signals are older than their bound", "every signal says `unknown`, and none disappears"
-)
 def test_stale_signals_say_unknown_with_the_time_of_the_last_judgement(shown: Shown) -> None:
     shown.publishes(judged())
 

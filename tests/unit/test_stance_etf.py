@@ -104,10 +104,6 @@ def test_a_day_on_which_only_stocks_are_traded_is_a_day_like_others() -> None:
     assert proposed.leg.period["start"] == "2026-11-12T00:00:00.000Z"
 
 
-@pytest.mark.outcome(
-    "the stock exchanges close on an unscheduled day, such as a day of mourning",
-    "the ETF stance expects no figures for that day and is issued as usual",
-)
 @pytest.mark.parametrize("closing", [date(2018, 12, 5), date(2025, 1, 9)])
 def test_an_unscheduled_closing_leaves_no_gap_in_the_week(closing: date) -> None:
     newest = closing + timedelta(days=1)

@@ -132,8 +132,8 @@ def test_a_checkpoint_of_another_log_is_refused(
 
 
 @pytest.mark.outcome(
-    "a recorded stance is rewritten behind the database's back",
-    "a checkpoint that anyone kept from before no longer fits, and `stances prove` says so",
+    "Someone rewrites a recorded stance by going around the database",
+    "It contradicts any checkpoint kept from before, and `stances prove` says so.",
 )
 def test_a_history_that_was_rewritten_contradicts_an_older_checkpoint(
     bodies: list[dict[str, Any]], digests: list[str]

@@ -131,10 +131,6 @@ def test_a_reading_from_the_far_future_is_not_fresh() -> None:
     assert verdict(WELL._replace(perpetuals=reading(NOW + 30_001)), "market-feed") == "down"
 
 
-@pytest.mark.outcome(
-    "the shared file of request allowances fails",
-    "each worker counts for itself, and `/api/status` is degraded and says since when",
-)
 def test_allowances_that_are_not_counted_together_are_said() -> None:
     status = assess(WELL._replace(limits_failing_since=NOW - 5_000))
 
@@ -173,7 +169,8 @@ def test_who_is_asked_by_some_requests_only_is_told_as_far_as_it_is_known(
 
 
 @pytest.mark.outcome(
-    "a publisher of daily figures fails", "`/api/status` names it, how it fails and since when"
+    "A source of daily figures fails",
+    "`/api/status` names it, the kind of failure and since when.",
 )
 def test_a_source_of_figures_that_fails_is_named() -> None:
     sources = {
@@ -190,8 +187,8 @@ def test_a_source_of_figures_that_fails_is_named() -> None:
 
 
 @pytest.mark.outcome(
-    "a stance has no fresh evidence, or cannot be recorded",
-    "`/api/status` names the kind and the reason",
+    "A stance has no fresh evidence or can't be recorded",
+    "`/api/status` names the kind and the reason.",
 )
 def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
     silent = assess(WELL._replace(stances=Stances(NOW, (), {"rates-desk": "no yields"})))
@@ -378,8 +375,8 @@ def test_values_that_were_refused_are_counted_by_field() -> None:
 
 
 @pytest.mark.outcome(
-    "an instance has watched liquidations for less than a day",
-    "`/api/status` shows `warming_up` and until when; it is not degraded, and no incident begins",
+    "An instance has tracked liquidations for less than a day",
+    "`/api/status` shows `warming_up` and until when. It is not degraded or an incident.",
 )
 @pytest.mark.parametrize(
     ("hours", "missed", "condition", "ready_at"),

@@ -54,7 +54,10 @@ def supervised(scene: Callable[[Supervisor], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.outcome("a process of the service dies", "the supervisor starts it again")
+@pytest.mark.outcome(
+    "A process of the service dies",
+    "The supervisor restarts it.",
+)
 def test_a_child_that_dies_is_started_again(tmp_path: Path) -> None:
     async def scene(supervisor: Supervisor) -> None:
         await supervisor.start(exchange(str(tmp_path)))

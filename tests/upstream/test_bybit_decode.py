@@ -147,8 +147,8 @@ HUGE = "9" * 40 + "e99"
 
 
 @pytest.mark.outcome(
-    "the exchange sends a price, a rate or an open interest that is out of range",
-    "that contract is unavailable, the others are published, and `/api/status` counts the value",
+    "The exchange sends a price, funding rate or open interest out of range",
+    "That contract is unavailable, and `/api/status` counts the value. Others are published.",
 )
 @pytest.mark.parametrize(
     ("field", "value", "named"),

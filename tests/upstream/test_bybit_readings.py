@@ -218,8 +218,8 @@ def _inflate(venue: Venue) -> None:
 
 
 @pytest.mark.outcome(
-    "the exchange's list of contracts names thousands that have no ticker",
-    "the collector keeps a list that fits; without one it reads the list again within a minute",
+    "The exchange lists thousands of contracts that have no ticker",
+    "The collector keeps its last good list, or reads it again within a minute.",
 )
 def test_an_inflated_list_is_read_again_within_a_minute_and_never_replaces_one_that_fits() -> None:
     first, later = Venue(), Venue()

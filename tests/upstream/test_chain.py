@@ -265,9 +265,8 @@ def test_it_is_found_on_a_chain_that_has_just_begun(height: int) -> None:
 
 
 @pytest.mark.outcome(
-    "when a payer cancels an authorization, or uses its nonce for something else, while it is "
-    "being settled",
-    "then nothing is granted, although the chain says that the nonce is used",
+    "A payer cancels an authorization or reuses its nonce during settlement",
+    "Nothing is granted, although the chain shows the nonce as used.",
 )
 @pytest.mark.parametrize(
     "moved",

@@ -206,8 +206,8 @@ def test_a_flow_that_is_not_known_is_left_empty() -> None:
     ],
 )
 @pytest.mark.outcome(
-    "when a line of the operator's file of fund flows cannot be used",
-    "then nothing of the file is taken, and the message names the line and what is wrong with it",
+    "A line in the operator's file of fund flows is invalid",
+    "The file is rejected. The message names the line and the error.",
 )
 def test_a_line_that_cannot_be_used_is_named(text: str, message: str) -> None:
     whole = text if text == "" or text.startswith("date") else OPERATOR + text
@@ -219,8 +219,8 @@ def test_a_line_that_cannot_be_used_is_named(text: str, message: str) -> None:
 
 
 @pytest.mark.outcome(
-    "a daily figure is out of range, such as a fund with more bitcoin than will ever exist",
-    "the service rejects that file, and `/api/status` names the figure",
+    "A daily figure is out of range",
+    "The collector rejects the file, and `/api/status` names the figure.",
 )
 @pytest.mark.parametrize(
     ("row", "series"),
@@ -263,8 +263,8 @@ def test_a_file_that_is_not_there_is_unreachable_and_its_path_is_not_told(tmp_pa
 
 
 @pytest.mark.outcome(
-    "the operator's file of fund flows is larger than any such file can be",
-    "nothing of it is taken, and `/api/status` says that it is too large",
+    "The operator's file of fund flows is too large",
+    "The file is rejected, and `/api/status` says so.",
 )
 def test_a_file_that_is_too_large_is_named_as_that_and_one_of_the_size_is_read(
     tmp_path: Path,
@@ -301,10 +301,6 @@ class WatchedPlace:
         return WatchedFile(f"{OPERATOR}2026-11-05,1,100,2\n".encode())
 
 
-@pytest.mark.outcome(
-    "the operator's file of fund flows is long",
-    "it is decoded beside the measuring, not in its way",
-)
 def test_the_operators_file_is_decoded_off_the_event_loop() -> None:
     assert len(operator(WatchedPlace())) == 3  # type: ignore[arg-type]
 

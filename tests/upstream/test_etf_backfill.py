@@ -138,8 +138,8 @@ def test_a_recent_day_that_is_not_out_yet_is_asked_for_again_and_an_old_one_is_n
 
 
 @pytest.mark.outcome(
-    "an ETF issuer shows a page in place of its files for a while",
-    "every day that was asked for meanwhile is asked for again",
+    "An ETF issuer returns a web page instead of its files",
+    "The collector requests those days again later.",
 )
 def test_a_page_in_place_of_old_files_settles_none_of_the_days() -> None:
     fund = Fund(

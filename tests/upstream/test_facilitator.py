@@ -249,8 +249,8 @@ def test_a_facilitator_that_takes_too_long_is_not_waited_for(script: Script) -> 
 
 
 @pytest.mark.outcome(
-    "when the facilitator cannot be reached",
-    "then nothing is charged, and the same proof can be shown again later",
+    "The facilitator is unreachable",
+    "Nothing is charged, and the same proof works later.",
 )
 def test_a_facilitator_that_cannot_be_reached_was_not_asked() -> None:
     async def work() -> list[str]:
@@ -398,8 +398,8 @@ _SIMULATION = "invalid_exact_evm_transaction_simulation_failed"
     ids=lambda said: said["invalidReason"],
 )
 @pytest.mark.outcome(
-    "when the facilitator cannot find out whether a proof is good, because its chain is down",
-    "then the answer is that it is unavailable, and nobody is told to pay again",
+    "The facilitator can't check a proof because its chain is down",
+    "503, and nobody is told to pay again.",
 )
 def test_a_facilitator_that_could_not_find_out_is_unavailable(said: dict[str, Any]) -> None:
     assert ask(says({"isValid": False, **said}, 400), verify) == "unavailable"
@@ -429,8 +429,8 @@ def test_a_reason_that_is_also_true_after_the_money_moved_is_for_the_chain_to_ju
 
 @pytest.mark.parametrize("reason", sorted(OUR_TERMS))
 @pytest.mark.outcome(
-    "when the facilitator does not settle because of how this instance is set up",
-    "then nothing is charged, the payer is not blamed, and the same proof may come again",
+    "The facilitator refuses to settle because of this instance's configuration",
+    "Nothing is charged, the payer is not blamed, and the same proof may be sent again.",
 )
 def test_a_settlement_that_is_refused_because_of_us_can_be_asked_for_again(reason: str) -> None:
     said = {"success": False, "errorReason": reason, "transaction": ""}
@@ -458,8 +458,8 @@ def test_a_settlement_that_is_refused_because_of_us_can_be_asked_for_again(reaso
     ids=count(),
 )
 @pytest.mark.outcome(
-    "when the facilitator does not plainly say that nothing moved",
-    "then the payment is unknown until the chain tells, and nobody is told to pay again",
+    "The facilitator reports a failure that doesn't rule out a charge",
+    "The payment is unresolved until the chain shows it. Nobody is told to pay again.",
 )
 def test_a_no_that_does_not_rule_out_a_charge_leaves_it_unknown(said: dict[str, Any]) -> None:
     assert ask(says({"success": False, **said}), settle) == "unknown"

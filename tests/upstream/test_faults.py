@@ -172,85 +172,85 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         pytest.param(
             "502",
             marks=pytest.mark.outcome(
-                "the exchange answers 502",
-                "502 after the bound, status `down`: unreachable; then recovery",
+                "The exchange returns 502",
+                "502 after the freshness limit; status `down` (unreachable). Then it recovers.",
             ),
         ),
         pytest.param(
             "hang",
             marks=pytest.mark.outcome(
-                "the exchange hangs",
-                "502 after the bound, status `down`: unreachable; then recovery",
+                "The exchange hangs",
+                "502 after the freshness limit; status `down` (unreachable). Then it recovers.",
             ),
         ),
         pytest.param(
             "reset",
             marks=pytest.mark.outcome(
-                "the exchange resets connections",
-                "502 after the bound, status `down`: unreachable; then recovery",
+                "The exchange resets connections",
+                "502 after the freshness limit; status `down` (unreachable). Then it recovers.",
             ),
         ),
         pytest.param(
             "10016",
             marks=pytest.mark.outcome(
-                "the exchange answers 10016, its own failure",
-                "502 after the bound, status `down`: unreachable; then recovery",
+                "The exchange returns its own error 10016",
+                "502 after the freshness limit; status `down` (unreachable). Then it recovers.",
             ),
         ),
         pytest.param(
             "truncated",
             marks=pytest.mark.outcome(
-                "the exchange's answers are cut off",
-                "502 after the bound, status `down`: unreachable; then recovery",
+                "The exchange's replies are cut off",
+                "502 after the freshness limit; status `down` (unreachable). Then it recovers.",
             ),
         ),
         pytest.param(
             "empty-list",
             marks=pytest.mark.outcome(
-                "the exchange answers with an empty list",
-                "502 after the bound, status `down`: invalid reply; then recovery",
+                "The exchange returns an empty list",
+                "502 after the freshness limit; status `down` (invalid reply). Then it recovers.",
             ),
         ),
         pytest.param(
             "stale-clock",
             marks=pytest.mark.outcome(
-                "the exchange repeats old data, its clock stopped",
-                "502 after the bound, status `down`: invalid reply; then recovery",
+                "The exchange repeats old data",
+                "502 after the freshness limit; status `down` (invalid reply). Then it recovers.",
             ),
         ),
         pytest.param(
             "429",
             marks=pytest.mark.outcome(
-                "the exchange throttles us with 429",
-                "502 after the bound, `down`: throttled; then recovery",
+                "The exchange throttles the service with 429",
+                "502 after the freshness limit; status `down` (throttled). Then it recovers.",
             ),
         ),
         pytest.param(
             "10006",
             marks=pytest.mark.outcome(
-                "the exchange throttles us with 10006",
-                "502 after the bound, `down`: throttled; then recovery",
+                "The exchange throttles the service with 10006",
+                "502 after the freshness limit; status `down` (throttled). Then it recovers.",
             ),
         ),
         pytest.param(
             "403-json",
             marks=pytest.mark.outcome(
-                "the exchange bans us for haste (403 JSON)",
-                "502 after the bound, `down`: throttled; then recovery",
+                "The exchange bans the service for too many requests (403 JSON)",
+                "502 after the freshness limit; status `down` (throttled). Then it recovers.",
             ),
         ),
         pytest.param(
             "403-html",
             marks=pytest.mark.outcome(
-                "the exchange refuses our region (403 HTML)",
-                "502 after the bound, `down`: refused; then recovery",
+                "The exchange refuses the service's region (403 HTML)",
+                "502 after the freshness limit; status `down` (refused). Then it recovers.",
             ),
         ),
         pytest.param(
             "outage",
             marks=pytest.mark.outcome(
-                "the exchange is away altogether",
-                "502 after the bound, status `down`: unreachable; then recovery",
+                "The exchange is unreachable",
+                "502 after the freshness limit; status `down` (unreachable). Then it recovers.",
             ),
         ),
     ],
@@ -285,7 +285,8 @@ def test_fault_never_yields_an_empty_success_or_an_undocumented_status(
 
 
 @pytest.mark.outcome(
-    "a contract is delisted", "`available: false` with null numbers; everything else goes on"
+    "The exchange delists a contract",
+    "`available: false` with null numbers. Everything else goes on.",
 )
 def test_delisted_contract_becomes_unavailable_and_comes_back(results: dict[str, Result]) -> None:
     seen = results["delisting"].seen
@@ -299,8 +300,8 @@ def test_delisted_contract_becomes_unavailable_and_comes_back(results: dict[str,
 
 @pytest.mark.parametrize("fault", ["stream-drop", "stream-silence"])
 @pytest.mark.outcome(
-    "the liquidation stream drops or falls silent",
-    "that time is not counted as watched; under 95 % `liq24h` is unavailable; listening resumes",
+    "The liquidation stream drops or falls silent",
+    "That time doesn't count as covered; below 95 % `liq24h` is unavailable. It reconnects.",
 )
 def test_unwatched_time_makes_liquidations_unavailable(
     results: dict[str, Result], fault: str
@@ -319,7 +320,8 @@ def test_unwatched_time_makes_liquidations_unavailable(
 
 
 @pytest.mark.outcome(
-    "a liquidation batch is sent twice, or by both connections", "each liquidation counts once"
+    "A liquidation batch arrives twice",
+    "Each liquidation counts once.",
 )
 def test_duplicate_batches_count_once(results: dict[str, Result]) -> None:
     seen = results["stream-duplicates"].seen

@@ -81,38 +81,40 @@ def test_only_users_with_a_confirmed_address_are_identified() -> None:
             "outage",
             "unavailable",
             marks=pytest.mark.outcome(
-                "the identity provider answers 503", "nobody is let in by a token, as unavailable"
+                "The identity provider returns 503",
+                "Tokens get 503.",
             ),
         ),
         pytest.param(
             "hang",
             "unavailable",
             marks=pytest.mark.outcome(
-                "the identity provider hangs",
-                "nobody is let in by a token, as unavailable, within its time budget",
+                "The identity provider hangs",
+                "Tokens get 503 within the time limit.",
             ),
         ),
         pytest.param(
             "redirect",
             "unavailable",
             marks=pytest.mark.outcome(
-                "the identity provider redirects",
-                "the redirect is not followed, and identity is unavailable",
+                "The identity provider redirects",
+                "The service doesn't follow it. Tokens get 503.",
             ),
         ),
         pytest.param(
             "html",
             "unavailable",
             marks=pytest.mark.outcome(
-                "the identity provider shows a page in place of its answers",
-                "nobody is let in by a token, as unavailable",
+                "The identity provider returns a web page",
+                "Tokens get 503.",
             ),
         ),
         pytest.param(
             "lying",
             "refused",
             marks=pytest.mark.outcome(
-                "the identity provider tells of another user than the token's", "it is refused"
+                "The identity provider returns another user than the token's",
+                "The token is refused with 401.",
             ),
         ),
     ],

@@ -242,7 +242,10 @@ async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.outcome("the mail server hangs", "the attempt ends with its budget; it is tried again")
+@pytest.mark.outcome(
+    "The mail server hangs",
+    "The attempt times out, and the collector retries.",
+)
 @pytest.mark.parametrize("talk", [_wait, _greet_and_wait, _drip])
 def test_a_server_that_hangs_is_given_up_in_time(talk: Talk) -> None:
     with pytest.raises(Unreachable, match="does not answer"):

@@ -124,8 +124,8 @@ def test_only_an_issuer_on_this_machine_may_do_without_tls(keys: str, expected: 
 
 
 @pytest.mark.outcome(
-    "an OpenID Connect issuer at a public address names a private one for its keys or userinfo",
-    "the service doesn't contact it, and bearer tokens get 503 until the issuer names a public one",
+    "A public OpenID Connect issuer names a private address for its keys or userinfo",
+    "The service doesn't contact it. Tokens get 503 until the issuer names a public one.",
 )
 @pytest.mark.parametrize(
     "address",

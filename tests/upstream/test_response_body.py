@@ -107,8 +107,8 @@ PACKED: dict[str, tuple[str, Callable[[], bytes]]] = {
 
 
 @pytest.mark.outcome(
-    "an upstream reply is compressed more than once, inflates without end, or is damaged",
-    "it counts as an invalid reply, and inflating stops at the size limit of a reply",
+    "An upstream reply is compressed more than once, inflates endlessly, or is damaged",
+    "It counts as an invalid reply. Inflating stops at the size limit.",
 )
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("how", PACKED)

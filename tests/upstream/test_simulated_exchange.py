@@ -655,8 +655,8 @@ def test_every_path_answers() -> None:
 
 
 @pytest.mark.outcome(
-    "a web page in a browser connects to a control port of the demo",
-    "it gets 403 and can't switch faults on or off",
+    "A web page connects to a control port of the demo",
+    "It gets 403 and can't switch faults.",
 )
 def test_control_ports_refuse_every_web_page() -> None:
     origins: list[str] = ["http://attacker.example", "http://127.0.0.1:8080", "null"]

@@ -150,8 +150,8 @@ def test_a_provider_that_does_not_accept_the_token_or_its_user_refuses(
 
 
 @pytest.mark.outcome(
-    "the identity provider does not accept `BAROGRAPH_IDENTITY_API_KEY`, or has another address",
-    "nobody is let in by a token, as unavailable; the refusal is logged with its status",
+    "The identity provider rejects `BAROGRAPH_IDENTITY_API_KEY`, or the URL is wrong",
+    "Tokens get 503. The service logs the refusal with its status.",
 )
 @pytest.mark.parametrize(
     ("status", "body", "code"),
