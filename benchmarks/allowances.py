@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from barograph.access.allowances import ANONYMOUS, Allowance, AllowanceStore
-from barograph.access.fields import rate_limit_fields
-from barograph.access.gate import Gate
-from barograph.access.memory_store import MemoryStore
-from barograph.access.sqlite_store import SQLiteStore
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import HOUR
+from barograph.limits.callers import Gate
+from barograph.limits.memory_store import MemoryStore
+from barograph.limits.rate_limits import ANONYMOUS, Allowance, AllowanceStore, rate_limit_fields
+from barograph.limits.sqlite_store import SQLiteStore
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section
 

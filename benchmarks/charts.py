@@ -12,14 +12,14 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import HOUR
-from barograph.markets.history import Reading, record_liquidation_hours, record_readings
+from barograph.markets.evidence import LiquidationHour
 from barograph.markets.samples import LiquidationSeries, Series
 from barograph.markets.series import liquidation_series, reading_series
-from barograph.markets.trailing import LiquidationHour
+from barograph.markets.store import Reading, record_liquidation_hours, record_readings
 from barograph.site.charts.columns import column_chart
 from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import line_chart
-from barograph.site.series.documents import series_document
+from barograph.site.series_documents import series_document
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section
 

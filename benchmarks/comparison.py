@@ -23,21 +23,28 @@ import msgspec
 from fastapi import FastAPI, Response
 from pydantic import SecretStr
 
-from barograph.access.entitlements import FEED, Entitlements, Holder
-from barograph.demo.identity import API_KEY, DEMO_USERS, demo_token, load_or_create_key
-from barograph.demo.identity_server import KEYS_PATH, IdentityAddress, running_identity
+from barograph.demo.servers.identity import (
+    API_KEY,
+    DEMO_USERS,
+    KEYS_PATH,
+    IdentityAddress,
+    demo_token,
+    load_or_create_key,
+    running_identity,
+)
+from barograph.entitlements.store import FEED, Entitlements, Holder
+from barograph.history.ledger import Ledger
+from barograph.history.records import Proposal, Version
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.http import ASGIApp
 from barograph.kit.process import die_with_parent
 from barograph.kit.timestamps import DAY
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y, Observation
+from barograph.material_change.documents import Comparison
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
-from barograph.material_change.wire import Comparison
 from barograph.settings import Settings
 from barograph.stances import rates
-from barograph.stances.ledger import Ledger
-from barograph.stances.records import Proposal, Version
 from benchmarks.hot_reads import ROUND_SECONDS, Contender, alternate, answer_of, ratios
 from benchmarks.ledger import SHORT, driver_reader, load_record, long_record
 from benchmarks.load import Latency, latency_in

@@ -15,12 +15,12 @@ from unittest.mock import patch
 
 from granian.server import Server
 
-import barograph.access.gate
-import barograph.server
-from barograph.access.allowances import Allowance
+import barograph.limits.callers
+import barograph.web.server
 from barograph.kit.http import ASGIApp
 from barograph.kit.process import die_with_parent
 from barograph.kit.timestamps import HOUR
+from barograph.limits.rate_limits import Allowance
 from barograph.settings import Settings
 from barograph.signals.documents import SIGNALS_PATH
 from benchmarks.hot_reads import Contender, alternate, answer_of, ratios
@@ -90,15 +90,17 @@ def _ample_service(settings: Settings) -> Iterator[Child]:
 
 def ample_web_app() -> ASGIApp:
     """The product's own application, with the ample allowance in this process."""
-    patch.object(barograph.access.gate, "ANONYMOUS", AMPLE).start()
-    return barograph.server.web_app()
+    patch.object(barograph.limits.callers, "ANONYMOUS", AMPLE).start()
+    return barograph.web.server.web_app()
 
 
 def _serve() -> None:
     die_with_parent()
     target = "benchmarks.doors:ample_web_app"
-    with patch.object(barograph.server, "Server", lambda _, **options: Server(target, **options)):
-        barograph.server.serve(Settings.from_environment(os.environ))
+    with patch.object(
+        barograph.web.server, "Server", lambda _, **options: Server(target, **options)
+    ):
+        barograph.web.server.serve(Settings.from_environment(os.environ))
 
 
 if __name__ == "__main__":

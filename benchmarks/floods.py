@@ -14,8 +14,8 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.timestamps import HOUR
 from barograph.markets.documents import MARKET_STATE_PATH
-from barograph.markets.history import Reading, record_readings
 from barograph.markets.samples import DAYS, MEASURES
+from barograph.markets.store import Reading, record_readings
 from barograph.settings import Settings
 from benchmarks.load import flood_command
 from benchmarks.market import benchmark_settings, publish_market

@@ -16,16 +16,16 @@ import rfc8785
 import uvloop
 from msgspec.structs import replace
 
-from barograph.kit.canonical import Json, canonical, digest
+from barograph.history.digest import GENESIS, history_digest, version_document
+from barograph.history.latest_versions import latest_versions
+from barograph.history.ledger import VERSION_COLUMNS, Ledger, new_salt
+from barograph.history.records import Decision, Leg, LegEvidence, Proposal, Version
+from barograph.history.verify import Verified, verify
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row, SQLiteDatabase
+from barograph.kit.json import Json, canonical, digest
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import HOUR, iso_timestamp
-from barograph.stances.digest import GENESIS, history_digest, version_document
-from barograph.stances.latest import latest_versions
-from barograph.stances.ledger import VERSION_COLUMNS, Ledger, new_salt
-from barograph.stances.records import Decision, Leg, LegEvidence, Proposal, Version
-from barograph.stances.verify import Verified, verify
 from benchmarks.plan import Plan
 from benchmarks.processes import BenchmarkFailed
 from benchmarks.table import Figure, Section, at_most

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from barograph.demo.anchor import load_or_create_anchor
-from barograph.demo.exchange import Address
+from barograph.demo.files import load_or_create_anchor
+from barograph.demo.servers.exchange import Address
 from barograph.kit.clock import system_clock
 from barograph.settings import Settings
 from benchmarks.processes import (

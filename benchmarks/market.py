@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from barograph.collector import collector_lease
-from barograph.demo.batches import liquidation_messages
-from barograph.demo.contracts import PERPETUAL, TRADING, Contract
-from barograph.demo.exchange import run_exchange
-from barograph.demo.rest import answer
-from barograph.demo.world import World
-from barograph.desk import Desk, write_conclusions
+from barograph.collector.judge import Desk, write_conclusions
+from barograph.collector.leader import collector_lease
+from barograph.demo.servers.exchange import run_exchange
+from barograph.demo.servers.rest import answer
+from barograph.demo.servers.stream import liquidation_messages
+from barograph.demo.world.contracts import PERPETUAL, TRADING, Contract
+from barograph.demo.world.world import World
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, SQLiteDatabase
 from barograph.kit.lease import Lease
@@ -22,8 +22,8 @@ from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.settings import Settings
 from barograph.upstream.bybit.decode import Instrument, decode_instruments, decode_tickers
-from barograph.upstream.bybit.envelope import Reply, open_envelope
 from barograph.upstream.bybit.messages import Batch, decode_message
+from barograph.upstream.bybit.wire import Reply, open_envelope
 from benchmarks.processes import HOST
 
 CONTRACTS = 700

@@ -25,11 +25,11 @@ from mcp.server import ServerRequestContext
 
 import barograph.mcp.calls
 import barograph.mcp.endpoints
-import barograph.server
-from barograph.access.allowances import Allowance
+import barograph.web.server
 from barograph.kit.http import ASGIApp
 from barograph.kit.process import die_with_parent
 from barograph.kit.timestamps import HOUR
+from barograph.limits.rate_limits import Allowance
 from barograph.mcp.tools import BY_NAME, MARKET_STATE
 from barograph.settings import Settings
 from benchmarks.hot_reads import Contender, alternate, ratios
@@ -189,7 +189,7 @@ def ample_web_app() -> ASGIApp:
     """The product's own application, with the ample allowance in this process."""
     patch.object(barograph.mcp.calls, "TOOL_CALLS", AMPLE).start()
     patch.object(barograph.mcp.endpoints, "MCP_POSTS", AMPLE).start()
-    return barograph.server.web_app()
+    return barograph.web.server.web_app()
 
 
 def peer() -> ASGIApp:
@@ -227,8 +227,10 @@ def peer() -> ASGIApp:
 def _serve() -> None:
     die_with_parent()
     target = "benchmarks.mcp:ample_web_app"
-    with patch.object(barograph.server, "Server", lambda _, **options: Server(target, **options)):
-        barograph.server.serve(Settings.from_environment(os.environ))
+    with patch.object(
+        barograph.web.server, "Server", lambda _, **options: Server(target, **options)
+    ):
+        barograph.web.server.serve(Settings.from_environment(os.environ))
 
 
 def _run(part: str, *rest: str) -> None:

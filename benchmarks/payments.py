@@ -17,22 +17,22 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from barograph.access.allowances import PROOFS
-from barograph.cli.demo_proof import payment_settings
-from barograph.demo.facilitator import Question, read_question, verdict
-from barograph.demo.facilitator_server import SETTLE_PATH, VERIFY_PATH
-from barograph.demo.identity import demo_token
-from barograph.demo.ledger import NETWORK
+from barograph.cli.demo_run import payment_settings
+from barograph.demo.servers.chain import NETWORK
+from barograph.demo.servers.facilitator import Question, read_question, verdict
+from barograph.demo.servers.facilitator_server import SETTLE_PATH, VERIFY_PATH
+from barograph.demo.servers.identity import demo_token
 from barograph.kit.clock import system_clock
 from barograph.kit.documents import JSON
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
 from barograph.kit.process import die_with_parent
+from barograph.limits.rate_limits import PROOFS
 from barograph.payments.offers import stance_requirements
 from barograph.payments.proof import read_proof, wire_payload, wire_requirements
 from barograph.settings import Settings
 from barograph.stances import rates
+from barograph.stances.documents import STANCE_PATHS
 from barograph.stances.endpoints import stance_offer
-from barograph.stances.paths import STANCE_PATHS
 from benchmarks.comparison import entitled_settings, fill_service, identity_provider
 from benchmarks.peers import serve_peer
 from benchmarks.plan import Plan

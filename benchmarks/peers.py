@@ -16,13 +16,19 @@ import msgspec
 from fastapi import FastAPI, Query, Response
 from granian.server import Server
 
-import barograph.server
+import barograph.web.server
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
 from barograph.kit.process import die_with_parent
 from barograph.kit.wire import WireModel
-from barograph.markets.documents import DERIVATIVES_PATH, MARKET_PATH, MARKET_STATE_PATH
+from barograph.markets.documents import (
+    DERIVATIVES_PATH,
+    MARKET_PATH,
+    MARKET_STATE_PATH,
+    Market,
+    MarketState,
+    PerpetualRecord,
+)
 from barograph.markets.symbols import DEFAULT, PATTERN
-from barograph.markets.wire import Market, MarketState, PerpetualRecord
 from barograph.settings import Settings
 from benchmarks.processes import HOST, Answer, Child, answers, running, until, unused_port
 
@@ -188,8 +194,8 @@ def serve_peer(peer: str, port: int) -> None:
     Only the application is exchanged, so every setting of the server is the product's.
     """
     die_with_parent()
-    with patch.object(barograph.server, "Server", lambda _, **options: Server(peer, **options)):
-        barograph.server.serve(Settings(host=HOST, port=port, workers=1))
+    with patch.object(barograph.web.server, "Server", lambda _, **options: Server(peer, **options)):
+        barograph.web.server.serve(Settings(host=HOST, port=port, workers=1))
 
 
 if __name__ == "__main__":

@@ -19,10 +19,15 @@ import apsw
 import msgspec
 import uvloop
 
-from barograph.demo.eip712 import Authorization, transfer_digest
-from barograph.demo.ledger import TOKEN
-from barograph.demo.secp256k1 import ORDER, address_of, recover
-from barograph.demo.wallets import Wallet, signed_payload
+from barograph.demo.servers.chain import TOKEN
+from barograph.demo.servers.signatures import (
+    ORDER,
+    Authorization,
+    address_of,
+    recover,
+    transfer_digest,
+)
+from barograph.demo.servers.wallets import Wallet, signed_payload
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.payments.journal import Journal

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from coincurve import PublicKey
 from Crypto.Hash import keccak
 
-from barograph.demo.eip712 import Authorization, domain_separator
-from barograph.demo.ledger import TOKEN
+from barograph.demo.servers.chain import TOKEN
+from barograph.demo.servers.signatures import Authorization, domain_separator
 
 Check = Callable[[], str]
 """Recovers the signer's address from bytes that are prepared."""

@@ -8,14 +8,14 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from barograph.app import create_app
 from barograph.board.board import Board
-from barograph.desk import Desk, write_conclusions
+from barograph.collector.judge import Desk, write_conclusions
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, SQLiteDatabase
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.settings import Settings
+from barograph.web.app import create_app
 from benchmarks.market import CONTRACTS, Market, benchmark_settings, open_database
 from benchmarks.plan import Plan
 from benchmarks.processes import unused_port

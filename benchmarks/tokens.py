@@ -18,9 +18,9 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 from joserfc.util import urlsafe_b64decode
 
-from barograph.access.key_set import KeySetCache
-from barograph.access.tokens import TokenVerifier
-from barograph.demo.identity import AUDIENCE, DemoUser, issuer, sign_token
+from barograph.demo.servers.identity import AUDIENCE, DemoUser, issuer, sign_token
+from barograph.identity.key_set import KeySetCache
+from barograph.identity.tokens import TokenVerifier
 from barograph.kit.clock import system_clock
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section, at_least

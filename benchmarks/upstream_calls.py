@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import cast
 
-from barograph.demo.control import send_command
+from barograph.demo.servers.control import send_command
 from barograph.markets.documents import MARKET_STATE_PATH
 from benchmarks.live import Live, live_service
 from benchmarks.load import readers

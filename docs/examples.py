@@ -17,29 +17,27 @@ from urllib.parse import urlencode
 
 import httpx
 
-from barograph.access.allowances import MCP_POSTS, RENDERS, Standing
-from barograph.access.endpoints import AWAY
-from barograph.access.feed_refusals import (
-    FeedEntryClosed,
+from barograph.discovery.files import FILES, MCP_PATH
+from barograph.discovery.mcp_description import OPERATION_ID as CALL_MCP
+from barograph.discovery.mcp_description import PROTOCOLS
+from barograph.discovery.openapi import BASE_ADDRESS
+from barograph.entitlements.refusals import FeedEntryClosed
+from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
+from barograph.feed.documents import FeedUnavailable
+from barograph.history.endpoints import HistoryUnavailable
+from barograph.keys.endpoints import AWAY
+from barograph.kit.timestamps import MINUTE, SECOND
+from barograph.kit.wire import JSON_TYPE
+from barograph.limits.rate_limits import MCP_POSTS, RENDERS, Standing, TooManyRequests
+from barograph.material_change.query import ComparisonUnavailable
+from barograph.payments.refusals import (
     InvalidIdempotencyKey,
     PaymentPending,
     PaymentUsed,
     TooManyProofs,
 )
-from barograph.access.refusals import TooManyRequests
-from barograph.discovery.examples import BASE_ADDRESS
-from barograph.discovery.files import FILES
-from barograph.discovery.mcp import OPERATION_ID as CALL_MCP
-from barograph.discovery.mcp import PROTOCOLS
-from barograph.discovery.paths import MCP_PATH
-from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
-from barograph.feed.refusals import FeedUnavailable
-from barograph.kit.openapi import JSON_TYPE
-from barograph.kit.timestamps import MINUTE, SECOND
-from barograph.material_change.refusals import ComparisonUnavailable
 from barograph.site.frame.error_pages import UNREADABLE
-from barograph.stances.history_endpoints import HistoryUnavailable
-from barograph.stances.refusals import StanceNotActive, StanceUnavailable
+from barograph.stances.documents import StanceNotActive, StanceUnavailable
 
 FILE = Path(__file__).parents[1] / "src/barograph/discovery/examples.json"
 PORT = 8080

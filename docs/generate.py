@@ -10,7 +10,7 @@ from barograph.settings import PREFIX, Settings
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 RECORDS = ROOT / "src/barograph/markets/records.py"
-STANCE_RECORDS = ROOT / "src/barograph/stances/records.py"
+STANCE_RECORDS = ROOT / "src/barograph/history/records.py"
 
 TOPICS = {
     "Payments": "payment|paid|payer|wallet|facilitator|buyer|feed (period|entitlement)|of feed",

@@ -1,3 +1,6 @@
 """Barograph: crypto market intelligence that is measured, recorded and published."""
 
 __version__ = "0.1.0"
+
+NOTICE = "Information only, not financial advice."
+"""The sentence that every published answer carries."""

@@ -1,7 +1,7 @@
 """The errors that Barograph raises on purpose.
 
-A part may have its own beside these, each below one of them: who is refused (`access/refusals.py`),
-a link, a mail, a brief or a catalog that cannot be used.
+A part may have its own beside these, each below one of them: who is refused
+(`limits/rate_limits.py`), a link, a mail, a brief or a catalog that cannot be used.
 
 BarographError
 ├── ConfigurationError        a setting or a command line that cannot work

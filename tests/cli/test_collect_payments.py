@@ -3,19 +3,19 @@
 import asyncio
 from pathlib import Path
 
-from barograph.access.entitlements import Entitlement, Entitlements, Holder
-from barograph.access.feed_entry import FEED_PATH
 from barograph.cli.collect import reconciler
-from barograph.cli.demo_proof import payment_settings
-from barograph.demo.facilitator_server import load_ledger, running_facilitator
-from barograph.demo.wallets import demo_proof
+from barograph.cli.demo_run import payment_settings
+from barograph.demo.servers.facilitator_server import load_ledger, running_facilitator
+from barograph.demo.servers.wallets import demo_proof
+from barograph.entitlements.refusals import FEED_PATH
+from barograph.entitlements.store import Entitlement, Entitlements, Holder
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY
 from barograph.payments.journal import Journal
 from barograph.payments.offers import feed_requirements
 from barograph.payments.proof import read_proof, wire_requirements
-from barograph.payments.reconciling import Reconciled
+from barograph.payments.reconcile import Reconciled
 from barograph.payments.records import Payment
 from barograph.settings import Settings
 from barograph.upstream.chain import JsonRpcChain

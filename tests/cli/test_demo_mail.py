@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.demo_mail import print_demo_mail
-from barograph.demo.mailbox import FILE_NAME
+from barograph.cli.demo import print_demo_mail
+from barograph.demo.servers.mailbox import FILE_NAME
 
 
 def test_captured_mail_is_printed_plainly_or_as_json(

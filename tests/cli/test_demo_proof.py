@@ -7,10 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from barograph.cli.demo import demo
-from barograph.cli.demo_proof import payment_settings
-from barograph.cli.demo_run import demo_settings
-from barograph.cli.demo_welcome import welcome
-from barograph.demo.wallets import WALLETS, load_or_create_wallets
+from barograph.cli.demo_run import demo_settings, payment_settings, welcome
+from barograph.demo.servers.wallets import WALLETS, load_or_create_wallets
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
 from barograph.payments.offers import feed_requirements, stance_requirements

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from joserfc.jws import extract_compact
 
 from barograph.cli.demo import demo
-from barograph.demo.identity import DEMO_USERS, load_or_create_key
+from barograph.demo.servers.identity import DEMO_USERS, load_or_create_key
 
 
 def test_a_token_of_the_running_demo_is_printed_and_nothing_else(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from barograph.access.entitlements import CannotGrant, UnknownEntitlement
 from barograph.cli import cli
+from barograph.entitlements.store import CannotGrant, UnknownEntitlement
 from barograph.errors import ConfigurationError
 
 USER = ("--user", "8c5e0f6a-user")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.history import is_record, prepare_history
+from barograph.cli.open_history import is_record, prepare_history
 from barograph.cli.options import upgrade_database
 from barograph.settings import Settings
 

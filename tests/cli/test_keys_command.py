@@ -9,13 +9,12 @@ import apsw
 import pytest
 from click.testing import CliRunner, Result
 
-from barograph.access.keys import ApiKeys
-from barograph.access.mailboxes import parse_address
-from barograph.access.pepper import load_pepper
-from barograph.access.registration import Registrations
 from barograph.cli.db import db
 from barograph.cli.keys import keys
 from barograph.errors import BarographError, ConfigurationError
+from barograph.keys.api_keys import ApiKeys, load_pepper
+from barograph.keys.email_address import parse_address
+from barograph.keys.registration import Registrations
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.settings import Settings

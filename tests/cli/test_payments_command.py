@@ -14,8 +14,8 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import HOUR
-from barograph.payments.by_hand import TooEarly
 from barograph.payments.journal import Journal, WrongTransition
+from barograph.payments.reconcile import TooEarly
 from barograph.payments.records import Payment, TrailStep
 from support.clock import HandClock
 from support.payments import FEED, PAYER, proof

@@ -9,17 +9,12 @@ from typing import Any
 import pytest
 
 from barograph.errors import BarographError, ConfigurationError
+from barograph.history.checkpoint import Checkpoint, CheckpointRefused, log_origin, sign_checkpoint
+from barograph.history.guards import RecordReplaced
+from barograph.history.ledger import Ledger
+from barograph.history.merkle import tree_root
+from barograph.history.signing import FILE_NAME, load_history_key
 from barograph.settings import Settings
-from barograph.stances.checkpoint import (
-    Checkpoint,
-    CheckpointRefused,
-    log_origin,
-    sign_checkpoint,
-)
-from barograph.stances.continuity import RecordReplaced
-from barograph.stances.ledger import Ledger
-from barograph.stances.merkle import tree_root
-from barograph.stances.signing import FILE_NAME, load_history_key
 from support.databases import upgraded_database
 from support.operator import REVISE, WITHDRAW, Operator
 from support.stances import FUNDING, RATES

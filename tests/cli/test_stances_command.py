@@ -10,10 +10,10 @@ from click.testing import CliRunner, Result
 
 from barograph.cli import cli
 from barograph.errors import ConfigurationError
+from barograph.history.ledger import HeadMoved
+from barograph.history.records import KINDS, LABELS
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import iso_timestamp
-from barograph.stances.ledger import HeadMoved
-from barograph.stances.records import KINDS, LABELS
 from support.operator import REVISE, WITHDRAW, Operator, on_database
 from support.stances import FUNDING, RATES, proposal
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import rfc8785
 
-from barograph.kit.canonical import Json
+from barograph.history.proof import recompute_digest
+from barograph.kit.json import Json
 from barograph.kit.timestamps import iso_timestamp
-from barograph.stances.proof import recompute_digest
 from support.operator import REVISE, WITHDRAW, Operator
 from support.stances import FUNDING
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from barograph.client import AsyncBarograph, Barograph, calls, errors, events
+from barograph.client import AsyncBarograph, Barograph, calls, errors
+from barograph.client import subscriber as events
 from barograph.client.clients import SECONDS, WHOLE
 from barograph.client.exchange import PATIENCE
 from support.markets import reading, shares

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from barograph.stances.signing import FILE_NAME
+from barograph.history.signing import FILE_NAME
 from support.history import RATES, PublicHistory, delivered
 
 PAGE = Path(__file__).parents[2] / "docs" / "history.md"

@@ -8,10 +8,10 @@ from typing import get_args
 import pytest
 import yaml
 
-from barograph.access.allowances import ANONYMOUS, PERSONAL
-from barograph.briefs.limits import DEFAULT, HIGHEST, LOWEST
+from barograph.briefs.documents import DEFAULT, HIGHEST, LOWEST
 from barograph.cli import cli
 from barograph.kit.timestamps import HOUR
+from barograph.limits.rate_limits import ANONYMOUS, PERSONAL
 from barograph.markets.regime import Label
 from barograph.material_change.query import NAMES
 from support.markets import reading, shares

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from barograph.signals.catalog import MACRO_METHODS, MARKET_METHODS
+from barograph.signals.methods import MACRO_METHODS, MARKET_METHODS
 from support.browsing import PHONE, Demo, Look, chromium, looking, running_demo
 from support.processes import eventually
 

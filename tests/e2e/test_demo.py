@@ -19,7 +19,7 @@ import apsw
 import httpx
 import pytest
 
-from barograph.demo.wallets import load_or_create_wallets
+from barograph.demo.servers.wallets import load_or_create_wallets
 from support.payers import Wallet, stock_payer
 from support.processes import (
     HOST,

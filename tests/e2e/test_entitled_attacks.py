@@ -9,8 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from barograph.demo.identity import API_KEY, BY_ID, USERS, issuer, sign_token
-from barograph.demo.identity_server import KEYS_PATH, USER_PATH
+from barograph.demo.servers.identity import (
+    API_KEY,
+    BY_ID,
+    KEYS_PATH,
+    USER_PATH,
+    USERS,
+    issuer,
+    sign_token,
+)
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import SECOND
 from support.attacks import Forger, malformed, mismatched

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from barograph.signals.catalog import METHODS
+from barograph.signals.methods import METHODS
 from support.browsing import PHONE, VIEWS, Demo, Look, View, chromium, looking, running_demo
 
 pytestmark = pytest.mark.e2e

@@ -21,8 +21,7 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.payments.journal import Journal
-from barograph.payments.ports import ChainFinding
-from barograph.payments.records import Payment
+from barograph.payments.records import ChainFinding, Payment
 from barograph.settings import Settings
 from barograph.upstream.chain import JsonRpcChain
 from support.entitled_server import EntitledServer

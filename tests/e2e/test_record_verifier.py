@@ -18,10 +18,10 @@ from playwright.sync_api import (
     expect,
 )
 
+from barograph.history.checkpoint import Checkpoint, sign_checkpoint
+from barograph.history.ledger import Ledger
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
-from barograph.stances.checkpoint import Checkpoint, sign_checkpoint
-from barograph.stances.ledger import Ledger
 from support.browsing import chromium
 from support.history import RATES, proposal
 from support.published_server import published_server

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from barograph.demo.anchor import load_or_create_anchor
+from barograph.demo.files import load_or_create_anchor
 from barograph.kit.clock import system_clock
 from support.processes import HOST, Process, answer_200, eventually, get, running, unused_port
 

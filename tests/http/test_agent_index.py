@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.notice import NOTICE
+from barograph import NOTICE
 from support.service import BASE_URL, Service, fresh_service
 
 KEYS = ["briefs", "derivatives", "market", "market_state", "guides"]

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from barograph import __version__
-from barograph.app import create_app
-from barograph.board.snapshots import Publication, publish
-from barograph.desk import Desk
+from barograph import NOTICE, __version__
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish
+from barograph.collector.judge import Desk
 from barograph.errors import InvalidReply, Refused, Throttled, Unreachable, UpstreamError
+from barograph.history.records import Stances, Waiting
 from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase, Transaction
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.notice import NOTICE
-from barograph.stances.feeds import STANCES
-from barograph.stances.standing import Stances, Waiting
+from barograph.stances.reader import STANCES
+from barograph.web.app import create_app
 from support.clock import START, HandClock
 from support.markets import BTC, ETH, PEPE, reading, shares
 from support.service import Answer, Service, ask, fresh_service

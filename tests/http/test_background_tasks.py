@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from barograph.routed import Task, routed_app
 from barograph.site.frame.writer import Pages
+from barograph.web.errors import Task, routed_app
 from support.service import BASE_URL, Service
 
 CLOSED = "closed"

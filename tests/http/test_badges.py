@@ -7,10 +7,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from barograph import NOTICE
 from barograph.kit.documents import FOREVER, Document, HotKey
 from barograph.kit.timestamps import DAY
-from barograph.notice import NOTICE
-from barograph.signals.catalog import METHODS
+from barograph.signals.methods import METHODS
 from support.clock import START
 from support.markets import BTC, PEPE, changed, reading, shares
 from support.service import Answer, Service, ask, fresh_service

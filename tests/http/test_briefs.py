@@ -6,12 +6,12 @@ from typing import Any, get_args
 
 import pytest
 
+from barograph import NOTICE
 from barograph.briefs.operator import parse_brief
 from barograph.briefs.records import Brief, Category
 from barograph.errors import UpstreamError
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import MINUTE
-from barograph.notice import NOTICE
 from support.clock import START
 from support.markets import BTC, ETH, SOL, changed, reading, shares
 from support.service import BASE_URL, Answer, Service, fresh_service

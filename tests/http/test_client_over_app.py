@@ -11,7 +11,8 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from barograph.board.snapshots import Publication, publish
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish
 from barograph.client import Patience, ReferenceFile
 from barograph.client import calls as every_call
 from barograph.client.errors import (
@@ -25,14 +26,13 @@ from barograph.client.errors import (
     Unavailable,
     UpstreamUnavailable,
 )
-from barograph.client.events import Compared, Kept, Later, NotComparable, Skipped, Stopped
+from barograph.client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
 from barograph.client.wire import Derivatives, Presence, RecordedDecisions, Reference
+from barograph.history.records import KINDS, NOT_RECORDED, StanceNow, Stances, Version
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.records import Perpetuals
-from barograph.stances.feeds import STANCES
-from barograph.stances.records import KINDS, Version
-from barograph.stances.standing import NOT_RECORDED, StanceNow, Stances, durable
+from barograph.stances.reader import STANCES, durable
 from support.markets import BTC, reading, shares
 from support.payments import FEED, HandFacilitator, header, payload, proof
 from support.readers import InProcess, Reader, result

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from barograph.notice import NOTICE
+from barograph import NOTICE
 from support.markets import BTC, MARKET, NEXT_FUNDING, changed, reading
 from support.service import Service
 

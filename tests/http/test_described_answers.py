@@ -9,11 +9,11 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 from starlette.routing import compile_path
 
-from barograph.app import APART
 from barograph.briefs.records import Brief
-from barograph.discovery.answer_fields import RATE_LIMIT
-from barograph.discovery.mcp import PROTOCOLS
+from barograph.discovery.mcp_description import PROTOCOLS
+from barograph.discovery.openapi import RATE_LIMIT
 from barograph.kit.timestamps import HOUR
+from barograph.web.app import APART
 from support.clock import START
 from support.descriptions import closed, operations, shop
 from support.mcp_peer import FIELDS, MODERN, PATH, Peer

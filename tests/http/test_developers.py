@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from barograph.mcp.tools import TOOLS
-from barograph.signals.catalog import METHODS
+from barograph.signals.methods import METHODS
 from barograph.site.developers.interface import COMMON_STATUSES
 from barograph.site.developers.reference import SECTIONS
 from support.descriptions import operations

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from barograph import NOTICE
 from barograph.mcp.tools import TOOLS
-from barograph.notice import NOTICE
 from support.clock import START
 from support.descriptions import operations
 from support.markets import reading, shares

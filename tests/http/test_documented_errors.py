@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from barograph.access.allowances import PROOFS
 from barograph.kit.timestamps import DAY
-from barograph.payments.ports import FacilitatorUnavailable, InvalidProof
-from barograph.payments.records import NotSettled, Requirements
+from barograph.limits.rate_limits import PROOFS
+from barograph.payments.records import (
+    FacilitatorUnavailable,
+    InvalidProof,
+    NotSettled,
+    Requirements,
+)
 from barograph.site.developers import problems
 from barograph.site.developers.problems import CODED_ERRORS, STANCE_READS
 from support.payments import FEED, PAYMENTS, STANCE, HandFacilitator, header, payload, proof

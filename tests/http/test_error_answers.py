@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from barograph.app import create_app
 from barograph.badges.endpoints import refused_badge
 from barograph.kit.http import Receive, Scope, Send
+from barograph.web.app import create_app
 from support.mcp_peer import FIELDS
 from support.service import Answer, Service, ask, fresh_service
 

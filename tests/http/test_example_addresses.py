@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from barograph.discovery.examples import ELSEWHERE, load_examples
+from barograph.discovery.openapi import ELSEWHERE, load_examples
 from support.service import BASE_URL, Service
 
 LINKS = {"url", "href", "site", "docs", "mcp", "websiteUrl", "src"}

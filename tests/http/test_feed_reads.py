@@ -11,7 +11,8 @@ import pytest
 import rfc8785
 from msgspec.structs import replace
 
-from barograph.stances.standing import NOT_RECORDED, Mark, durable
+from barograph.history.records import NOT_RECORDED, Mark
+from barograph.stances.reader import durable
 from support.markets import reading, shares
 from support.service import BASE_URL, Answer
 from support.stances import FUNDING, PERIOD, proposal

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barograph.notice import NOTICE
+from barograph import NOTICE
 from support.service import (
     AGENT_PATHS,
     BADGE_PATHS,

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barograph.board.front_door import front_door
-from barograph.desk import Desk
+from barograph.collector.judge import Desk
 from barograph.kit.documents import HotKey, Message
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
 from barograph.kit.timestamps import DAY
 from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
-from barograph.signals.catalog import METHODS
+from barograph.signals.methods import METHODS
 from support.clock import START
 from support.markets import BTC, MARKET, NEXT_FUNDING, PEPE, changed, reading, shares
 from support.service import MARKET_PATHS, Answer, Service, ask, fresh_service

@@ -11,7 +11,7 @@ from openapi_spec_validator import validate
 
 from barograph.briefs.operator import MAX_HEADLINE, MAX_SLUG, MAX_SUMMARY
 from barograph.briefs.records import Brief
-from barograph.discovery.gpt import (
+from barograph.discovery.gpt_actions import (
     MAX_OPERATIONS,
     MAX_PARAMETER_TEXT,
     MAX_REPLY,

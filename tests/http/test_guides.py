@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from barograph.app import create_app
+from barograph import NOTICE
 from barograph.guides.files import load_catalog
-from barograph.notice import NOTICE
+from barograph.web.app import create_app
 from support.service import BASE_URL, Answer, Service, ask, fresh_service
 
 PATH = "/api/agent/guides"

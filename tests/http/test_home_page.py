@@ -7,7 +7,7 @@ import pytest
 
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import Liquidation
-from barograph.signals.catalog import METHODS
+from barograph.signals.methods import METHODS
 from support.clock import START
 from support.markets import ETH, PEPE, SOL, reading, shares
 from support.pages import FOUND, NOTE, Checked

@@ -13,15 +13,14 @@ import httpx
 import pytest
 from joserfc.jwk import ECKey
 
-from barograph.access.entitlements import Entitlements, Holder
-from barograph.demo.identity import API_KEY, USERS, DemoUser, sign_token
-from barograph.demo.identity_faults import KNOWN, IdentityFaults
-from barograph.demo.identity_server import running_identity
+from barograph.demo.servers.identity import API_KEY, USERS, DemoUser, running_identity, sign_token
+from barograph.demo.servers.identity_faults import KNOWN, IdentityFaults
+from barograph.entitlements.store import Entitlements, Holder
 from barograph.kit.database import Transaction
 from barograph.kit.logs import EventFormatter
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
-from barograph.upstream.identity import identity_provider
+from barograph.web.app import identity_provider
 from support.clock import START, HandClock
 from support.identities import identity_settings, resolve_example
 from support.processes import unused_port

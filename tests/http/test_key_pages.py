@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barograph.site.frame.writer import Pages
-from barograph.site.keys.pages import again, write_message
+from barograph.site.keys import again, write_message
 from support.pages import FORM, Checked, SiteService
 from support.service import BASE_URL
 

@@ -12,20 +12,17 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request, Response
 
-from barograph.access.allowances import REGISTRATIONS
-from barograph.access.callers import Network
-from barograph.access.endpoints import NO_MAIL, NOT_JSON, OTHER_SITE, key_routes
-from barograph.access.gate import Gate
-from barograph.access.keys import ApiKeys
-from barograph.access.mailboxes import INVALID
-from barograph.access.memory_store import MemoryStore
-from barograph.access.refusals import KEYS_PATH
-from barograph.access.registration import Registrations
-from barograph.access.wire import INVALID_BODY
 from barograph.discovery.openapi import openapi_schema
 from barograph.errors import RequestError
+from barograph.keys.api_keys import ApiKeys
+from barograph.keys.email_address import INVALID
+from barograph.keys.endpoints import INVALID_BODY, NO_MAIL, NOT_JSON, OTHER_SITE, key_routes
+from barograph.keys.registration import Registrations
 from barograph.kit.database import Row, Transaction
 from barograph.kit.http import error_response
+from barograph.limits.callers import Gate, Network
+from barograph.limits.memory_store import MemoryStore
+from barograph.limits.rate_limits import KEYS_PATH, REGISTRATIONS
 from support.clock import HandClock
 from support.databases import upgraded_database
 from support.service import Service

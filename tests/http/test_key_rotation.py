@@ -11,13 +11,12 @@ from joserfc.jwk import ECKey
 from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
-from barograph.access.entitlements import Entitlements, Holder
-from barograph.access.key_set import ASK_AGAIN
-from barograph.demo.identity import BY_ID, DEMO_USERS, sign_token
-from barograph.demo.identity_faults import IdentityFaults
-from barograph.demo.identity_server import Provider
+from barograph.demo.servers.identity import BY_ID, DEMO_USERS, Provider, sign_token
+from barograph.demo.servers.identity_faults import IdentityFaults
+from barograph.entitlements.store import Entitlements, Holder
+from barograph.identity.key_set import ASK_AGAIN
 from barograph.kit.timestamps import DAY
-from barograph.upstream.identity import identity_provider
+from barograph.web.app import identity_provider
 from support.clock import HandClock
 from support.identities import identity_settings
 from support.processes import HOST, unused_port

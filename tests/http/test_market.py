@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.notice import NOTICE
+from barograph import NOTICE
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, reading
 from support.service import Service
 

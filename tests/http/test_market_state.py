@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from barograph import NOTICE
 from barograph.kit.timestamps import DAY
 from barograph.markets.records import Liquidation, Perpetual
-from barograph.notice import NOTICE
 from support.clock import START
 from support.markets import BTC, ETH, PEPE, changed, reading
 from support.service import Service, fresh_service

@@ -9,9 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from barograph.notice import NOTICE
-from barograph.site.markets.listing import SORTS, Choice
-from barograph.site.markets.market import MEANINGS
+from barograph import NOTICE
+from barograph.site.market_pages import MEANINGS, SORTS, Choice
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
 from support.service import BASE_URL, Answer, Service, fresh_service

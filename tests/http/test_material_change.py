@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from barograph.history.records import Version
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.stances.records import Version
 from support.service import BASE_URL, Answer, ask
 from support.stances import FUNDING, PERIOD, RATES, proposal
 from support.subscribers import (

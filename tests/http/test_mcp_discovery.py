@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from barograph import __version__
-from barograph.discovery.mcp import PROTOCOLS
+from barograph.discovery.mcp_description import PROTOCOLS
 from barograph.mcp.card import card, catalog
 from support.mcp_peer import HANDSHAKE, MODERN, Peer
 from support.service import BASE_URL, Service, fresh_service

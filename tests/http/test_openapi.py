@@ -8,7 +8,7 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import validate
 
-from barograph.stances.paths import STANCE_PATHS
+from barograph.stances.documents import STANCE_PATHS
 from support.descriptions import closed, operations, validator
 from support.markets import BTC, PEPE, reading
 from support.service import BASE_URL, Service, fresh_service

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openapi_schema_validator import OAS31Validator
 
-from barograph.discovery.examples import load_examples
+from barograph.discovery.openapi import load_examples
 from barograph.discovery.operations import FORMS, TEXTS
 from support.descriptions import closed, operations, shop, validator
 from support.service import BASE_URL, Service, fresh_service

@@ -12,20 +12,20 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from barograph.access.allowances import RENDERS, Allowance, Standing
-from barograph.access.gate import Gate
-from barograph.access.memory_store import MemoryStore
-from barograph.access.refusals import TooManyRequests
-from barograph.board.snapshots import Publication, publish
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish
 from barograph.briefs.reader import BriefsReader
+from barograph.history.signing import SignedHeads
 from barograph.kit.database import DatabaseUnavailable, Transaction
 from barograph.kit.http import Scope
 from barograph.kit.timestamps import SECOND
-from barograph.markets.feeds import PERPETUALS
+from barograph.limits.callers import Gate
+from barograph.limits.memory_store import MemoryStore
+from barograph.limits.rate_limits import RENDERS, Allowance, Standing, TooManyRequests
 from barograph.markets.reader import MarketReader, market_bounds
-from barograph.markets.series_reader import SeriesReader
+from barograph.markets.series import SeriesReader
+from barograph.markets.view import PERPETUALS
 from barograph.signals.reader import SignalsReader
-from barograph.site.frame.answers import Page
 from barograph.site.frame.renders import (
     AT_ONCE,
     LONGEST_HOLD,
@@ -36,10 +36,10 @@ from barograph.site.frame.renders import (
     RenderQueueFull,
     Renders,
 )
+from barograph.site.frame.responses import Page
 from barograph.site.frame.site import Site, WritePage
 from barograph.site.frame.writer import Pages
-from barograph.site.series.chart_reader import ChartReader
-from barograph.stances.signed_heads import SignedHeads
+from barograph.site.series import ChartReader
 from barograph.status.reader import StatusReader
 from support.clock import START
 from support.markets import reading

@@ -11,15 +11,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from barograph.app import create_app
 from barograph.cli.collect import reconciler
+from barograph.history.records import NOT_RECORDED, Version
 from barograph.kit.logs import RepeatLimit
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.payments.journal import Journal
-from barograph.payments.ports import ChainFinding, FacilitatorUnavailable, InvalidProof
-from barograph.payments.records import NotSettled, Payment, Requirements
-from barograph.stances.records import Version
-from barograph.stances.standing import NOT_RECORDED, durable
+from barograph.payments.records import (
+    ChainFinding,
+    FacilitatorUnavailable,
+    InvalidProof,
+    NotSettled,
+    Payment,
+    Requirements,
+)
+from barograph.stances.reader import durable
+from barograph.web.app import create_app
 from support.payments import (
     FEED,
     PAYER,

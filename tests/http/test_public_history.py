@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
+from barograph import NOTICE
+from barograph.history.checkpoint import open_checkpoint, parse_verifier, verifier_of
+from barograph.history.merkle import EMPTY_ROOT, Head, is_consistent, is_included, tree_root
+from barograph.history.records import KINDS, Mark, Version
+from barograph.history.signing import CONTRADICTED, SignedHeads, load_history_key
 from barograph.kit.timestamps import iso_timestamp
-from barograph.notice import NOTICE
-from barograph.stances.checkpoint import open_checkpoint, parse_verifier, verifier_of
-from barograph.stances.merkle import EMPTY_ROOT, Head, is_consistent, is_included, tree_root
-from barograph.stances.records import KINDS, Version
-from barograph.stances.signed_heads import CONTRADICTED, SignedHeads
-from barograph.stances.signing import load_history_key
-from barograph.stances.standing import Mark
 from support.history import RATES, PublicHistory, delivered
 
 SIZE = 23

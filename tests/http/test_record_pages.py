@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from barograph.site.record.pages import PAGE
-from barograph.stances.checkpoint import open_checkpoint, parse_verifier
-from barograph.stances.digest import leg_document
-from barograph.stances.merkle import tree_root
-from barograph.stances.records import KINDS, Event, Version
-from barograph.stances.standing import Mark
+from barograph.history.checkpoint import open_checkpoint, parse_verifier
+from barograph.history.digest import leg_document
+from barograph.history.merkle import tree_root
+from barograph.history.records import KINDS, Event, Mark, Version
+from barograph.site.record_pages import PAGE
 from support.history import RATES, PublicHistory
 from support.pages import BROWSER
 from support.service import BASE_URL, Answer

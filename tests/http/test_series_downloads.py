@@ -12,10 +12,10 @@ import pytest
 from barograph.errors import Unreachable
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import HOUR, iso_timestamp
-from barograph.markets.history import Reading, record_liquidation_hours, record_readings
+from barograph.markets.evidence import LiquidationHour
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.trailing import LiquidationHour
-from barograph.site.series.documents import data_path, liquidations_path
+from barograph.markets.store import Reading, record_liquidation_hours, record_readings
+from barograph.site.series_documents import data_path, liquidations_path
 from support.clock import START
 from support.service import Answer, Service
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.signals.catalog import MACRO_METHODS, MARKET_METHODS, METHODS, Method
+from barograph.signals.methods import MACRO_METHODS, MARKET_METHODS, METHODS, Method
 from barograph.signals.reader import FIGURES
 from barograph.signals.records import SignalChange
 from support.clock import START

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from barograph.board.snapshots import Publication, publish
+from barograph import NOTICE
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish
 from barograph.kit.database import Transaction
-from barograph.markets.feeds import PERPETUALS
-from barograph.notice import NOTICE
-from barograph.signals.catalog import METHODS
-from barograph.signals.feeds import SIGNALS
-from barograph.signals.records import Signal, Signals
+from barograph.markets.view import PERPETUALS
+from barograph.signals.methods import METHODS
+from barograph.signals.records import SIGNALS, Signal, Signals
 from support.clock import START
 from support.markets import reading, shares
 from support.service import BASE_URL, Answer, Service, fresh_service

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from barograph import NOTICE
 from barograph.guides.files import load_catalog
-from barograph.notice import NOTICE
-from barograph.signals.catalog import METHODS
+from barograph.signals.methods import METHODS
 from support.markets import reading, shares
 from support.node import run_script
 from support.pages import BROWSER, FOUND, NOTE, POLICY, Checked, SiteService

@@ -9,19 +9,18 @@ from typing import Any
 import httpx
 import pytest
 
-from barograph.access.contact import Contact, Watched
-from barograph.access.identity import NoIdentityProvider
-from barograph.app import create_app
-from barograph.cli.demo_proof import payment_settings
-from barograph.demo.identity import API_KEY
+from barograph.cli.demo_run import payment_settings
+from barograph.demo.servers.identity import API_KEY
+from barograph.identity.bearer import NoIdentityProvider
 from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
+from barograph.kit.dependency_health import Contact, Watched
 from barograph.kit.timestamps import MINUTE
 from barograph.settings import Settings
-from barograph.status.recording import INCIDENT_RULE, sightings
-from barograph.status.store import record
+from barograph.status.incidents import INCIDENT_RULE, sightings
+from barograph.status.recorder import record
 from barograph.status.wire import ServiceStatus
 from barograph.upstream.facilitator import HttpFacilitator
-from barograph.upstream.identity import identity_provider
+from barograph.web.app import create_app, identity_provider
 from support.clock import HandClock
 from support.identities import identity_settings
 from support.markets import reading, shares

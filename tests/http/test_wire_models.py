@@ -10,14 +10,13 @@ import pytest
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from barograph.feed.wire import FeedBought, FeedNow
+from barograph.feed.documents import FeedBought, FeedNow
+from barograph.history.records import KINDS, LABELS, NOT_RECORDED, SCHEMA, Proposal
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.kit.wire import WireModel
-from barograph.payments.wire import PaymentRequiredBody
-from barograph.stances.delivery import stance_body
-from barograph.stances.records import KINDS, LABELS, SCHEMA, Proposal
-from barograph.stances.standing import NOT_RECORDED, durable
-from barograph.stances.wire import StanceDecision, StanceVersion
+from barograph.payments.offers import PaymentRequiredBody
+from barograph.stances.documents import StanceDecision, StanceVersion, stance_body
+from barograph.stances.reader import durable
 from support.comparisons import EACH_KIND, FLOWS, FUNDING, YIELDS, decided
 from support.descriptions import shop
 from support.markets import reading, shares

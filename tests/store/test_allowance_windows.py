@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.access.allowances import (
+from barograph.kit.timestamps import HOUR, MINUTE, SECOND
+from barograph.limits.memory_store import MemoryStore
+from barograph.limits.rate_limits import (
     ANONYMOUS,
     PERSONAL,
     Allowance,
     AllowanceStore,
     Standing,
+    retry_seconds,
 )
-from barograph.access.fields import retry_seconds
-from barograph.access.memory_store import MemoryStore
-from barograph.access.sqlite_store import SQLiteStore
-from barograph.kit.timestamps import HOUR, MINUTE, SECOND
+from barograph.limits.sqlite_store import SQLiteStore
 from support.clock import START, HandClock
 
 SMALL = Allowance("small", 3, 10 * SECOND)

@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 
-from barograph.access.forgetting import Forgotten, forget_mailbox
-from barograph.access.keys import ApiKeys, KeyRecord, NewKey
-from barograph.access.mailboxes import Address, parse_address
 from barograph.errors import InvalidRequest
+from barograph.keys.api_keys import ApiKeys, KeyRecord, NewKey
+from barograph.keys.email_address import Address, parse_address
+from barograph.keys.registration import Forgotten, forget_mailbox
 from barograph.kit.database import (
     ConstraintViolated,
     Database,

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from barograph.board.board import Board
-from barograph.board.snapshots import Feed, Publication, payload, publish, versions
+from barograph.board.feeds import Feed, Publication
+from barograph.board.snapshots import payload, publish, versions
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value, Work
 from barograph.kit.documents import Document, HotKey
 from support.clock import START, HandClock

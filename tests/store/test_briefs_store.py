@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from barograph import NOTICE
 from barograph.board.board import Board
-from barograph.briefs.feeds import BRIEFS
 from barograph.briefs.reader import BriefsReader
 from barograph.briefs.records import Brief
 from barograph.briefs.store import (
+    BRIEFS,
     NEWEST,
     brief_by_slug,
     last_by_cooldown,
@@ -22,7 +23,6 @@ from barograph.errors import RecordUnavailable
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import SECOND
-from barograph.notice import NOTICE
 from barograph.settings import Settings
 from support.clock import START, HandClock
 from support.evidence import Month

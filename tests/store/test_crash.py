@@ -15,7 +15,7 @@ from support.clock import START
 PUBLISHER = f"""
 import asyncio
 from barograph.board.snapshots import Publication, publish, versions
-from barograph.markets.history import Reading, record_readings
+from barograph.markets.store import Reading, record_readings
 
 async def work(tx):
     version = (await versions(tx)).get("one", 0) + 1

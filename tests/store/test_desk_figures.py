@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from barograph.desk import Conclusion, Desk, known_figures
+from barograph.collector.judge import Conclusion, Desk, known_figures
 from barograph.errors import Throttled
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.timestamps import DAY, MINUTE

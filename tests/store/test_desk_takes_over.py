@@ -5,18 +5,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from barograph.board.snapshots import Publication, publish
-from barograph.desk import Conclusion, Desk, write_conclusions
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish
+from barograph.collector.judge import Conclusion, Desk, write_conclusions
 from barograph.errors import LeaseLost, Throttled
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.evidence import Evidence, Trailing
 from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
-from barograph.markets.trailing import Evidence, Trailing
 from barograph.settings import Settings
-from barograph.signals.catalog import METHODS
-from barograph.signals.feeds import SIGNALS
-from barograph.signals.records import Signal, Signals
+from barograph.signals.methods import METHODS
+from barograph.signals.records import SIGNALS, Signal, Signals
 from support.evidence import AT, Month
 from support.markets import BTC, ETH, PEPE, SOL, changed, reading
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.access.entitlements import (
+from barograph.entitlements.store import (
     _HAS_ACTIVE,
     FEED,
     LATEST,
@@ -473,7 +473,7 @@ def test_periods_bought_at_once_by_two_processes_all_count(
     """Also with clocks that disagree by a minute."""
     text = f"""
 import asyncio, sys
-from barograph.access.entitlements import Entitlements, Holder
+from barograph.entitlements.store import Entitlements, Holder
 
 async def main():
     ahead = int(sys.stdin.readline())

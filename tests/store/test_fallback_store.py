@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 import apsw
 import pytest
 
-from barograph.access.allowances import Allowance, AllowancesUnavailable, Standing
-from barograph.access.fallback_store import RETRY, FallbackStore
-from barograph.access.memory_store import MemoryStore
-from barograph.access.sqlite_store import MAX_MEGABYTES, SQLiteStore
 from barograph.kit.timestamps import HOUR, SECOND
+from barograph.limits.fallback_store import RETRY, FallbackStore
+from barograph.limits.memory_store import MemoryStore
+from barograph.limits.rate_limits import Allowance, AllowancesUnavailable, Standing
+from barograph.limits.sqlite_store import MAX_MEGABYTES, SQLiteStore
 from support.clock import HandClock
 
 SMALL = Allowance("small", 5, HOUR)

@@ -4,13 +4,14 @@ import asyncio
 
 import pytest
 
-from barograph.desk import Conclusion, Desk, write_conclusions
+from barograph.collector.judge import Conclusion, Desk, write_conclusions
 from barograph.errors import LeaseLost, Unreachable
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, MINUTE
-from barograph.markets.feeds import LIQUIDATIONS
-from barograph.markets.history import (
+from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.records import Liquidation
+from barograph.markets.store import (
     FORGET_ROWS,
     Reading,
     RegimeChange,
@@ -23,8 +24,7 @@ from barograph.markets.history import (
     record_regime_changes,
     record_watched,
 )
-from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import Liquidation
+from barograph.markets.view import LIQUIDATIONS
 from barograph.settings import Settings
 from support.clock import START, HandClock
 from support.markets import reading, shares

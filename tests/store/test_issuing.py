@@ -10,9 +10,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from barograph.board.snapshots import Publication, latest, publish
-from barograph.business_days import business_days
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import latest, publish
 from barograph.errors import LeaseLost
+from barograph.history.ledger import Ledger
+from barograph.history.records import KINDS, StanceNow, Stances, Version, Waiting
+from barograph.history.verify import Verified, verify
+from barograph.kit.business_days import business_days
 from barograph.kit.database import (
     Database,
     DatabaseUnavailable,
@@ -37,17 +41,13 @@ from barograph.macro.records import (
     fund_series,
 )
 from barograph.macro.store import record_readings
-from barograph.markets.feeds import PERPETUALS
-from barograph.markets.settled import REPORT_COMES_WITHIN, STANDS_AFTER, SettledRate
-from barograph.markets.settlement_store import record_reports
+from barograph.markets.settlements import REPORT_COMES_WITHIN, STANDS_AFTER, SettledRate
+from barograph.markets.store import record_reports
+from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
-from barograph.stances.feeds import STANCES
-from barograph.stances.issuing import StanceDesk
-from barograph.stances.ledger import Ledger
-from barograph.stances.records import KINDS, Version
-from barograph.stances.revising import revision_of
-from barograph.stances.standing import StanceNow, Stances, Waiting
-from barograph.stances.verify import Verified, verify
+from barograph.stances.issue import StanceDesk
+from barograph.stances.reader import STANCES
+from barograph.stances.revise import revision_of
 from support.clock import START, HandClock
 from support.markets import reading
 from support.stances import FUNDING, RATES, make_history

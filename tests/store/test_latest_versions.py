@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from barograph.history.latest_versions import MOST_INTACT, Latest, latest_versions
+from barograph.history.ledger import Ledger, RecordDamaged
 from barograph.kit.database import Database, Transaction
-from barograph.stances.latest import MOST_INTACT, Latest, latest_versions
-from barograph.stances.ledger import Ledger, RecordDamaged
 from support.clock import HandClock
 from support.stances import FUNDING, make_history, proposal
 

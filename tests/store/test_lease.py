@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from barograph.board.snapshots import Publication, publish, versions
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish, versions
 from barograph.errors import LeaseLost
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.lease import Lease

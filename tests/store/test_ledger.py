@@ -11,19 +11,13 @@ from msgspec.structs import replace
 
 import support
 from barograph.errors import LeaseLost
-from barograph.kit.canonical import canonical, digest
+from barograph.history.digest import GENESIS, history_digest
+from barograph.history.ledger import Appended, HeadMoved, Ledger, RecordDamaged, StaleLeg
+from barograph.history.records import DigestRow, EventDigestRow, LegEvidence, Proposal
+from barograph.history.verify import Counts, Verified, verify
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import DAY
-from barograph.stances.digest import GENESIS, history_digest
-from barograph.stances.ledger import (
-    Appended,
-    HeadMoved,
-    Ledger,
-    RecordDamaged,
-    StaleLeg,
-)
-from barograph.stances.records import DigestRow, EventDigestRow, LegEvidence, Proposal
-from barograph.stances.verify import Counts, Verified, verify
 from support.clock import START, HandClock
 from support.stances import FUNDING, RATES, make_history, proposal
 
@@ -387,7 +381,7 @@ def test_a_record_without_its_tables_is_unavailable(
 ISSUER = f"""
 import asyncio, sys
 sys.path.insert(0, {str(Path(support.__file__).parents[1])!r})
-from barograph.stances.ledger import Ledger
+from barograph.history.ledger import Ledger
 from support.clock import HandClock
 from support.stances import proposal
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 import support
+from barograph.history.ledger import Ledger
+from barograph.history.verify import Verified, verify
 from barograph.kit.database import Database
-from barograph.stances.ledger import Ledger
-from barograph.stances.verify import Verified, verify
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history
 
 ISSUER = f"""
 import asyncio, sys
 sys.path.insert(0, {str(Path(support.__file__).parents[1])!r})
-from barograph.stances.ledger import Ledger
+from barograph.history.ledger import Ledger
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, proposal
 

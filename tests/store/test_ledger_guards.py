@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 
 from barograph.errors import ConfigurationError
+from barograph.history.digest import GENESIS
+from barograph.history.guards import packaged_guards, require_guards, wrong_guards
+from barograph.history.ledger import Ledger
+from barograph.history.verify import Broken, verify
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.migrations import Migration, packaged_migrations, upgrade
-from barograph.stances.digest import GENESIS
-from barograph.stances.guards import packaged_guards, require_guards, wrong_guards
-from barograph.stances.ledger import Ledger
-from barograph.stances.verify import Broken, verify
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history, proposal
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 
 import support
+from barograph.history.ledger import Ledger
+from barograph.history.verify import Verified, verify
 from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
-from barograph.stances.ledger import Ledger
-from barograph.stances.verify import Verified, verify
 from support.clock import HandClock
 from support.stances import FUNDING, proposal
 
@@ -24,7 +24,7 @@ sys.path.insert(0, {str(Path(support.__file__).parents[1])!r})
 from pathlib import Path
 import apsw
 from barograph.kit.database import SQLiteDatabase
-from barograph.stances.ledger import Ledger
+from barograph.history.ledger import Ledger
 from support.clock import HandClock
 from support.power_cut import Disk
 from support.stances import make_history, proposal

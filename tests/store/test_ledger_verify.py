@@ -12,21 +12,13 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from barograph.kit.canonical import canonical, digest
+from barograph.history.digest import event_document, read_event, version_document
+from barograph.history.guards import packaged_guards
+from barograph.history.ledger import EVENT_COLUMNS, VERSION_COLUMNS, Ledger
+from barograph.history.records import Mark, Stances, Version
+from barograph.history.verify import Broken, Counts, RecordName, Verified, verify, verify_published
 from barograph.kit.database import Database, DatabaseUnavailable, SQLiteDatabase
-from barograph.stances.digest import event_document, read_event, version_document
-from barograph.stances.guards import packaged_guards
-from barograph.stances.ledger import EVENT_COLUMNS, VERSION_COLUMNS, Ledger
-from barograph.stances.records import Version
-from barograph.stances.standing import Mark, Stances
-from barograph.stances.verify import (
-    Broken,
-    Counts,
-    RecordName,
-    Verified,
-    verify,
-    verify_published,
-)
+from barograph.kit.json import canonical, digest
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history, proposal
 

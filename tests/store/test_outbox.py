@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from barograph.access.outbox import (
+from barograph.errors import LeaseLost, Refused, Throttled, Unreachable, UpstreamError
+from barograph.keys.outbox import (
     BATCH,
     IN_FLIGHT,
     Mail,
@@ -16,7 +17,6 @@ from barograph.access.outbox import (
     pause_after,
     put_mail,
 )
-from barograph.errors import LeaseLost, Refused, Throttled, Unreachable, UpstreamError
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
 from support.clock import HandClock

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import pytest
 
 import support
-from barograph.access.entitlements import Entitlements
+from barograph.entitlements.store import Entitlements
 from barograph.kit.database import Database
+from barograph.payments.checkout import Till
 from barograph.payments.journal import Journal
-from barograph.payments.ports import AlreadyUsed, InProgress, InvalidProof, PaymentRefused
-from barograph.payments.reconciling import Reconciler
-from barograph.payments.taking import Till
+from barograph.payments.reconcile import Reconciler
+from barograph.payments.records import AlreadyUsed, InProgress, InvalidProof, PaymentRefused
 from support.clock import HandClock
 from support.payment_victim import DOOR, KEY, PERIOD, POINTS, Ledger, feed_grant, proof_of
 from support.payments import show

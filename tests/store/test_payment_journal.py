@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from barograph.access.entitlements import FEED as FEED_TIER
-from barograph.access.entitlements import Entitlements, Holder
+from barograph.entitlements.store import FEED as FEED_TIER
+from barograph.entitlements.store import Entitlements, Holder
 from barograph.kit.database import ConstraintViolated, Database, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY
@@ -20,8 +20,15 @@ from barograph.payments.journal import (
     WrongTransition,
     signature_digest,
 )
-from barograph.payments.ports import PurchaseOpen
-from barograph.payments.records import Order, Payment, Proof, Purchases, State, TrailStep
+from barograph.payments.records import (
+    Order,
+    Payment,
+    Proof,
+    PurchaseOpen,
+    Purchases,
+    State,
+    TrailStep,
+)
 from support.clock import START, HandClock
 from support.payments import FEED, PAYER, SIGNATURE, STANCE, proof
 

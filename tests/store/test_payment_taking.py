@@ -6,22 +6,25 @@ from typing import Any, TypeVar
 
 import pytest
 
-from barograph.access.entitlements import FEED as FEED_TIER
-from barograph.access.entitlements import Entitlements, Holder
+from barograph.entitlements.store import FEED as FEED_TIER
+from barograph.entitlements.store import Entitlements, Holder
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.timestamps import DAY
+from barograph.payments.checkout import NOTING_PAUSES, REPEAT_MS, Taken, Till
 from barograph.payments.journal import Journal
-from barograph.payments.ports import (
+from barograph.payments.records import (
     AlreadyUsed,
     CallerGone,
     FacilitatorUnavailable,
     InProgress,
     InvalidProof,
+    NotSettled,
+    Order,
+    Payment,
     PaymentRefused,
+    Proof,
     SettlementPending,
 )
-from barograph.payments.records import NotSettled, Order, Payment, Proof
-from barograph.payments.taking import NOTING_PAUSES, REPEAT_MS, Taken, Till
 from support.clock import START, HandClock
 from support.payments import FEED, PAYER, SIGNATURE, HandFacilitator, proof, show
 

@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from barograph.access.entitlements import FEED as FEED_TIER
-from barograph.access.entitlements import Entitlement, Entitlements
-from barograph.access.feed_entry import FEED_PATH
-from barograph.access.feed_grants import FeedGrants
+from barograph.entitlements.purchases import FeedGrants
+from barograph.entitlements.refusals import FEED_PATH
+from barograph.entitlements.store import FEED as FEED_TIER
+from barograph.entitlements.store import Entitlement, Entitlements
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.timestamps import DAY, SECOND
+from barograph.payments.checkout import Till
 from barograph.payments.journal import Grant, Journal, WrongTransition
-from barograph.payments.ports import ChainFinding, ChainUnavailable, SettlementPending
-from barograph.payments.reconciling import (
+from barograph.payments.reconcile import (
     ABANDONED,
     CUT_OFF,
     EXPIRED,
@@ -26,8 +26,15 @@ from barograph.payments.reconciling import (
     Reconciled,
     Reconciler,
 )
-from barograph.payments.records import Payment, Proof, State, TrailStep
-from barograph.payments.taking import Till
+from barograph.payments.records import (
+    ChainFinding,
+    ChainUnavailable,
+    Payment,
+    Proof,
+    SettlementPending,
+    State,
+    TrailStep,
+)
 from support.clock import START, HandClock
 from support.payments import FEED, PAYER, STANCE, HandFacilitator, proof, show
 

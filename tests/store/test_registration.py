@@ -7,11 +7,11 @@ from typing import TypeVar
 
 import pytest
 
-from barograph.access.allowances import MAILBOX
-from barograph.access.keys import ApiKeys
-from barograph.access.mailboxes import parse_address
-from barograph.access.registration import LinkNotUsable, Registrations, forget_registrations
+from barograph.keys.api_keys import ApiKeys
+from barograph.keys.email_address import parse_address
+from barograph.keys.registration import LinkNotUsable, Registrations, forget_registrations
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
+from barograph.limits.rate_limits import MAILBOX
 from support.clock import START, HandClock
 
 BASE_URL = "https://barograph.example"

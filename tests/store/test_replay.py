@@ -9,18 +9,18 @@ from typing import TypeVar
 import pytest
 
 from barograph.cli.demo_run import demo_settings
-from barograph.collector import collector_lease
-from barograph.demo.contracts import LIVE_SYMBOLS
-from barograph.demo.world import World
+from barograph.collector.leader import collector_lease
+from barograph.demo.replay.replay import MAX_ROWS, moments, replay
+from barograph.demo.world.contracts import LIVE_SYMBOLS
+from barograph.demo.world.world import World
 from barograph.errors import ConfigurationError
+from barograph.history.ledger import HISTORY
 from barograph.kit.database import Row, SQLiteDatabase, Transaction, Work
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.samples import DAYS, STEPS, Measure, Series
 from barograph.markets.series import reading_series
-from barograph.replay import MAX_ROWS, moments, replay
 from barograph.settings import Settings
-from barograph.stances.ledger import HISTORY
 from support.clock import START, HandClock
 
 T = TypeVar("T")

@@ -6,21 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from barograph.board.snapshots import Publication, publish
-from barograph.collector import collector_lease
-from barograph.demo.funding import CORRECTED_AFTER, corrections
-from barograph.demo.world import World
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish
+from barograph.collector.leader import collector_lease
+from barograph.demo.replay.replay import PastRecord, moments
+from barograph.demo.world.world import CORRECTED_AFTER, World, corrections
+from barograph.history.ledger import HISTORY, Ledger
+from barograph.history.records import Version
+from barograph.history.verify import Verified, verify
 from barograph.kit.database import SQLiteDatabase, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
-from barograph.markets.feeds import PERPETUALS
-from barograph.markets.settlement_store import newest_reports
-from barograph.replay import moments
-from barograph.replay_record import PastRecord
+from barograph.markets.store import newest_reports
+from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
-from barograph.stances.ledger import HISTORY, Ledger
-from barograph.stances.records import Version
-from barograph.stances.verify import Verified, verify
 from support.clock import START, HandClock
 from support.markets import reading
 

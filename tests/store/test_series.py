@@ -9,17 +9,7 @@ import pytest
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import series as statements
-from barograph.markets.history import (
-    Reading,
-    RegimeChange,
-    Resolution,
-    Span,
-    record_liquidation_hours,
-    record_liquidations,
-    record_readings,
-    record_regime_changes,
-    record_watched,
-)
+from barograph.markets.evidence import LiquidationHour
 from barograph.markets.records import Liquidation, Side
 from barograph.markets.samples import (
     DAYS,
@@ -32,9 +22,24 @@ from barograph.markets.samples import (
     Point,
     Series,
 )
-from barograph.markets.series import liquidation_series, reading_series, regimes_at
-from barograph.markets.series_reader import KEPT_SERIES, SeriesReader
-from barograph.markets.trailing import LiquidationHour
+from barograph.markets.series import (
+    KEPT_SERIES,
+    SeriesReader,
+    liquidation_series,
+    reading_series,
+    regimes_at,
+)
+from barograph.markets.store import (
+    Reading,
+    RegimeChange,
+    Resolution,
+    Span,
+    record_liquidation_hours,
+    record_liquidations,
+    record_readings,
+    record_regime_changes,
+    record_watched,
+)
 from support.clock import START, HandClock
 
 T = TypeVar("T")

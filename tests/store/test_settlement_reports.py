@@ -6,10 +6,14 @@ import pytest
 
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.timestamps import HOUR
-from barograph.markets.history import record_settlements
-from barograph.markets.settled import SettledRate, SettlementReport
-from barograph.markets.settlement_store import newest_readings, newest_reports, record_reports
-from barograph.markets.trailing import Settlement
+from barograph.markets.evidence import Settlement
+from barograph.markets.settlements import SettledRate, SettlementReport
+from barograph.markets.store import (
+    newest_readings,
+    newest_reports,
+    record_reports,
+    record_settlements,
+)
 from support.clock import START
 
 STEP = 8 * HOUR

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import pytest
 
 from barograph.kit.database import Database, Transaction
+from barograph.signals.judge import changes_since, last_changes
 from barograph.signals.records import SignalChange
-from barograph.signals.store import changes_since, last_changes
 
 T = TypeVar("T")
 

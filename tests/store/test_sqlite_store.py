@@ -12,9 +12,9 @@ from typing import Any
 import apsw
 import pytest
 
-from barograph.access.allowances import ANONYMOUS, PERSONAL, Allowance, Standing
-from barograph.access.sqlite_store import SWEEP_EVERY, SWEEP_ROWS, SQLiteStore
 from barograph.kit.timestamps import HOUR, SECOND
+from barograph.limits.rate_limits import ANONYMOUS, PERSONAL, Allowance, Standing
+from barograph.limits.sqlite_store import SWEEP_EVERY, SWEEP_ROWS, SQLiteStore
 from support.clock import HandClock
 
 WORKERS = 4
@@ -22,8 +22,8 @@ WORKERS = 4
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from barograph.access.allowances import Allowance
-from barograph.access.sqlite_store import SQLiteStore
+from barograph.limits.rate_limits import Allowance
+from barograph.limits.sqlite_store import SQLiteStore
 from barograph.kit.clock import system_clock
 
 path, requests, window, attempts, until_accepted = sys.argv[1], *map(int, sys.argv[2:])

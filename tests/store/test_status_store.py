@@ -7,13 +7,19 @@ from typing import TypeVar
 
 import pytest
 
-from barograph.access.contact import Contact
+from barograph import NOTICE
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
+from barograph.kit.dependency_health import Contact
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
-from barograph.notice import NOTICE
-from barograph.status.keeper import LEASE_MS, MOST_UNWRITTEN, SPREAD_SECONDS, Keeper
-from barograph.status.recording import KEPT_FOR, Count, Incident, Record, Sighting
-from barograph.status.store import read_record, record
+from barograph.status.incidents import KEPT_FOR, Count, Incident, Record, Sighting
+from barograph.status.recorder import (
+    LEASE_MS,
+    MOST_UNWRITTEN,
+    SPREAD_SECONDS,
+    Keeper,
+    read_record,
+    record,
+)
 from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, ServiceStatus
 from support.clock import START, HandClock
 

@@ -9,18 +9,18 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from barograph.kit.canonical import Json, canonical
+from barograph.history.digest import GENESIS, version_document
+from barograph.history.records import Leg, Proposal, Version
+from barograph.kit.json import Json, canonical
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y, Observation
-from barograph.markets.settled import Settled
+from barograph.markets.settlements import Settled
 from barograph.material_change.compare import Assessment, compare
 from barograph.material_change.documents import comparison_body
 from barograph.material_change.query import Pair, Reference
-from barograph.material_change.retained import Retained, read_retained
+from barograph.material_change.recorded import Retained, read_retained
 from barograph.stances import etf, funding, rates
-from barograph.stances.digest import GENESIS, version_document
-from barograph.stances.records import Leg, Proposal, Version
-from barograph.stances.revising import revision_of
+from barograph.stances.revise import revision_of
 from support.clock import START
 from support.figures import NEWEST, flows, yields
 

@@ -9,21 +9,23 @@ from typing import Any, TypeVar
 
 import httpx
 
-from barograph.cli.demo_proof import payment_settings
-from barograph.demo.control_server import ServerAddress
-from barograph.demo.facilitator_faults import FacilitatorFaults
-from barograph.demo.facilitator_server import load_ledger, running_facilitator
-from barograph.demo.ledger import ASSET
-from barograph.demo.wallets import demo_proof, load_or_create_wallets
+from barograph.cli.demo_run import payment_settings
+from barograph.demo.servers.chain import ASSET
+from barograph.demo.servers.control import ServerAddress
+from barograph.demo.servers.facilitator_faults import FacilitatorFaults
+from barograph.demo.servers.facilitator_server import load_ledger, running_facilitator
+from barograph.demo.servers.wallets import demo_proof, load_or_create_wallets
 from barograph.payments.offers import feed_requirements
-from barograph.payments.ports import (
+from barograph.payments.proof import read_proof, wire_payload, wire_requirements
+from barograph.payments.records import (
     ChainUnavailable,
     FacilitatorUnavailable,
     InvalidProof,
+    Payment,
+    Proof,
+    Settled,
     SettlementUnknown,
 )
-from barograph.payments.proof import read_proof, wire_payload, wire_requirements
-from barograph.payments.records import Payment, Proof, Settled
 from barograph.settings import Settings
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.facilitator import HttpFacilitator

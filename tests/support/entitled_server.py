@@ -13,16 +13,16 @@ import apsw
 from joserfc.jwk import ECKey
 from msgspec.structs import replace
 
-from barograph.access.entitlements import Entitlements, Holder, Tier
-from barograph.demo.anchor import load_or_create_anchor
-from barograph.demo.control import send_command
-from barograph.demo.identity import API_KEY, DEMO_USERS, load_or_create_key
+from barograph.demo.files import load_or_create_anchor
+from barograph.demo.servers.control import send_command
+from barograph.demo.servers.identity import API_KEY, DEMO_USERS, load_or_create_key
+from barograph.entitlements.store import Entitlements, Holder, Tier
+from barograph.history.ledger import Ledger
+from barograph.history.records import KINDS, Version
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY
-from barograph.stances.ledger import Ledger
-from barograph.stances.records import KINDS, Version
 from support.processes import HOST, Process, answer_200, eventually, get, running, unused_port
 from support.service import Answer
 from support.stances import FUNDING, make_history, proposal

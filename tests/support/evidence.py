@@ -5,13 +5,13 @@ from math import sin
 from random import Random
 from typing import Any
 
-from barograph.desk import Conclusion, Desk
+from barograph.collector.judge import Conclusion, Desk
 from barograph.errors import Throttled
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.evidence import Evidence, Hour, LiquidationHour, Trailing
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, Liquidation, LongAccounts, Perpetual, Perpetuals
 from barograph.markets.regime import Label, Regime
-from barograph.markets.trailing import Evidence, Hour, LiquidationHour, Trailing
 from barograph.settings import Settings
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, SOL, changed, reading

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
-from barograph.business_days import business_days, trading_days
+from barograph.kit.business_days import business_days, trading_days
 from barograph.macro.evidence import NO_FIGURES, MacroEvidence
 from barograph.macro.judgement import Calendar
 from barograph.macro.records import US3M, US10Y, Observation

@@ -6,26 +6,28 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from barograph.app import create_app
-from barograph.board.snapshots import Publication, publish
-from barograph.kit.canonical import Json
-from barograph.kit.database import Transaction
-from barograph.kit.http import ASGIApp
-from barograph.kit.timestamps import HOUR, iso_timestamp
-from barograph.notice import NOTICE
-from barograph.stances.digest import leg_document
-from barograph.stances.feeds import STANCES
-from barograph.stances.ledger import Ledger
-from barograph.stances.records import (
+from barograph import NOTICE
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish
+from barograph.history.digest import leg_document
+from barograph.history.ledger import Ledger
+from barograph.history.records import (
     SCHEMA,
     Decision,
     Event,
     Leg,
     LegEvidence,
+    Mark,
     Proposal,
+    Stances,
     Version,
 )
-from barograph.stances.standing import Mark, Stances
+from barograph.kit.database import Transaction
+from barograph.kit.http import ASGIApp
+from barograph.kit.json import Json
+from barograph.kit.timestamps import HOUR, iso_timestamp
+from barograph.stances.reader import STANCES
+from barograph.web.app import create_app
 from support.clock import START
 from support.service import BASE_URL, Answer, Service, ask
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from barograph.access.identity import IdentityProvider, IdentityRefused, IdentityUnavailable
-from barograph.demo.identity import API_KEY
+from barograph.demo.servers.identity import API_KEY
+from barograph.identity.bearer import IdentityProvider, IdentityRefused, IdentityUnavailable
 from barograph.settings import Settings
 
 PROJECT = "https://id.example"

@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
-from barograph.board.snapshots import Publication, publish
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish
 from barograph.cli import cli
 from barograph.errors import BarographError
-from barograph.kit.canonical import Json
+from barograph.history.ledger import Ledger
+from barograph.history.records import KINDS, Event, Mark, Stances, Version
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.json import Json
 from barograph.kit.timestamps import DAY
-from barograph.stances.feeds import STANCES
-from barograph.stances.ledger import Ledger
-from barograph.stances.records import KINDS, Event, Version
-from barograph.stances.standing import Mark, Stances
+from barograph.stances.reader import STANCES
 from support.history import tamper
 from support.stances import FUNDING, proposal
 

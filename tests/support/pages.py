@@ -8,13 +8,13 @@ from typing import Any
 
 import httpx
 
-from barograph.board.snapshots import Publication, publish
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish
 from barograph.briefs.records import Brief
 from barograph.kit.database import Transaction
-from barograph.markets.feeds import PERPETUALS
-from barograph.signals.catalog import METHODS
-from barograph.signals.feeds import SIGNALS
-from barograph.signals.records import Signal, SignalChange, Signals
+from barograph.markets.view import PERPETUALS
+from barograph.signals.methods import METHODS
+from barograph.signals.records import SIGNALS, Signal, SignalChange, Signals
 from support.clock import START
 from support.markets import reading
 from support.service import BASE_URL, PEER, Service

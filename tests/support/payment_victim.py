@@ -6,15 +6,23 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from barograph.access.entitlements import FEED as FEED_TIER
-from barograph.access.entitlements import Entitlements, Holder
+from barograph.entitlements.store import FEED as FEED_TIER
+from barograph.entitlements.store import Entitlements, Holder
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import DAY
+from barograph.payments.checkout import Till
 from barograph.payments.journal import PLAIN_ORDER, Grant, Journal
-from barograph.payments.ports import ChainFinding, InvalidProof
-from barograph.payments.records import NotSettled, Order, Payment, PaymentKey, Proof, Settled
-from barograph.payments.taking import Till
+from barograph.payments.records import (
+    ChainFinding,
+    InvalidProof,
+    NotSettled,
+    Order,
+    Payment,
+    PaymentKey,
+    Proof,
+    Settled,
+)
 from support.clock import HandClock
 from support.payments import FEED, proof, show
 

@@ -6,11 +6,19 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from barograph.payments.checkout import IsGone, Taken, Till, stays
 from barograph.payments.journal import Grant
-from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
 from barograph.payments.proof import wire_payload
-from barograph.payments.records import NotSettled, Order, Proof, Requirements, Settled
-from barograph.payments.taking import IsGone, Taken, Till, stays
+from barograph.payments.records import (
+    FacilitatorUnavailable,
+    InvalidProof,
+    NotSettled,
+    Order,
+    Proof,
+    Requirements,
+    Settled,
+    SettlementUnknown,
+)
 from support.clock import START
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from barograph.briefs.records import Brief
 from barograph.briefs.store import record_briefs
-from barograph.collector import collector_lease
-from barograph.desk import Desk, write_conclusions
+from barograph.collector.judge import Desk, write_conclusions
+from barograph.collector.leader import collector_lease
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade

@@ -10,22 +10,21 @@ from urllib.parse import unquote
 
 import httpx
 
-from barograph.access.identity import IdentityProvider
-from barograph.access.keys import ApiKeys, NewKey
-from barograph.access.pepper import load_pepper
-from barograph.app import create_app
 from barograph.briefs.records import Brief
 from barograph.briefs.store import record_briefs
-from barograph.collector import collector_lease
-from barograph.desk import Conclusion, Desk, write_conclusions
+from barograph.collector.judge import Conclusion, Desk, write_conclusions
+from barograph.collector.leader import collector_lease
 from barograph.errors import UpstreamError
+from barograph.history.ledger import HISTORY
+from barograph.identity.bearer import IdentityProvider
+from barograph.keys.api_keys import ApiKeys, NewKey, load_pepper
 from barograph.kit.database import Database, Row, Transaction, Value
 from barograph.kit.http import ASGIApp
 from barograph.kit.lease import Lease
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
-from barograph.payments.ports import Facilitator
+from barograph.payments.records import Facilitator
 from barograph.settings import Settings
-from barograph.stances.ledger import HISTORY
+from barograph.web.app import create_app
 from support.clock import HandClock
 from support.databases import upgraded_database
 from support.markets import reading, shares

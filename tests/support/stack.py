@@ -10,18 +10,18 @@ from typing import Any
 
 import httpx
 
-from barograph.app import create_app
-from barograph.collector import Collector
-from barograph.demo.exchange import running_exchange
-from barograph.demo.faults import Faults
-from barograph.demo.world import World
+from barograph.collector.leader import Collector
+from barograph.demo.servers.exchange import running_exchange
+from barograph.demo.servers.faults import Faults
+from barograph.demo.world.world import World
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.history import record_watched
+from barograph.markets.store import record_watched
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
+from barograph.web.app import create_app
 
 DATA_PATHS = (
     "/api/agent/derivatives?symbol=BTC",

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from barograph.kit.canonical import Json
+from barograph.history.records import Decision, Leg, LegEvidence, Proposal
 from barograph.kit.database import Database
+from barograph.kit.json import Json
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import HOUR, iso_timestamp
-from barograph.stances.records import Decision, Leg, LegEvidence, Proposal
 from support.clock import START, HandClock
 
 FUNDING = "funding-regime-stance"

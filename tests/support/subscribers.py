@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from barograph.access.entitlements import Entitlements, Holder, HolderKind, Tier
-from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
-from barograph.board.snapshots import Publication, publish
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish
+from barograph.entitlements.store import Entitlements, Holder, HolderKind, Tier
+from barograph.history.ledger import Ledger
+from barograph.history.records import Mark, Proposal, Stances, Version
+from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
 from barograph.kit.database import Database, Transaction, Work
 from barograph.kit.timestamps import DAY
-from barograph.payments.ports import Facilitator
-from barograph.stances.feeds import STANCES
-from barograph.stances.ledger import Ledger
-from barograph.stances.records import Proposal, Version
-from barograph.stances.standing import Mark, Stances
+from barograph.payments.records import Facilitator
+from barograph.stances.reader import STANCES
 from support.service import Answer, Service
 from support.stances import FUNDING, proposal
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from barograph.badges import faces
+from barograph.badges import content as faces
+from barograph.badges.content import Face
 from barograph.badges.documents import badge_document
-from barograph.badges.faces import Face
 from barograph.badges.svg import AMBER, BLUE, GREEN, GREY, RED, Style
 from barograph.kit.documents import FOREVER
 from barograph.kit.timestamps import DAY, SECOND

@@ -12,7 +12,7 @@ from barograph.badges.query import (
     since_from_query,
     style_from_query,
 )
-from barograph.kit.query import Query
+from barograph.kit.text import Query
 
 JAN_31 = 1_738_281_600_000
 """2025-01-31T00:00Z"""

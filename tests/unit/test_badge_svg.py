@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barograph import NOTICE
 from barograph.badges import svg
 from barograph.badges.svg import Badge, Style, render
-from barograph.notice import NOTICE
 
 ELEMENTS = {"svg", "title", "desc", "linearGradient", "stop", "path", "rect", "g", "text"}
 ATTRIBUTES = {

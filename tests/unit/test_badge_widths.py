@@ -9,8 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from barograph.badges.svg import BLUE, Badge, Style, render
-from barograph.badges.widths import drawn_width, text_width
+from barograph.badges.svg import BLUE, Badge, Style, drawn_width, render, text_width
 from barograph.markets.regime import LABELS
 from support.node import LOCKED, SCRIPTS, run_script
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from barograph.access.bearer import MAX_TOKEN, bearer_token
-from barograph.access.identity import IdentityRefused
+from barograph.identity.bearer import MAX_TOKEN, IdentityRefused, bearer_token
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
-from barograph.briefs.desk import BriefDesk
+from barograph.briefs.judge import BriefDesk
 from barograph.briefs.records import Brief
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.macro.evidence import NO_FIGURES
+from barograph.markets.evidence import Evidence, Outage, Trailing
 from barograph.markets.regime import Label
-from barograph.markets.trailing import Evidence, Outage, Trailing
 from support.evidence import AT, add_hours, add_liquidations, closed, evidence, regime
 from support.markets import BTC, changed
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from barograph.briefs.limits import limit_from_query
-from barograph.kit.query import Query
+from barograph.briefs.documents import limit_from_query
+from barograph.kit.text import Query
 
 DEFAULT = 15
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.briefs.records import CATEGORIES
-from barograph.kit.query import Query
-from barograph.site.briefs.pages import Asked, asked_from_query
+from barograph.kit.text import Query
+from barograph.site.briefs import Asked, asked_from_query
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from barograph.briefs.drafts import Draft, write_brief
-from barograph.briefs.records import CATEGORIES, Brief
+from barograph.briefs.records import CATEGORIES, Brief, Draft, write_brief
 from barograph.briefs.rules import (
     RULES,
     funding_flip,
@@ -21,11 +20,11 @@ from barograph.briefs.rules import (
     regime_change,
     volatility_extreme,
 )
-from barograph.kit.canonical import canonical
+from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.markets.evidence import Evidence, Outage, Settlement, Trailing
 from barograph.markets.records import Perpetual
 from barograph.markets.regime import Label
-from barograph.markets.trailing import Evidence, Outage, Settlement, Trailing
 from support.clock import START
 from support.evidence import (
     AT,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.business_days import (
+from barograph.kit.business_days import (
     business_days,
     is_business_day,
     is_trading_day,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.access.callers import MAX_HOPS, NOBODY, Network, caller_group
+from barograph.limits.callers import MAX_HOPS, NOBODY, Network, caller_group
 
 PROXIES: tuple[Network, ...] = (
     ip_network("127.0.0.1"),

@@ -22,13 +22,12 @@ from barograph.markets.samples import (
     Point,
     Series,
 )
-from barograph.site.charts.bands import Band
 from barograph.site.charts.columns import column_chart
 from barograph.site.charts.gauge import REGIME_BANDS, gauge
 from barograph.site.charts.lines import line_chart
-from barograph.site.charts.scale import drawable, time_marks, value_scale
+from barograph.site.charts.scale import Band, drawable, time_marks, value_scale
 from barograph.site.charts.svg import CHARACTER, tenths, trace
-from barograph.site.series.figures import measure_chart
+from barograph.site.series_charts import measure_chart
 from support.clock import START
 
 ELEMENTS = {"svg", "title", "desc", "defs", "pattern", "path", "circle", "text"}

@@ -5,7 +5,7 @@ from base64 import b64encode
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from barograph.stances.checkpoint import (
+from barograph.history.checkpoint import (
     Checkpoint,
     CheckpointRefused,
     Verifier,
@@ -17,7 +17,7 @@ from barograph.stances.checkpoint import (
     sign_checkpoint,
     verifier_of,
 )
-from barograph.stances.merkle import EMPTY_ROOT
+from barograph.history.merkle import EMPTY_ROOT
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))

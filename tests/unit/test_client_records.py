@@ -9,8 +9,8 @@ from msgspec import UNSET
 
 from barograph.client import wire
 from barograph.client.wire import Assessment, Comparison, Derivatives, Guide, Reference, Stance
-from barograph.markets.wire import PerpetualRecord
-from barograph.material_change.wire import Comparison as ComparisonBody
+from barograph.markets.documents import PerpetualRecord
+from barograph.material_change.documents import Comparison as ComparisonBody
 from barograph.status.wire import ServiceStatus as StatusBody
 
 BASE = {"source": "venue", "notice": "Information only.", "symbol": "BTC", "available": True}

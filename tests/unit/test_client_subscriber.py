@@ -13,8 +13,8 @@ import pytest
 
 from barograph.client import AsyncBarograph, AsyncSubscriber, Barograph, ReferenceFile, Subscriber
 from barograph.client.errors import PaymentRequired, ReferencesUnusable, Refused
-from barograph.client.events import Compared, Kept, Later, NotComparable, Skipped, Stopped
 from barograph.client.references import PreparedFile
+from barograph.client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
 from barograph.client.wire import Reference
 
 BASE = "https://barograph.example"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.client.waiting import seconds_asked_for
+from barograph.client.exchange import seconds_asked_for
 from barograph.kit.timestamps import http_date
 from support.clock import START
 

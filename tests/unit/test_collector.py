@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from barograph.access.outbox import Mail, MailSender, put_mail
-from barograph.board.snapshots import Feed, payload, versions
-from barograph.collector import HOUSEKEEPING_SECONDS, Collector, collector_lease
+from barograph.board.feeds import Feed
+from barograph.board.snapshots import payload, versions
+from barograph.collector.leader import HOUSEKEEPING_SECONDS, Collector, collector_lease
 from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, Unreachable, UpstreamError
+from barograph.keys.outbox import Mail, MailSender, put_mail
 from barograph.kit.database import (
     Database,
     DatabaseUnavailable,
@@ -25,7 +26,6 @@ from barograph.kit.database import (
 )
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY
-from barograph.markets.feeds import EXCHANGE_HEALTH, FEEDS, LONG_ACCOUNTS, PERPETUALS
 from barograph.markets.ports import Exchange, LiquidationWatcher
 from barograph.markets.records import (
     ExchangeHealth,
@@ -34,8 +34,9 @@ from barograph.markets.records import (
     Perpetual,
     Perpetuals,
 )
+from barograph.markets.view import EXCHANGE_HEALTH, FEEDS, LONG_ACCOUNTS, PERPETUALS
 from barograph.settings import Settings
-from barograph.signals.feeds import SIGNALS
+from barograph.signals.records import SIGNALS
 from support.clock import START, HandClock
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, SOURCE, changed, reading
 

@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from barograph.demo.funding import CORRECTED_AFTER, corrections, reported_rate
-from barograph.demo.rest import answer
-from barograph.demo.world import World
+from barograph.demo.servers.rest import answer
+from barograph.demo.world.world import CORRECTED_AFTER, World, corrections, reported_rate
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

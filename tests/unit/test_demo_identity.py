@@ -7,9 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from barograph.access.key_set import KeySetCache
-from barograph.access.tokens import Token, TokenVerifier
-from barograph.demo.identity import (
+from barograph.demo.servers.identity import (
     AUDIENCE,
     BY_ID,
     DEMO_USERS,
@@ -20,6 +18,8 @@ from barograph.demo.identity import (
     user_record,
 )
 from barograph.errors import ConfigurationError
+from barograph.identity.key_set import KeySetCache
+from barograph.identity.tokens import Token, TokenVerifier
 from support.clock import START, HandClock
 from support.tokens import key_set
 

@@ -14,7 +14,7 @@ from typing import Self
 import aiosmtplib
 import pytest
 
-from barograph.demo.mailbox import (
+from barograph.demo.servers.mailbox import (
     FILE_NAME,
     MAX_MAIL_BYTES,
     MAX_RECIPIENTS,

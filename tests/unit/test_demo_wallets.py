@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.demo_proof import payment_settings
-from barograph.demo.eip712 import Domain
-from barograph.demo.ledger import ASSET, PAY_TO, TOKEN
-from barograph.demo.wallets import SECRET_FILE, WALLETS, demo_proof, load_or_create_wallets
+from barograph.cli.demo_run import payment_settings
+from barograph.demo.servers.chain import ASSET, PAY_TO, TOKEN
+from barograph.demo.servers.signatures import Domain
+from barograph.demo.servers.wallets import SECRET_FILE, WALLETS, demo_proof, load_or_create_wallets
 from barograph.errors import ConfigurationError
-from barograph.keccak import keccak256
+from barograph.kit.keccak import keccak256
 from barograph.payments.offers import feed_requirements, stance_requirements
-from barograph.payments.ports import InvalidProof
 from barograph.payments.proof import checksummed, parse_proof, wire_requirements
+from barograph.payments.records import InvalidProof
 from barograph.settings import Settings
 from support.clock import START
 

@@ -5,20 +5,12 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from barograph.board.snapshots import Feed
-from barograph.desk import Conclusion, Desk
+from barograph.board.feeds import Feed
+from barograph.collector.judge import Conclusion, Desk
 from barograph.errors import Throttled, Unreachable
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.desk import MarketConclusion, MarketDesk
-from barograph.markets.feeds import (
-    EXCHANGE_HEALTH,
-    FEEDS,
-    LIQUIDATIONS,
-    LONG_ACCOUNTS,
-    PERPETUALS,
-    REGIME,
-)
-from barograph.markets.history import RegimeChange
+from barograph.markets.evidence import LiquidationHour, Outage, Settlement
+from barograph.markets.judge import MarketConclusion, MarketDesk
 from barograph.markets.records import (
     ExchangeHealth,
     Liquidation,
@@ -26,7 +18,15 @@ from barograph.markets.records import (
     Perpetual,
     Perpetuals,
 )
-from barograph.markets.trailing import LiquidationHour, Outage, Settlement
+from barograph.markets.store import RegimeChange
+from barograph.markets.view import (
+    EXCHANGE_HEALTH,
+    FEEDS,
+    LIQUIDATIONS,
+    LONG_ACCOUNTS,
+    PERPETUALS,
+    REGIME,
+)
 from barograph.settings import Settings
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares

@@ -10,8 +10,10 @@ import httpx
 import pytest
 
 from barograph.board.snapshots import latest
-from barograph.duties import ISSUE_SECONDS, MAX_READINGS, MacroDuty, StanceDuty
+from barograph.collector.daily_jobs import ISSUE_SECONDS, MAX_READINGS, MacroDuty, StanceDuty
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
+from barograph.history.ledger import Ledger
+from barograph.history.records import Stances
 from barograph.kit.database import (
     DatabaseUnavailable,
     SQLiteDatabase,
@@ -20,15 +22,11 @@ from barograph.kit.database import (
 )
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
-from barograph.macro.feeds import MACRO_HEALTH
-from barograph.macro.health import SourceHealth
-from barograph.macro.records import Observation, Reading
+from barograph.macro.records import MACRO_HEALTH, Observation, Reading, SourceHealth
 from barograph.macro.store import latest as latest_figures
 from barograph.settings import Settings
-from barograph.stances.feeds import STANCES
-from barograph.stances.issuing import StanceDesk
-from barograph.stances.ledger import Ledger
-from barograph.stances.standing import Stances
+from barograph.stances.issue import StanceDesk
+from barograph.stances.reader import STANCES
 from barograph.upstream.files import FileClient
 from barograph.upstream.macro import macro_sources
 from support.clock import START, HandClock

@@ -2,14 +2,15 @@
 
 import pytest
 
-from barograph.demo.eip712 import (
+from barograph.demo.servers.signatures import (
     Authorization,
     Domain,
     domain_separator,
+    recover,
+    sign,
     transfer_digest,
     typed_digest,
 )
-from barograph.demo.secp256k1 import recover, sign
 
 MAIL = Domain("Ether Mail", "1", 1, "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC")
 USDC = Domain("USDC", "2", 84532, "0x036CbD53842c5426634e7929541eC2318f3dCF7e")

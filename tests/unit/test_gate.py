@@ -6,10 +6,16 @@ from ipaddress import ip_network
 
 import pytest
 
-from barograph.access.allowances import ANONYMOUS, BAD_KEYS, PERSONAL, Standing
-from barograph.access.gate import Gate
-from barograph.access.memory_store import MemoryStore
-from barograph.access.refusals import InvalidKey, TooManyRequests
+from barograph.limits.callers import Gate
+from barograph.limits.memory_store import MemoryStore
+from barograph.limits.rate_limits import (
+    ANONYMOUS,
+    BAD_KEYS,
+    PERSONAL,
+    InvalidKey,
+    Standing,
+    TooManyRequests,
+)
 from support.clock import HandClock
 
 KEYS = {"good": "id-1", "also good": "id-2"}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import ConfigurationError
+from barograph.history.signing import FILE_NAME, load_history_key
 from barograph.settings import Settings
-from barograph.stances.signing import FILE_NAME, load_history_key
 
 GIVEN = bytes(range(32))
 
@@ -56,7 +56,7 @@ def test_a_setting_that_is_no_key_is_refused_without_being_repeated(
 def test_processes_that_start_at_once_get_the_same_key(tmp_path: Path) -> None:
     text = (
         "import sys; from pathlib import Path\n"
-        "from barograph.stances.signing import load_history_key\n"
+        "from barograph.history.signing import load_history_key\n"
         "from barograph.settings import Settings\n"
         f"settings = Settings(data=Path({str(tmp_path)!r}))\n"
         "print('ready', flush=True); sys.stdin.readline()\n"

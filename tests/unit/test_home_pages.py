@@ -11,7 +11,7 @@ from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.regime import LABELS, Regime
 from barograph.markets.samples import NOT_RECORDED, PastRegime
 from barograph.markets.view import Bounds, MarketView
-from barograph.site.home.pages import DAYS_AGO, Now, Side, Standing, market_now, standings
+from barograph.site.home import DAYS_AGO, Now, Side, Standing, market_now, standings
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
 

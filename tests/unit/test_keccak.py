@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from barograph.keccak import keccak256
+from barograph.kit.keccak import keccak256
 
 GOLDEN = [
     (b"", "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"),

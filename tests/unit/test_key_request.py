@@ -2,8 +2,8 @@
 
 import pytest
 
-from barograph.access.wire import INVALID_BODY, email_from_body
 from barograph.errors import InvalidRequest
+from barograph.keys.endpoints import INVALID_BODY, email_from_body
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barograph.kit.letting_go import within
+from barograph.kit.timeouts import within
 
 
 def test_what_is_done_in_time_is_given() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.kit.lines import one_line
+from barograph.kit.text import one_line
 
 
 @pytest.mark.parametrize("text", ["a", " a reason\n", "é — 語", "x" * 20])

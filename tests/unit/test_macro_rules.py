@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from barograph.briefs.desk import BriefDesk
-from barograph.briefs.drafts import write_brief
+from barograph.briefs.judge import BriefDesk
 from barograph.briefs.macro_rules import MACRO_RULES, curve_turn_of_sign, etf_streak
-from barograph.briefs.records import CATEGORIES, Brief
+from barograph.briefs.records import CATEGORIES, Brief, write_brief
 from barograph.briefs.rules import RULES
-from barograph.kit.canonical import canonical, digest
+from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.macro.evidence import NO_FIGURES, MacroEvidence
 from support.clock import START

@@ -9,9 +9,8 @@ from barograph.kit.timestamps import DAY, MINUTE
 from barograph.macro.evidence import NO_FIGURES, MacroEvidence, is_recent
 from barograph.macro.records import US3M, US10Y
 from barograph.macro.series import EtfSeries
-from barograph.signals.catalog import MARKET_METHODS, judge_all, judge_macro
-from barograph.signals.desk import SignalConclusion, SignalDesk
-from barograph.signals.macro_methods import btc_etf_flow, us_rates
+from barograph.signals.judge import SignalConclusion, SignalDesk
+from barograph.signals.methods import MARKET_METHODS, btc_etf_flow, judge_all, judge_macro, us_rates
 from barograph.signals.records import NOT_KNOWN, Finding, Signal
 from support.clock import START
 from support.evidence import evidence

@@ -10,17 +10,22 @@ from typing import Any
 
 import pytest
 
-from barograph.business_days import (
+from barograph.demo.servers.macro_files import FUND_PATH, TREASURY_PATH, Distortion, answer, file_of
+from barograph.demo.world.macro import (
+    BASKET,
+    CoinPrices,
+    MacroWorld,
+    effr_published_at,
+    fund_published_at,
+)
+from barograph.demo.world.rates import day_of, new_york
+from barograph.demo.world.world import World
+from barograph.kit.business_days import (
     business_days,
     is_business_day,
     next_business_day,
     trading_days,
 )
-from barograph.demo.days import day_of, new_york
-from barograph.demo.fund import BASKET, CoinPrices
-from barograph.demo.macro import MacroWorld, effr_published_at, fund_published_at
-from barograph.demo.macro_files import FUND_PATH, TREASURY_PATH, Distortion, answer, file_of
-from barograph.demo.world import World
 from barograph.macro.judgement import Calendar
 
 DAY = 86_400_000

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.access.mailboxes import INVALID, Address, parse_address
 from barograph.errors import InvalidRequest
+from barograph.keys.email_address import INVALID, Address, parse_address
 
 LABEL = "a" * 63
 LONGEST_DOMAIN = ".".join([LABEL, LABEL, "a" * 57, "com"])

@@ -10,12 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from barograph.markets.index import index_of
 from barograph.markets.records import MAJORS, LongAccounts, Perpetual, majors_of
 from barograph.markets.regime import eight_hour_rate
+from barograph.markets.symbols import index_of
 from barograph.markets.view import Bounds, MarketView
-from barograph.site.markets.listing import NUMBERS, Choice, Listing, listing, table_rows
-from barograph.site.markets.market import MEANINGS, NAMES, find, market
+from barograph.site.market_pages import (
+    MEANINGS,
+    NAMES,
+    NUMBERS,
+    Choice,
+    Listing,
+    find,
+    listing,
+    market,
+    table_rows,
+)
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, changed, reading, shares
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from barograph.kit.canonical import Json, canonical, digest
+from barograph.history.records import KINDS, Proposal
+from barograph.kit.json import Json, canonical, digest
 from barograph.material_change.compare import REASONS, compare
 from barograph.material_change.documents import comparison_body
 from barograph.material_change.query import Pair, Reference
-from barograph.material_change.retained import RetainedEvidence, read_retained
+from barograph.material_change.recorded import RetainedEvidence, read_retained
 from barograph.stances import funding
-from barograph.stances.records import KINDS, Proposal
 from support.comparisons import (
     EACH_KIND,
     FLOWS,

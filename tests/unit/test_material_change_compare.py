@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from barograph.kit.canonical import Json
+from barograph import NOTICE
+from barograph.history.records import Proposal
+from barograph.kit.json import Json
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.macro.records import SOFR, US2Y, US10Y
 from barograph.material_change.compare import NUMERIC, NumericChange, Presence, compare
-from barograph.material_change.retained import read_retained
-from barograph.material_change.wire import Comparison
-from barograph.notice import NOTICE
+from barograph.material_change.documents import Comparison
+from barograph.material_change.recorded import read_retained
 from barograph.stances import etf, rates
-from barograph.stances.records import Proposal
 from support.clock import START
 from support.comparisons import (
     EACH_KIND,

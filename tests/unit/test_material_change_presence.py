@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from barograph.kit.canonical import Json
+from barograph.history.records import Proposal
+from barograph.kit.json import Json
 from barograph.kit.timestamps import HOUR
 from barograph.material_change.compare import Presence
-from barograph.stances.records import Proposal
 from support.comparisons import (
     FLOWS,
     FUNDING,

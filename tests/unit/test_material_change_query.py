@@ -7,9 +7,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from barograph.material_change.query import LONGEST_QUERY, NAMES, Pair, Reference, parse
-from barograph.material_change.refusals import InvalidComparisonReference
-from barograph.stances.records import KINDS
+from barograph.history.records import KINDS
+from barograph.material_change.query import (
+    LONGEST_QUERY,
+    NAMES,
+    InvalidComparisonReference,
+    Pair,
+    Reference,
+    parse,
+)
 
 BEFORE, AFTER = "ab" * 32, "0123456789abcdef" * 4
 LEG = "rates-desk:2026-11-05T00:00:00.000Z"

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from barograph.access.gate import Gate
-from barograph.access.memory_store import MemoryStore
-from barograph.mcp.calls import INTERNAL, Outcome, ToolCalls
-from barograph.mcp.readers import Readers
+from barograph.limits.callers import Gate
+from barograph.limits.memory_store import MemoryStore
+from barograph.mcp.calls import INTERNAL, Outcome, Readers, ToolCalls
 from barograph.mcp.tools import BY_NAME, TOOLS
 from support.clock import HandClock
 

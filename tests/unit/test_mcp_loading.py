@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from barograph.access.gate import Gate
-from barograph.access.memory_store import MemoryStore
 from barograph.kit.http import Receive, Scope, Send
+from barograph.limits.callers import Gate
+from barograph.limits.memory_store import MemoryStore
 from barograph.mcp.endpoints import McpDoor
 from support.clock import HandClock
 from support.mcp_peer import FIELDS, PATH

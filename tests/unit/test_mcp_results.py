@@ -4,7 +4,7 @@ import pytest
 from mcp.types.methods import serialize_server_result
 from mcp.types.version import KNOWN_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from barograph.discovery.mcp import PROTOCOLS
+from barograph.discovery.mcp_description import PROTOCOLS
 from barograph.mcp.calls import Outcome
 from barograph.mcp.server import call_result
 

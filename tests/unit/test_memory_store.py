@@ -2,9 +2,9 @@
 
 import asyncio
 
-from barograph.access.allowances import MAILBOX, Allowance
-from barograph.access.memory_store import MemoryStore
 from barograph.kit.timestamps import SECOND
+from barograph.limits.memory_store import MemoryStore
+from barograph.limits.rate_limits import MAILBOX, Allowance
 from support.clock import HandClock
 
 SMALL = Allowance("small", 2, 10 * SECOND)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.stances.merkle import (
+from barograph.history.merkle import (
     EMPTY_ROOT,
     Frontier,
     consistency_proof,

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.payments.ports import InvalidProof
 from barograph.payments.proof import (
     CURVE_ORDER,
     MAX_PROOF,
@@ -25,7 +24,7 @@ from barograph.payments.proof import (
     wire_payload,
     wire_requirements,
 )
-from barograph.payments.records import PaymentKey
+from barograph.payments.records import InvalidProof, PaymentKey
 from support.clock import START
 from support.payments import FEED, NOW_SECONDS, PAYER, SIGNATURE, STANCE, header, payload, proof
 

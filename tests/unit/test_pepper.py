@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from barograph.access.pepper import FILE_NAME, load_pepper
 from barograph.errors import ConfigurationError
+from barograph.keys.api_keys import FILE_NAME, load_pepper
 from barograph.settings import Settings
 
 GIVEN = "a pepper of at least 32 characters"
@@ -43,7 +43,7 @@ def test_the_setting_wins_and_makes_no_file(tmp_path: Path) -> None:
 def test_processes_that_start_at_once_get_the_same_pepper(tmp_path: Path) -> None:
     text = (
         "import sys; from pathlib import Path\n"
-        "from barograph.access.pepper import load_pepper\n"
+        "from barograph.keys.api_keys import load_pepper\n"
         "from barograph.settings import Settings\n"
         f"settings = Settings(data=Path({str(tmp_path)!r}))\n"
         "print('ready', flush=True); sys.stdin.readline()\n"

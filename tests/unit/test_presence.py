@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barograph.access.presence import presence
+from barograph.kit.disconnects import presence
 
 REQUEST = {"type": "http.request", "body": b"", "more_body": False}
 PART = {"type": "http.request", "body": b"x", "more_body": True}

@@ -5,16 +5,16 @@ from hashlib import sha256
 
 import pytest
 
-from barograph.stances.digest import GENESIS
-from barograph.stances.ledger import Link
-from barograph.stances.merkle import (
+from barograph.history.digest import GENESIS
+from barograph.history.ledger import Link
+from barograph.history.merkle import (
     Head,
     consistency_proof,
     inclusion_proof,
     is_consistent,
     tree_root,
 )
-from barograph.stances.public_log import BLOCK, HistoryRewritten, PublicLog
+from barograph.history.public_log import BLOCK, HistoryRewritten, PublicLog
 
 DIGESTS = [sha256(str(number).encode()).hexdigest() for number in range(3 * BLOCK + 7)]
 SIZES = [1, 2, 7, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 500, len(DIGESTS)]

@@ -4,18 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.access.allowances import (
+from barograph.kit.timestamps import HOUR
+from barograph.limits.rate_limits import (
     ANONYMOUS,
     BAD_KEYS,
     MAILBOX,
     PERSONAL,
     REGISTRATIONS,
     Allowance,
+    InvalidKey,
     Standing,
+    TooManyRequests,
+    rate_limit_fields,
 )
-from barograph.access.fields import rate_limit_fields
-from barograph.access.refusals import InvalidKey, TooManyRequests
-from barograph.kit.timestamps import HOUR
 from support.clock import START
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from barograph.duties import RECONCILING_SECONDS, ReconcilingDuty
+from barograph.collector.daily_jobs import RECONCILING_SECONDS, ReconcilingDuty
 from barograph.errors import LeaseLost
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
 from barograph.payments.journal import Journal
-from barograph.payments.reconciling import STALE_MS, Reconciled, Reconciler
+from barograph.payments.reconcile import STALE_MS, Reconciled, Reconciler
 from barograph.payments.records import Payment
 from support.clock import HandClock
 from support.databases import upgraded_database

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import MINUTE
-from barograph.markets.feeds import REGIME
 from barograph.markets.regime import (
     EDGES_PCT,
     HYSTERESIS_PCT,
@@ -21,6 +20,7 @@ from barograph.markets.regime import (
     eight_hour_rate,
     judge,
 )
+from barograph.markets.view import REGIME
 from support.clock import START
 
 DWELL = 15 * MINUTE

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.demo.secp256k1 import ORDER, InvalidSignature, address_of, recover, sign
-from barograph.keccak import keccak256
+from barograph.demo.servers.signatures import ORDER, InvalidSignature, address_of, recover, sign
+from barograph.kit.keccak import keccak256
 
 DIGEST = keccak256(b"a message")
 KEY = 0xAC0974BEC39A17E36BA4A6B4D238FF944BACB478CBED5EFCAE784D7BF4F2FF80

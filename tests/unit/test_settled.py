@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import HOUR, MINUTE
+from barograph.markets.evidence import Settlement
 from barograph.markets.records import Perpetuals
-from barograph.markets.settled import (
+from barograph.markets.settlements import (
     REPORT_COMES_WITHIN,
     STANDS_AFTER,
     Settled,
@@ -14,7 +15,6 @@ from barograph.markets.settled import (
     bitcoin_contract,
     settled,
 )
-from barograph.markets.trailing import Settlement
 from support.clock import START
 from support.markets import BTC, ETH, changed, reading
 

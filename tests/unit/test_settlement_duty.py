@@ -7,15 +7,16 @@ from typing import TypeVar
 
 import pytest
 
-from barograph.board.snapshots import Publication, publish
-from barograph.duties import SETTLEMENT_SECONDS, SettlementDuty
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish
+from barograph.collector.daily_jobs import SETTLEMENT_SECONDS, SettlementDuty
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import HOUR, SECOND
-from barograph.markets.feeds import PERPETUALS
-from barograph.markets.settled import SettledRate, SettlementReport
-from barograph.markets.settlement_store import newest_reports
+from barograph.markets.settlements import SettledRate, SettlementReport
+from barograph.markets.store import newest_reports
+from barograph.markets.view import PERPETUALS
 from support.clock import START, HandClock
 from support.databases import upgraded_database
 from support.markets import BTC, changed, reading

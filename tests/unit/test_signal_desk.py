@@ -6,9 +6,9 @@ import pytest
 
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.macro.evidence import NO_FIGURES
-from barograph.markets.trailing import Evidence, Trailing
-from barograph.signals.catalog import METHODS
-from barograph.signals.desk import SignalConclusion, SignalDesk
+from barograph.markets.evidence import Evidence, Trailing
+from barograph.signals.judge import SignalConclusion, SignalDesk
+from barograph.signals.methods import METHODS
 from barograph.signals.records import NOT_KNOWN
 from support.clock import START
 from support.evidence import AT, add_hours, evidence, regime

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.macro.judgement import curve
 from barograph.markets.regime import LABELS
-from barograph.signals.catalog import BY_KEY
-from barograph.signals.methods import BREADTH, POSITIONING, PRESSURE, TREND, VOLATILITY
+from barograph.signals.methods import BREADTH, BY_KEY, POSITIONING, PRESSURE, TREND, VOLATILITY
 from barograph.signals.records import SignalChange
-from barograph.site.signals.pages import HISTORY_DAYS, History, history, label_at
-from barograph.site.signals.strip import NOT_RECORDED, SCALES, Lane, Span, lanes
+from barograph.site.charts.strips import NOT_RECORDED, SCALES, Lane, Span, lanes
+from barograph.site.signals import HISTORY_DAYS, History, history, label_at
 
 NOW = 1_000 * DAY
 START = NOW - HISTORY_DAYS * DAY

@@ -9,21 +9,23 @@ from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.evidence import NO_FIGURES
+from barograph.markets.evidence import Evidence, Trailing
 from barograph.markets.records import Perpetual
-from barograph.markets.trailing import Evidence, Trailing
-from barograph.signals.bands import Bands
-from barograph.signals.catalog import BY_KEY, METHODS, judge_all
 from barograph.signals.methods import (
     BREADTH,
+    BY_KEY,
+    METHODS,
     POSITIONING,
     PRESSURE,
     TREND,
     VOLATILITY,
+    Bands,
     btc_funding_regime,
     btc_long_accounts,
     btc_open_interest_trend,
     btc_realised_volatility,
     funding_breadth,
+    judge_all,
     liquidation_pressure,
 )
 from barograph.signals.records import NOT_KNOWN, Finding

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from barograph import NOTICE
 from barograph.board.board import Board
-from barograph.board.snapshots import Publication, publish
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import publish
 from barograph.kit.database import Transaction
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
-from barograph.markets.feeds import PERPETUALS
-from barograph.notice import NOTICE
+from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
-from barograph.signals.catalog import MACRO_METHODS, MARKET_METHODS, METHODS
-from barograph.signals.feeds import SIGNALS
+from barograph.signals.methods import MACRO_METHODS, MARKET_METHODS, METHODS
 from barograph.signals.reader import UNKNOWN_MS, SignalsReader
-from barograph.signals.records import Signal, Signals
+from barograph.signals.records import SIGNALS, Signal, Signals
 from support.clock import START, HandClock
 from support.databases import upgraded_database
 from support.markets import reading

@@ -3,7 +3,7 @@
 import pytest
 
 from barograph.kit.documents import Document
-from barograph.site.frame.answers import GUARD, Page, accepts
+from barograph.site.frame.responses import GUARD, Page, accepts
 
 BROWSER = b"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from markupsafe import Markup
 
-from barograph.access.allowances import ANONYMOUS, MAILBOX, PERSONAL, Allowance
 from barograph.errors import PrivateError
+from barograph.limits.rate_limits import ANONYMOUS, MAILBOX, PERSONAL, Allowance
 from barograph.markets.regime import judge
 from barograph.site.developers import problems, reference
 from barograph.site.developers.interface import groups, marked, pretty
-from barograph.site.developers.releases import RELEASES
-from barograph.site.frame.terms import Terms
-from barograph.site.frame.writer import per, price_usd
-from barograph.stances.paths import STANCE_PATHS
+from barograph.site.developers.snippets import RELEASES
+from barograph.site.frame.writer import Terms, per, price_usd
+from barograph.stances.documents import STANCE_PATHS
 
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
 
@@ -73,7 +72,7 @@ def all_codes(base: type[PrivateError]) -> set[tuple[int, str]]:
 
 
 def test_the_table_of_codes_has_each_that_the_service_can_raise() -> None:
-    import_module("barograph.app")  # loads every part that raises one
+    import_module("barograph.web.app")  # loads every part that raises one
     rows = [(row.status, row.error) for row in problems.CODED_ERRORS]
     codes = {(status, code) for status, code in all_codes(PrivateError) if status != 402}
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.kit.canonical import Json
-from barograph.stances.conditions import condition, is_met
+from barograph.kit.json import Json
+from barograph.stances.rules import condition, is_met
 
 DEEP = condition("inverted", "levels.slope", "<=", -0.05)
 HIGH = condition("high", "levels.rate", ">=", 0.03)

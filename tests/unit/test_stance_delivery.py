@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from barograph.kit.canonical import canonical
+from barograph import NOTICE
+from barograph.history.digest import leg_document, read_version, version_document
+from barograph.history.proof import recompute_digest
+from barograph.history.records import Event, Version
+from barograph.kit.json import canonical
 from barograph.kit.timestamps import iso_timestamp
-from barograph.notice import NOTICE
-from barograph.stances.delivery import stance_body, state_of
-from barograph.stances.digest import leg_document, read_version, version_document
-from barograph.stances.proof import recompute_digest
-from barograph.stances.records import Event, Version
-from barograph.stances.standing import durable
+from barograph.stances.documents import stance_body, state_of
+from barograph.stances.reader import durable
 from support.stances import proposal
 
 PROPOSED = proposal()

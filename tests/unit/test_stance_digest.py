@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from barograph.kit.canonical import Json, canonical, digest
-from barograph.stances.digest import (
+from barograph.history.digest import (
     EXACT,
     GENESIS,
     event_digest,
@@ -21,7 +20,8 @@ from barograph.stances.digest import (
     version_document,
     withdrawal_digest,
 )
-from barograph.stances.records import Decision, Event, LegEvidence, Version
+from barograph.history.records import Decision, Event, LegEvidence, Version
+from barograph.kit.json import Json, canonical, digest
 from support.clock import START
 from support.stances import FUNDING, proposal
 

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.business_days import business_days, is_business_day
-from barograph.kit.canonical import canonical
+from barograph.history.digest import leg_document
+from barograph.history.records import LABELS, Proposal, Waiting
+from barograph.kit.business_days import business_days, is_business_day
+from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, SECOND, iso_timestamp
 from barograph.macro.judgement import regime
 from barograph.macro.series import EtfDay, EtfSeries
-from barograph.stances.digest import leg_document
 from barograph.stances.etf import propose, streak
-from barograph.stances.records import LABELS, Proposal
-from barograph.stances.standing import Waiting
 from support.clock import START
 
 FRIDAY = date(2026, 11, 6)

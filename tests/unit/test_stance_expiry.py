@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.business_days import is_business_day
+from barograph.kit.business_days import is_business_day
 from barograph.kit.timestamps import HOUR, iso_timestamp
 from barograph.macro.judgement import is_recent
-from barograph.stances.expiry import day_start, expires_after
+from barograph.stances.rules import day_start, expires_after
 
 DAYS = st.dates(date(2020, 1, 1), date(2040, 12, 31))
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.kit.canonical import canonical
+from barograph.history.digest import leg_document
+from barograph.history.records import LABELS, Proposal
+from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.settled import Settled
-from barograph.stances.digest import leg_document
+from barograph.markets.settlements import Settled
 from barograph.stances.funding import propose
-from barograph.stances.records import LABELS, Proposal
 from support.clock import START
 
 AT = START // (8 * HOUR) * 8 * HOUR

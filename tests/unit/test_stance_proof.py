@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from barograph.stances.checkpoint import Checkpoint
-from barograph.stances.merkle import is_consistent, is_included, tree_root
-from barograph.stances.proof import DELIVERED, ProofFailed, prove, recompute_digest
+from barograph.history.checkpoint import Checkpoint
+from barograph.history.merkle import is_consistent, is_included, tree_root
+from barograph.history.proof import DELIVERED, ProofFailed, prove, recompute_digest
 from support.history import PublicHistory, delivered
 
 ORIGIN = "barograph.example/history/rates-desk"

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from barograph.business_days import business_days
-from barograph.kit.canonical import canonical
+from barograph.history.digest import leg_document
+from barograph.history.records import LABELS, Proposal
+from barograph.kit.business_days import business_days
+from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.macro.judgement import curve
 from barograph.macro.records import (
@@ -23,9 +25,7 @@ from barograph.macro.records import (
     US10Y,
     Observation,
 )
-from barograph.stances.digest import leg_document
 from barograph.stances.rates import is_inverted, propose
-from barograph.stances.records import LABELS, Proposal
 from support.clock import START
 
 FRIDAY = date(2026, 11, 6)

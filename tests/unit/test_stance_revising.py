@@ -2,11 +2,11 @@
 
 import pytest
 
+from barograph.history.digest import GENESIS
+from barograph.history.records import LABELS, Version
 from barograph.kit.timestamps import HOUR
 from barograph.stances import etf, funding, rates
-from barograph.stances.digest import GENESIS
-from barograph.stances.records import LABELS, Version
-from barograph.stances.revising import CannotRevise, revision_of, signed, signer
+from barograph.stances.revise import CannotRevise, revision_of, signed, signer
 from support.clock import START
 from support.stances import FUNDING, proposal
 

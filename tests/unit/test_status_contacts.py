@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.access.contact import REMEMBERED, Contact, of_one_part
+from barograph.kit.dependency_health import REMEMBERED, Contact, of_one_part
 from barograph.status.reader import reach
 from barograph.status.rules import Reach
 from support.clock import START, HandClock

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.site.status.pages import (
+from barograph.site.charts.strips import Cell, strip
+from barograph.site.status_pages import (
     TITLES,
     bars,
     incidents,
@@ -18,8 +19,7 @@ from barograph.site.status.pages import (
     span_words,
     told,
 )
-from barograph.site.status.strips import Cell, strip
-from barograph.status.recording import Count, Incident, Record
+from barograph.status.incidents import Count, Incident, Record
 from barograph.status.wire import Check, Condition, ServiceStatus
 from support.clock import START
 

@@ -8,19 +8,19 @@ import httpx
 import pytest
 from msgspec import structs
 
-from barograph.access.contact import Contact
-from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
-from barograph.access.key_set import KeySetCache
-from barograph.access.tokens import Token
-from barograph.access.users import UserVerdicts
 from barograph.errors import BarographError
+from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
+from barograph.identity.key_set import KeySetCache
+from barograph.identity.tokens import Token
+from barograph.identity.users import UserVerdicts
+from barograph.kit.dependency_health import Contact
 from barograph.kit.timestamps import HOUR, SECOND
-from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
+from barograph.payments.records import FacilitatorUnavailable, InvalidProof, SettlementUnknown
 from barograph.settings import Settings
 from barograph.upstream.facilitator import VERIFY_SECONDS, HttpFacilitator
-from barograph.upstream.identity import identity_provider
-from barograph.upstream.json_http import MAX_QUESTIONS
-from barograph.upstream.token_identity import PROBE_AGE, TokenIdentity
+from barograph.upstream.http import MAX_QUESTIONS
+from barograph.upstream.identity_http import PROBE_AGE, TokenIdentity
+from barograph.web.app import identity_provider
 from support.clock import START, HandClock
 from support.identities import identity_settings, resolve_example
 from support.payments import PAYER, STANCE, proof

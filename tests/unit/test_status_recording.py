@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.reader import market_bounds
 from barograph.settings import Settings
-from barograph.status.recording import (
+from barograph.status.incidents import (
     WATCHED_APART,
     Count,
     Incident,

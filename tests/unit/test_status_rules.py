@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from barograph import NOTICE
 from barograph.errors import Unreachable
+from barograph.history.records import StanceNow, Stances, Waiting
 from barograph.kit.timestamps import HOUR, iso_timestamp
-from barograph.macro.health import MacroHealth, SourceHealth
+from barograph.macro.records import MacroHealth, SourceHealth
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.reader import market_bounds
 from barograph.markets.records import ExchangeHealth, LongAccountShares
-from barograph.notice import NOTICE
 from barograph.settings import Settings
-from barograph.stances.standing import StanceNow, Stances, Waiting
 from barograph.status.rules import DATABASE_SILENT_MS, Observation, Reach, assess
 from barograph.status.wire import Check, ServiceStatus
 from support.clock import START

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.kit.strict_json import MAX_NESTING, strict_object
+from barograph.kit.json import MAX_NESTING, strict_object
 
 VALUES = st.recursive(
     st.none()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.trailing import (
+from barograph.markets.evidence import (
     TRAILING,
     Hour,
     LiquidationHour,

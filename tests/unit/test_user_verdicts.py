@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
-from barograph.access.tokens import Token
-from barograph.access.users import REFUSAL_SECONDS, UserVerdicts
 from barograph.errors import BarographError
+from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
+from barograph.identity.tokens import Token
+from barograph.identity.users import REFUSAL_SECONDS, UserVerdicts
 from support.clock import START, HandClock
 
 HOUR = 3_600_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.markets.words import price, usd
+from barograph.kit.text import price, usd
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.demo.anchor import Anchor, load_or_create_anchor
-from barograph.demo.batches import liquidation_messages
-from barograph.demo.candles import candles
-from barograph.demo.contracts import LIVE_SYMBOLS, Contract, dated
-from barograph.demo.funding import DAMPER, funding_rate, interest
-from barograph.demo.rest import answer
-from barograph.demo.tickers import ticker
-from barograph.demo.world import RATIO_PERIOD, World
+from barograph.demo.files import Anchor, load_or_create_anchor
+from barograph.demo.servers.rest import answer
+from barograph.demo.servers.stream import liquidation_messages
+from barograph.demo.servers.tickers import ticker
+from barograph.demo.world.candles import candles
+from barograph.demo.world.contracts import LIVE_SYMBOLS, Contract, dated
+from barograph.demo.world.world import DAMPER, RATIO_PERIOD, World, funding_rate, interest
 from barograph.errors import ConfigurationError
 
 HOUR = 3_600_000

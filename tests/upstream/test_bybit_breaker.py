@@ -12,7 +12,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.upstream.bybit.breaker import Breaker
+from barograph.upstream.bybit.rest import Breaker
 
 
 class Hand:

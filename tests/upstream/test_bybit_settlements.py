@@ -11,8 +11,8 @@ import httpx
 import msgspec
 import pytest
 
-from barograph.demo.rest import answer
-from barograph.demo.world import World
+from barograph.demo.servers.rest import answer
+from barograph.demo.world.world import World
 from barograph.errors import (
     InvalidReply,
     Refused,
@@ -23,7 +23,7 @@ from barograph.errors import (
 )
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.ports import SettlementHistory
-from barograph.markets.settled import SettledRate
+from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.bybit.decode import MAX_SETTLEMENTS, decode_settlements

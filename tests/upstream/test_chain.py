@@ -9,9 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from barograph.keccak import keccak256
-from barograph.payments.ports import ChainFinding, ChainUnavailable
-from barograph.payments.records import Payment
+from barograph.kit.keccak import keccak256
+from barograph.payments.records import ChainFinding, ChainUnavailable, Payment
 from barograph.settings import Settings
 from barograph.upstream.chain import (
     AUTHORIZATION_STATE,

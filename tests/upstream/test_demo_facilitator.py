@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from barograph.demo.control import send_command
-from barograph.demo.eip712 import Authorization
-from barograph.demo.facilitator_server import load_ledger
-from barograph.demo.ledger import FILE_NAME, PAY_TO
-from barograph.demo.wallets import FUNDS, load_or_create_wallets
+from barograph.demo.servers.chain import FILE_NAME, PAY_TO
+from barograph.demo.servers.control import send_command
+from barograph.demo.servers.facilitator_server import load_ledger
+from barograph.demo.servers.signatures import Authorization
+from barograph.demo.servers.wallets import FUNDS, load_or_create_wallets
 from barograph.errors import ConfigurationError
 from barograph.payments.records import Proof, Settled
 from support.clock import START

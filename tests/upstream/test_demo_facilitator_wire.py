@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from barograph.demo.control import send_command
-from barograph.demo.facilitator_faults import KNOWN, FacilitatorFaults
-from barograph.demo.facilitator_server import FacilitatorServer
-from barograph.demo.ledger import ASSET, PAY_TO, Ledger
-from barograph.demo.wallets import FUNDS
+from barograph.demo.servers.chain import ASSET, PAY_TO, Ledger
+from barograph.demo.servers.control import send_command
+from barograph.demo.servers.facilitator_faults import KNOWN, FacilitatorFaults
+from barograph.demo.servers.facilitator_server import FacilitatorServer
+from barograph.demo.servers.wallets import FUNDS
 from support.clock import START, HandClock
 from support.demo_facilitator import World, question, running_world, with_world
 

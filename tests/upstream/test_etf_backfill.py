@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, timedelta
 import httpx
 import pytest
 
-from barograph.business_days import trading_days
+from barograph.kit.business_days import trading_days
 from barograph.kit.timestamps import DAY
-from barograph.macro.ports import RemembersDays
+from barograph.macro.records import RemembersDays
 from barograph.upstream.etf import BACKFILL, IssuerHoldings
 from barograph.upstream.files import FileClient
 from support.clock import START, HandClock

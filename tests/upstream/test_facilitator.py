@@ -10,9 +10,13 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from barograph.errors import ConfigurationError
-from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
 from barograph.payments.proof import wire_payload, wire_requirements
-from barograph.payments.records import Settled
+from barograph.payments.records import (
+    FacilitatorUnavailable,
+    InvalidProof,
+    Settled,
+    SettlementUnknown,
+)
 from barograph.settings import Settings
 from barograph.upstream.facilitator import (
     CANNOT_TELL,
@@ -23,7 +27,7 @@ from barograph.upstream.facilitator import (
     UNNAMED,
     HttpFacilitator,
 )
-from barograph.upstream.json_http import MAX_QUESTIONS
+from barograph.upstream.http import MAX_QUESTIONS
 from support.payments import PAYER, STANCE, proof
 
 T = TypeVar("T")

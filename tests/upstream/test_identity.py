@@ -10,17 +10,21 @@ import pytest
 from joserfc.jwk import ECKey
 from pydantic import SecretStr
 
-from barograph.demo.control import send_command
-from barograph.demo.identity import API_KEY, BY_ID, DEMO_USERS, DemoUser, sign_token
-from barograph.demo.identity_faults import KNOWN, IdentityFaults
-from barograph.demo.identity_server import (
+from barograph.demo.servers.control import send_command
+from barograph.demo.servers.identity import (
+    API_KEY,
+    BY_ID,
+    DEMO_USERS,
     KEYS_PATH,
     USER_PATH,
+    DemoUser,
     IdentityAddress,
     Provider,
     running_identity,
+    sign_token,
 )
-from barograph.upstream.identity import identity_provider
+from barograph.demo.servers.identity_faults import KNOWN, IdentityFaults
+from barograph.web.app import identity_provider
 from support.clock import START, HandClock
 from support.identities import identity_settings, outcome
 

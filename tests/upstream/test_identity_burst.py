@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from barograph.access.identity import IdentityUnavailable
+from barograph.identity.bearer import IdentityUnavailable
 from barograph.upstream.identity_http import MAX_QUESTIONS, IdentityHttp
 
 QUESTIONS = 5 * MAX_QUESTIONS

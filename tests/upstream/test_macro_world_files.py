@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from websockets.asyncio.client import connect
 
-from barograph.demo.control import send_command
-from barograph.demo.days import day_of
-from barograph.demo.macro import MacroWorld
-from barograph.demo.macro_faults import KNOWN, MacroFaults
-from barograph.demo.macro_files import FUND_PATH, FUND_QUERY, TREASURY_PATH, answer
-from barograph.demo.macro_server import MacroAddress, running_macro
-from barograph.demo.world import World
+from barograph.demo.servers.control import send_command
+from barograph.demo.servers.macro_faults import KNOWN, MacroFaults
+from barograph.demo.servers.macro_files import FUND_PATH, FUND_QUERY, TREASURY_PATH, answer
+from barograph.demo.servers.macro_server import MacroAddress, running_macro
+from barograph.demo.world.macro import MacroWorld
+from barograph.demo.world.rates import day_of
+from barograph.demo.world.world import World
 from barograph.errors import InvalidReply
 from barograph.upstream.etf import decode_holdings
 from barograph.upstream.nyfed import decode_effr, decode_sofr

@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from barograph.access.outbox import Mail, PutOff, Undeliverable
 from barograph.errors import (
     ConfigurationError,
     InvalidReply,
@@ -28,6 +27,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
+from barograph.keys.outbox import Mail, PutOff, Undeliverable
 from barograph.settings import Settings
 from barograph.upstream.mail import MailServer, SmtpSender, parse_smtp_url
 from support.clock import HandClock

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from barograph.demo.paths import HOUR
-from barograph.demo.ratios import newest_ratio
-from barograph.demo.rest import answer
-from barograph.demo.world import World
+from barograph.demo.servers.rest import answer
+from barograph.demo.servers.tickers import newest_ratio
+from barograph.demo.world.paths import HOUR
+from barograph.demo.world.world import World
 from barograph.upstream.bybit.decode import decode_long_accounts
 
 EPOCH = 1_790_000_000_000 // HOUR * HOUR

@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from barograph.errors import InvalidReply
-from barograph.macro.ports import MacroSource
-from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, Reading
+from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, MacroSource, Reading
 from barograph.upstream.files import FileClient
 from barograph.upstream.nyfed import Rate, ReferenceRate, decode_effr, decode_sofr
 from support.clock import START

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from barograph.demo.contracts import LIVE_SYMBOLS
-from barograph.demo.paths import HOUR
-from barograph.demo.rest import answer
-from barograph.demo.tickers import position_tickers
-from barograph.demo.world import World
+from barograph.demo.servers.rest import answer
+from barograph.demo.servers.tickers import position_tickers
+from barograph.demo.world.contracts import LIVE_SYMBOLS
+from barograph.demo.world.paths import HOUR
+from barograph.demo.world.world import World
 from barograph.upstream.bybit.decode import Instrument, decode_tickers
 
 EPOCH = 1_790_000_000_000 // HOUR * HOUR

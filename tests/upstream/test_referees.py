@@ -13,10 +13,10 @@ from ccxt.base.errors import BadRequest, RateLimitExceeded
 from pybit.exceptions import InvalidRequestError
 from pybit.unified_trading import HTTP, WebSocket
 
-from barograph.demo.contracts import LIVE_SYMBOLS
-from barograph.demo.control import send_command
-from barograph.demo.exchange import Address, running_exchange
-from barograph.demo.world import World
+from barograph.demo.servers.control import send_command
+from barograph.demo.servers.exchange import Address, running_exchange
+from barograph.demo.world.contracts import LIVE_SYMBOLS
+from barograph.demo.world.world import World
 
 HOUR = 3_600_000
 EPOCH = 1_789_999_200_000

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from barograph.access.identity import IdentityUnavailable
 from barograph.client import Barograph
 from barograph.client.errors import Unreachable
 from barograph.errors import InvalidReply
+from barograph.identity.bearer import IdentityUnavailable
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.files import FileClient
+from barograph.upstream.http import JsonHttp, NoAnswer
 from barograph.upstream.identity_http import IdentityHttp
-from barograph.upstream.json_http import JsonHttp, NoAnswer
 from support.clock import START, HandClock
 
 BODY = b'{"retCode":0,"time":%d,"result":{"timeNano":"%d000000"}}' % (START, START)

@@ -15,18 +15,17 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin
 
-from barograph.demo.contracts import LIVE_SYMBOLS
-from barograph.demo.control import send_command
-from barograph.demo.control_server import ServerAddress
-from barograph.demo.exchange import Address, run_exchange, running_exchange
-from barograph.demo.facilitator_server import running_facilitator
-from barograph.demo.faults import KNOWN
-from barograph.demo.identity_server import running_identity
-from barograph.demo.ledger import Ledger
-from barograph.demo.macro import MacroWorld
-from barograph.demo.macro_server import running_macro
-from barograph.demo.rest import PATHS, answer
-from barograph.demo.world import World
+from barograph.demo.servers.chain import Ledger
+from barograph.demo.servers.control import ServerAddress, send_command
+from barograph.demo.servers.exchange import Address, run_exchange, running_exchange
+from barograph.demo.servers.facilitator_server import running_facilitator
+from barograph.demo.servers.faults import KNOWN
+from barograph.demo.servers.identity import running_identity
+from barograph.demo.servers.macro_server import running_macro
+from barograph.demo.servers.rest import PATHS, answer
+from barograph.demo.world.contracts import LIVE_SYMBOLS
+from barograph.demo.world.macro import MacroWorld
+from barograph.demo.world.world import World
 from barograph.errors import ConfigurationError
 
 HOUR = 3_600_000

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 import httpx
 import pytest
 
-from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
-from barograph.demo.identity import API_KEY
+from barograph.demo.servers.identity import API_KEY
+from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
 from barograph.settings import Settings
-from barograph.upstream.identity import identity_provider
+from barograph.web.app import identity_provider
 from support.clock import HandClock
 from support.identities import PROJECT, identity_settings, outcome
 from support.tokens import SUBJECT, claims, key, key_set, token

@@ -2,12 +2,27 @@
 
 from copy import copy
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
-from barograph.badges.faces import Face, Showing
+from pydantic import Field
+
+from barograph.badges.content import Face, Showing
 from barograph.badges.svg import Badge, Style, render
-from barograph.badges.wire import EndpointBadge
 from barograph.kit.documents import Document, HotKey
+from barograph.kit.wire import WireModel
+
+
+class EndpointBadge(WireModel):
+    """A badge that Shields can draw. It refuses members that it does not know."""
+
+    schemaVersion: Literal[1] = 1
+    label: Annotated[str, Field(description="The text on the left.")]
+    message: Annotated[str, Field(description="The text on the right.")]
+    color: Annotated[str, Field(description="Colour of the right side.")]
+    isError: Annotated[bool, Field(description="Whether there is nothing to say.")]
+    style: Literal["flat", "flat-square"]
+    cacheSeconds: Annotated[int, Field(description="How long the badge may be kept.")]
+
 
 Form = Literal["svg", "json"]
 FORMS: tuple[Form, ...] = ("svg", "json")

@@ -9,17 +9,18 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from barograph.badges import faces
+from barograph.badges import content as faces
+from barograph.badges.content import Face
 from barograph.badges.documents import (
     BADGE_FOLDER,
     FORMS,
     SVG,
+    EndpointBadge,
     Form,
     badge_document,
     cache_control,
     hot_documents,
 )
-from barograph.badges.faces import Face
 from barograph.badges.query import (
     SINCE_PATTERN,
     STYLES,
@@ -29,11 +30,10 @@ from barograph.badges.query import (
 )
 from barograph.badges.reader import BadgeReader
 from barograph.badges.svg import Style
-from barograph.badges.wire import EndpointBadge
 from barograph.board.board import Board
 from barograph.kit.documents import CORS, JSON, Document, HotKey
 from barograph.kit.http import DocumentResponse
-from barograph.kit.openapi import json_content
+from barograph.kit.wire import json_content
 from barograph.markets.symbols import PATTERN, is_normalized
 
 

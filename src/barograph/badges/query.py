@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from barograph.badges.svg import Style
-from barograph.kit.query import Query
+from barograph.kit.text import Query
 
 STYLES: tuple[Style, ...] = ("flat", "flat-square")
 SINCE_PATTERN = r"^\d{4}-\d{2}-\d{2}(T.+)?$"

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from barograph.badges import faces
-from barograph.badges.faces import Showing
+from barograph.badges import content as faces
+from barograph.badges.content import Showing
 from barograph.badges.query import parse_since
 from barograph.board.board import Board
 from barograph.errors import UpstreamUnavailable

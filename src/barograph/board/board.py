@@ -7,7 +7,8 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from barograph.board.snapshots import Feed, payload, versions
+from barograph.board.feeds import Feed
+from barograph.board.snapshots import payload, versions
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.documents import Document, HotKey

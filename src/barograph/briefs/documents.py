@@ -1,12 +1,43 @@
 """Where the briefs' bytes are rendered (pure)."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
+from pydantic import Field
+
+from barograph import NOTICE
 from barograph.briefs.records import Briefs, ListedBrief
-from barograph.briefs.wire import BriefBody, BriefList
 from barograph.kit.documents import Document
+from barograph.kit.text import Query, clamped
 from barograph.kit.timestamps import iso_timestamp
-from barograph.notice import NOTICE
+from barograph.kit.wire import WireModel
+
+
+class BriefBody(WireModel):
+    """One brief."""
+
+    headline: str
+    category: Annotated[
+        str,
+        Field(
+            description="funding, positioning, liquidations, open-interest, etf-flows, rates, "
+            "market, data-quality or note."
+        ),
+    ]
+    coins: Annotated[list[str], Field(description="Asset symbols it is about; may be empty.")]
+    summary: str
+    url: Annotated[str, Field(description="Address of the brief.")]
+    publishedAt: Annotated[str, Field(description="When it was published.")]
+
+
+class BriefList(WireModel):
+    """The newest briefs, newest first."""
+
+    source: Annotated[str, Field(description="Where the briefs come from.")]
+    notice: Annotated[str, Field(description="Information-only notice.")]
+    count: Annotated[int, Field(description="How many briefs follow.")]
+    briefs: list[BriefBody]
+
 
 BRIEFS_PATH = "/api/agent/briefs"
 PAGE_FOLDER = "/briefs/"
@@ -44,3 +75,13 @@ def briefs_document(briefs: Briefs, body: bytes, *, since: int, until: int) -> D
     """A body as it may be given from `since` until `until`."""
     newest = briefs.briefs[0].published_at if briefs.briefs else None
     return Document(body, since=since, until=until, modified=newest)
+
+
+DEFAULT = 15
+LOWEST = 1
+HIGHEST = 50
+
+
+def limit_from_query(query: Query) -> int:
+    """Read `limit`: any integer is brought into the range, anything else means the default."""
+    return clamped(query.getlist("limit"), default=DEFAULT, lowest=LOWEST, highest=HIGHEST)

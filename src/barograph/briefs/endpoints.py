@@ -3,12 +3,17 @@
 from fastapi import APIRouter, Request
 
 from barograph.board.board import Board
-from barograph.briefs.documents import BRIEFS_PATH
-from barograph.briefs.limits import DEFAULT, HIGHEST, LOWEST, limit_from_query
+from barograph.briefs.documents import (
+    BRIEFS_PATH,
+    DEFAULT,
+    HIGHEST,
+    LOWEST,
+    BriefList,
+    limit_from_query,
+)
 from barograph.briefs.reader import BriefsReader
-from barograph.briefs.wire import BriefList
 from barograph.kit.http import DocumentResponse
-from barograph.kit.openapi import refusal
+from barograph.kit.wire import refusal
 
 
 def brief_routes(board: Board, reader: BriefsReader) -> APIRouter:

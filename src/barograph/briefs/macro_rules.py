@@ -7,10 +7,10 @@ the same figures never twice. The docstrings are printed in the briefs.
 
 from collections.abc import Iterator
 
-from barograph.briefs.drafts import Citation, Draft, Rule
+from barograph.briefs.records import Citation, Draft, Rule
+from barograph.kit.text import usd
 from barograph.kit.timestamps import DAY
 from barograph.macro.evidence import MacroEvidence, curve_turn, day_start, flow_week
-from barograph.markets.words import usd
 
 STREAK_COOLDOWN = 5 * DAY
 TURN_COOLDOWN = 3 * DAY

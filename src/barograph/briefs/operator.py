@@ -20,7 +20,7 @@ import yaml
 
 from barograph.briefs.records import CATEGORIES, OPERATOR, Brief
 from barograph.errors import BarographError
-from barograph.kit.canonical import canonical, digest
+from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import MINUTE, SECOND
 
 SOURCE = "operator of this instance"

@@ -1,10 +1,9 @@
 """Reads the board as briefs: the newest ones, as long as it is known that they are."""
 
 from barograph.board.board import Board
-from barograph.briefs.documents import BRIEFS_PATH, briefs_body, briefs_document
-from barograph.briefs.feeds import BRIEFS
-from barograph.briefs.limits import DEFAULT, HIGHEST
+from barograph.briefs.documents import BRIEFS_PATH, DEFAULT, HIGHEST, briefs_body, briefs_document
 from barograph.briefs.records import Briefs
+from barograph.briefs.store import BRIEFS
 from barograph.errors import RecordUnavailable
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.timestamps import SECOND

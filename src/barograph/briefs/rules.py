@@ -7,11 +7,10 @@ about one subject is its cooldown. The docstrings are printed in the briefs.
 
 from collections.abc import Iterator
 
-from barograph.briefs.drafts import Draft, Rule
+from barograph.briefs.records import Draft, Rule
+from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
-from barograph.markets.records import MAJORS
-from barograph.markets.regime import eight_hour_rate
-from barograph.markets.trailing import (
+from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
     HOURS_PER_DAY,
     TRAILING,
@@ -20,7 +19,8 @@ from barograph.markets.trailing import (
     change_pct,
     ordered_percentile_rank,
 )
-from barograph.markets.words import price, usd
+from barograph.markets.records import MAJORS
+from barograph.markets.regime import eight_hour_rate
 
 OPEN_INTEREST_MOVE_PCT = 8.0
 CONSTANT_PRICE_PCT = 1.0

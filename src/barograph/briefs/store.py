@@ -4,10 +4,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from barograph.board.snapshots import Publication, publish
-from barograph.briefs.feeds import BRIEFS
+from barograph.board.feeds import Feed, Publication
+from barograph.board.snapshots import publish
 from barograph.briefs.records import Brief, Briefs, BriefsPage, ListedBrief, Neighbours
 from barograph.kit.database import Transaction, Value
+
+BRIEFS = Feed("briefs", Briefs)
+
 
 NEWEST = 50
 """As many as a list may hold."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.history import prepare_history
+from barograph.cli.open_history import prepare_history
 from barograph.cli.options import (
     child_option,
     data_option,
@@ -17,8 +17,8 @@ from barograph.cli.options import (
 if TYPE_CHECKING:
     from barograph.kit.clock import Clock
     from barograph.kit.database import Database
-    from barograph.payments.ports import Chain
-    from barograph.payments.reconciling import Reconciler
+    from barograph.payments.reconcile import Reconciler
+    from barograph.payments.records import Chain
     from barograph.settings import Settings
 
 FILE_SECONDS = 20.0
@@ -55,12 +55,18 @@ async def _collect(settings: "Settings") -> None:
     import asyncio
     import signal
 
-    from barograph.collector import Collector
-    from barograph.duties import Duty, MacroDuty, ReconcilingDuty, SettlementDuty, StanceDuty
+    from barograph.collector.daily_jobs import (
+        Duty,
+        MacroDuty,
+        ReconcilingDuty,
+        SettlementDuty,
+        StanceDuty,
+    )
+    from barograph.collector.leader import Collector
+    from barograph.history.ledger import Ledger
     from barograph.kit.clock import system_clock
     from barograph.kit.database import SQLiteDatabase
-    from barograph.stances.issuing import StanceDesk
-    from barograph.stances.ledger import Ledger
+    from barograph.stances.issue import StanceDesk
     from barograph.upstream.bybit import BybitExchange
     from barograph.upstream.chain import JsonRpcChain
     from barograph.upstream.files import FileClient
@@ -111,10 +117,10 @@ def reconciler(
     settings: "Settings", database: "Database", chain: "Chain | None", clock: "Clock"
 ) -> "Reconciler":
     """Who finds out what became of payments, and grants what was paid for."""
-    from barograph.access.entitlements import Entitlements
-    from barograph.access.feed_grants import FeedGrants
+    from barograph.entitlements.purchases import FeedGrants
+    from barograph.entitlements.store import Entitlements
     from barograph.payments.journal import Journal
-    from barograph.payments.reconciling import Reconciler
+    from barograph.payments.reconcile import Reconciler
 
     entitlements = Entitlements(database, clock)
     grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)

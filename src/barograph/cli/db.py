@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from barograph.cli.history import upgrade_history
+from barograph.cli.open_history import upgrade_history
 from barograph.cli.options import data_option, read_settings, upgrade_database
 
 

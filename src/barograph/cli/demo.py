@@ -93,7 +93,7 @@ def fault(
     if part == "stance":
         _break_stances(data, state == "on", kind)
         return
-    from barograph.demo import facilitator_faults, faults, identity_faults, macro_faults
+    from barograph.demo.servers import facilitator_faults, faults, identity_faults, macro_faults
 
     if kind == "list":
         known = {
@@ -104,7 +104,7 @@ def fault(
         }
         click.echo("\n".join(known[part]))
         return
-    from barograph.demo.control import send_command
+    from barograph.demo.servers.control import send_command
 
     command: dict[str, object] = {"fault": kind or "outage", "on": state == "on"}
     if state == "off" and kind is None:
@@ -117,7 +117,7 @@ def fault(
 
 
 def _break_stances(data: Path, on: bool, kind: str | None) -> None:
-    from barograph.cli.demo_stances import EXPIRED, switch_stances
+    from barograph.cli.demo_run import EXPIRED, switch_stances
 
     if kind == "list":
         click.echo(EXPIRED)
@@ -140,8 +140,6 @@ def mail(as_json: bool, data: Path) -> None:
       barograph demo mail
       barograph demo mail --json
     """
-    from barograph.cli.demo_mail import print_demo_mail
-
     print_demo_mail(data, as_json)
 
 
@@ -162,8 +160,6 @@ def token(tier: str, data: Path) -> None:
       barograph demo token
       barograph demo token --tier reserve
     """
-    from barograph.cli.demo_token import print_demo_token
-
     print_demo_token(data, tier, _place(data, "identity"))
 
 
@@ -194,7 +190,7 @@ def proof(wallet: str, what: str, data: Path) -> None:
       barograph demo proof
       barograph demo proof --wallet none --for stance
     """
-    from barograph.cli.demo_proof import print_demo_proof
+    from barograph.cli.demo_run import print_demo_proof
 
     print_demo_proof(data, wallet, what, _place(data, "facilitator"))
 
@@ -221,13 +217,12 @@ def world(
     from contextlib import AsyncExitStack
 
     from barograph.cli.demo_run import HOST, load_world
-    from barograph.demo.exchange import run_exchange
-    from barograph.demo.facilitator_server import load_ledger, running_facilitator
-    from barograph.demo.identity import load_or_create_key
-    from barograph.demo.identity_server import running_identity
-    from barograph.demo.macro import MacroWorld
-    from barograph.demo.macro_server import running_macro
-    from barograph.demo.mailbox import running_mailbox
+    from barograph.demo.servers.exchange import run_exchange
+    from barograph.demo.servers.facilitator_server import load_ledger, running_facilitator
+    from barograph.demo.servers.identity import load_or_create_key, running_identity
+    from barograph.demo.servers.macro_server import running_macro
+    from barograph.demo.servers.mailbox import running_mailbox
+    from barograph.demo.world.macro import MacroWorld
     from barograph.kit.clock import system_clock
     from barograph.kit.logs import configure_logs
     from barograph.kit.process import die_with_parent
@@ -280,3 +275,28 @@ def _running(data: Path) -> dict[str, str]:
             f"no demo runs in {data}: start one with `barograph demo --data {data}`"
         ) from error
     return found
+
+
+def print_demo_mail(data: Path, as_json: bool) -> None:
+    """Print the mails that the demo in this folder captured."""
+    import msgspec
+
+    from barograph.demo.servers.mailbox import read_mailbox
+
+    mails = read_mailbox(data)
+    if as_json:
+        click.echo(msgspec.json.encode(mails))
+        return
+    for mail in mails:
+        click.echo(f"from: {mail.sender}\nto: {', '.join(mail.to)}\ndate: {mail.date}")
+        click.echo(f"subject: {mail.subject}\n\n{mail.text}")
+    if not mails:
+        click.echo("no mail yet")
+
+
+def print_demo_token(data: Path, tier: str, place: str) -> None:
+    """Print a token for a tier's user of the provider at `host:port`, and nothing else."""
+    from barograph.demo.servers.identity import demo_token
+    from barograph.kit.clock import system_clock
+
+    click.echo(demo_token(data, tier, system_clock(), f"http://{place}"))

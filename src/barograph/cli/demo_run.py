@@ -1,44 +1,160 @@
 """How a demo runs: its settings, its subscribers, its past and its children."""
 
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from barograph.settings import Settings
 import asyncio
 import json
 import signal
-import sys
 from collections.abc import Coroutine
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any
 
-import click
 import httpx
+from msgspec.structs import replace
 from pydantic import SecretStr
 
-from barograph.access.entitlements import FEED, RESERVE, Entitlements, Holder, Tier
-from barograph.cli.demo_proof import payment_settings
-from barograph.cli.demo_stances import switch_stances
-from barograph.cli.demo_welcome import welcome
-from barograph.cli.history import upgrade_history
+from barograph.cli.open_history import change_ledger, upgrade_history
 from barograph.cli.options import (
     make_folder,
+    progress_bar,
     read_settings,
     upgrade_database,
     warn_if_world_writable,
 )
-from barograph.cli.progress import progress_bar
-from barograph.demo.anchor import load_or_create_anchor
-from barograph.demo.identity import API_KEY, DEMO_USERS, demo_token
-from barograph.demo.macro_files import FUND_PATH, FUND_QUERY
-from barograph.demo.wallets import load_or_create_wallets
-from barograph.demo.world import World
+from barograph.demo.files import load_or_create_anchor
+from barograph.demo.replay.replay import replay
+from barograph.demo.servers.identity import API_KEY, DEMO_USERS, demo_token
+from barograph.demo.servers.macro_files import FUND_PATH, FUND_QUERY
+from barograph.demo.servers.wallets import load_or_create_wallets
+from barograph.demo.world.world import World
+from barograph.entitlements.store import FEED, RESERVE, Entitlements, Holder, Tier
 from barograph.errors import BarographError
+from barograph.history.ledger import Ledger
+from barograph.history.records import KINDS, Leg, Proposal, Version
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.logs import configure_logs
 from barograph.kit.process import free_port, lock_folder, require_free_port
 from barograph.kit.timestamps import DAY, SECOND
-from barograph.replay import replay
 from barograph.settings import Settings
 from barograph.supervisor import Child, Supervisor
+
+
+def payment_settings(place: str) -> dict[str, Any]:
+    """The settings by which a demo is paid, with its facilitator at `host:port`."""
+    from barograph.demo.servers.chain import DECIMALS, NETWORK, PAY_TO, TOKEN
+    from barograph.demo.servers.facilitator_server import RPC_PATH
+
+    return {
+        "x402_facilitator_url": f"http://{place}",
+        "x402_chain_url": f"http://{place}{RPC_PATH}",
+        "x402_network": NETWORK,
+        "x402_asset": TOKEN.verifying_contract,
+        "x402_asset_name": TOKEN.name,
+        "x402_asset_version": TOKEN.version,
+        "x402_asset_decimals": DECIMALS,
+        "x402_pay_to": PAY_TO,
+    }
+
+
+def print_demo_proof(data: Path, wallet: str, what: str, place: str) -> None:
+    """Print a proof of a wallet for what a door asks, and nothing else."""
+    from barograph.demo.servers.wallets import demo_proof
+    from barograph.kit.clock import system_clock
+    from barograph.payments.offers import feed_requirements, stance_requirements
+    from barograph.payments.proof import wire_requirements
+    from barograph.settings import Settings
+
+    settings = Settings.model_validate(payment_settings(place))
+    asked = feed_requirements if what == "feed" else stance_requirements
+    click.echo(demo_proof(data, wallet, wire_requirements(asked(settings)), system_clock()))
+
+
+def welcome(settings: "Settings", seconds: float, token: str) -> str:
+    """Where everything is, what to try, and a token to try it with."""
+    base = settings.base_url
+    called = Path(sys.argv[0])
+    program = f"{sys.executable} -m barograph" if called.suffix == ".py" else called
+    paying = ""
+    if settings.takes_payments:
+        paying = f"""
+  buy feed      {base}/api/x402/feed (with a payment proof, in simulated money)
+  proof         {program} demo proof --wallet none --data {settings.data}"""
+    return f"""\
+Barograph demo, ready in {seconds:.1f} s. All of its data is simulated.
+
+  site          {base}/
+  market state  {base}/api/agent/market-state
+  any perpetual {base}/api/agent/derivatives?symbol=ETH
+  briefs        {base}/api/agent/briefs
+  signals       {base}/api/v1/signals
+  a badge       {base}/badge/regime.svg
+  status        {base}/api/status
+  developers    {base}/developers
+  history       {base}/api/history/checkpoint
+  exchange      {settings.exchange_rest_url} (simulated Bybit v5)
+  data          {settings.data}
+
+  get a key     {program} keys create --email you@example.com --data {settings.data}
+  by mail       fill in the form at {base}/developers, then
+                {program} demo mail --data {settings.data}
+  feed          {base}/api/feed/now (with a bearer token)
+  token         {program} demo token --tier feed --data {settings.data}{paying}
+  break it      {program} demo fault exchange on --data {settings.data}
+  mend it       {program} demo fault exchange off --data {settings.data}
+
+A bearer token of a Feed subscriber, good for one hour:
+{token}
+
+Ctrl-C stops everything."""
+
+
+EXPIRED = "expired"
+BY = "demo fault"
+"""Marks the revisions that expire at once, so that `off` finds them."""
+
+RATIONALE = "Expired on request, to show what callers get for an expired stance."
+
+
+def switch_stances(data: Path, *, expired: bool) -> None:
+    """Let every active stance in a folder's record expire, or issue the expired ones again.
+
+    Raises:
+        ConfigurationError: there is no record in the folder.
+        HeadMoved: the collector has just recorded something newer.
+    """
+
+    async def work(ledger: Ledger) -> None:
+        for kind in KINDS:
+            await (_expire if expired else _restore)(ledger, kind)
+
+    change_ledger(Settings(data=data), work)
+
+
+async def _expire(ledger: Ledger, kind: str) -> None:
+    now = system_clock()
+    withdrawn = {each.version_sequence for each in await ledger.events(kind)}
+    for head in await ledger.newest(kind, 1):
+        if now < head.expires_at and head.sequence not in withdrawn:
+            decision = replace(head.leg.decision, rationale=RATIONALE, by=BY)
+            await _revise(ledger, head, replace(head.leg, decision=decision), now, now)
+
+
+async def _restore(ledger: Ledger, kind: str) -> None:
+    match await ledger.newest(kind, 2):
+        case [head, before] if head.leg.decision.by == BY:
+            await _revise(ledger, head, before.leg, system_clock(), before.expires_at)
+
+
+async def _revise(ledger: Ledger, head: Version, leg: Leg, now: int, expires_at: int) -> None:
+    proposal = Proposal(head.kind, head.leg_id, now, expires_at, leg)
+    await ledger.append(proposal, expected_head=head.history_digest)
+
 
 HOST = "127.0.0.1"
 READY_SECONDS = 60

@@ -107,9 +107,9 @@ async def _running_barograph(settings: "Settings") -> Finding | None:
     """The finding for a Barograph that answers on our port; None if it is another program."""
     import httpx
 
-    from barograph.notice import NOTICE
+    from barograph import NOTICE
+    from barograph.history.documents import CHECKPOINT_PATH
     from barograph.settings import reachable
-    from barograph.stances.history_documents import CHECKPOINT_PATH
 
     address = f"http://{reachable(settings.host)}:{settings.port}"
     try:
@@ -140,7 +140,7 @@ def _public_key(settings: "Settings") -> str | None:
     """The public key of this instance's checkpoints; None before its first start."""
     from base64 import b64encode
 
-    from barograph.stances.signing import FILE_NAME, load_history_key
+    from barograph.history.signing import FILE_NAME, load_history_key
 
     if not settings.history_key.get_secret_value() and not (settings.data / FILE_NAME).exists():
         return None
@@ -178,9 +178,9 @@ async def _disk(settings: "Settings") -> Finding:
 
 
 async def _secrets(settings: "Settings") -> Finding:
-    from barograph.access.pepper import FILE_NAME as PEPPER
+    from barograph.history.signing import FILE_NAME as HISTORY_KEY
+    from barograph.keys.api_keys import FILE_NAME as PEPPER
     from barograph.kit.secret_file import is_exposed, is_world_writable
-    from barograph.stances.signing import FILE_NAME as HISTORY_KEY
 
     exposed = [file for name in (PEPPER, HISTORY_KEY) if is_exposed(file := settings.data / name)]
     if exposed:

@@ -12,7 +12,7 @@ import click
 from barograph.cli.options import data_option, read_settings, run_on_database
 
 if TYPE_CHECKING:
-    from barograph.access.entitlements import Entitlement, Entitlements, Holder, Tier, TrailEntry
+    from barograph.entitlements.store import Entitlement, Entitlements, Holder, Tier, TrailEntry
     from barograph.kit.database import Database
 
 T = TypeVar("T")
@@ -233,7 +233,7 @@ def show(entitlement_id: str, as_json: bool, data: Path | None) -> None:
 
 def _holder(user: str | None, wallet: str | None) -> "Holder | None":
     """Who is meant, if anybody."""
-    from barograph.access.entitlements import Holder, InvalidHolder
+    from barograph.entitlements.store import Holder, InvalidHolder
 
     if user is not None and wallet is not None:
         raise click.UsageError("--user and --wallet are two holders: give one of them")
@@ -247,13 +247,13 @@ def _holder(user: str | None, wallet: str | None) -> "Holder | None":
 
 
 def _holder_of(entitlement: "Entitlement") -> "Holder":
-    from barograph.access.entitlements import Holder
+    from barograph.entitlements.store import Holder
 
     return Holder(entitlement.holder_kind, entitlement.holder)
 
 
 async def _get(store: "Entitlements", entitlement_id: str) -> "Entitlement":
-    from barograph.access.entitlements import UnknownEntitlement
+    from barograph.entitlements.store import UnknownEntitlement
 
     try:
         return await store.get(entitlement_id)
@@ -299,7 +299,7 @@ def _state(entitlement: "Entitlement") -> str:
 
 
 def _on_store(data: Path | None, use: "Callable[[Entitlements], Coroutine[Any, Any, T]]") -> T:
-    from barograph.access.entitlements import Entitlements
+    from barograph.entitlements.store import Entitlements
     from barograph.kit.clock import system_clock
 
     async def action(database: "Database") -> T:

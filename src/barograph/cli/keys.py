@@ -10,7 +10,7 @@ import click
 from barograph.cli.options import data_option, read_settings, run_on_database
 
 if TYPE_CHECKING:
-    from barograph.access.keys import ApiKeys, KeyRecord
+    from barograph.keys.api_keys import ApiKeys, KeyRecord
     from barograph.kit.database import Database
 
 T = TypeVar("T")
@@ -38,8 +38,8 @@ def create(email: str, as_json: bool, data: Path | None) -> None:
       barograph keys create --email name@example.com
       barograph keys create --email name@example.com --json
     """
-    from barograph.access.allowances import PERSONAL
     from barograph.errors import InvalidRequest
+    from barograph.limits.rate_limits import PERSONAL
 
     try:
         new = _run(data, lambda api_keys: api_keys.create(email))
@@ -115,9 +115,9 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
       barograph keys forget --email name@example.com
       barograph keys forget --email name@example.com --yes
     """
-    from barograph.access.forgetting import forget_mailbox
-    from barograph.access.mailboxes import parse_address
     from barograph.errors import InvalidRequest
+    from barograph.keys.email_address import parse_address
+    from barograph.keys.registration import forget_mailbox
 
     try:
         mailbox = parse_address(email).mailbox
@@ -143,8 +143,7 @@ def _described(record: "KeyRecord") -> dict[str, str | None]:
 
 
 def _run(data: Path | None, use: "Callable[[ApiKeys], Awaitable[T]]") -> T:
-    from barograph.access.keys import ApiKeys
-    from barograph.access.pepper import load_pepper
+    from barograph.keys.api_keys import ApiKeys, load_pepper
     from barograph.kit.clock import system_clock
 
     settings = read_settings(data=data)

@@ -10,6 +10,10 @@ import click
 if TYPE_CHECKING:
     from barograph.kit.database import Database
     from barograph.settings import Settings
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -114,3 +118,31 @@ def make_folder(path: Path) -> None:
         raise ConfigurationError(
             f"{path} cannot be made a data folder ({error.strerror}): choose another with --data"
         ) from error
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show progress on standard error; the function it gives takes (done, total)."""
+    if not sys.stderr.isatty():
+        print(f"{what} ...", file=sys.stderr, flush=True)
+        yield lambda _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+FILE_NAME = "demo.json"
+
+
+def running_demo(data: Path) -> dict[str, str]:
+    """The addresses by the names of the parts; none where no demo runs, or its file is torn."""
+    with suppress(OSError, ValueError):
+        told = json.loads((data / FILE_NAME).read_text("utf-8"))
+        if isinstance(told, dict):
+            return {name: place for name, place in told.items() if isinstance(place, str)}
+    return {}

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from barograph.cli.options import data_option, read_settings, run_on_database
-from barograph.cli.running_demo import running_demo
+from barograph.cli.options import data_option, read_settings, run_on_database, running_demo
 
 if TYPE_CHECKING:
     from barograph.kit.database import Database
-    from barograph.payments.by_hand import ByHand
     from barograph.payments.journal import Journal
-    from barograph.payments.reconciling import Reconciled
+    from barograph.payments.reconcile import ByHand, Reconciled
     from barograph.payments.records import Payment, State, TrailStep
     from barograph.settings import Settings
 
@@ -216,11 +214,11 @@ def fail(payment_id: str, why: str, by: str, yes: bool, as_json: bool, data: Pat
 def _decide(
     settings: "Settings", use: "Callable[[ByHand], Coroutine[Any, Any, Payment]]"
 ) -> "Payment":
-    from barograph.access.entitlements import Entitlements
-    from barograph.access.feed_grants import FeedGrants
+    from barograph.entitlements.purchases import FeedGrants
+    from barograph.entitlements.store import Entitlements
     from barograph.kit.clock import system_clock
-    from barograph.payments.by_hand import ByHand
     from barograph.payments.journal import Journal
+    from barograph.payments.reconcile import ByHand
 
     async def action(database: "Database") -> "Payment":
         entitlements = Entitlements(database, system_clock)
@@ -238,7 +236,7 @@ def _tell(payment: "Payment", *, as_json: bool) -> None:
 
 def _paid_settings(data: Path | None) -> "Settings":
     """The settings, or those of the demo that runs in the folder: its chain has another port."""
-    from barograph.cli.demo_proof import payment_settings
+    from barograph.cli.demo_run import payment_settings
 
     settings = read_settings(data=data)
     place = running_demo(settings.data).get("facilitator")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.history import prepare_history
+from barograph.cli.open_history import prepare_history
 from barograph.cli.options import (
     child_option,
     data_option,
@@ -37,9 +37,9 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     """
     import os
 
-    from barograph.app import check_parts
     from barograph.kit.logs import configure_logs
     from barograph.kit.process import die_with_parent, require_free_port
+    from barograph.web.app import check_parts
 
     settings = read_settings(**options)
     configure_logs(settings.log_level)
@@ -60,7 +60,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     else:
         die_with_parent(child)
     upgrade_database(settings)
-    from barograph.server import serve as run_server
+    from barograph.web.server import serve as run_server
 
     os.environ.update(settings.to_environment())  # the workers read it after the fork
     run_server(settings)

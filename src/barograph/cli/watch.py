@@ -13,7 +13,7 @@ from barograph.cli.stances import KINDS
 
 if TYPE_CHECKING:
     from barograph.client import Subscriber
-    from barograph.client.events import Event
+    from barograph.client.subscriber import Event
     from barograph.client.wire import Assessment, TapeEntry
 
     Show = Callable[[Sequence[TapeEntry], Sequence[Event]], None]
@@ -143,7 +143,7 @@ def follow(
         BarographError: the references cannot be kept.
     """
     from barograph.client.errors import ClientError
-    from barograph.client.events import Later, Stopped
+    from barograph.client.subscriber import Later, Stopped
     from barograph.errors import BarographError
 
     tape: Sequence[TapeEntry] = ()
@@ -252,7 +252,7 @@ def _cells(entry: "TapeEntry") -> tuple[str, ...]:
 
 
 def _lines(events: "Iterable[Event]") -> Iterator[str]:
-    from barograph.client.events import Compared, Kept, Later, NotComparable, Skipped
+    from barograph.client.subscriber import Compared, Kept, Later, NotComparable, Skipped
 
     for event in events:
         match event:

@@ -16,6 +16,7 @@ from barograph.client.calls import Call
 from barograph.client.errors import Unreachable
 from barograph.client.exchange import (
     PATIENCE,
+    Clock,
     Credentials,
     Exchange,
     Patience,
@@ -23,8 +24,8 @@ from barograph.client.exchange import (
     Reply,
     Secret,
     Steps,
+    system_clock,
 )
-from barograph.client.waiting import Clock, system_clock
 
 P = ParamSpec("P")
 T = TypeVar("T")

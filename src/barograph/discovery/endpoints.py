@@ -10,12 +10,7 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.exceptions import HTTPException
 
 from barograph.discovery.deprecation import Deprecations
-from barograph.discovery.gpt import gpt_schema
-from barograph.discovery.index import Index
-from barograph.discovery.links import service_links
-from barograph.discovery.llms import llms_full_text, llms_text
-from barograph.discovery.openapi import openapi_schema
-from barograph.discovery.paths import (
+from barograph.discovery.files import (
     GPT_PATH,
     INDEX_PATH,
     LLMS_FULL_PATH,
@@ -24,13 +19,19 @@ from barograph.discovery.paths import (
     ROBOTS_PATH,
     SECURITY_PATH,
     SKILL_PATH,
+    robots_text,
+    security_text,
+    service_links,
+    skill_text,
 )
-from barograph.discovery.skill import skill_text
-from barograph.discovery.well_known import robots_text, security_text
+from barograph.discovery.gpt_actions import gpt_schema
+from barograph.discovery.index import Index
+from barograph.discovery.llms import llms_full_text, llms_text
+from barograph.discovery.openapi import openapi_schema
+from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.documents import JSON, Document, Headers
 from barograph.kit.http import DocumentResponse
-from barograph.kit.single_flight import SingleFlight
 
 TEXT = b"text/plain; charset=utf-8"
 MARKDOWN = b"text/markdown; charset=utf-8"

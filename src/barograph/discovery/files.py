@@ -1,23 +1,91 @@
 """The descriptions themselves, as operations of the interface that they describe (pure)."""
 
+from importlib.resources import files
 from typing import Any, NamedTuple
 
-from barograph.discovery.mcp import CARD_TYPE, CATALOG_TYPE
+from barograph.discovery.mcp_description import CARD_TYPE, CATALOG_TYPE
 from barograph.discovery.operations import DESCRIPTIONS
-from barograph.discovery.paths import (
-    CARD_PATH,
-    CATALOG_PATH,
-    FORMER_CARD_PATH,
-    GPT_PATH,
-    LLMS_FULL_PATH,
-    LLMS_PATH,
-    OPENAPI_PATH,
-    REGISTRY_PATH,
-    ROBOTS_PATH,
-    SECURITY_PATH,
-    SKILL_PATH,
+from barograph.entitlements.refusals import FEED_PATH
+from barograph.kit.documents import Headers
+from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.kit.wire import JSON_TYPE, refusal
+from barograph.signals.documents import DOCS_PATH
+
+INDEX_PATH = "/api/agent"
+OPENAPI_PATH = "/openapi.json"
+GPT_PATH = "/openapi-gpt.json"
+LLMS_PATH = "/llms.txt"
+LLMS_FULL_PATH = "/llms-full.txt"
+SKILL_PATH = "/SKILL.md"
+ROBOTS_PATH = "/robots.txt"
+SECURITY_PATH = "/.well-known/security.txt"
+MCP_PATH = "/api/mcp"
+CARD_PATH = f"{MCP_PATH}/server-card"
+REGISTRY_PATH = f"{MCP_PATH}/server.json"
+CATALOG_PATH = "/.well-known/ai-catalog.json"
+FORMER_CARD_PATH = "/.well-known/mcp/server-card.json"
+"""Where earlier drafts had the card; many still look there."""
+
+DISCOVERY_PATHS = (
+    *(INDEX_PATH, OPENAPI_PATH, GPT_PATH),
+    *(LLMS_PATH, LLMS_FULL_PATH, SKILL_PATH, ROBOTS_PATH, SECURITY_PATH),
 )
-from barograph.kit.openapi import JSON_TYPE, refusal
+"""What anyone may read; the Model Context Protocol is not read but spoken."""
+
+
+def service_links(prefix: str) -> Headers:
+    """The `Link` field for what is reached below `prefix`, with the relations of RFC 8631."""
+    links = (
+        f'<{prefix}{OPENAPI_PATH}>; rel="service-desc"; type="application/json"',
+        f'<{prefix}{GPT_PATH}>; rel="service-desc"; type="application/json"; title="GPT actions"',
+        f'<{prefix}{DOCS_PATH}>; rel="service-doc"; type="text/html"',
+        f'<{prefix}{LLMS_PATH}>; rel="service-doc"; type="text/plain"',
+        f'<{prefix}{CARD_PATH}>; rel="service-meta"; type="{CARD_TYPE}"',
+    )
+    return [(b"link", ", ".join(links).encode())]
+
+
+_DEMO = "http://127.0.0.1:8080"
+_ANYWHERE = f"A demo on this machine: `{_DEMO}`; otherwise ask for the base address."
+
+
+def skill_text(base_url: str) -> str:
+    """The project's skill file as that of the instance at `base_url`."""
+    text = (files("barograph.discovery") / "SKILL.md").read_text("utf-8")
+    return text.replace(_ANYWHERE, f"Base address: `{base_url}`.").replace(_DEMO, base_url)
+
+
+VALID_DAYS = 90
+
+
+def security_text(contact: str, base_url: str, now: int) -> str:
+    """`security.txt` of RFC 9116, the same for a whole day."""
+    expires = (now // DAY + VALID_DAYS) * DAY
+    return "\n".join(
+        [
+            f"Contact: {contact}",
+            f"Expires: {iso_timestamp(expires)}",
+            "Preferred-Languages: en",
+            f"Canonical: {base_url}{SECURITY_PATH}",
+            "",
+        ]
+    )
+
+
+def robots_text(base_url: str) -> str:
+    """What crawlers are asked to leave alone: what is paid for, private or a one-time link."""
+    hidden = (f"{FEED_PATH.rpartition('/')[0]}/", "/api/agents/", "/api/feed/", "/keys")
+    root = f"/{base_url.partition('//')[2].partition('/')[2]}".rstrip("/")
+    return "\n".join(
+        [
+            f"# In words for programs: {base_url}{LLMS_PATH}",
+            "User-agent: *",
+            *(f"Disallow: {root}{path}" for path in hidden),
+            f"Sitemap: {base_url}/sitemap.xml",
+            "",
+        ]
+    )
+
 
 Schema = dict[str, Any]
 

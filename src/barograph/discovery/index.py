@@ -4,11 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from barograph.discovery.links import service_links
-from barograph.discovery.paths import INDEX_PATH, MCP_PATH
+from barograph import NOTICE
+from barograph.discovery.files import INDEX_PATH, MCP_PATH, service_links
 from barograph.kit.documents import Document
 from barograph.kit.wire import WireModel
-from barograph.notice import NOTICE
 
 
 class EndpointEntry(WireModel):

@@ -6,7 +6,21 @@ A program that is given only this text can call everything that is free.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from barograph.access.allowances import (
+from barograph import NOTICE
+from barograph.discovery.files import (
+    CATALOG_PATH,
+    GPT_PATH,
+    LLMS_FULL_PATH,
+    MCP_PATH,
+    OPENAPI_PATH,
+    SKILL_PATH,
+)
+from barograph.discovery.mcp_description import PROTOCOLS, TOOL_NAMES
+from barograph.discovery.operation_text import body_words, operation_words, short_words
+from barograph.discovery.operations import BADGES, DATA, HISTORY, KEYS, NOT_IN_SHORT
+from barograph.entitlements.refusals import FEED_PATH, PRICING_PATH
+from barograph.kit.request_limits import MAX_BODY_BYTES
+from barograph.limits.rate_limits import (
     ANONYMOUS,
     BAD_KEYS,
     MAILBOX,
@@ -16,20 +30,6 @@ from barograph.access.allowances import (
     RENDERS,
     TOOL_CALLS,
 )
-from barograph.access.feed_entry import FEED_PATH, PRICING_PATH
-from barograph.discovery.mcp import PROTOCOLS, TOOL_NAMES
-from barograph.discovery.operations import BADGES, DATA, HISTORY, KEYS, NOT_IN_SHORT
-from barograph.discovery.paths import (
-    CATALOG_PATH,
-    GPT_PATH,
-    LLMS_FULL_PATH,
-    MCP_PATH,
-    OPENAPI_PATH,
-    SKILL_PATH,
-)
-from barograph.discovery.words import body_words, operation_words, short_words
-from barograph.kit.request_limits import MAX_BODY_BYTES
-from barograph.notice import NOTICE
 from barograph.signals.documents import DOCS_PATH
 
 Schema = dict[str, Any]

@@ -8,25 +8,22 @@ from msgspec import Raw
 from msgspec.json import encode
 from starlette.responses import Response
 
-from barograph.access.feed_door import FeedDoor, bounded
+from barograph import NOTICE
 from barograph.board.board import Board
-from barograph.briefs.documents import brief_bodies
-from barograph.briefs.limits import DEFAULT
+from barograph.briefs.documents import DEFAULT, brief_bodies
 from barograph.briefs.reader import BriefsReader
+from barograph.entitlements.feed_access import FeedDoor, bounded
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
-from barograph.feed.refusals import FeedUnavailable
-from barograph.feed.wire import FeedNow
+from barograph.feed.documents import FeedNow, FeedUnavailable
+from barograph.history.records import StanceNow
 from barograph.kit.http import private_response
-from barograph.kit.openapi import coded_refusal
 from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.wire import coded_refusal
 from barograph.markets.documents import market_state_document
 from barograph.markets.reader import MarketReader
-from barograph.notice import NOTICE
-from barograph.payments.wire import PaymentRequiredBody
-from barograph.stances.delivery import state_of
-from barograph.stances.paths import STANCE_PATHS
-from barograph.stances.reading import StanceReader
-from barograph.stances.standing import StanceNow
+from barograph.payments.offers import PaymentRequiredBody
+from barograph.stances.documents import STANCE_PATHS, state_of
+from barograph.stances.reader import StanceReader
 
 FEED_NOW_PATH = "/api/feed/now"
 

@@ -1,9 +1,41 @@
 """Where the catalog becomes bytes (pure), once for the life of a worker."""
 
+from typing import Annotated
+
+from pydantic import Field, WithJsonSchema
+
+from barograph import NOTICE
 from barograph.guides.catalog import Catalog, Guide
-from barograph.guides.wire import GuideEntry, Guides
 from barograph.kit.documents import Document
-from barograph.notice import NOTICE
+from barograph.kit.wire import WireModel
+
+Price = Annotated[
+    int | float,
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "description": "In USD."}),
+]
+"""A whole price stays whole on the wire: 10, not 10.0."""
+
+
+class GuideEntry(WireModel):
+    """One paid guide."""
+
+    slug: str
+    title: str
+    description: str
+    tags: list[str]
+    pages: int
+    price: Price
+    url: Annotated[str, Field(description="Where the guide is described or bought.")]
+
+
+class Guides(WireModel):
+    """The whole catalog."""
+
+    source: Annotated[str, Field(description="Whose catalog it is.")]
+    notice: Annotated[str, Field(description="Information-only notice.")]
+    count: Annotated[int, Field(description="How many guides there are: 27.")]
+    guides: list[GuideEntry]
+
 
 GUIDES_PATH = "/api/agent/guides"
 PAGES_PATH = "/guides"

@@ -2,12 +2,11 @@
 
 from fastapi import APIRouter
 
-from barograph.guides.documents import GUIDES_PATH
-from barograph.guides.wire import Guides
+from barograph.guides.documents import GUIDES_PATH, Guides
 from barograph.kit.clock import Clock
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
-from barograph.kit.openapi import refusal
+from barograph.kit.wire import refusal
 
 
 def guide_routes(document: Document, clock: Clock) -> APIRouter:

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from barograph.business_days import trading_days
+from barograph.kit.business_days import trading_days
 from barograph.kit.timestamps import SECOND
 from barograph.macro import judgement
 from barograph.macro.judgement import (

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from typing import Literal
 
-from barograph.business_days import business_days, trading_days
+from barograph.kit.business_days import business_days, trading_days
 from barograph.macro.series import EtfDay
 
 FlowRegime = Literal["accumulation", "mixed", "distribution"]

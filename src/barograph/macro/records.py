@@ -4,9 +4,12 @@ A day is the one that a figure is about, as an ISO date; it is published later, 
 after that. Nothing stands for a day without a figure: it is absent.
 """
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
+
+from barograph.board.feeds import Feed
 
 US3M = "us3m"
 """Par yield of US Treasury bills of three months, in percent a year."""
@@ -68,3 +71,47 @@ class Observation(Struct, frozen=True):
     source: str
     observed_at: int
     """When this value was first read, in milliseconds since the Unix epoch."""
+
+
+class SourceHealth(Struct, frozen=True):
+    """How the last attempt to read a source went."""
+
+    as_of: int
+    failure: str | None = None
+    """The kind of failure, as in `barograph.errors`; None after a success."""
+
+    failing_since: int | None = None
+    newest_day: str | None = None
+    """The newest day that it ever gave."""
+
+
+class MacroHealth(Struct, frozen=True):
+    """Every source that is configured, by its name."""
+
+    sources: dict[str, SourceHealth]
+
+
+MACRO_HEALTH = Feed("macro-health", MacroHealth)
+
+
+class MacroSource(Protocol):
+    """A publisher of daily figures.
+
+    It raises a kind of `barograph.errors.UpstreamError` and nothing else: what a file or a wire
+    protocol can do wrong is translated in the adapter.
+    """
+
+    @property
+    def name(self) -> str:
+        """A short word for it in logs and in `/api/status`."""
+
+    async def read(self) -> list[Reading]:
+        """Read what it publishes now, each series and day once, in the order of days."""
+
+
+@runtime_checkable
+class RemembersDays(Protocol):
+    """A source that asks for each day until its figures are kept, and not again after that."""
+
+    def kept(self, readings: Sequence[Reading]) -> None:
+        """Take note that these readings are safely stored."""

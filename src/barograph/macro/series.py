@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from barograph.business_days import trading_days
+from barograph.kit.business_days import trading_days
 from barograph.macro.records import (
     OPERATOR_AUM,
     OPERATOR_BTC,

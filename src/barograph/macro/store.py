@@ -1,9 +1,19 @@
 """The table of daily figures: every value that was ever read, each revision once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from barograph.kit.database import Row, Transaction
-from barograph.macro.records import Observation, Reading
+from barograph.macro.records import (
+    OPERATOR_AUM,
+    OPERATOR_BTC,
+    OPERATOR_FLOW,
+    FundFigure,
+    Observation,
+    Reading,
+    fund_series,
+)
+from barograph.macro.series import EtfSeries, issuers_series, operator_series
+from barograph.settings import Settings
 
 EVERY_DAY = 100_000
 """More days than a series can have."""
@@ -96,3 +106,22 @@ SELECT {_COLUMNS} FROM observations
 WHERE series = $1 AND revision = ({_NEWEST_REVISION} AND other.observed_at <= $2)
 ORDER BY day DESC LIMIT $3
 """  # noqa: S608 - the names of our own columns
+
+
+Look = Callable[[str], Awaitable[Sequence[Observation]]]
+"""Gives what is known of a series by its name."""
+
+_OPERATORS = (OPERATOR_FLOW, OPERATOR_AUM, OPERATOR_BTC)
+_ISSUERS: tuple[FundFigure, ...] = ("shares", "nav", "btc", "aum")
+
+
+async def etf_series(settings: Settings, look: Look) -> EtfSeries:
+    """The operator's own figures while they keep a file, otherwise the issuer's.
+
+    What was stored says nothing about that: rows of a file that is no longer kept stay for ever.
+    """
+    if settings.etf_file is not None:
+        return operator_series({name: await look(name) for name in _OPERATORS})
+    fund = settings.etf_fund
+    names = [fund_series(fund, figure) for figure in _ISSUERS]
+    return issuers_series({name: await look(name) for name in names}, [fund])

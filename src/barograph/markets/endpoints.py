@@ -4,18 +4,20 @@ from fastapi import APIRouter, Request
 
 from barograph.board.board import Board
 from barograph.kit.http import DocumentResponse
-from barograph.kit.openapi import refusal
+from barograph.kit.wire import refusal
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
     MARKET_STATE_PATH,
+    Market,
+    MarketState,
+    PerpetualRecord,
     derivatives_document,
     market_document,
     market_state_document,
 )
 from barograph.markets.reader import MarketReader
 from barograph.markets.symbols import DEFAULT, PATTERN, symbol_from_query
-from barograph.markets.wire import Market, MarketState, PerpetualRecord
 
 
 def market_routes(board: Board, reader: MarketReader) -> APIRouter:

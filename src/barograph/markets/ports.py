@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
-from barograph.markets.settled import SettledRate
+from barograph.markets.settlements import SettledRate
 
 
 class Exchange(Protocol):

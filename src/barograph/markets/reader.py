@@ -3,12 +3,19 @@
 from barograph.board.board import Board
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.timestamps import SECOND
-from barograph.markets.feeds import LIQUIDATIONS, LONG_ACCOUNTS, PERPETUALS, REGIME
-from barograph.markets.index import Index, index_of
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import Perpetuals
 from barograph.markets.regime import Regime
-from barograph.markets.view import Bounds, MarketView, is_fresh
+from barograph.markets.symbols import Index, index_of
+from barograph.markets.view import (
+    LIQUIDATIONS,
+    LONG_ACCOUNTS,
+    PERPETUALS,
+    REGIME,
+    Bounds,
+    MarketView,
+    is_fresh,
+)
 from barograph.settings import Settings
 
 

@@ -1,11 +1,12 @@
 """Reads the record as charts and downloads show it."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
-from barograph.kit.database import Row, Transaction
+from barograph.kit.caches import MinuteCache, SingleFlight
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.history import Resolution, recent_watched
 from barograph.markets.liquidations import WatchLog
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
@@ -23,6 +24,7 @@ from barograph.markets.samples import (
     known_until,
     on_grid,
 )
+from barograph.markets.store import Resolution, recent_watched
 
 _Values = dict[int, float | None]
 _HUNDREDTH = HOUR // 10_000
@@ -183,3 +185,72 @@ WHERE at >= $1 AND at < $2 GROUP BY 1 ORDER BY 1
 _REGIME = """
 SELECT label FROM regime_changes WHERE at <= $1 ORDER BY at DESC LIMIT 1
 """
+
+
+T = TypeVar("T")
+
+KEPT_SERIES = 128
+
+
+class SeriesReader:
+    """Reads series from the record, each at most once a minute, which is its finest step."""
+
+    def __init__(self, database: Database, clock: Clock, min_watched_pct: float) -> None:
+        self.min_watched_pct = min_watched_pct
+        """A column of liquidations that was watched less than this is partial."""
+
+        self._database = database
+        self._kept: MinuteCache[Hashable, object] = MinuteCache(clock, KEPT_SERIES)
+        self._reading: SingleFlight[Hashable, object] = SingleFlight()
+
+    async def reading(self, contract: str, measure: Measure, days: int) -> Series:
+        """One measure of a contract, by its full name, over one of `DAYS`.
+
+        Raises:
+            DatabaseUnavailable: the record cannot be read.
+        """
+
+        async def work(tx: Transaction, minute: int) -> Series:
+            return await reading_series(tx, contract, measure, days, minute)
+
+        return await self._once((contract, measure, days), work)
+
+    async def liquidations(self, days: int) -> LiquidationSeries:
+        """Liquidations of all contracts over one of `DAYS`.
+
+        Raises:
+            DatabaseUnavailable: the record cannot be read.
+        """
+
+        async def work(tx: Transaction, minute: int) -> LiquidationSeries:
+            return await liquidation_series(tx, days, minute, self.min_watched_pct)
+
+        return await self._once(("liquidations", days), work)
+
+    async def regimes(self, contract: str, days_ago: Sequence[int]) -> list[PastRegime]:
+        """The regime that was in force so many days ago, with the rate of a contract.
+
+        Raises:
+            DatabaseUnavailable: the record cannot be read.
+        """
+
+        async def work(tx: Transaction, minute: int) -> list[PastRegime]:
+            return await regimes_at(tx, contract, [minute - days * DAY for days in days_ago])
+
+        return list(await self._once(("regimes", contract, *days_ago), work))
+
+    async def _once(
+        self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Read at the first question of a minute, for everybody who asks in it."""
+        kept = self._kept.get(key)
+        if kept is not None:
+            return cast("T", kept)
+        minute = self._kept.minute
+
+        async def read() -> object:
+            return await self._database.read(lambda tx: work(tx, minute))
+
+        found = await self._reading.do((key, minute), read)
+        self._kept.put(key, minute, found)
+        return cast("T", found)

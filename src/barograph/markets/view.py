@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from barograph.markets.index import Index
+from barograph.board.feeds import Feed
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import LongAccounts, Perpetuals
+from barograph.markets.records import ExchangeHealth, LongAccounts, LongAccountShares, Perpetuals
 from barograph.markets.regime import Regime
+from barograph.markets.symbols import Index
 
 
 class Bounds(NamedTuple):
@@ -49,3 +50,11 @@ class MarketView(NamedTuple):
 def is_fresh(as_of: int, bound: int, now: int) -> bool:
     """Whether data of `as_of` may be shown; a time far ahead is a broken clock, not freshness."""
     return -bound <= now - as_of < bound
+
+
+PERPETUALS = Feed("perpetuals", Perpetuals)
+LONG_ACCOUNTS = Feed("long-accounts", LongAccountShares)
+LIQUIDATIONS = Feed("liquidations", LiquidationTotals)
+REGIME = Feed("regime", Regime)
+EXCHANGE_HEALTH = Feed("exchange-health", ExchangeHealth)
+FEEDS = (PERPETUALS, LONG_ACCOUNTS, LIQUIDATIONS, REGIME, EXCHANGE_HEALTH)

@@ -11,8 +11,9 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from barograph.kit.canonical import Json
-from barograph.material_change.retained import (
+from barograph.history.records import SCHEMA, Decision
+from barograph.kit.json import Json
+from barograph.material_change.recorded import (
     EvidenceProblem,
     Retained,
     RetainedEvidence,
@@ -20,8 +21,7 @@ from barograph.material_change.retained import (
     read_retained,
 )
 from barograph.stances import etf, funding, rates
-from barograph.stances.conditions import is_met
-from barograph.stances.records import SCHEMA, Decision
+from barograph.stances.rules import is_met
 
 Status = Literal["assessed", "abstained"]
 Change = Literal["decision_revision_only", "evidence_changed", "new_period"]

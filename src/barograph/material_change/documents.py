@@ -1,14 +1,146 @@
 """Where the bytes of a comparison are rendered (pure)."""
 
-from typing import Protocol
+from typing import Annotated, Literal, Protocol
 
 from msgspec import to_builtins
+from pydantic import ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
+from barograph import NOTICE
 from barograph.kit.timestamps import iso_timestamp
-from barograph.material_change.compare import Assessment
+from barograph.kit.wire import WireModel
+from barograph.material_change.compare import REASONS, Assessment, Change, Reason, Status
 from barograph.material_change.query import Pair, Reference
-from barograph.material_change.wire import AssessmentBody, Comparison, VersionReference
-from barograph.notice import NOTICE
+from barograph.stances.documents import Confidence
+
+Value = Annotated[float | None, Field(description="Null where the level is absent.")]
+Met = Annotated[bool | None, Field(description="Null where that cannot be known.")]
+Paths = Annotated[
+    list[Literal["levels.delta24h", "levels.score", "levels.score24hAgo"]],
+    Field(description="Sorted. Empty covers only these three paths."),
+]
+
+
+class VersionReference(WireModel):
+    """A recorded version."""
+
+    leg_id: str
+    revision: int
+    history_digest: str
+    issued_at: str
+
+
+class NumericChangeBody(WireModel):
+    """A level whose value differs."""
+
+    path: str
+    unit: Literal["USD", "percent", "BTC"]
+    before: Value
+    after: Value
+    delta: Annotated[
+        float | None, Field(description="`after` less `before`; null when one of them is absent.")
+    ]
+    threshold: float
+    material: Annotated[
+        bool,
+        Field(description="Whether the delta reaches the threshold, or one of the two is absent."),
+    ]
+
+
+class ConditionBody(WireModel):
+    """A condition of the later version, evaluated on the levels of both."""
+
+    text: str
+    met_before: Met
+    met_after: Met
+
+
+class DecisionBody(WireModel):
+    """A decision as it was recorded."""
+
+    label: str
+    confidence: Confidence
+    rationale: str
+    by: str
+
+
+class RecordedDecisionsBody(WireModel):
+    """Both decisions, as context."""
+
+    before: DecisionBody
+    after: DecisionBody
+
+
+class PresenceBody(WireModel):
+    """Which of three paths only one of the two retained inputs has; never a value.
+
+    Zero counts as present. Absence means absent from the later retained input, not a provider
+    correction or a market move.
+    """
+
+    added: Paths
+    absent_in_after: Paths
+
+
+class AssessmentBody(WireModel):
+    """What changed, or why that is not told."""
+
+    status: Status
+    reasons: Annotated[
+        list[Reason],
+        Field(
+            description="Empty when assessed. "
+            + " ".join(f"`{code}`: {meaning}." for code, meaning in REASONS.items())
+        ),
+    ]
+    change: Annotated[Change | None, Field(description="Null when abstained.")]
+    same_source_evidence: Annotated[
+        bool | None,
+        Field(description="Whether both have the same evidence digest; null when abstained."),
+    ]
+    numeric_changes: Annotated[
+        list[NumericChangeBody],
+        Field(description="Always empty for funding, and when abstained."),
+    ]
+    conditions: Annotated[
+        list[ConditionBody] | Literal["unevaluated"],
+        Field(
+            description="Those of the later version; `unevaluated` for funding, otherwise empty "
+            "when abstained."
+        ),
+    ]
+    recorded_decisions: Annotated[
+        RecordedDecisionsBody | None, Field(description="Null when abstained.")
+    ]
+    evidence_field_presence: Annotated[
+        PresenceBody | SkipJsonSchema[None],
+        Field(
+            description="Only for two versions of one funding leg with the same schema and method "
+            "whose retained inputs can be read. Where it is missing, nothing is said about them.",
+            exclude_if=lambda presence: presence is None,
+        ),
+    ]
+    ready_for_paid_delivery: Annotated[Literal[False], Field(description="Always false.")] = False
+
+
+class Comparison(WireModel):
+    """The latest two recorded versions of one kind, compared.
+
+    It certifies neither a newly reviewed decision nor a predictive edge.
+    """
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    # By an alias, because every model has a method of that name.
+    schema_name: Annotated[
+        Literal["feed-material-change-v1"], Field(serialization_alias="schema", title="Schema")
+    ] = "feed-material-change-v1"
+    kind: str
+    before: VersionReference
+    after: VersionReference
+    compared_at: str
+    assessment: AssessmentBody
+    notice: Annotated[str, Field(description="Information-only notice.")]
 
 
 class Issued(Protocol):

@@ -9,17 +9,53 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from barograph.access.feed_door import FeedDoor, bounded
+from barograph.entitlements.feed_access import FeedDoor, bounded
+from barograph.history.guards import Continuity
+from barograph.history.latest_versions import Recorded, latest_versions
 from barograph.kit.clock import Clock
+from barograph.kit.database import Database
 from barograph.kit.http import private_response
-from barograph.kit.openapi import coded_refusal
+from barograph.kit.wire import coded_refusal
 from barograph.material_change.compare import assess
-from barograph.material_change.documents import comparison_body
-from barograph.material_change.pair import LatestPair
-from barograph.material_change.query import NAMES, parse
-from barograph.material_change.refusals import ComparisonUnavailable
-from barograph.material_change.wire import Comparison
-from barograph.payments.wire import PaymentRequiredBody
+from barograph.material_change.documents import Comparison, comparison_body
+from barograph.material_change.query import (
+    NAMES,
+    ComparisonReferenceUnavailable,
+    ComparisonUnavailable,
+    Pair,
+    Reference,
+    parse,
+)
+from barograph.payments.offers import PaymentRequiredBody
+
+
+class LatestPair:
+    """The newest recorded version of a kind and the one immediately before it."""
+
+    def __init__(self, history: Database, continuity: Continuity) -> None:
+        self._history = history
+        self._continuity = continuity
+
+    async def require(self, pair: Pair, now: int) -> tuple[Recorded, Recorded]:
+        """The two versions that are referred to, the earlier first.
+
+        Raises:
+            ComparisonReferenceUnavailable: they are not the newest recorded version and the one
+                immediately before it, or the newest has expired or was withdrawn.
+            DatabaseUnavailable: the history cannot be read, or is not the one that was led.
+        """
+        await self._continuity.require(pair.kind)
+        latest = await latest_versions(self._history, pair.kind)
+        match latest.versions:
+            case (after, before) if _is(pair.after, after) and _is(pair.before, before):
+                if latest.withdrawal is None and not after.is_expired(now):
+                    return before, after
+        raise ComparisonReferenceUnavailable
+
+
+def _is(reference: Reference, recorded: Recorded) -> bool:
+    return reference == (recorded.leg_id, recorded.revision, recorded.history_digest)
+
 
 MATERIAL_CHANGE_PATH = "/api/agents/material-change"
 

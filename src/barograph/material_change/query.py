@@ -5,8 +5,38 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from barograph.material_change.refusals import InvalidComparisonReference
-from barograph.stances.records import KINDS
+from barograph.errors import PrivateError, Unavailable
+from barograph.history.records import KINDS
+
+
+class InvalidComparisonReference(PrivateError):
+    """A parameter is missing, extra or malformed."""
+
+    status = 400
+    code = "invalid_comparison_reference"
+
+
+class ComparisonReferenceUnavailable(PrivateError):
+    """The pair is not the latest two that stand; the endpoint looks for no other."""
+
+    status = 404
+    code = "comparison_reference_unavailable"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "these are not the latest two recorded versions, or the latest has expired or was "
+            "withdrawn: read the current stance, and stop if it has no pair"
+        )
+
+
+class ComparisonUnavailable(Unavailable):
+    """Identity, entitlement or the history cannot be looked up now."""
+
+    code = "comparison_unavailable"
+
+    def __init__(self) -> None:
+        super().__init__("the comparison cannot be made at the moment; try again shortly")
+
 
 LONGEST_LEG_ID = 200
 HIGHEST_REVISION = 2_147_483_647

@@ -8,9 +8,9 @@ import json
 from typing import Any
 
 from barograph import __version__
-from barograph.discovery.mcp import CARD_TYPE, PROTOCOLS
-from barograph.discovery.paths import CARD_PATH, MCP_PATH
-from barograph.mcp.hosts import Names, is_loopback
+from barograph.discovery.files import CARD_PATH, MCP_PATH
+from barograph.discovery.mcp_description import CARD_TYPE, PROTOCOLS
+from barograph.mcp.messages import Names, is_loopback
 
 ICON_PATH = "/static/icon.svg"
 

@@ -16,11 +16,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from barograph.access.allowances import MCP_POSTS
-from barograph.access.gate import Gate
-from barograph.access.refusals import TooManyRequests
-from barograph.discovery import paths
-from barograph.discovery.mcp import CARD_TYPE, CATALOG_TYPE
+from barograph.discovery import files as paths
+from barograph.discovery.mcp_description import CARD_TYPE, CATALOG_TYPE
+from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.documents import CORS, JSON, NO_STORE, Document, Headers, Message
 from barograph.kit.http import (
@@ -34,13 +32,12 @@ from barograph.kit.http import (
     preflight_fields,
 )
 from barograph.kit.request_limits import MAX_BODY_BYTES
-from barograph.kit.single_flight import SingleFlight
+from barograph.limits.callers import Gate
+from barograph.limits.rate_limits import MCP_POSTS, TooManyRequests
 from barograph.mcp import card
 from barograph.mcp.calls import ToolCalls
-from barograph.mcp.hosts import Names
-from barograph.mcp.messages import Refused, read_message
-from barograph.mcp.revisions import FIELD as REVISION
-from barograph.mcp.revisions import check_revision
+from barograph.mcp.messages import FIELD as REVISION
+from barograph.mcp.messages import Names, Refused, check_revision, read_message
 
 if TYPE_CHECKING:
     from barograph.mcp.server import Transport

@@ -4,12 +4,69 @@ The SDK would refuse the rest as well, in a page of words about its own classes.
 """
 
 import json
+import re
+from collections.abc import Sequence
+from ipaddress import ip_address
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
+from barograph.discovery.mcp_description import PROTOCOLS
 from barograph.errors import BarographError
+
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?", re.ASCII)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Authority(NamedTuple):
+    """A host and its port, which is that of the scheme where none is given."""
+
+    name: str
+    port: int
+
+
+class Names:
+    """The names of the service at a base address."""
+
+    def __init__(self, base_url: str) -> None:
+        parts = urlsplit(base_url)
+        self.host = parts.hostname or ""
+        self._scheme = parts.scheme
+        self._usual = parts.netloc.encode()
+        self._port = parts.port or _DEFAULT_PORTS[parts.scheme]
+        self._is_local = is_loopback(self.host)
+
+    def is_host(self, field: bytes) -> bool:
+        """Whether a `Host` is the one of the base address."""
+        # A proxy may speak another scheme to the service than the public does.
+        return field == self._usual or self._is_own(_authority(field, self._scheme))
+
+    def _is_own(self, found: Authority | None) -> bool:
+        """Whether it is this service's; on loopback, people write any of its names."""
+        if found is None or found.port != self._port:
+            return False
+        return found.name == self.host or (self._is_local and is_loopback(found.name))
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a host is this machine itself."""
+    if name == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _authority(field: bytes, scheme: str) -> Authority | None:
+    found = _HOST.fullmatch(field.decode("latin-1"))
+    if found is None:
+        return None
+    port = _DEFAULT_PORTS[scheme] if found[2] is None else int(found[2])
+    return Authority(found[1].strip("[]").lower(), port)
+
 
 DEEPEST = 64
 """So many objects and lists may lie within each other; no tool takes anything near that."""
@@ -136,3 +193,46 @@ def _is_deep(value: object, levels: int) -> bool:
 _NO_MESSAGE = "the body must be one JSON-RPC 2.0 request or notification"
 _BATCH = "batches are not taken: send one JSON-RPC 2.0 request or notification at a time"
 _DECODER = msgspec.json.Decoder(Message)
+
+
+FIELD = b"mcp-protocol-version"
+HEADER_MISMATCH = -32020
+UNSUPPORTED_PROTOCOL_VERSION = -32022
+
+_NEWEST = [PROTOCOLS[0].encode()]
+_MEMBER = "io.modelcontextprotocol/protocolVersion"
+
+
+def check_revision(message: Message, named: Sequence[bytes]) -> None:
+    """Hold a message against the revisions that its header fields name.
+
+    Raises:
+        Refused: they differ, or what they name is not spoken.
+    """
+    if named == _NEWEST:  # the SDK holds the two against each other itself
+        return
+    if len(set(named)) > 1:
+        raise Refused(HEADER_MISMATCH, "MCP-Protocol-Version names several revisions", to=message)
+    header = named[0].decode("latin-1") if named else None
+    inside = _named_inside(message)
+    # A handshake is of one of the older revisions, whatever a client stamps on its inside.
+    if inside is not None and inside != header and message.method != "initialize":
+        raise Refused(HEADER_MISMATCH, _mismatch(header), to=message)
+    if header is not None and header not in PROTOCOLS:
+        data = {"supported": PROTOCOLS, "requested": header}
+        raise Refused(
+            UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", to=message, data=data
+        )
+
+
+def _named_inside(message: Message) -> object:
+    """What a message of the newest revision names itself; None for one of the older ones."""
+    params = message.params
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta.get(_MEMBER) if isinstance(meta, dict) else None
+
+
+def _mismatch(header: str | None) -> str:
+    if header is None:
+        return f"the MCP-Protocol-Version header is missing; _meta has {_MEMBER}"
+    return f"the MCP-Protocol-Version header differs from {_MEMBER} in _meta"

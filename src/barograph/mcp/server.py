@@ -31,15 +31,14 @@ from mcp.types.methods import validate_client_request
 from mcp.types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from barograph import __version__
-from barograph.access.allowances import TOOL_CALLS
-from barograph.discovery.mcp import PROTOCOLS
+from barograph import NOTICE, __version__
+from barograph.discovery.mcp_description import PROTOCOLS
 from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import HOUR
+from barograph.limits.rate_limits import TOOL_CALLS
 from barograph.mcp.calls import Outcome, ToolCalls
 from barograph.mcp.card import DESCRIPTION, NAME, TITLE, icons
 from barograph.mcp.tools import BY_NAME, tool_list
-from barograph.notice import NOTICE
 
 Context = ServerRequestContext[Any, Any]
 

@@ -8,18 +8,81 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from barograph.briefs.limits import DEFAULT as DEFAULT_LIMIT
-from barograph.briefs.limits import HIGHEST, LOWEST
-from barograph.briefs.wire import BriefList
-from barograph.guides.wire import Guides
+from barograph.briefs.documents import DEFAULT as DEFAULT_LIMIT
+from barograph.briefs.documents import HIGHEST, LOWEST, BriefList
+from barograph.errors import InvalidRequest
+from barograph.guides.documents import Guides
 from barograph.kit.wire import WireModel
+from barograph.markets.documents import Market, MarketState, PerpetualRecord
 from barograph.markets.symbols import DEFAULT as DEFAULT_SYMBOL
-from barograph.markets.symbols import PATTERN
-from barograph.markets.wire import Market, MarketState, PerpetualRecord
+from barograph.markets.symbols import PATTERN, is_normalized
 from barograph.mcp.card import ICON_PATH
-from barograph.mcp.schemas import Schema, output_schema
-from barograph.signals.wire import PublicSignals
+from barograph.signals.documents import PublicSignals
 from barograph.status.wire import ServiceStatus
+
+Schema = dict[str, Any]
+
+_REFERENCE = "$ref"
+_DEFINITIONS = "$defs"
+# Objects are left open: a list of tools is kept for a while, and a member that is new must not fail
+# those who keep an old list.
+_LEFT_OUT = frozenset(
+    {
+        *("title", "description", "default", "additionalProperties", "exclusiveMinimum"),
+        _DEFINITIONS,
+    }
+)
+
+_TELLING = frozenset({"enum", "const"})
+"""Where the values themselves are listed, their type goes without saying."""
+
+_MAYBE: Schema = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+"""A number that may not be known, by far the most frequent part that is long."""
+
+_SHORT = "n"
+_TO_SHORT: Schema = {_REFERENCE: f"#/{_DEFINITIONS}/{_SHORT}"}
+
+
+def output_schema(body: type[WireModel]) -> Schema:
+    """The schema of a body as it goes over the wire, in as few bytes as say the same.
+
+    Each model is used once, so it is shorter where it is used than apart.
+    """
+    whole = body.model_json_schema(mode="serialization")
+    plain = _compact(whole, whole.get(_DEFINITIONS, {}))
+    apart = {**_shared(plain), _DEFINITIONS: {_SHORT: _MAYBE}}
+    return min(plain, apart, key=lambda schema: len(json.dumps(schema)))
+
+
+def _shared(schema: Schema) -> Schema:
+    """The same schema with references to the number that may not be known."""
+    if schema == _MAYBE:
+        return _TO_SHORT
+    return {
+        keyword: _shared(value) if isinstance(value, dict) else value
+        for keyword, value in schema.items()
+    }
+
+
+def _compact(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    if _REFERENCE in schema:
+        name = schema[_REFERENCE].removeprefix(f"#/{_DEFINITIONS}/")
+        return _compact(definitions[name], definitions)
+    found: Schema = {}
+    if not _TELLING.isdisjoint(schema):
+        schema = {keyword: value for keyword, value in schema.items() if keyword != "type"}
+    for keyword, value in schema.items():
+        match keyword:
+            case "properties":  # a property may be called like a keyword
+                found[keyword] = {name: _compact(each, definitions) for name, each in value.items()}
+            case "items":
+                found[keyword] = _compact(value, definitions)
+            case "anyOf":
+                found[keyword] = [_compact(each, definitions) for each in value]
+            case _ if keyword not in _LEFT_OUT:
+                found[keyword] = value
+    return found
+
 
 BRIEFS = "get_briefs"
 DERIVATIVES = "get_derivatives"
@@ -142,3 +205,51 @@ def tool_list(base_url: str) -> list[dict[str, Any]]:
     icons = [{"src": base_url + ICON_PATH}]
     shown = [{**entry, "icons": icons} for entry in plain]
     return shown if len(json.dumps(shown, separators=(",", ":"))) <= LONGEST_LIST else plain
+
+
+Arguments = Mapping[str, Any]
+
+_NOT_A_LIMIT = f"limit must be a whole number; {LOWEST} to {HIGHEST} are possible"
+_NOT_A_SYMBOL = "symbol must be 1 to 15 letters or digits, such as BTC or BTCUSDT"
+
+
+def check_names(tool: Tool, given: Arguments) -> None:
+    """Look whether a tool knows every argument.
+
+    Raises:
+        InvalidRequest: it does not.
+    """
+    if not given.keys() <= tool.parameters.keys():
+        known = " and ".join(tool.parameters)
+        takes = f"only {known}" if known else "no arguments"
+        raise InvalidRequest(f"{tool.name} takes {takes}")
+
+
+def limit_of(given: Arguments) -> int:
+    """Read `limit`: any whole number is brought into the range.
+
+    Raises:
+        InvalidRequest: it is something else.
+    """
+    limit = given.get("limit")
+    if limit is None:
+        return DEFAULT_LIMIT
+    is_whole = isinstance(limit, int) or (isinstance(limit, float) and limit.is_integer())
+    if isinstance(limit, bool) or not is_whole:
+        raise InvalidRequest(_NOT_A_LIMIT)
+    return int(min(max(limit, LOWEST), HIGHEST))
+
+
+def symbol_of(given: Arguments) -> str:
+    """Read `symbol`, in upper case.
+
+    Raises:
+        InvalidRequest: it is empty or malformed.
+    """
+    symbol = given.get("symbol")
+    if symbol is None:
+        return DEFAULT_SYMBOL
+    # ASCII first: there are letters elsewhere that become ASCII ones in upper case.
+    if not isinstance(symbol, str) or not symbol.isascii() or not is_normalized(symbol.upper()):
+        raise InvalidRequest(_NOT_A_SYMBOL)
+    return symbol.upper()

@@ -21,8 +21,8 @@ from barograph.errors import BarographError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import SECOND
-from barograph.payments.ports import ANOTHER_PURCHASE, in_the_way
 from barograph.payments.records import (
+    ANOTHER_PURCHASE,
     Order,
     Payment,
     PaymentKey,
@@ -31,6 +31,7 @@ from barograph.payments.records import (
     ShownProof,
     State,
     TrailStep,
+    in_the_way,
 )
 
 Grant = Callable[[Transaction, Payment], Awaitable[str | None]]

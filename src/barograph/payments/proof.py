@@ -11,11 +11,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from barograph.keccak import keccak256
-from barograph.kit.strict_json import strict_object
+from barograph.kit.json import strict_object
+from barograph.kit.keccak import keccak256
 from barograph.kit.timestamps import SECOND
-from barograph.payments.ports import InvalidKey, InvalidProof
-from barograph.payments.records import SCHEME, X402_VERSION, Proof, Requirements, ShownProof
+from barograph.payments.records import (
+    SCHEME,
+    X402_VERSION,
+    InvalidKey,
+    InvalidProof,
+    Proof,
+    Requirements,
+    ShownProof,
+)
 
 MAX_PROOF = 4 * 1024
 """So many characters a proof may have. A stock client repeats the whole offer in it."""

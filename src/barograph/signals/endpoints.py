@@ -10,10 +10,6 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from barograph.access.allowances import PERSONAL
-from barograph.access.fields import policy_field, rate_limit_fields
-from barograph.access.gate import Gate
-from barograph.access.refusals import Refusal
 from barograph.board.board import Board
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.http import (
@@ -26,10 +22,11 @@ from barograph.kit.http import (
     error_response,
     send_document,
 )
-from barograph.kit.openapi import refusal
-from barograph.signals.documents import SIGNALS_PATH
+from barograph.kit.wire import refusal
+from barograph.limits.callers import Gate
+from barograph.limits.rate_limits import PERSONAL, Refusal, policy_field, rate_limit_fields
+from barograph.signals.documents import SIGNALS_PATH, PublicSignals
 from barograph.signals.reader import SignalsReader
-from barograph.signals.wire import PublicSignals
 
 log = logging.getLogger(__name__)
 

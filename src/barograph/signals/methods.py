@@ -4,18 +4,61 @@ A method looks at the evidence and at its own last label, and says what it finds
 evidence it says `unknown`.
 """
 
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from inspect import getdoc
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from barograph.kit.text import usd
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.regime import EDGES_PCT, eight_hour_rate
-from barograph.markets.trailing import (
+from barograph.macro.evidence import MacroEvidence, curve, flow_regime, flow_week
+from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
     WEEK_OF_HOURS,
     Evidence,
     change_pct,
     ordered_percentile_rank,
 )
-from barograph.markets.words import usd
-from barograph.signals.bands import Bands
-from barograph.signals.records import NOT_KNOWN, Finding
+from barograph.markets.regime import EDGES_PCT, eight_hour_rate
+from barograph.signals.records import NOT_KNOWN, UNKNOWN, Finding, Signal, Signals
+
+
+class Bands(NamedTuple):
+    """Labels from low to high, the edges between them, and which label is the usual one.
+
+    An edge belongs to the label that is further out. A label is taken at its edge, and left only
+    more than `margin` behind it on the way back. Both sides of the usual label are treated alike.
+    """
+
+    labels: Sequence[str]
+    edges: Sequence[float]
+    usual: int
+    margin: float
+
+    def label(self, value: float, previous: str | None) -> str:
+        """The label of a value for someone whose last label was `previous`."""
+        wanted = self._index(value, 0)
+        if previous is None or previous not in self.labels:
+            return self.labels[wanted]
+        here = self.labels.index(previous)
+        # Only on the way back to the usual label is the way longer, and only as far as that.
+        held = self._index(value, self.margin)
+        if self.usual < here and wanted < here:
+            return self.labels[min(here, max(held, wanted))]
+        if here < self.usual and here < wanted:
+            return self.labels[max(here, min(held, wanted))]
+        return self.labels[wanted]
+
+    def _index(self, value: float, margin: float) -> int:
+        """Which label a value has when every edge lies `margin` closer to the usual one."""
+        low, high = self.edges[: self.usual], self.edges[self.usual :]
+        below = sum(value <= edge + margin for edge in low)
+        above = sum(value >= edge - margin for edge in high)
+        return self.usual - below + above
+
 
 _, SHORT_EDGE_PCT, LONG_EDGE_PCT, _ = EDGES_PCT
 BREADTH = Bands(("shorts-pay", "balanced", "longs-pay"), (-20, 20), usual=1, margin=3)
@@ -121,3 +164,124 @@ def btc_realised_volatility(evidence: Evidence, previous: str | None) -> Finding
     rank = ordered_percentile_rank(swing, known)
     value = f"{swing:.0f} % a year, percentile {rank:.0f} of {len(known)} hours"
     return Finding(VOLATILITY.label(rank, previous), value)
+
+
+# Figures come once a day and are asked about every minute: the same ones are judged once.
+_flow_regime = lru_cache(maxsize=1)(flow_regime)
+
+
+def btc_etf_flow(evidence: MacroEvidence) -> Finding:
+    """Five days of net flow into BTC ETFs, in percent of their assets, as far as they are covered.
+
+    accumulation from +0.5 % with inflows on four of the five days, distribution from -0.5 % with
+    outflows on four of them, mixed otherwise; a label is left inside 0.25 %. The value names the
+    newest day and the funds that are counted. Unknown with less than 20 days of figures, when a
+    flow of the five days is missing, or when the newest day is more than two US business days old.
+    """
+    week = flow_week(evidence)
+    if week is None:
+        return NOT_KNOWN
+    newest = week.days[-1].day
+    value = (
+        f"{week.share_pct:+.2f} % of assets in {len(week.days)} days to {newest} ({week.coverage})"
+    )
+    return Finding(_flow_regime(evidence.etf), value)
+
+
+def us_rates(evidence: MacroEvidence) -> Finding:
+    """How US Treasury par yields moved over 20 published days: the 10-year one and the slope.
+
+    The slope is the 10-year yield less the 3-month one. bear when the 10-year yield rose by 5
+    basis points or more, bull when it fell by as much; steepening and flattening likewise for the
+    slope; consolidation when neither moved so far. The value names the newest day.
+    Unknown with less than 21 days of both yields, or when that day is more than two US business
+    days old.
+    """
+    now = curve(evidence)
+    if now is None:
+        return NOT_KNOWN
+    change, slope = 100 * now.us10y_change, 100 * now.slope
+    value = (
+        f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days; slope {slope:+.0f} bp; of {now.day}"
+    )
+    return Finding(now.move, value)
+
+
+log = logging.getLogger(__name__)
+
+
+class Method(Struct, frozen=True):
+    """A signal's stable key, its name, and how it is judged; what by, its two kinds say."""
+
+    key: str
+    name: str
+    judge: Callable[..., Finding]
+
+    @property
+    def explanation(self) -> str:
+        """The method in words: its docstring."""
+        return getdoc(self.judge) or ""
+
+
+class MarketMethod(Method, frozen=True):
+    """Judged by a reading of the exchange and by the label before: no older than its feed."""
+
+    judge: Callable[[Evidence, str | None], Finding]
+
+
+class MacroMethod(Method, frozen=True):
+    """Judged by daily figures, at whose age it looks itself, also while the exchange fails."""
+
+    judge: Callable[[MacroEvidence], Finding]
+
+
+MARKET_METHODS = (
+    MarketMethod("btc-funding-regime", "BTC funding regime", btc_funding_regime),
+    MarketMethod("funding-breadth", "Funding breadth", funding_breadth),
+    MarketMethod("liquidation-pressure", "Liquidation pressure", liquidation_pressure),
+    MarketMethod("btc-long-accounts", "BTC long accounts", btc_long_accounts),
+    MarketMethod("btc-open-interest-trend", "BTC open-interest trend", btc_open_interest_trend),
+    MarketMethod("btc-realised-volatility", "BTC realised volatility", btc_realised_volatility),
+)
+MACRO_METHODS = (
+    MacroMethod("btc-etf-flow", "BTC ETF flow", btc_etf_flow),
+    MacroMethod("us-rates", "US rates", us_rates),
+)
+METHODS: tuple[Method, ...] = (*MARKET_METHODS, *MACRO_METHODS)
+BY_KEY = {method.key: method for method in METHODS}
+DAILY = frozenset(method.key for method in MACRO_METHODS)
+"""What rests on figures that come once a day, and is judged also while the exchange fails."""
+
+
+def judge_all(evidence: Evidence, macro: MacroEvidence, previous: Mapping[str, str]) -> Signals:
+    """Judge every signal; `previous` are the last labels by key."""
+    at = evidence.reading.as_of
+    market = [_judge(each, at, evidence, previous.get(each.key)) for each in MARKET_METHODS]
+    return _signals(at, evidence.reading.source, macro, market)
+
+
+def judge_macro(macro: MacroEvidence, venue: str, last: Signals | None) -> Signals:
+    """Judge what rests on daily figures; the signals of the market stay as they were judged."""
+    known = {} if last is None else {each.key: each for each in last.signals}
+    market = [
+        known.get(each.key, Signal(each.key, each.name, *NOT_KNOWN, macro.at))
+        for each in MARKET_METHODS
+    ]
+    return _signals(macro.at, venue, macro, market)
+
+
+def _signals(at: int, venue: str, macro: MacroEvidence, market: list[Signal]) -> Signals:
+    others = [_judge(each, at, macro) for each in MACRO_METHODS]
+    are_known = any(each.label != UNKNOWN for each in others)
+    sources = dict.fromkeys([venue, *(macro.sources if are_known else [])])
+    return Signals(at, "; ".join(sources), (*market, *others))
+
+
+def _judge(method: Method, at: int, *seen: object) -> Signal:
+    try:
+        finding = method.judge(*seen)
+    except Exception:
+        # A mistake in a method must not stop measuring, nor the other signals.
+        log.exception("signal cannot be judged", extra={"signal": method.key})
+        finding = NOT_KNOWN
+    return Signal(method.key, method.name, *finding, at)

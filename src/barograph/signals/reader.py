@@ -5,13 +5,11 @@ from msgspec.structs import replace
 from barograph.board.board import Board
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import SECOND
-from barograph.markets.feeds import PERPETUALS
-from barograph.markets.view import is_fresh
+from barograph.markets.view import PERPETUALS, is_fresh
 from barograph.settings import Settings
-from barograph.signals.catalog import DAILY, METHODS
 from barograph.signals.documents import signals_document, unknown_signals
-from barograph.signals.feeds import SIGNALS
-from barograph.signals.records import Signal, Signals
+from barograph.signals.methods import DAILY, METHODS
+from barograph.signals.records import SIGNALS, Signal, Signals
 
 NEVER = 0
 """`updatedAt` before anything was judged: the beginning of Unix time, on every worker."""

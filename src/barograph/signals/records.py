@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from barograph.board.feeds import Feed
+
 UNKNOWN = "unknown"
 
 
@@ -47,3 +49,6 @@ class SignalChange(NamedTuple):
     at: int
     label: str
     value: str
+
+
+SIGNALS = Feed("signals", Signals)

@@ -8,23 +8,27 @@ from fastapi import APIRouter, Request
 from msgspec.json import encode
 from starlette.responses import Response
 
-from barograph.access.feed_door import FeedDoor, bounded
-from barograph.access.feed_refusals import PaymentRequired
-from barograph.access.paid_door import IDEMPOTENCY_KEY, Goods, Offer, PaidDoor, Sold, paying
+from barograph.entitlements.feed_access import FeedDoor, bounded
+from barograph.entitlements.purchases import IDEMPOTENCY_KEY, Goods, Offer, PaidDoor, Sold, paying
+from barograph.history.records import SCHEMA
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.http import Scope, private_response
-from barograph.kit.openapi import coded_refusal
-from barograph.payments.offers import payment_required
+from barograph.kit.wire import coded_refusal
+from barograph.payments.checkout import IsGone, stays
+from barograph.payments.offers import PaymentRequiredBody, payment_required
 from barograph.payments.records import Payment, Requirements
-from barograph.payments.taking import IsGone, stays
-from barograph.payments.wire import PaymentRequiredBody
-from barograph.stances.delivery import stance_body, state_of
-from barograph.stances.paths import STANCE_PATHS
-from barograph.stances.reading import StanceReader
-from barograph.stances.records import SCHEMA
-from barograph.stances.refusals import NoStance, StanceNotActive, StanceUnavailable
-from barograph.stances.wire import StanceVersion
+from barograph.payments.refusals import PaymentRequired
+from barograph.stances.documents import (
+    STANCE_PATHS,
+    NoStance,
+    StanceNotActive,
+    StanceUnavailable,
+    StanceVersion,
+    stance_body,
+    state_of,
+)
+from barograph.stances.reader import StanceReader
 
 
 def stance_offer(kind: str, requirements: Requirements, base_url: str) -> Offer:

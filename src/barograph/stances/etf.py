@@ -7,8 +7,9 @@ a percent of them and four positive days, distribution the mirror of that.
 from collections.abc import Sequence
 from datetime import date
 
-from barograph.business_days import next_trading_day, trading_days
-from barograph.kit.canonical import Json
+from barograph.history.records import Decision, Leg, LegEvidence, Proposal, Waiting
+from barograph.kit.business_days import next_trading_day, trading_days
+from barograph.kit.json import Json
 from barograph.kit.timestamps import iso_timestamp
 from barograph.macro.judgement import (
     ENTER_PCT,
@@ -19,10 +20,7 @@ from barograph.macro.judgement import (
     whole_week_of_flows,
 )
 from barograph.macro.series import EtfDay, EtfSeries
-from barograph.stances.conditions import condition
-from barograph.stances.expiry import day_period, day_start, expires_after
-from barograph.stances.records import Decision, Leg, LegEvidence, Proposal
-from barograph.stances.standing import Waiting
+from barograph.stances.rules import condition, day_period, day_start, expires_after
 
 KIND = "btc-etf-stance"
 METHOD = "btc-etf/1"

@@ -7,13 +7,13 @@ whose rate is not known is not among those given here: what rests on it is absen
 
 from collections.abc import Sequence
 
-from barograph.kit.canonical import Json
+from barograph.history.records import Decision, Leg, LegEvidence, Proposal
+from barograph.kit.json import Json
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.markets.evidence import percentile_rank
 from barograph.markets.regime import EDGES_PCT, eight_hour_rate
-from barograph.markets.settled import Settled
-from barograph.markets.trailing import percentile_rank
-from barograph.stances.conditions import condition
-from barograph.stances.records import Decision, Leg, LegEvidence, Proposal
+from barograph.markets.settlements import Settled
+from barograph.stances.rules import condition
 
 KIND = "funding-regime-stance"
 METHOD = "funding-regime/1"

@@ -7,7 +7,8 @@ with twenty observations before; inversion is entered at -5 basis points and lef
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from barograph.kit.canonical import Json
+from barograph.history.records import Decision, Leg, LegEvidence, Proposal
+from barograph.kit.json import Json
 from barograph.kit.timestamps import iso_timestamp
 from barograph.macro.judgement import DEAD_ZONE, LOOK_BACK, curve, is_recent
 from barograph.macro.records import (
@@ -21,9 +22,7 @@ from barograph.macro.records import (
     Observation,
 )
 from barograph.macro.series import change_over, slope10y3m
-from barograph.stances.conditions import condition
-from barograph.stances.expiry import day_period, day_start, expires_after
-from barograph.stances.records import Decision, Leg, LegEvidence, Proposal
+from barograph.stances.rules import condition, day_period, day_start, expires_after
 
 KIND = "rates-desk"
 METHOD = "rates-desk/1"

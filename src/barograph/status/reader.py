@@ -3,18 +3,12 @@
 from collections.abc import Callable, Sequence
 
 from barograph import __version__
-from barograph.access.contact import Contact
 from barograph.board.board import Board
-from barograph.macro.feeds import MACRO_HEALTH
-from barograph.markets.feeds import (
-    EXCHANGE_HEALTH,
-    LIQUIDATIONS,
-    LONG_ACCOUNTS,
-    PERPETUALS,
-)
-from barograph.markets.view import Bounds
-from barograph.stances.feeds import STANCES
-from barograph.stances.signed_heads import SignedHeads
+from barograph.history.signing import SignedHeads
+from barograph.kit.dependency_health import Contact
+from barograph.macro.records import MACRO_HEALTH
+from barograph.markets.view import EXCHANGE_HEALTH, LIQUIDATIONS, LONG_ACCOUNTS, PERPETUALS, Bounds
+from barograph.stances.reader import STANCES
 from barograph.status.rules import Observation, Reach, assess
 from barograph.status.wire import ServiceStatus
 

@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
+from barograph import NOTICE
+from barograph.history.records import Stances
 from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
-from barograph.macro.health import MacroHealth
+from barograph.macro.records import MacroHealth
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, ExchangeHealth, LongAccountShares, Perpetuals
 from barograph.markets.view import Bounds, is_fresh
-from barograph.notice import NOTICE
 from barograph.stances.etf import KIND as ETF_STANCE
-from barograph.stances.standing import Stances
 from barograph.status.wire import (
     ApiStatus,
     Check,

@@ -19,10 +19,9 @@ from typing import Any, Final, NamedTuple
 import httpx
 
 from barograph.kit.timestamps import SECOND
-from barograph.payments.ports import ChainFinding, ChainUnavailable
-from barograph.payments.records import Payment
+from barograph.payments.records import ChainFinding, ChainUnavailable, Payment
 from barograph.settings import Settings
-from barograph.upstream.json_http import JsonHttp, NoAnswer, NotSent
+from barograph.upstream.http import JsonHttp, NoAnswer, NotSent
 
 MAX_REPLY_BYTES = 1024 * 1024
 """A block with the hashes of its transactions is about 100 kB on a busy chain."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpx
 
-from barograph.business_days import trading_days
 from barograph.errors import InvalidReply, UnknownToUpstream, Unreachable, UpstreamError
+from barograph.kit.business_days import trading_days
 from barograph.kit.clock import Clock
 from barograph.macro.records import (
     OPERATOR_AUM,

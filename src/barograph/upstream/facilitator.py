@@ -14,14 +14,21 @@ from typing import Any, Final
 
 import httpx
 
-from barograph.access.contact import Contact, of_one_part
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock, system_clock
-from barograph.payments.ports import FacilitatorUnavailable, InvalidProof, SettlementUnknown
+from barograph.kit.dependency_health import Contact, of_one_part
 from barograph.payments.proof import wire_payload, wire_requirements
-from barograph.payments.records import X402_VERSION, NotSettled, Proof, Settled
+from barograph.payments.records import (
+    X402_VERSION,
+    FacilitatorUnavailable,
+    InvalidProof,
+    NotSettled,
+    Proof,
+    Settled,
+    SettlementUnknown,
+)
 from barograph.settings import Settings
-from barograph.upstream.json_http import Busy, JsonHttp, NoAnswer, NotSent, Reply
+from barograph.upstream.http import Busy, JsonHttp, NoAnswer, NotSent, Reply
 
 MAX_REPLY_BYTES = 64 * 1024
 VERIFY_SECONDS = 4.0

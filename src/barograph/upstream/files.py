@@ -21,7 +21,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.macro.records import Reading
 from barograph.upstream.bybit.rest import Budget
-from barograph.upstream.response_body import read_body
+from barograph.upstream.http import read_body
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """A year of daily rates is about 30 kB; a file much larger than that is not one."""

@@ -2,16 +2,24 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
-from barograph.access.identity import IdentityRefused, IdentityUnavailable
 from barograph.errors import InvalidReply
-from barograph.kit.letting_go import within
-from barograph.upstream.response_body import read_body
+from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
+from barograph.identity.key_set import KeySetCache
+from barograph.identity.tokens import Token, TokenVerifier
+from barograph.identity.users import UserVerdicts
+from barograph.kit.clock import Clock
+from barograph.kit.dependency_health import Contact, of_one_part
+from barograph.kit.timeouts import within
+from barograph.kit.timestamps import SECOND
+from barograph.settings import Settings
+from barograph.upstream.http import read_body
 
 MAX_REPLY_BYTES = 64 * 1024
 MAX_QUESTIONS = 32
@@ -118,3 +126,70 @@ class IdentityHttp:
             raise IdentityUnavailable(f"the identity provider: {error}") from error
         finally:
             self._places.release()
+
+
+PROBE_AGE = 10 * SECOND
+"""A key set that was read less long ago tells enough about the provider."""
+
+
+class TokenIdentity(ABC):
+    """Verifies a token with the issuer's keys and judges its user, within one budget."""
+
+    def __init__(self, issuer: str, settings: Settings, http: IdentityHttp, clock: Clock) -> None:
+        self._issuer = issuer
+        self._http = http
+        self._keys = KeySetCache(self._read_keys, clock)
+        self._verifier = TokenVerifier(
+            self._keys,
+            issuer=issuer,
+            audience=settings.identity_audience,
+            clock=clock,
+        )
+        self._users = UserVerdicts(clock, settings.identity_cache_seconds)
+        self._contacts = of_one_part(self._keys.contact, self._users.contact)
+
+    async def identify(self, token: str) -> Identity:
+        """Tell whose token it is.
+
+        Raises:
+            IdentityRefused: nobody's who is accepted.
+            IdentityUnavailable: that cannot be told now.
+        """
+        known = self._users.known(token)
+        if known is not None:
+            return known
+        try:
+            async with asyncio.timeout(self._http.seconds):
+                return await self._judge(token, await self._verifier.verify(token))
+        except TimeoutError as error:
+            raise IdentityUnavailable("the identity provider does not answer in time") from error
+
+    @property
+    def contacts(self) -> Sequence[Contact]:
+        """How reading its keys went, and asking about a user."""
+        return self._contacts
+
+    async def probe(self) -> None:
+        """Read its keys, unless that was done just now."""
+        await self._keys.renew(PROBE_AGE)
+
+    async def close(self) -> None:
+        """Release every connection."""
+        await self._http.close()
+
+    @abstractmethod
+    async def _read_keys(self) -> bytes:
+        """Read the key set as the issuer publishes it.
+
+        Raises:
+            IdentityUnavailable: it does not come, in time and as it should.
+        """
+
+    @abstractmethod
+    async def _judge(self, token: str, verified: Token) -> Identity:
+        """Say whether the user of a token is accepted.
+
+        Raises:
+            IdentityRefused: not so.
+            IdentityUnavailable: that cannot be told now.
+        """

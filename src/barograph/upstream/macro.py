@@ -1,7 +1,7 @@
 """The sources of daily figures that are configured."""
 
 from barograph.kit.clock import Clock
-from barograph.macro.ports import MacroSource
+from barograph.macro.records import MacroSource
 from barograph.settings import Settings
 from barograph.upstream.etf import IssuerHoldings, OperatorFlows
 from barograph.upstream.files import FileClient

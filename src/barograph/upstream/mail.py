@@ -20,8 +20,6 @@ from aiosmtplib import (
     SMTPResponseException,
 )
 
-from barograph.access.mailboxes import Address, parse_address
-from barograph.access.outbox import Mail, PutOff, Undeliverable
 from barograph.errors import (
     ConfigurationError,
     InvalidReply,
@@ -31,6 +29,8 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
+from barograph.keys.email_address import Address, parse_address
+from barograph.keys.outbox import Mail, PutOff, Undeliverable
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings

@@ -7,13 +7,12 @@ from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
-from barograph.access.tokens import Token
+from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
+from barograph.identity.tokens import Token
 from barograph.kit.clock import Clock
-from barograph.kit.strict_json import strict_object
+from barograph.kit.json import strict_object
 from barograph.settings import Settings, is_safe_address
-from barograph.upstream.identity_http import IdentityHttp, Refusal, Reply
-from barograph.upstream.token_identity import TokenIdentity
+from barograph.upstream.identity_http import IdentityHttp, Refusal, Reply, TokenIdentity
 
 DISCOVERY = "/.well-known/openid-configuration"
 

@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from barograph.access.identity import Identity, IdentityRefused, IdentityUnavailable
-from barograph.access.tokens import Token
+from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
+from barograph.identity.tokens import Token
 from barograph.kit.clock import Clock
-from barograph.kit.strict_json import strict_object
+from barograph.kit.json import strict_object
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
-from barograph.upstream.identity_http import IdentityHttp, Refusal, Reply
-from barograph.upstream.token_identity import TokenIdentity
+from barograph.upstream.identity_http import IdentityHttp, Refusal, Reply, TokenIdentity
 
 _REFUSALS: Final = (401, 403)
 _CODE: Final = re.compile(r"[a-z_]{1,40}", re.ASCII)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
+from barograph.kit.text import usd
 from barograph.markets.samples import LiquidationColumn, LiquidationSeries
-from barograph.markets.words import usd
 from barograph.site.charts.lines import (
     BOTTOM,
     LEAST_LEFT,

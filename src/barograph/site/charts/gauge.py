@@ -3,8 +3,7 @@
 from markupsafe import Markup
 
 from barograph.markets.regime import EDGES_PCT, LABELS, Label
-from barograph.site.charts.bands import Band
-from barograph.site.charts.scale import Scale, drawable
+from barograph.site.charts.scale import Band, Scale, drawable
 from barograph.site.charts.svg import Box, Frame, block, drawing, number, path, text
 
 REGIME_BANDS = tuple(

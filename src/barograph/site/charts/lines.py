@@ -10,8 +10,7 @@ from markupsafe import Markup
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.samples import Point, Series
-from barograph.site.charts.bands import Band, edges_around
-from barograph.site.charts.scale import Scale, drawable, time_marks, value_scale
+from barograph.site.charts.scale import Band, Scale, drawable, edges_around, time_marks, value_scale
 from barograph.site.charts.svg import (
     NOTHING,
     Box,

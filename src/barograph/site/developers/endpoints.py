@@ -9,18 +9,10 @@ from fastapi import FastAPI, Request, Response
 from markupsafe import Markup
 
 from barograph import __version__
-from barograph.access.allowances import ANONYMOUS, MAILBOX, MCP_POSTS, PERSONAL, TOOL_CALLS
-from barograph.access.feed_entry import FEED_PATH
-from barograph.access.mailboxes import MAX_LENGTH
-from barograph.access.refusals import KEYS_PATH
-from barograph.access.registration import LINK_FOLDER, LINK_HOURS
 from barograph.badges.documents import KEEP_SECONDS
 from barograph.discovery.deprecation import MIN_NOTICE
 from barograph.discovery.endpoints import Descriptions
-from barograph.discovery.links import service_links
-from barograph.discovery.mcp import CARD_TYPE, PROTOCOLS
-from barograph.discovery.openapi import INTERFACE_VERSION
-from barograph.discovery.paths import (
+from barograph.discovery.files import (
     CARD_PATH,
     GPT_PATH,
     INDEX_PATH,
@@ -28,31 +20,43 @@ from barograph.discovery.paths import (
     MCP_PATH,
     OPENAPI_PATH,
     SKILL_PATH,
+    service_links,
 )
+from barograph.discovery.mcp_description import CARD_TYPE, PROTOCOLS
+from barograph.discovery.openapi import INTERFACE_VERSION
+from barograph.entitlements.refusals import FEED_PATH
 from barograph.errors import UpstreamUnavailable
 from barograph.feed.endpoints import FEED_NOW_PATH
+from barograph.keys.email_address import MAX_LENGTH
+from barograph.keys.registration import LINK_FOLDER, LINK_HOURS
 from barograph.kit.documents import FOREVER
 from barograph.kit.request_limits import MAX_BODY_BYTES, MAX_PARAMETERS, MAX_QUERY_BYTES
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.kit.wire import ErrorBody
+from barograph.limits.rate_limits import (
+    ANONYMOUS,
+    KEYS_PATH,
+    MAILBOX,
+    MCP_POSTS,
+    PERSONAL,
+    TOOL_CALLS,
+)
 from barograph.markets.documents import MARKET_STATE_PATH, derivatives_document
 from barograph.markets.regime import HYSTERESIS_PCT
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.material_change.query import NAMES
-from barograph.signals.catalog import METHODS
+from barograph.signals.methods import METHODS
 from barograph.site.developers import problems, reference, snippets
 from barograph.site.developers.interface import groups, pretty
-from barograph.site.developers.releases import RELEASES
-from barograph.site.frame.answers import Page
+from barograph.site.developers.snippets import RELEASES
 from barograph.site.frame.paths import (
     DEVELOPERS_PATH,
     SIGNALS_FOLDER,
 )
-from barograph.site.frame.routes import PageRouter
+from barograph.site.frame.responses import Page, PageRouter
 from barograph.site.frame.site import Site
-from barograph.site.frame.terms import Terms
-from barograph.site.frame.writer import Pages
-from barograph.stances.paths import STANCE_PATHS
+from barograph.site.frame.writer import Pages, Terms
+from barograph.stances.documents import STANCE_PATHS
 
 
 class Tool(Protocol):

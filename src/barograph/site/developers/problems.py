@@ -3,29 +3,31 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from barograph.access.feed_entry import ENTITLEMENT_REQUIRED
-from barograph.access.feed_refusals import (
+from barograph.entitlements.refusals import (
+    ENTITLEMENT_REQUIRED,
+    FeedEntryClosed,
+    FeedIdentityRequired,
+)
+from barograph.errors import PrivateError
+from barograph.feed.documents import FeedUnavailable
+from barograph.kit.request_limits import MAX_PARAMETERS, MAX_QUERY_BYTES
+from barograph.material_change.query import (
+    NAMES,
+    ComparisonReferenceUnavailable,
+    ComparisonUnavailable,
+    InvalidComparisonReference,
+)
+from barograph.payments.refusals import (
     INVALID,
     NEEDED,
     REFUSED,
-    FeedEntryClosed,
-    FeedIdentityRequired,
     InvalidIdempotencyKey,
     PaymentPending,
     PaymentUnavailable,
     PaymentUsed,
     TooManyProofs,
 )
-from barograph.errors import PrivateError
-from barograph.feed.refusals import FeedUnavailable
-from barograph.kit.request_limits import MAX_PARAMETERS, MAX_QUERY_BYTES
-from barograph.material_change.query import NAMES
-from barograph.material_change.refusals import (
-    ComparisonReferenceUnavailable,
-    ComparisonUnavailable,
-    InvalidComparisonReference,
-)
-from barograph.stances.refusals import NoStance, StanceNotActive, StanceUnavailable
+from barograph.stances.documents import NoStance, StanceNotActive, StanceUnavailable
 
 
 class Problem(NamedTuple):

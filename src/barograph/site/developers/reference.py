@@ -3,7 +3,10 @@
 from decimal import Decimal
 from typing import NamedTuple
 
-from barograph.access.allowances import (
+from barograph.badges.documents import BADGE_FOLDER
+from barograph.entitlements.refusals import FEED_PATH
+from barograph.kit.timestamps import MINUTE
+from barograph.limits.rate_limits import (
     ANONYMOUS,
     BAD_KEYS,
     MAILBOX,
@@ -14,14 +17,11 @@ from barograph.access.allowances import (
     RENDERS,
     TOOL_CALLS,
     Standing,
+    rate_limit_fields,
 )
-from barograph.access.feed_entry import FEED_PATH
-from barograph.access.fields import rate_limit_fields
-from barograph.badges.documents import BADGE_FOLDER
-from barograph.kit.timestamps import MINUTE
 from barograph.markets.regime import EDGES_PCT, LABELS
-from barograph.signals.catalog import METHODS
 from barograph.signals.documents import SIGNALS_PATH
+from barograph.signals.methods import METHODS
 from barograph.site.frame.paths import (
     DEVELOPERS_PATH,
     HOME_PATH,
@@ -29,9 +29,8 @@ from barograph.site.frame.paths import (
     SIGNALS_FOLDER,
     STATUS_PAGE,
 )
-from barograph.site.frame.terms import Terms
-from barograph.site.frame.writer import per
-from barograph.stances.paths import STANCE_PATHS
+from barograph.site.frame.writer import Terms, per
+from barograph.stances.documents import STANCE_PATHS
 
 SECTIONS = {
     "base-address": "At a glance",

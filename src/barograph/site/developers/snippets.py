@@ -1,8 +1,9 @@
 """Programs that the developer page shows (pure); tests run them as they stand there."""
 
 import json
+from typing import NamedTuple
 
-from barograph.discovery.paths import MCP_PATH
+from barograph.discovery.files import MCP_PATH
 from barograph.markets.documents import DERIVATIVES_PATH
 
 FIRST_SYMBOL = "BTC"
@@ -49,3 +50,30 @@ def mcp_file(base_url: str) -> str:
     """How files of MCP clients name a remote server."""
     server = {"type": "http", "url": f"{base_url}{MCP_PATH}"}
     return json.dumps({"mcpServers": {"barograph": server}}, indent=2)
+
+
+class Release(NamedTuple):
+    """One heading of CHANGELOG.md."""
+
+    version: str
+    date: str
+    """ISO; empty while it is not released."""
+
+    changes: tuple[str, ...]
+
+
+RELEASES = (
+    Release(
+        "Unreleased",
+        "",
+        (
+            "Market data of every perpetual, briefs, guides, signals and badges: free, keyless",
+            "Personal keys by e-mail, with exact moving windows",
+            "The record of stances: append-only, hash-chained, with signed checkpoints and proofs",
+            "Feed for subscribers, by token or by wallet, and the comparison of two versions",
+            "Payments by x402 v2, each settled once",
+            "The site: markets, charts with their data, the record, the status as recorded",
+            "MCP, a description of the whole interface, GPT actions, texts for agents, a client",
+        ),
+    ),
+)

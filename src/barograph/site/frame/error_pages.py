@@ -7,8 +7,8 @@ from fastapi import Request, Response
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.kit.http import error_response
-from barograph.site.frame.answers import accepts, private_page
 from barograph.site.frame.paths import DATA_FOLDER
+from barograph.site.frame.responses import accepts, private_page
 from barograph.site.frame.writer import Pages
 
 FOR_PROGRAMS = ("/api/", BADGE_FOLDER, DATA_FOLDER)

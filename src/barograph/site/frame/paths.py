@@ -1,7 +1,7 @@
 """The addresses of pages; what documents link to is named where they are written."""
 
-from barograph.access.feed_entry import PRICING_PATH
 from barograph.briefs.documents import PAGE_FOLDER as BRIEFS_FOLDER
+from barograph.entitlements.refusals import PRICING_PATH
 from barograph.guides.documents import PAGES_PATH as GUIDES_PAGE
 from barograph.signals.documents import DOCS_PATH as DEVELOPERS_PATH
 from barograph.signals.documents import PAGE_FOLDER as SIGNALS_FOLDER

@@ -14,15 +14,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from barograph.access.allowances import RENDERS
-from barograph.access.fields import rate_limit_fields
-from barograph.access.gate import Gate
-from barograph.access.refusals import TooManyRequests
 from barograph.errors import RequestError
+from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.documents import Headers
 from barograph.kit.http import Scope
-from barograph.kit.single_flight import SingleFlight
+from barograph.limits.callers import Gate
+from barograph.limits.rate_limits import RENDERS, TooManyRequests, rate_limit_fields
 
 T = TypeVar("T")
 Work = Callable[[], Coroutine[Any, Any, T]]

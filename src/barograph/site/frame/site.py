@@ -12,11 +12,11 @@ from barograph.kit.documents import HotKey
 from barograph.kit.http import DocumentResponse
 from barograph.kit.timestamps import SECOND
 from barograph.markets.reader import MarketReader
-from barograph.markets.series_reader import SeriesReader
+from barograph.markets.series import SeriesReader
 from barograph.signals.reader import SignalsReader
-from barograph.site.frame.answers import Page
 from barograph.site.frame.error_pages import RETRY_SECONDS, unavailable
 from barograph.site.frame.renders import Renders
+from barograph.site.frame.responses import Page
 from barograph.site.frame.writer import Pages
 from barograph.status.reader import StatusReader
 

@@ -7,9 +7,8 @@ from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
 from barograph.kit.timestamps import iso_timestamp
-from barograph.site.frame.answers import KEEP, Page
 from barograph.site.frame.paths import STATIC_FOLDER
-from barograph.site.frame.routes import PageRouter
+from barograph.site.frame.responses import KEEP, Page, PageRouter
 from barograph.site.frame.site import Site
 
 ICON_PATH = "/favicon.ico"

@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from barograph.site.frame.answers import (
+from barograph.site.frame.responses import (
     CSS,
     KEEP,
     KEEP_FOR_EVER,

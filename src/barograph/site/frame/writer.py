@@ -3,20 +3,53 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from barograph.access.allowances import Allowance
-from barograph.discovery.paths import LLMS_PATH, OPENAPI_PATH
+from barograph import NOTICE
+from barograph.discovery.files import LLMS_PATH, OPENAPI_PATH
+from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
-from barograph.markets.words import price, usd
-from barograph.notice import NOTICE
+from barograph.limits.rate_limits import Allowance
 from barograph.signals.documents import SIGNALS_PATH
-from barograph.site.frame.markdown import render_markdown
 from barograph.site.frame.paths import NAVIGATION, PLACES, STATIC_FOLDER
 from barograph.site.frame.static_files import packaged_files
+
+
+class _Careful(MarkdownIt):
+    """Knows no link but to the web; what is not one stays text."""
+
+    def validateLink(self, url: str) -> bool:  # noqa: N802 - the library's own name
+        return url.lower().startswith(("http://", "https://"))
+
+
+def render_markdown(text: str) -> Markup:
+    """Render a text for a page that has its own first heading, so that `#` is a second one."""
+    tokens = _MARKDOWN.parse(text)
+    for token in tokens:
+        if token.tag == "h1":
+            token.tag = "h2"
+    # Safe by construction: every text is escaped by the renderer and no HTML passes through.
+    return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))  # noqa: S704
+
+
+_MARKDOWN = _Careful("commonmark", {"html": False}).enable("table").disable("image")
+
+
+class Terms(NamedTuple):
+    """What this instance asks for, and whether it takes it by x402."""
+
+    feed_price: Decimal
+    feed_period_days: int
+    stance_price: Decimal
+    takes_payments: bool
+    contact: str = ""
+    """Where people ask for Feed or Reserve, as `mailto:` or https; empty: not configured."""
+
 
 SITE_NAME = "Barograph"
 SIMULATED = "simulated "

@@ -17,7 +17,7 @@ from barograph.markets.plausibility import (
     SETTLED_RATE,
 )
 from barograph.markets.records import LongAccounts, Perpetual
-from barograph.markets.settled import SettledRate
+from barograph.markets.settlements import SettledRate
 from barograph.upstream.bybit.wire import (
     Cell,
     OutOfRangeError,

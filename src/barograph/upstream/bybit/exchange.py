@@ -14,7 +14,7 @@ from barograph.kit.timestamps import MINUTE
 from barograph.markets.plausibility import LONG_ACCOUNTS, SETTLED_RATE, Limits
 from barograph.markets.ports import LiquidationWatcher
 from barograph.markets.records import LongAccounts, Perpetuals
-from barograph.markets.settled import SettledRate
+from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
 from barograph.upstream.bybit.catalogue import Catalogue, Listing
 from barograph.upstream.bybit.decode import (
@@ -30,9 +30,9 @@ from barograph.upstream.bybit.decode import (
     decode_tickers,
     decode_time,
 )
-from barograph.upstream.bybit.envelope import Envelope, check_clock
 from barograph.upstream.bybit.rest import Budget, RestClient, Sleep
 from barograph.upstream.bybit.stream import LiquidationStream
+from barograph.upstream.bybit.wire import Envelope, check_clock
 
 _PAGES = 20
 _RATIO_PERIOD = 5 * MINUTE

@@ -1,1 +1,0 @@
-"""Who calls, and how often they may."""

@@ -1,0 +1,155 @@
+"""The desk: where a reading becomes everything that it adds, and where that is stored.
+
+Market, signals and briefs each judge in their own way; here they are one conclusion, which is
+recorded and published in one transaction. The live collector and the demo's replay both go this
+way.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from barograph.briefs.judge import BriefDesk
+from barograph.briefs.records import Brief
+from barograph.briefs.store import record_briefs
+from barograph.errors import UpstreamError
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.lease import Lease
+from barograph.kit.timestamps import MINUTE
+from barograph.macro.evidence import NO_FIGURES, MacroEvidence
+from barograph.macro.records import US3M, US10Y
+from barograph.macro.store import as_known_at, etf_series
+from barograph.markets.judge import MarketConclusion, MarketDesk, record_market
+from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
+from barograph.settings import Settings
+from barograph.signals.judge import SignalConclusion, SignalDesk, record_signals
+
+log = logging.getLogger(__name__)
+
+FIGURE_DAYS = 60
+"""How many days of figures are looked at."""
+
+
+class Conclusion(NamedTuple):
+    """What one reading adds."""
+
+    market: MarketConclusion
+    signals: SignalConclusion | None = None
+    briefs: Sequence[Brief] = ()
+
+    @property
+    def row_count(self) -> int:
+        """How many rows it writes."""
+        rows = self.market.row_count + len(self.briefs)
+        return rows + (0 if self.signals is None else 1 + len(self.signals.changes))
+
+
+class Desk:
+    """What the collector knows, and how it judges."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._market = MarketDesk(settings)
+        self._signals = SignalDesk()
+        self._briefs = BriefDesk()
+        self._macro = NO_FIGURES
+
+    async def load(self, database: Database, now: int) -> None:
+        """Take up what an earlier collector left."""
+
+        async def work(tx: Transaction) -> None:
+            await self._market.load(tx, now)
+            await self._signals.load(tx)
+            await self._briefs.load(tx)
+            self._macro = await known_figures(tx, self._settings, now)
+
+        await database.read(work)
+
+    async def refresh(self, database: Database, now: int) -> None:
+        """Look again, once a minute, whether there are new daily figures.
+
+        While they cannot be read, those that are known count on until they are too old.
+        """
+        if now // MINUTE == self._macro.at // MINUTE:
+            return
+
+        async def work(tx: Transaction) -> MacroEvidence:
+            return await known_figures(tx, self._settings, now)
+
+        try:
+            self._macro = await database.read(work)
+        except DatabaseUnavailable as error:
+            log.warning("daily figures not read again", extra={"reason": str(error)})
+
+    def sampled(self, share: LongAccounts) -> None:
+        """Take a long-account share."""
+        self._market.sampled(share)
+
+    def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
+        """Take a batch of liquidations; what is known already counts once."""
+        self._market.liquidated(liquidations)
+
+    def watched(self, start: int, end: int) -> None:
+        """Take note that no liquidation was missed from `start` to `end`."""
+        self._market.watched(start, end)
+
+    def conclude(self, reading: Perpetuals, now: int | None = None) -> Conclusion:
+        """Judge a reading; `now` is when it came, None for one that is carried from the past."""
+        market = self._market.conclude(reading, now)
+        assert market.evidence is not None
+        macro = self._macro._replace(at=reading.as_of)
+        return Conclusion(
+            market,
+            self._signals.conclude(market.evidence, macro),
+            self._briefs.conclude(market.evidence, macro),
+        )
+
+    def conclude_failure(self, error: UpstreamError, at: int) -> Conclusion:
+        """Gather what a failed reading adds; what does not rest on the exchange is judged on."""
+        macro = self._macro._replace(at=at)
+        return Conclusion(
+            self._market.conclude_failure(error, at),
+            self._signals.conclude_failure(macro, self._settings.exchange_source),
+        )
+
+    def conclude_stop(self) -> Conclusion:
+        """Gather what was heard since the last conclusion."""
+        return Conclusion(self._market.conclude_stop())
+
+    def written(self, conclusion: Conclusion) -> None:
+        """Forget what is safely stored; until then it is part of every next conclusion."""
+        self._market.written(conclusion.market)
+        self._briefs.written(conclusion.briefs)
+        if conclusion.signals is not None:
+            self._signals.written(conclusion.signals)
+
+
+async def known_figures(tx: Transaction, settings: Settings, at: int) -> MacroEvidence:
+    """The daily figures that were known at an instant."""
+    return MacroEvidence(
+        at=at,
+        etf=await etf_series(settings, lambda name: as_known_at(tx, name, at, FIGURE_DAYS)),
+        us10y=await as_known_at(tx, US10Y, at, FIGURE_DAYS),
+        us3m=await as_known_at(tx, US3M, at, FIGURE_DAYS),
+    )
+
+
+async def write_conclusions(
+    database: Database, lease: Lease, conclusions: Sequence[Conclusion]
+) -> None:
+    """Store conclusions in one transaction: recorded and published together, or not at all.
+
+    Raises:
+        LeaseLost: another collector leads; nothing was written.
+        DatabaseUnavailable: nothing was written.
+    """
+
+    async def work(tx: Transaction) -> None:
+        await lease.fence(tx)
+        for conclusion in conclusions:
+            await record_market(tx, conclusion.market)
+            await record_briefs(tx, conclusion.briefs)
+            if conclusion.signals is not None:
+                await record_signals(tx, conclusion.signals)
+
+    await database.write(work)

@@ -1,0 +1,1 @@
+"""Fills a demo's database with its simulated past."""

@@ -1,0 +1,1 @@
+"""Servers of the simulated world, which speak the real protocols on loopback."""

@@ -1,0 +1,269 @@
+"""The files that the Treasury, the New York Fed and the fund's issuer serve, as they stood then.
+
+Formats as at https://home.treasury.gov/resource-center/data-chart-center/interest-rates,
+https://markets.newyorkfed.org/static/docs/markets-api.html and the fund's own page.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+import msgspec
+
+from barograph.demo.servers.control import TEXT
+from barograph.demo.world.macro import BASKET, FundDay, MacroWorld, sofr_revised_at
+from barograph.demo.world.rates import EFFR, SOFR, TENORS, Overnight
+
+TREASURY_FILE: Final = "treasury"
+SOFR_FILE: Final = "sofr"
+EFFR_FILE: Final = "effr"
+FUND_FILE: Final = "etf"
+
+FILES: Final = (TREASURY_FILE, SOFR_FILE, EFFR_FILE, FUND_FILE)
+
+TREASURY_PATH: Final = "/resource-center/data-chart-center/interest-rates/daily-treasury-rates.csv"
+FUND_PATH: Final = "/us/products/333011/ishares-bitcoin-trust-etf/1467271812596.ajax"
+FUND_QUERY: Final = "fileType=csv&fileName=IBIT_holdings&dataType=fund"
+
+_PATTERNS: Final = (
+    (re.compile(re.escape(TREASURY_PATH) + r"/(\d{4})/all", re.ASCII), TREASURY_FILE),
+    (re.compile(r"/api/rates/secured/sofr/last/(\d{1,4})\.json", re.ASCII), SOFR_FILE),
+    (re.compile(r"/api/rates/unsecured/effr/last/(\d{1,4})\.json", re.ASCII), EFFR_FILE),
+    (re.compile(r"/us/products/333011/[^/]+/(1467271812596)\.ajax", re.ASCII), FUND_FILE),
+)
+
+_CSV: Final = "text/csv; charset=UTF-8"
+_JSON: Final = "application/json"
+
+_SHORT_MATURITY: Final = "1.5 Month"
+_SHORT_MATURITY_SINCE: Final = date(2025, 2, 18)
+"""Before this day the Treasury published no such yield."""
+
+_LOST_YIELDS: Final = frozenset({"3 Mo", "2 Yr", "10 Yr"})
+_LOST_CELL: Final = "Quantity"
+_YIELD_REVISION: Final = 0.06
+_RATE_REVISION: Final = 0.02
+_REVISED_BASKETS: Final = 25
+
+_FUND_COLUMNS: Final = (
+    "Ticker",
+    "Name",
+    "Sector",
+    "Asset Class",
+    "Market Value",
+    "Weight (%)",
+    "Notional Value",
+    _LOST_CELL,
+    "Price",
+    "Location",
+    "Exchange",
+    "Currency",
+    "FX Rate",
+    "Market Currency",
+    "Accrual Date",
+)
+_NOTHING: Final = "\u00a0"
+"""What the issuer's file has on a line that looks empty."""
+
+Query = Mapping[str, str]
+
+
+class Answer(NamedTuple):
+    """What is sent for a request."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class Distortion(NamedTuple):
+    """What is wrong with the files.
+
+    `revised` is a time: whatever was newest then is now different. With `incomplete`, columns or
+    members that a reader needs are gone.
+    """
+
+    revised: int | None = None
+    incomplete: bool = False
+
+
+UNDISTORTED: Final = Distortion()
+
+
+class _View(NamedTuple):
+    """One look at the world: when, and through what distortion."""
+
+    world: MacroWorld
+    at: int
+    distortion: Distortion
+
+    def newest_revised(self, days: Callable[[int], Sequence[object]]) -> int:
+        """The index of the day that the distortion revises; -1 if none."""
+        since = self.distortion.revised
+        return -1 if since is None else len(days(min(since, self.at))) - 1
+
+
+def file_of(path: str) -> str | None:
+    """Which of `FILES` a path names."""
+    return next((name for pattern, name in _PATTERNS if pattern.fullmatch(path)), None)
+
+
+def answer(
+    world: MacroWorld, path: str, query: Query, at: int, distortion: Distortion = UNDISTORTED
+) -> Answer:
+    """What a request gets at a time."""
+    view = _View(world, at, distortion)
+    for pattern, name in _PATTERNS:
+        found = pattern.fullmatch(path)
+        if found is not None:
+            return _WRITERS[name](view, int(found[1]), query)
+    return Answer(HTTPStatus.NOT_FOUND, TEXT, b"not found\n")
+
+
+def _treasury(view: _View, year: int, query: Query) -> Answer:
+    """A year's curves, newest first."""
+    if query.get("type") != "daily_treasury_yield_curve":
+        return Answer(HTTPStatus.NOT_FOUND, TEXT, b"not found\n")
+    names = [
+        name for name in TENORS if name != _SHORT_MATURITY or year >= _SHORT_MATURITY_SINCE.year
+    ]
+    if view.distortion.incomplete:
+        names = [name for name in names if name not in _LOST_YIELDS]
+    revised = view.newest_revised(view.world.curves)
+    lines = []
+    for index, curve in enumerate(view.world.curves(view.at)):
+        if curve.day.year == year:
+            shift = _YIELD_REVISION if index == revised else 0.0
+            values = dict(zip(TENORS, curve.yields, strict=True))
+            if curve.day < _SHORT_MATURITY_SINCE:
+                values.pop(_SHORT_MATURITY)
+            cells = [f"{values[name] + shift:.2f}" if name in values else "" for name in names]
+            lines.append(",".join([f"{curve.day:%m/%d/%Y}", *cells]))
+    lines.append(",".join(["Date", *(f'"{name}"' for name in names)]))
+    return Answer(HTTPStatus.OK, _CSV, "\n".join([*reversed(lines), ""]).encode())
+
+
+def _sofr(view: _View, count: int, _query: Query) -> Answer:
+    rows = view.world.sofr(view.at)
+    return _rates(view, SOFR, rows, count, view.newest_revised(view.world.sofr))
+
+
+def _effr(view: _View, count: int, _query: Query) -> Answer:
+    rows = view.world.effr(view.at)
+    return _rates(view, EFFR, rows, count, view.newest_revised(view.world.effr))
+
+
+def _rates(view: _View, kind: str, rows: list[Overnight], count: int, revised: int) -> Answer:
+    """The last so many days, newest first."""
+    if not count:
+        return Answer(HTTPStatus.BAD_REQUEST, _JSON, b'{"error":"Bad Request"}')
+    first = max(0, len(rows) - count)
+    found = [
+        _rate(view, kind, row, is_revised=index == revised)
+        for index, row in enumerate(rows[first:], start=first)
+    ]
+    return Answer(HTTPStatus.OK, _JSON, msgspec.json.encode({"refRates": found[::-1]}))
+
+
+def _rate(view: _View, kind: str, row: Overnight, *, is_revised: bool) -> dict[str, object]:
+    is_final = view.at >= sofr_revised_at(row.day)
+    rate = row.rate if is_final else row.first
+    marked = is_revised or (is_final and row.rate != row.first)
+    member: dict[str, object] = {"effectiveDate": row.day.isoformat(), "type": kind}
+    if not view.distortion.incomplete:
+        member["percentRate"] = round(rate + (_RATE_REVISION if is_revised else 0.0), 2)
+    for percentile, value in zip((1, 25, 75, 99), row.percentiles, strict=True):
+        member[f"percentPercentile{percentile}"] = value
+    if kind == EFFR:
+        member |= {"targetRateFrom": row.low, "targetRateTo": row.high}
+    member["volumeInBillions"] = row.volume
+    member["revisionIndicator"] = "r" if marked else ""
+    return member
+
+
+def _fund(view: _View, _product: int, query: Query) -> Answer:
+    """The newest day, or the one asked for; for a day without figures the file has no rows."""
+    if query.get("fileType") != "csv":
+        return Answer(HTTPStatus.NOT_FOUND, TEXT, b"not found\n")
+    days = view.world.fund(view.at)
+    revised = view.newest_revised(view.world.fund)
+    if revised >= 0:
+        days[revised] = _restated(days[revised])
+    wanted = query.get("asOfDate")
+    found = next((each for each in reversed(days) if wanted in {None, f"{each.day:%Y%m%d}"}), None)
+    text = "\n".join(_fund_lines(found, incomplete=view.distortion.incomplete))
+    return Answer(HTTPStatus.OK, _CSV, f"\ufeff{text}\n".encode())
+
+
+def _restated(fund: FundDay) -> FundDay:
+    """The same day with some more shares and the coins that belong to them."""
+    shares = fund.shares + _REVISED_BASKETS * BASKET
+    grown = shares / fund.shares
+    return fund._replace(
+        shares=shares,
+        coins=round(fund.coins * grown, 5),
+        coin_value=round(fund.coin_value * grown, 2),
+    )
+
+
+def _fund_lines(fund: FundDay | None, *, incomplete: bool) -> list[str]:
+    known = {
+        "Fund Holdings as of": "-" if fund is None else f"{fund.day:%b %d, %Y}",
+        "Inception Date": "Jan 05, 2024",
+        "Shares Outstanding": "-" if fund is None else f"{fund.shares:,.2f}",
+        "Net Assets": "-" if fund is None else f"{fund.net_assets:,.2f}",
+        "NAV": "-" if fund is None else f"{fund.nav:,.4f}",
+        "Stock": "-",
+        "Bond": "-",
+        "Cash": "-",
+        "Other": "-",
+    }
+    columns: Sequence[str] = _FUND_COLUMNS
+    if incomplete:
+        del known["Shares Outstanding"]
+        columns = [name for name in columns if name != _LOST_CELL]
+    return [
+        "iShares Bitcoin Trust ETF",
+        *(f'{name},"{value}"' for name, value in known.items()),
+        _NOTHING,
+        ",".join(columns),
+        *(
+            ",".join(f'"{row.get(name, "-")}"' for name in columns)
+            for row in ([] if fund is None else _holdings(fund))
+        ),
+        _NOTHING,
+        '"Holdings are subject to change."',
+    ]
+
+
+def _holdings(fund: FundDay) -> list[dict[str, str]]:
+    """The coins and the little cash beside them."""
+    return [
+        {"Ticker": "BTC", "Name": "BITCOIN", "Asset Class": "Alternative"}
+        | _holding(fund, fund.coin_value, fund.coins),
+        {"Ticker": "USD", "Name": "USD CASH", "Asset Class": "Cash"}
+        | _holding(fund, fund.cash, fund.cash),
+    ]
+
+
+def _holding(fund: FundDay, value: float, quantity: float) -> dict[str, str]:
+    return {
+        "Market Value": f"{value:,.2f}",
+        "Weight (%)": f"{100 * value / fund.net_assets:.2f}",
+        "Notional Value": f"{value:,.2f}",
+        _LOST_CELL: f"{quantity:,.5f}",
+        "Price": f"{value / quantity:,.2f}",
+        "Currency": "USD",
+        "FX Rate": "1.00",
+        "Market Currency": "USD",
+    }
+
+
+_WRITERS: Final[Mapping[str, Callable[[_View, int, Query], Answer]]] = {
+    TREASURY_FILE: _treasury,
+    SOFR_FILE: _sofr,
+    EFFR_FILE: _effr,
+    FUND_FILE: _fund,
+}

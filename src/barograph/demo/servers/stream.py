@@ -1,0 +1,243 @@
+"""The exchange's public websocket for linear contracts.
+
+https://bybit-exchange.github.io/docs/v5/ws/connect
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+from websockets.asyncio.server import ServerConnection, broadcast
+from websockets.exceptions import ConnectionClosed
+
+from barograph.demo.servers import faults as named
+from barograph.demo.servers.control import until_changed
+from barograph.demo.servers.faults import Faults
+from barograph.demo.servers.tickers import ticker
+from barograph.demo.world.world import World
+
+SLOT: Final = 500
+"""The exchange sends what happened every half second."""
+
+
+def liquidation_messages(
+    world: World, start: int, end: int, closed: frozenset[str] = frozenset()
+) -> list[bytes]:
+    """The stream's messages for a stretch of time: one for each contract and half second.
+
+    https://bybit-exchange.github.io/docs/v5/websocket/public/all-liquidation
+    """
+    batches: dict[tuple[int, str], list[dict[str, object]]] = {}
+    for time, symbol, side, size, price in world.liquidations(start, end):
+        if symbol not in closed:
+            row = {"T": time, "s": symbol, "S": side, "v": size, "p": price}
+            batches.setdefault((time // SLOT, symbol), []).append(row)
+    return [
+        msgspec.json.encode(
+            {
+                "topic": f"allLiquidation.{symbol}",
+                "type": "snapshot",
+                "ts": (slot + 1) * SLOT,
+                "data": rows,
+            }
+        )
+        for (slot, symbol), rows in batches.items()
+    ]
+
+
+MOST_CHARACTERS: Final = 21_000
+"""The exchange's limit for all topics of one connection together."""
+
+_TICKERS: Final = "tickers"
+_LIQUIDATIONS: Final = "allLiquidation"
+_ONLY_REST: Final = frozenset({"predictedDeliveryPrice", "basis", "basisRate", "deliveryFeeRate"})
+
+
+class _Listener:
+    """One open connection and what it listens to."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self.connection = connection
+        self.id = str(uuid4())
+        self.topics: set[str] = set()
+        self.shown: dict[str, dict[str, str]] = {}
+        self.muted = False
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        return self.connection.transport
+
+    def mute(self, wanted: bool) -> None:
+        """Stop or go on reading. What isn't read isn't answered, the protocol's pings included."""
+        if wanted and not self.muted:
+            self.transport.pause_reading()
+        elif self.muted and not wanted and not self.transport.is_closing():
+            self.transport.resume_reading()
+        self.muted = wanted
+
+    async def say(self, message: object) -> None:
+        await self.connection.send(msgspec.json.encode(message).decode())
+
+
+class Stream:
+    """Every listening connection, and what is sent to them."""
+
+    def __init__(self, world: World, faults: Faults, now: Callable[[], int]) -> None:
+        self._world = world
+        self._faults = faults
+        self._now = now
+        self._listeners: set[_Listener] = set()
+        self._until = now() // SLOT * SLOT
+
+    async def serve(self, connection: ServerConnection) -> None:
+        """Stay with one connection until it ends."""
+        listener = _Listener(connection)
+        if self._faults.stream_is_down:
+            listener.transport.abort()
+            return
+        self._listeners.add(listener)
+        self._mute(listener)
+        try:
+            async for message in connection:
+                # What had been read before the silence waits for its end.
+                while self._silent and not connection.transport.is_closing():
+                    await until_changed(self._faults, connection)
+                await self._receive(listener, message)
+        except ConnectionClosed:
+            pass
+        finally:
+            self._listeners.discard(listener)
+
+    @property
+    def _silent(self) -> bool:
+        return self._faults.find(named.STREAM_SILENCE) is not None
+
+    def _mute(self, listener: _Listener) -> None:
+        listener.mute(self._silent)
+
+    async def watch_faults(self) -> None:
+        """Cut or mute the connections whenever a fault says so."""
+        while True:
+            for listener in list(self._listeners):
+                if self._faults.stream_is_down:
+                    listener.transport.abort()
+                else:
+                    self._mute(listener)
+            await self._faults.changed()
+
+    async def _receive(self, listener: _Listener, message: str | bytes) -> None:
+        try:
+            request = msgspec.json.decode(message, type=dict[str, object])
+        except msgspec.MsgspecError:
+            return await listener.say(self._reply(listener, "", {}, "error:request format invalid"))
+        match request.get("op"):
+            case "ping":
+                reply = self._reply(listener, "ping", request, None)
+                return await listener.say(reply | {"ret_msg": "pong"})
+            case "subscribe":
+                return await self._subscribe(listener, request)
+            case "unsubscribe":
+                for topic in _topics(request):
+                    listener.topics.discard(topic)
+                    listener.shown.pop(topic, None)
+                return await listener.say(self._reply(listener, "unsubscribe", request, None))
+            case other:
+                return await listener.say(
+                    self._reply(listener, str(other), request, "error:request op invalid")
+                )
+
+    async def _subscribe(self, listener: _Listener, request: dict[str, object]) -> None:
+        topics = _topics(request)
+        problem = self._problem(listener, topics)
+        await listener.say(self._reply(listener, "subscribe", request, problem))
+        if problem is not None:
+            return
+        now = self._now()
+        for topic in topics:
+            if topic not in listener.topics and topic.startswith(_TICKERS):
+                row = self._row(topic, now)
+                listener.shown[topic] = row
+                await listener.say(_ticker_message(topic, "snapshot", row, now))
+            listener.topics.add(topic)
+
+    def _problem(self, listener: _Listener, topics: list[str]) -> str | None:
+        if not topics:
+            return "error:args is empty"
+        if sum(len(topic) for topic in listener.topics.union(topics)) > MOST_CHARACTERS:
+            return f"error:args length exceeds {MOST_CHARACTERS} characters"
+        unknown = next((topic for topic in topics if not self._knows(topic)), None)
+        return None if unknown is None else f"error:handler not found,topic:{unknown}"
+
+    def _knows(self, topic: str) -> bool:
+        kind, _, symbol = topic.partition(".")
+        if kind not in {_TICKERS, _LIQUIDATIONS} or symbol in self._faults.closed:
+            return False
+        return self._world.contract(symbol, self._now()) is not None
+
+    def _reply(
+        self, listener: _Listener, op: str, request: dict[str, object], problem: str | None
+    ) -> dict[str, object]:
+        return {
+            "success": problem is None,
+            "ret_msg": problem or "",
+            "conn_id": listener.id,
+            "req_id": request.get("req_id", ""),
+            "op": op,
+        }
+
+    def pump(self) -> None:
+        """Send what happened since the last time; during a silence it is lost, as on a real one."""
+        now = self._now()
+        until = now // SLOT * SLOT
+        start, self._until = self._until, max(until, self._until)
+        if not self._listeners or self._silent or self._faults.stream_is_down:
+            return
+        self._send_liquidations(start, until)
+        self._send_tickers(now)
+
+    def _send_liquidations(self, start: int, until: int) -> None:
+        times = 2 if self._faults.find(named.STREAM_DUPLICATES) is not None else 1
+        for message in liquidation_messages(self._world, start, until, self._faults.closed):
+            text = message.decode()
+            topic = text.partition('"topic":"')[2].partition('"')[0]
+            listening = [
+                listener.connection for listener in self._listeners if topic in listener.topics
+            ]
+            for _ in range(times):
+                broadcast(listening, text)
+
+    def _send_tickers(self, now: int) -> None:
+        rows: dict[str, dict[str, str]] = {}
+        for listener in self._listeners:
+            for topic, shown in listener.shown.items():
+                if topic.partition(".")[2] in self._faults.closed:
+                    continue
+                row = rows[topic] = rows.get(topic) or self._row(topic, now)
+                changed = {name: text for name, text in row.items() if shown.get(name) != text}
+                if changed:
+                    listener.shown[topic] = row
+                    delta = {"symbol": row["symbol"], **changed}
+                    message = msgspec.json.encode(_ticker_message(topic, "delta", delta, now))
+                    broadcast([listener.connection], message.decode())
+
+    def _row(self, topic: str, now: int) -> dict[str, str]:
+        contract = self._world.contract(topic.partition(".")[2], now)
+        if contract is None:
+            return {}
+        row = ticker(self._world, contract, now)
+        rising = float(row["lastPrice"]) >= self._world.price(contract, now - 1000)
+        row["tickDirection"] = "PlusTick" if rising else "MinusTick"
+        return {name: text for name, text in row.items() if name not in _ONLY_REST}
+
+
+def _topics(request: dict[str, object]) -> list[str]:
+    topics = request.get("args")
+    if not isinstance(topics, list):
+        return []
+    return [topic for topic in topics if isinstance(topic, str)]
+
+
+def _ticker_message(topic: str, kind: str, row: dict[str, str], now: int) -> dict[str, object]:
+    return {"topic": topic, "type": kind, "data": row, "cs": now, "ts": now}

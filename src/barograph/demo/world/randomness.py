@@ -1,0 +1,111 @@
+"""The crowd's mood: spells in which longs or shorts press harder than usual.
+
+Most of the time a perpetual's premium is small enough for its funding rate to sit at the pin. Once
+in every block of eight days the mood swings for some days and funding leaves the pin, upwards and
+downwards in turns.
+"""
+
+import hashlib
+import math
+from array import array
+from dataclasses import dataclass
+from random import Random
+from statistics import NormalDist
+from typing import Final
+
+_MASK: Final = (1 << 64) - 1
+_UNIT: Final = 2.0**-53
+
+QUANTILE_BITS: Final = 10
+_QUANTILES: Final = 1 << QUANTILE_BITS
+QUANTILE_MASK: Final = _QUANTILES - 1
+NORMAL: Final = tuple(
+    NormalDist().inv_cdf((index + 0.5) / _QUANTILES) for index in range(_QUANTILES)
+)
+"""Standard normal values, indexed by the low bits of a mixed number: a draw for one look-up."""
+
+
+def key(*parts: object) -> int:
+    """A 64-bit number that stands for these parts, in their order."""
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def mix(value: int) -> int:
+    """Scramble 64 bits (splitmix64): neighbouring inputs give unrelated outputs."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
+
+
+def unit(value: int) -> float:
+    """Turn a mixed number into a fraction in [0, 1)."""
+    return (value >> 11) * _UNIT
+
+
+CALM: Final = 0.03
+"""Share of the log-volatility's distance from its mean that an hour takes back."""
+
+
+class Tide:
+    """Hour by hour: a common shock, a common volatility, rare common jumps."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(key(seed, "tide"))
+        self.shock = array("d")
+        self.swell = array("d")
+        self.jump = array("d")
+        self._level = 0.0
+
+    def reach(self, hours: int) -> None:
+        """Simulate until so many hours are known."""
+        gauss, uniform = self._random.gauss, self._random.random
+        while len(self.shock) < hours:
+            jump = gauss(0.0, 3.6) if uniform() < 1 / 110 else 0.0
+            self.shock.append(gauss(0.0, 1.0))
+            self.swell.append(self._level)
+            self.jump.append(jump)
+            # A blow stirs the market up, a fall more than a rise.
+            stir = 0.04 * abs(jump) + (0.03 * -jump if jump < 0 else 0.0)
+            self._level += -CALM * self._level + 0.085 * gauss(0.0, 1.0) + stir
+
+
+BLOCK_HOURS: Final = 192
+
+_MAJORS: Final = frozenset({"BTC", "ETH", "SOL"})
+_CONTRARY: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """One swing of the mood; hours count from the birth of the world."""
+
+    start: float
+    length: float
+    peak: float
+
+    def at(self, hour: int) -> float:
+        """The premium that this spell adds, as a fraction of the price."""
+        along = (hour - self.start) / self.length
+        return self.peak * math.sin(math.pi * along) ** 2 if 0.0 < along < 1.0 else 0.0
+
+
+def spell(seed: int, coin: str, block: int) -> Spell:
+    """The spell of a coin in a block of eight days."""
+    state = mix(key(seed, "mood", coin) ^ block)
+    draws = []
+    for _ in range(4):
+        draws.append(unit(state))
+        state = mix(state)
+    upwards = (block + key(seed, "mood") % 2) % 2 == 0
+    # The majors lead and the others mostly follow: a market has one mood with exceptions.
+    if coin not in _MAJORS and draws[0] < _CONTRARY:
+        upwards = not upwards
+    strength = 0.00085 + 0.00055 * draws[1] if upwards else -0.00075 - 0.00045 * draws[1]
+    if coin not in _MAJORS:
+        strength *= 0.7 + 1.3 * draws[2]
+    length = 48.0 + 44.0 * draws[3]
+    lead = unit(mix(key(seed, "mood", block)))
+    start = block * BLOCK_HOURS + lead * 60.0 + draws[2] * 30.0
+    return Spell(start, length, strength)

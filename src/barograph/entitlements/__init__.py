@@ -1,0 +1,1 @@
+"""Who may read what, by subscription or by purchase."""

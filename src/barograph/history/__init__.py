@@ -1,0 +1,1 @@
+"""The append-only record: digests, ledger, guards, Merkle tree, checkpoints and proofs."""

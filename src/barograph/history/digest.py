@@ -1,0 +1,231 @@
+"""From a record to its digest and back (pure).
+
+What is hashed is one text: the canonical JSON of the whole record but for the digest itself. That
+text is what is stored and read back; it is never written anew from columns.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from msgspec import Struct
+from msgspec.json import Decoder
+
+from barograph.history.records import (
+    EVENT_SCHEMA,
+    SCHEMA,
+    Decision,
+    Event,
+    Leg,
+    LegEvidence,
+    Version,
+)
+from barograph.kit.json import Json, canonical, digest
+from barograph.kit.timestamps import iso_timestamp
+
+GENESIS = "0" * 64
+"""The previous digest of the first link."""
+
+EXACT = 2**53 - 1
+"""Canonical JSON has doubles only: a whole number beyond this was one."""
+
+
+def leg_document(leg: Leg) -> dict[str, Json]:
+    """The leg as it is hashed and delivered."""
+    decision, evidence = leg.decision, leg.evidence
+    return {
+        "period": {"start": leg.period["start"], "end": leg.period["end"]},
+        "levels": leg.levels,
+        "decision": {
+            "label": decision.label,
+            "confidence": decision.confidence,
+            "rationale": decision.rationale,
+            "by": decision.by,
+        },
+        "conditions": list(leg.conditions),
+        "method": leg.method,
+        "evidence": {
+            "digest": evidence.digest,
+            "source": evidence.source,
+            "observed_at": evidence.observed_at,
+            "inputs": evidence.inputs,
+        },
+    }
+
+
+def version_document(version: Version) -> dict[str, Json]:
+    """The exact object that is hashed; `version.history_digest` has no part in it."""
+    return {
+        "schema": SCHEMA,
+        "kind": version.kind,
+        "sequence": version.sequence,
+        "leg_id": version.leg_id,
+        "revision": version.revision,
+        "issued_at": iso_timestamp(version.issued_at),
+        "expires_at": iso_timestamp(version.expires_at),
+        "leg": leg_document(version.leg),
+        "previous_digest": version.previous_digest,
+        "salt": version.salt,
+    }
+
+
+def event_document(event: Event) -> dict[str, Json]:
+    """The exact object that is hashed; `event.event_digest` has no part in it."""
+    return {
+        "schema": EVENT_SCHEMA,
+        "kind": event.kind,
+        "sequence": event.sequence,
+        "type": event.type,
+        "at": iso_timestamp(event.at),
+        "version_sequence": event.version_sequence,
+        "why": event.why,
+        "by": event.by,
+        "evidence_digest": event.evidence_digest,
+        "previous_digest": event.previous_digest,
+        "salt": event.salt,
+    }
+
+
+def history_digest(version: Version) -> str:
+    """SHA-256 of the canonical JSON of the recorded version."""
+    return digest(canonical(version_document(version)))
+
+
+def event_digest(event: Event) -> str:
+    """SHA-256 of the canonical JSON of the recorded event."""
+    return digest(canonical(event_document(event)))
+
+
+def withdrawal_digest(version_digest: str, *, why: str, by: str, salt: str) -> str:
+    """The evidence digest of a withdrawal; `salt` is the event's own."""
+    content: dict[str, Json] = {
+        "history_digest": version_digest,
+        "why": why,
+        "by": by,
+        "salt": salt,
+    }
+    return digest(canonical(content))
+
+
+def read_version(text: str, text_digest: str | None = None) -> Version:
+    """The version that a recorded text holds; its digest is that of the very text.
+
+    Raises:
+        ValueError: the text holds no version.
+    """
+    document = _VERSIONS.decode(text)
+    if document.schema != SCHEMA:
+        raise ValueError(f"another schema: {document.schema}")
+    leg = document.leg
+    evidence = leg.evidence
+    return Version(
+        kind=document.kind,
+        sequence=document.sequence,
+        leg_id=document.leg_id,
+        revision=document.revision,
+        issued_at=_milliseconds(document.issued_at),
+        expires_at=_milliseconds(document.expires_at),
+        leg=Leg(
+            period=leg.period,
+            levels=_exact(leg.levels),
+            decision=leg.decision,
+            conditions=_exact(leg.conditions),
+            method=leg.method,
+            evidence=LegEvidence(evidence.source, evidence.observed_at, _exact(evidence.inputs)),
+        ),
+        previous_digest=document.previous_digest,
+        salt=document.salt,
+        history_digest=digest(text) if text_digest is None else text_digest,
+    )
+
+
+def read_event(text: str, text_digest: str | None = None) -> Event:
+    """The event that a recorded text holds; its digest is that of the very text.
+
+    Raises:
+        ValueError: the text holds no event.
+    """
+    document = _EVENTS.decode(text)
+    if document.schema != EVENT_SCHEMA:
+        raise ValueError(f"another schema: {document.schema}")
+    return Event(
+        kind=document.kind,
+        sequence=document.sequence,
+        type=document.type,
+        at=_milliseconds(document.at),
+        version_sequence=document.version_sequence,
+        why=document.why,
+        by=document.by,
+        evidence_digest=document.evidence_digest,
+        previous_digest=document.previous_digest,
+        salt=document.salt,
+        event_digest=digest(text) if text_digest is None else text_digest,
+    )
+
+
+class _EvidenceDocument(Struct, frozen=True):
+    source: str
+    observed_at: str
+    inputs: dict[str, Any]
+
+
+class _LegDocument(Struct, frozen=True):
+    period: dict[str, str]
+    levels: dict[str, Any]
+    decision: Decision
+    conditions: list[Any]
+    method: str
+    evidence: _EvidenceDocument
+
+
+class _VersionDocument(Struct, frozen=True):
+    schema: str
+    kind: str
+    sequence: int
+    leg_id: str
+    revision: int
+    issued_at: datetime
+    expires_at: datetime
+    leg: _LegDocument
+    previous_digest: str
+    salt: str
+
+
+class _EventDocument(Struct, frozen=True):
+    schema: str
+    kind: str
+    sequence: int
+    type: str
+    at: datetime
+    version_sequence: int
+    why: str
+    by: str
+    evidence_digest: str
+    previous_digest: str
+    salt: str
+
+
+_VERSIONS = Decoder(_VersionDocument)
+_EVENTS = Decoder(_EventDocument)
+
+
+def _exact(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """The value with the doubles back that look like whole numbers in canonical JSON."""
+    kind = type(value)
+    if kind is dict:
+        return {name: _exact(member) for name, member in value.items()}
+    if kind is list:
+        return [_exact(member) for member in value]
+    if kind is int and not -EXACT <= value <= EXACT:
+        return float(value)
+    return value
+
+
+def _milliseconds(moment: datetime) -> int:
+    try:
+        return (moment - _EPOCH) // _MILLISECOND
+    except TypeError as error:
+        raise ValueError("an instant without a zone") from error
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)

@@ -1,0 +1,152 @@
+"""Shows whether a stance in hand is part of the published history (pure).
+
+The delivered body leaves out two members of what was hashed, its sequence and the digest before
+it. Both follow from its place in the published list.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rfc8785 import CanonicalizationError
+
+from barograph.errors import BarographError
+from barograph.history.checkpoint import Checkpoint
+from barograph.history.digest import GENESIS
+from barograph.history.merkle import (
+    consistency_proof,
+    inclusion_proof,
+    is_consistent,
+    is_included,
+    tree_root,
+)
+from barograph.kit.json import Json, canonical, digest
+
+DELIVERED = ("schema", "kind", "leg_id", "revision", "issued_at", "expires_at", "leg", "salt")
+"""The members of a delivered body that are hashed as they are."""
+
+
+class ProofFailed(BarographError):
+    """A body, list or checkpoint that does not fit the others; the message says which."""
+
+
+class Proof(NamedTuple):
+    """That a stance is in the tree of a checkpoint, and that an older checkpoint still holds."""
+
+    sequence: int
+    history_digest: str
+    size: int
+    root: bytes
+    inclusion: tuple[bytes, ...]
+    older_size: int | None
+    """The size of the older checkpoint that was looked at; None when there was none."""
+
+    consistency: tuple[bytes, ...]
+
+
+def recompute_digest(body: Mapping[str, Any], sequence: int, previous_digest: str) -> str:
+    """The `history_digest` of a delivered body at its place in the list.
+
+    Raises:
+        ProofFailed: it is not a whole stance.
+    """
+    missing = [name for name in DELIVERED if name not in body]
+    if missing:
+        raise ProofFailed(f"the stance lacks {', '.join(missing)}")
+    document: dict[str, Json] = {name: body[name] for name in DELIVERED}
+    document |= {"sequence": sequence, "previous_digest": previous_digest}
+    try:
+        return digest(canonical(document))
+    except CanonicalizationError as error:
+        raise ProofFailed(f"the stance has no canonical form: {error}") from error
+    except RecursionError as error:
+        raise ProofFailed("the stance is nested too deeply") from error
+
+
+def prove(
+    body: Mapping[str, Any],
+    digests: Sequence[str],
+    checkpoint: Checkpoint,
+    older: Checkpoint | None = None,
+) -> Proof:
+    """Prove a delivered stance against the list of its kind and a checkpoint of that list.
+
+    The checkpoints were opened with the public key already. `older` is one that was kept from
+    before.
+
+    Raises:
+        ProofFailed: something does not fit.
+    """
+    _check_log(body, checkpoint, older)
+    position = _position(body, digests)
+    listed = _covered(digests, checkpoint)
+    if position >= checkpoint.size:
+        raise ProofFailed(
+            f"the stance is number {position + 1}, and the checkpoint covers {checkpoint.size}: "
+            "take a newer checkpoint"
+        )
+    inclusion = inclusion_proof(listed, position)
+    consistency = [] if older is None else _consistency(listed, checkpoint, older)
+    assert is_included(listed[position], position, checkpoint.size, inclusion, checkpoint.root)
+    return Proof(
+        sequence=position + 1,
+        history_digest=listed[position],
+        size=checkpoint.size,
+        root=checkpoint.root,
+        inclusion=tuple(inclusion),
+        older_size=None if older is None else older.size,
+        consistency=tuple(consistency),
+    )
+
+
+def _check_log(body: Mapping[str, Any], checkpoint: Checkpoint, older: Checkpoint | None) -> None:
+    if not checkpoint.origin.endswith(f"/history/{body.get('kind')}"):
+        raise ProofFailed(f"the checkpoint is of {checkpoint.origin}, the stance of another kind")
+    if older is not None and older.origin != checkpoint.origin:
+        raise ProofFailed(f"the older checkpoint is of {older.origin}")
+
+
+def _position(body: Mapping[str, Any], digests: Sequence[str]) -> int:
+    """Where the stance is in the list, if it is really the one that was recorded there."""
+    claimed = body.get("history_digest")
+    if claimed is None:
+        raise ProofFailed("the stance was delivered without a history_digest: it is not durable")
+    try:
+        position = digests.index(claimed)
+    except ValueError:
+        raise ProofFailed("the stance's history_digest is not in the list") from None
+    previous = digests[position - 1] if position > 0 else GENESIS
+    if recompute_digest(body, position + 1, previous) != claimed:
+        raise ProofFailed("the stance is not what was recorded: its digest is another")
+    _check_evidence(body["leg"])
+    return position
+
+
+def _check_evidence(leg: Mapping[str, Any]) -> None:
+    evidence = leg["evidence"]
+    if digest(canonical(evidence["inputs"])) != evidence["digest"]:
+        raise ProofFailed("leg.evidence.digest is not that of leg.evidence.inputs")
+
+
+def _covered(digests: Sequence[str], checkpoint: Checkpoint) -> Sequence[str]:
+    """The part of the list that the checkpoint is about."""
+    if len(digests) < checkpoint.size:
+        raise ProofFailed(
+            f"the list has {len(digests)} digests and the checkpoint {checkpoint.size}: "
+            "read the rest of the list"
+        )
+    listed = digests[: checkpoint.size]
+    if tree_root(listed) != checkpoint.root:
+        raise ProofFailed("the list is not the one that the checkpoint was signed for")
+    return listed
+
+
+def _consistency(listed: Sequence[str], checkpoint: Checkpoint, older: Checkpoint) -> list[bytes]:
+    if older.size > checkpoint.size:
+        raise ProofFailed(
+            f"the older checkpoint covers {older.size}, more than the {checkpoint.size} of the "
+            "newer one: the history was cut, or they were mixed up"
+        )
+    proof = consistency_proof(listed, older.size)
+    if not is_consistent(older.size, older.root, checkpoint.size, checkpoint.root, proof):
+        raise ProofFailed("the history was rewritten since the older checkpoint")
+    return proof

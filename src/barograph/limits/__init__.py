@@ -1,0 +1,1 @@
+"""Rate limits: who calls, and how often they may."""

@@ -1,1 +1,0 @@
-"""Numbered SQL files; `kit.migrations` applies them."""

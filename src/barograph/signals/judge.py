@@ -1,0 +1,114 @@
+"""Where evidence becomes signals: once a minute."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import latest, publish
+from barograph.kit.database import Transaction
+from barograph.kit.timestamps import MINUTE
+from barograph.macro.evidence import MacroEvidence
+from barograph.markets.evidence import Evidence
+from barograph.signals.methods import judge_all, judge_macro
+from barograph.signals.records import SIGNALS, SignalChange, Signals
+
+
+async def last_changes(tx: Transaction, keys: Iterable[str]) -> dict[str, SignalChange]:
+    """The last recorded change of each of these signals, where there is one."""
+    found = {}
+    for key in keys:
+        for row in await tx.fetch(_LAST, key):
+            found[key] = SignalChange(*row)
+    return found
+
+
+async def changes_since(tx: Transaction, key: str, since: int) -> list[SignalChange]:
+    """The changes of a signal from an instant on, oldest first.
+
+    The first one is older where a label was in force at that instant already.
+    """
+    before = await tx.fetch(_LAST_UNTIL, key, since)
+    after = await tx.fetch(_AFTER, key, since)
+    return [SignalChange(*row) for row in (*before, *after)]
+
+
+_LAST = "SELECT key, at, label, value FROM signal_changes WHERE key = $1 ORDER BY at DESC LIMIT 1"
+_LAST_UNTIL = """
+SELECT key, at, label, value FROM signal_changes
+WHERE key = $1 AND at <= $2 ORDER BY at DESC LIMIT 1
+"""
+_AFTER = """
+SELECT key, at, label, value FROM signal_changes WHERE key = $1 AND at > $2 ORDER BY at
+"""
+
+
+class SignalConclusion(NamedTuple):
+    """What a minute adds: the signals, and those whose label is new."""
+
+    signals: Signals
+    changes: Sequence[SignalChange]
+    is_by_reading: bool = True
+    """Whether the signals of the market were judged too."""
+
+
+class SignalDesk:
+    """Keeps what was judged last, which hysteresis needs."""
+
+    def __init__(self) -> None:
+        self._last: Signals | None = None
+        self._judged: int | None = None
+        self._read: int | None = None
+
+    async def load(self, tx: Transaction) -> None:
+        """Take up what an earlier collector left."""
+        self._last = await latest(tx, SIGNALS)
+
+    def conclude(self, evidence: Evidence, macro: MacroEvidence) -> SignalConclusion | None:
+        """Judge the first reading of a minute; None for the others."""
+        if _is_same_minute(self._read, evidence.reading.as_of):
+            return None
+        signals = judge_all(evidence, macro, self._labels)
+        return SignalConclusion(signals, self._changes(signals))
+
+    def conclude_failure(self, macro: MacroEvidence, venue: str) -> SignalConclusion | None:
+        """Judge once a minute what does not rest on the exchange, while that fails."""
+        if _is_same_minute(self._judged, macro.at):
+            return None
+        if self._last is None and not macro.sources:
+            return None  # nothing was ever judged, nor can be
+        signals = judge_macro(macro, venue, self._last)
+        return SignalConclusion(signals, self._changes(signals), is_by_reading=False)
+
+    def written(self, conclusion: SignalConclusion) -> None:
+        """Go on from what is safely stored."""
+        self._last = conclusion.signals
+        self._judged = conclusion.signals.as_of
+        if conclusion.is_by_reading:
+            self._read = conclusion.signals.as_of
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        return {} if self._last is None else {each.key: each.label for each in self._last.signals}
+
+    def _changes(self, signals: Signals) -> list[SignalChange]:
+        labels = self._labels
+        return [
+            SignalChange(each.key, each.as_of, each.label, each.value)
+            for each in signals.signals
+            if each.label != labels.get(each.key)
+        ]
+
+
+def _is_same_minute(one: int | None, other: int) -> bool:
+    return one is not None and one // MINUTE == other // MINUTE
+
+
+async def record_signals(tx: Transaction, conclusion: SignalConclusion) -> None:
+    """Record the changes and publish the signals."""
+    await tx.execute_many(_CHANGE, conclusion.changes)
+    await publish(tx, [Publication.of(SIGNALS, conclusion.signals)])
+
+
+_CHANGE = """
+INSERT INTO signal_changes (key, at, label, value) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
+"""

@@ -1,1 +1,0 @@
-"""The list of briefs, and a page for each."""

@@ -1,1 +1,0 @@
-"""The catalog of guides, and a page for each."""

@@ -1,1 +1,0 @@
-"""Personal keys: asked for, and shown once."""

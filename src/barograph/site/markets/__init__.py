@@ -1,1 +1,0 @@
-"""Every perpetual, and a page for each."""

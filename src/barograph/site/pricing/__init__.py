@@ -1,1 +1,0 @@
-"""What is paid for, and how."""

@@ -1,1 +1,0 @@
-"""The public history, and how anyone checks it."""

@@ -1,0 +1,261 @@
+"""`/data/…`: the record behind the charts, free for everyone."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from barograph.errors import InvalidRequest, RequestError, UpstreamUnavailable
+from barograph.kit.caches import MinuteCache
+from barograph.kit.clock import Clock
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.documents import Document
+from barograph.kit.http import DocumentResponse, error_response
+from barograph.kit.wire import refusal
+from barograph.markets.records import Perpetual
+from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
+from barograph.markets.series import SeriesReader
+from barograph.markets.symbols import PATTERN, RULE, Index, normalized
+from barograph.site.frame.error_pages import RETRY, UNREADABLE
+from barograph.site.frame.paths import DATA_FOLDER
+from barograph.site.frame.site import Site
+from barograph.site.series_charts import Chart, liquidations_chart, measure_chart
+from barograph.site.series_documents import (
+    LIQUIDATIONS,
+    Form,
+    RecordedLiquidations,
+    RecordedSeries,
+    days_from_query,
+    liquidations_document,
+    series_document,
+)
+
+KEPT_CHARTS = 1_024
+"""At most 5 kB each."""
+
+
+class ChartReader:
+    """Draws charts from the record for pages below `root`."""
+
+    def __init__(self, series: SeriesReader, root: str, clock: Clock) -> None:
+        self._series = series
+        self._root = root
+        self._kept: MinuteCache[Hashable, Chart] = MinuteCache(clock, KEPT_CHARTS)
+
+    async def measure(self, contract: str, symbol: str, measure: Measure, days: int) -> Chart:
+        """The chart of one measure of a contract that pages call `symbol`.
+
+        Raises:
+            DatabaseUnavailable: the record cannot be read.
+        """
+
+        async def draw() -> Chart:
+            series = await self._series.reading(contract, measure, days)
+            return measure_chart(series, symbol, self._root)
+
+        return await self._once((contract, symbol, measure, days), draw)
+
+    async def liquidations(self, days: int) -> Chart:
+        """The chart of the liquidations of all contracts.
+
+        Raises:
+            DatabaseUnavailable: the record cannot be read.
+        """
+
+        async def draw() -> Chart:
+            series = await self._series.liquidations(days)
+            return liquidations_chart(series, self._series.min_watched_pct, self._root)
+
+        return await self._once(days, draw)
+
+    async def _once(self, key: Hashable, draw: Callable[[], Awaitable[Chart]]) -> Chart:
+        chart = self._kept.get(key)
+        if chart is None:
+            minute = self._kept.minute
+            chart = await draw()
+            self._kept.put(key, minute, chart)
+            await asyncio.sleep(0)  # let hot reads pass between two drawings
+        return chart
+
+
+KEPT_DOCUMENTS = 128
+"""About 25 kB each, with its compressed form."""
+
+
+class UnknownSeries(RequestError):
+    """There is no such series."""
+
+    status = 404
+
+
+def series_routes(site: Site, source: str) -> APIRouter:
+    """The routes of every download; `source` names the venue."""
+    router = APIRouter(tags=["data"])
+    downloads, reader = _Downloads(site), site.series
+
+    async def answer(request: Request, form: Form) -> Response:
+        symbol, measure = _symbol(request), _measure(request)
+        days = days_from_query(request.query_params)
+        # Of a reading of any age: what was recorded of a contract stays true.
+        contract = _listed(site.markets.contracts(site.board), symbol).contract
+
+        async def document() -> Document:
+            series = await reader.reading(contract, measure, days)
+            return series_document(series, symbol, source, form)
+
+        return await downloads.give(request, (symbol, measure, days, form), document)
+
+    async def answer_liquidations(request: Request, form: Form) -> Response:
+        days = days_from_query(request.query_params)
+
+        async def document() -> Document:
+            return liquidations_document(await reader.liquidations(days), source, form)
+
+        return await downloads.give(request, (days, form), document)
+
+    _route_liquidations(router, answer_liquidations)
+    _route_readings(router, answer)
+    return router
+
+
+_Answer = Callable[[Request, Form], Coroutine[Any, Any, Response]]
+
+
+def _route_readings(router: APIRouter, answer: _Answer) -> None:
+    @router.get(
+        DATA_FOLDER + "{symbol}/{measure}.json",
+        response_model=RecordedSeries,
+        summary="One measure of one perpetual over the last days",
+        operation_id="getSeries",
+        responses=_OF_READINGS,
+        openapi_extra={"parameters": [_SYMBOL, _MEASURE, _DAYS]},
+    )
+    async def as_json(request: Request) -> Response:
+        return await answer(request, "json")
+
+    @router.get(
+        DATA_FOLDER + "{symbol}/{measure}.csv",
+        response_model=None,
+        response_class=Response,
+        summary="The same as a table",
+        operation_id="getSeriesTable",
+        responses={200: _TABLE, **_OF_READINGS},
+        openapi_extra={"parameters": [_SYMBOL, _MEASURE, _DAYS]},
+    )
+    async def as_csv(request: Request) -> Response:
+        return await answer(request, "csv")
+
+
+def _route_liquidations(router: APIRouter, answer: _Answer) -> None:
+    @router.get(
+        f"{DATA_FOLDER}{LIQUIDATIONS}.json",
+        response_model=RecordedLiquidations,
+        summary="Liquidations of all perpetuals over the last days",
+        operation_id="getLiquidations",
+        responses=_OF_LIQUIDATIONS,
+        openapi_extra={"parameters": [_DAYS]},
+    )
+    async def as_json(request: Request) -> Response:
+        return await answer(request, "json")
+
+    @router.get(
+        f"{DATA_FOLDER}{LIQUIDATIONS}.csv",
+        response_model=None,
+        response_class=Response,
+        summary="The same as a table",
+        operation_id="getLiquidationsTable",
+        responses={200: _TABLE, **_OF_LIQUIDATIONS},
+        openapi_extra={"parameters": [_DAYS]},
+    )
+    async def as_csv(request: Request) -> Response:
+        return await answer(request, "csv")
+
+
+def _symbol(request: Request) -> str:
+    symbol = normalized(request.path_params["symbol"])
+    if symbol is None:
+        raise InvalidRequest(RULE)
+    return symbol
+
+
+def _listed(contracts: Index | None, symbol: str) -> Perpetual:
+    if contracts is None:
+        raise UpstreamUnavailable
+    if symbol not in contracts:
+        raise UnknownSeries(f"unknown symbol {symbol}")
+    return contracts[symbol]
+
+
+def _measure(request: Request) -> Measure:
+    given = request.path_params["measure"]
+    for measure in MEASURES:
+        if measure == given:
+            return measure
+    raise UnknownSeries(f"unknown measure; the measures are {', '.join(MEASURES)}")
+
+
+class _Downloads:
+    """Renders a download once per minute; only a render is charged to its caller."""
+
+    def __init__(self, site: Site) -> None:
+        self._renders = site.renders
+        self._clock = site.board.clock
+        self._kept: MinuteCache[Hashable, Document] = MinuteCache(self._clock, KEPT_DOCUMENTS)
+
+    async def give(
+        self, request: Request, key: Hashable, render: Callable[[], Coroutine[Any, Any, Document]]
+    ) -> Response:
+        """Answer with a download, or with 503 where the record cannot be read."""
+        kept = self._kept.get(key)
+        if kept is not None:
+            return DocumentResponse(kept, self._clock())
+        minute = self._kept.minute
+        try:
+            found, fields = await self._renders.once(request.scope, (minute, key), render)
+        except DatabaseUnavailable:
+            return error_response(503, UNREADABLE, RETRY)
+        self._kept.put(key, minute, found)
+        return DocumentResponse(found, self._clock(), fields)
+
+
+_TABLE: dict[str, Any] = {
+    "content": {"text/csv": {"schema": {"type": "string"}}},
+    "description": "A table by RFC 4180 with a header; a cell is empty where nothing is known. "
+    "The last two columns, `source` and `notice`, are the same in every row.",
+}
+_LIMITS: dict[int | str, dict[str, Any]] = {
+    429: refusal("Limit reached."),
+    503: refusal("Unreadable or busy."),
+}
+_OF_LIQUIDATIONS = {400: refusal("Invalid days."), **_LIMITS}
+_OF_READINGS = {
+    400: refusal("Invalid symbol or days."),
+    404: refusal("Unknown symbol or measure."),
+    502: refusal("No contract is known yet."),
+    **_LIMITS,
+}
+_SYMBOL = {
+    "name": "symbol",
+    "in": "path",
+    "required": True,
+    "description": "Base asset or full perpetual name; case does not matter.",
+    "schema": {"type": "string", "pattern": PATTERN},
+    "example": "BTC",
+}
+_MEASURE = {
+    "name": "measure",
+    "in": "path",
+    "required": True,
+    "description": "What was measured.",
+    "schema": {"type": "string", "enum": list(MEASURES)},
+    "example": "funding",
+}
+_DAYS = {
+    "name": "days",
+    "in": "query",
+    "required": False,
+    "description": "How many days back.",
+    "schema": {"type": "integer", "enum": list(DAYS), "default": DEFAULT_DAYS},
+    "example": 7,
+}

@@ -1,1 +1,0 @@
-"""What was measured, for charts and to download."""

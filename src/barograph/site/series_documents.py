@@ -1,0 +1,201 @@
+"""Where downloads of the record are rendered (pure): a series as JSON or as a table."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from barograph import NOTICE
+from barograph.errors import InvalidRequest
+from barograph.kit.documents import JSON
+from barograph.kit.text import Query
+from barograph.kit.timestamps import SECOND, iso_timestamp
+from barograph.kit.wire import WireModel
+from barograph.markets.documents import Notice, Source, Symbol
+from barograph.markets.samples import (
+    DAYS,
+    DEFAULT_DAYS,
+    MEASURES,
+    LiquidationSeries,
+    Measure,
+    Series,
+)
+from barograph.site.frame.paths import DATA_FOLDER
+from barograph.site.frame.responses import Page
+
+LIQUIDATIONS = "liquidations"
+
+Form = Literal["json", "csv"]
+
+CSV = b"text/csv; charset=utf-8; header=present"
+INVALID_DAYS = f"days must be one of {', '.join(map(str, DAYS))}, given once"
+
+At = Annotated[str, Field(description="Timestamp, on a grid of `interval_seconds`.")]
+Interval = Annotated[int, Field(description="Seconds from one point to the next.")]
+Days = Annotated[int, Field(description="How many days back the series reaches.")]
+AsOf = Annotated[str, Field(description="When the record was read, to the minute.")]
+LiquidatedUsd = Annotated[
+    float | None, Field(description="In USD; null when none of the time was watched.")
+]
+
+
+class SeriesPoint(WireModel):
+    """One sample."""
+
+    at: At
+    value: Annotated[float | None, Field(description="Null where nothing was recorded.")]
+
+
+class RecordedSeries(WireModel):
+    """One measure of one contract, as it was recorded."""
+
+    source: Source
+    notice: Notice
+    symbol: Symbol
+    measure: Measure
+    unit: Annotated[str, Field(description="The unit of every value.")]
+    interval_seconds: Interval
+    days: Days
+    as_of: AsOf
+    points: list[SeriesPoint]
+
+
+class LiquidationPoint(WireModel):
+    """What was liquidated from `at` on, for one interval."""
+
+    at: At
+    long_usd: LiquidatedUsd
+    short_usd: LiquidatedUsd
+    watched_pct: Annotated[
+        float,
+        Field(
+            description="Share of the interval, as far as it has passed, in which nothing can "
+            "have been missed, in percent."
+        ),
+    ]
+    partial: Annotated[
+        bool,
+        Field(
+            description="Too little was watched, or the interval is not over: there may be more."
+        ),
+    ]
+
+
+class RecordedLiquidations(WireModel):
+    """Liquidations of all contracts of one venue, as they were recorded."""
+
+    source: Source
+    notice: Notice
+    measure: Literal["liquidations"]
+    unit: Annotated[str, Field(description="The unit of every amount.")]
+    interval_seconds: Interval
+    days: Days
+    as_of: Annotated[str, Field(description="The minute up to which the record reaches.")]
+    points: list[LiquidationPoint]
+
+
+def data_path(symbol: str, measure: Measure, days: int, form: Form = "json") -> str:
+    """Where a series can be downloaded."""
+    return f"{DATA_FOLDER}{symbol}/{measure}.{form}?days={days}"
+
+
+def liquidations_path(days: int, form: Form = "json") -> str:
+    """Where the liquidations can be downloaded."""
+    return f"{DATA_FOLDER}{LIQUIDATIONS}.{form}?days={days}"
+
+
+def days_from_query(query: Query) -> int:
+    """Read how many days are asked for; a week when nothing is said.
+
+    Raises:
+        InvalidRequest: it is not one of `DAYS`, or is given more than once.
+    """
+    given = query.getlist("days")
+    if not given:
+        return DEFAULT_DAYS
+    known = {str(days): days for days in DAYS}
+    if len(given) > 1 or given[0] not in known:
+        raise InvalidRequest(INVALID_DAYS)
+    return known[given[0]]
+
+
+def days_query(days: int) -> bytes:
+    """The one query that asks for so many days."""
+    return b"" if days == DEFAULT_DAYS else b"days=%d" % days
+
+
+def series_document(series: Series, symbol: str, source: str, form: Form) -> Page:
+    """Render one measure of one contract."""
+    name = f"{symbol}-{series.measure}-{series.days}d"
+    if form == "csv":
+        rows = [f"{iso_timestamp(at)},{_cell(value)}" for at, value in series.points]
+        return _table(name, f"at,{MEASURES[series.measure].column}", rows, source)
+    body = RecordedSeries(
+        source=source,
+        notice=NOTICE,
+        symbol=symbol,
+        measure=series.measure,
+        unit=MEASURES[series.measure].unit,
+        interval_seconds=series.interval // SECOND,
+        days=series.days,
+        as_of=iso_timestamp(series.as_of),
+        points=[SeriesPoint(at=iso_timestamp(at), value=value) for at, value in series.points],
+    )
+    return _download(body.encode(), JSON, f"{name}.json")
+
+
+def liquidations_document(series: LiquidationSeries, source: str, form: Form) -> Page:
+    """Render the liquidations."""
+    name = f"{LIQUIDATIONS}-{series.days}d"
+    if form == "csv":
+        rows = [
+            f"{iso_timestamp(each.at)},{_cell(each.long_usd)},{_cell(each.short_usd)},"
+            f"{_cell(each.watched_pct)},{'true' if each.partial else 'false'}"
+            for each in series.columns
+        ]
+        return _table(name, "at,long_usd,short_usd,watched_pct,partial", rows, source)
+    body = RecordedLiquidations(
+        source=source,
+        notice=NOTICE,
+        measure="liquidations",
+        unit="USD",
+        interval_seconds=series.interval // SECOND,
+        days=series.days,
+        as_of=iso_timestamp(series.as_of),
+        points=[
+            LiquidationPoint(
+                at=iso_timestamp(each.at),
+                long_usd=each.long_usd,
+                short_usd=each.short_usd,
+                watched_pct=each.watched_pct,
+                partial=each.partial,
+            )
+            for each in series.columns
+        ],
+    )
+    return _download(body.encode(), JSON, f"{name}.json")
+
+
+def _cell(value: float | None) -> str:
+    """A number as it is, with every digit; nothing where there is none."""
+    return "" if value is None else repr(value)
+
+
+def _table(name: str, header: str, rows: list[str], source: str) -> Page:
+    """A table by RFC 4180; what makes it known wherever its rows go ends each of them."""
+    ending = f"{_quoted(source)},{_quoted(NOTICE)}"
+    lines = [f"{header},source,notice", *(f"{row},{ending}" for row in rows)]
+    return _download("".join(f"{line}\r\n" for line in lines).encode(), CSV, f"{name}.csv")
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _download(body: bytes, content_type: bytes, filename: str) -> Page:
+    disposition = f'inline; filename="barograph-{filename}"'.encode()
+    return Page(
+        body,
+        content_type=content_type,
+        fields=[(b"content-disposition", disposition)],
+        guard=[],
+    )

@@ -1,1 +1,0 @@
-"""What signals say and said."""

@@ -1,1 +1,0 @@
-"""How the service is and was."""

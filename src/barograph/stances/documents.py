@@ -1,0 +1,222 @@
+"""The body of a delivered stance, `stance-v1`, in its decided order."""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from barograph import NOTICE
+from barograph.errors import PrivateError, Unavailable
+from barograph.history.records import SCHEMA, WITHDRAWN, StanceNow
+from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.wire import WireModel
+
+STANCE_PATHS = {
+    "btc-etf-stance": "/api/x402/btc-etf-stance",
+    "rates-desk": "/api/x402/rates-desk",
+    "funding-regime-stance": "/api/x402/funding-regime",
+}
+"""By kind."""
+
+
+class NoStance(PrivateError):
+    """Nothing of this kind was ever issued here."""
+
+    status = 404
+    code = "no_stance"
+
+    def __init__(self) -> None:
+        super().__init__("no stance of this kind has been issued yet; /api/status says why")
+
+
+class StanceNotActive(PrivateError):
+    """The newest stance has run out or was withdrawn: nobody is charged for it."""
+
+    status = 404
+    code = "stance_not_active"
+
+    def __init__(self) -> None:
+        super().__init__("the newest stance has expired or was withdrawn; nothing was charged")
+
+
+class StanceUnavailable(Unavailable):
+    """Identity, entitlement or the stance itself cannot be looked up now."""
+
+    code = "stance_unavailable"
+
+    def __init__(self) -> None:
+        super().__init__("the stance cannot be read at the moment; try again shortly")
+
+
+ISSUED = "issued"
+
+State = Literal["active", "expired", "terminal"]
+
+
+def state_of(stance: StanceNow, now: int) -> State:
+    """Whether a stance stands, has run out, or was withdrawn."""
+    if stance.withdrawn_at is not None:
+        return "terminal"
+    return "expired" if now >= stance.expires_at else "active"
+
+
+def stance_body(stance: StanceNow, now: int) -> dict[str, Any]:
+    """The body of a stance as it is at `now`; the salt makes its digest recomputable."""
+    leg: dict[str, Any] = json.loads(stance.leg)
+    return {
+        "schema": SCHEMA,
+        "kind": stance.kind,
+        "leg_id": stance.leg_id,
+        "revision": stance.revision,
+        "issued_at": iso_timestamp(stance.issued_at),
+        "expires_at": iso_timestamp(stance.expires_at),
+        "state": state_of(stance, now),
+        "history_durable": stance.history_durable,
+        "history_digest": stance.history_digest,
+        "leg": _in_order(leg),
+        "events": _events(stance, leg["evidence"]["digest"]),
+        "salt": stance.salt,
+        "notice": NOTICE,
+    }
+
+
+def _in_order(leg: dict[str, Any]) -> dict[str, Any]:
+    """The leg with its members as they are documented; canonical JSON sorts them by name."""
+    ordered = {name: leg[name] for name in _LEG}
+    ordered["decision"] = {name: leg["decision"][name] for name in _DECISION}
+    ordered["evidence"] = {name: leg["evidence"][name] for name in _EVIDENCE}
+    return ordered
+
+
+_LEG = ("period", "levels", "decision", "conditions", "method", "evidence")
+_DECISION = ("label", "confidence", "rationale", "by")
+_EVIDENCE = ("digest", "source", "observed_at", "inputs")
+
+
+def _events(stance: StanceNow, evidence_digest: str) -> list[dict[str, str | None]]:
+    events: list[dict[str, str | None]] = [
+        {
+            "type": ISSUED,
+            "at": iso_timestamp(stance.issued_at),
+            "evidence_digest": evidence_digest,
+        }
+    ]
+    if stance.withdrawn_at is not None:
+        withdrawn = {
+            "type": WITHDRAWN,
+            "at": iso_timestamp(stance.withdrawn_at),
+            "evidence_digest": stance.withdrawal_digest,
+        }
+        events.append(withdrawn)
+    return events
+
+
+Digest = Annotated[str, Field(description="SHA-256 in lower-case hex.", pattern="^[0-9a-f]{64}$")]
+Moment = Annotated[str, Field(description="Timestamp.")]
+Confidence = Annotated[
+    str,
+    Field(
+        description="`low`, `medium` or `high`: how complete the data behind the decision was. It "
+        "is not a probability. `btc-etf-stance` needs complete data; there `high` means that five "
+        "days of flow reach twice the threshold."
+    ),
+]
+
+
+class StancePeriod(WireModel):
+    """What a leg covers."""
+
+    start: Moment
+    end: Moment
+
+
+class StanceDecision(WireModel):
+    """What was concluded, and by whom."""
+
+    label: Literal["constructive", "neutral", "cautious", "stand-aside"]
+    confidence: Confidence
+    rationale: str
+    by: Annotated[str, Field(description="`rule`, or who decided otherwise.")]
+
+
+class StanceCondition(WireModel):
+    """What would change the stance."""
+
+    text: str
+    path: Annotated[str, Field(description="The level that it is about.")]
+    compare: Literal[">=", "<="]
+    value: float
+
+
+class StanceEvidence(WireModel):
+    """What the decision was made from."""
+
+    digest: Annotated[
+        Digest,
+        Field(description="SHA-256 of the inputs alone; never a `history_digest`."),
+    ]
+    source: str
+    observed_at: Moment
+    inputs: Annotated[
+        dict[str, Any], Field(description="The retained input, as its kind and method have it.")
+    ]
+
+
+class StanceLeg(WireModel):
+    """One period of one kind."""
+
+    period: StancePeriod
+    levels: Annotated[
+        dict[str, float | str | bool],
+        Field(
+            description="By name. One that cannot be known is absent, and zero is a value. "
+            "Funding: fundingRatePct8h, score, score24hAgo, delta24h. ETF: netFlowUsd, flow5dUsd, "
+            "flow5dPctAum, holdingsBtc, streakDays, regime. Rates: us3m, us2y, us10y, slope10y3m, "
+            "us10yChange20d, slopeChange20d, sofr, effr, effrPlaceInRange, inverted."
+        ),
+    ]
+    decision: StanceDecision
+    conditions: list[StanceCondition]
+    method: Annotated[str, Field(description="The rules that judged, with their version.")]
+    evidence: StanceEvidence
+
+
+class StanceEvent(WireModel):
+    """What happened to the version."""
+
+    type: Literal["issued", "withdrawn"]
+    at: Moment
+    evidence_digest: Annotated[
+        Digest, Field(description="Of the event's own evidence; never a `history_digest`.")
+    ]
+
+
+class StanceVersion(WireModel):
+    """The newest stance of a kind."""
+
+    # By an alias, because every model has a method of that name.
+    schema_name: Annotated[Literal["stance-v1"], Field(alias="schema", title="Schema")]
+    kind: Literal["btc-etf-stance", "rates-desk", "funding-regime-stance"]
+    leg_id: Annotated[
+        str, Field(description="Opaque; to be kept exactly as it is.", min_length=1, max_length=200)
+    ]
+    revision: Annotated[int, Field(ge=1, le=2_147_483_647)]
+    issued_at: Moment
+    expires_at: Moment
+    state: State
+    history_durable: Annotated[
+        bool, Field(description="Whether it is on record; only then can it be referred to.")
+    ]
+    history_digest: Annotated[
+        Digest | None, Field(description="What refers to it; null when it is not durable.")
+    ]
+    leg: StanceLeg
+    events: list[StanceEvent]
+    salt: Annotated[
+        str | None,
+        Field(
+            description="32 bytes in hex, with which the digest can be recomputed; null when it "
+            "is not durable."
+        ),
+    ]
+    notice: Annotated[str, Field(description="Information-only notice.")]

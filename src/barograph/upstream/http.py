@@ -1,0 +1,220 @@
+"""How those who decide about money are asked: once, in bounded time, and read strictly."""
+
+import asyncio
+import zlib
+from collections.abc import Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, NamedTuple
+
+import httpx
+import msgspec
+
+from barograph.errors import BarographError, InvalidReply
+from barograph.kit.json import strict_object
+from barograph.kit.timeouts import within
+
+_GZIP_ONLY = zlib.MAX_WBITS | 16
+
+
+async def read_body(response: httpx.Response, longest: int, deadline: float | None) -> bytes:
+    """Read a whole body; `deadline` is a time on the event loop's clock.
+
+    Raises:
+        InvalidReply: it has more than `longest` bytes, or an encoding other than one whole gzip.
+        TimeoutError: the deadline passed.
+    """
+    unpack = _Unpacker(response.headers.get_list("content-encoding", split_commas=True))
+    body, received = bytearray(), 0
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    async for chunk in response.stream:
+        received += len(chunk)
+        body += unpack.take(chunk, longest + 1 - len(body))
+        # Both are counted: gzip can also hold any number of blocks without content.
+        if max(received, len(body)) > longest:
+            raise InvalidReply(f"the reply is larger than {longest} bytes")
+        # httpx limits the time of each read, not of a body that comes byte by byte.
+        if deadline is not None and asyncio.get_running_loop().time() > deadline:
+            raise TimeoutError
+    if received:
+        unpack.end()
+    return bytes(body)
+
+
+class _Unpacker:
+    def __init__(self, encodings: list[str]) -> None:
+        names = [name.lower() for name in encodings]
+        if names not in ([], ["identity"], ["gzip"]):
+            raise InvalidReply(f"the reply is encoded as {', '.join(names)[:40]}")
+        self._gzip = zlib.decompressobj(_GZIP_ONLY) if names == ["gzip"] else None
+
+    def take(self, chunk: bytes, most: int) -> bytes:
+        """Unpack the next part of the body, to at most `most` bytes."""
+        if self._gzip is None:
+            return chunk
+        try:
+            found = self._gzip.decompress(chunk, most)
+        except zlib.error as error:
+            raise InvalidReply("the reply's gzip is damaged") from error
+        # Once the stream has ended, zlib collects further chunks here without checking them.
+        if self._gzip.unused_data:
+            raise InvalidReply("the reply has data after the end of its gzip")
+        return found
+
+    def end(self) -> None:
+        if self._gzip is not None and not self._gzip.eof:
+            raise InvalidReply("the reply's gzip is cut off")
+
+
+CONNECT_SECONDS = 2.0
+KEEPALIVE_SECONDS = 2.0
+"""Less than any server keeps an idle connection: what goes out on one that is just being closed
+has an outcome that nobody knows."""
+
+MAX_QUESTIONS = 32
+"""At once. Whoever comes later waits before anything of it is sent."""
+
+_LIMITS = httpx.Limits(
+    max_connections=2 * MAX_QUESTIONS,
+    max_keepalive_connections=8,
+    keepalive_expiry=KEEPALIVE_SECONDS,
+)
+_NOT_SENT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.UnsupportedProtocol,
+    httpx.InvalidURL,
+)
+
+
+class NotSent(BarographError):
+    """The question never left, so nothing can have come of it."""
+
+
+class Busy(NotSent):
+    """Too much is being asked at once; that says nothing about whom it was for."""
+
+
+class NoAnswer(BarographError):
+    """The question may have arrived, and no answer came that can be read."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """Of an answer that came but is not JSON."""
+
+
+class Reply(NamedTuple):
+    """An answer: one JSON object, whatever the status."""
+
+    status: int
+    members: dict[str, Any]
+
+
+class JsonHttp:
+    """Posts one JSON object, or none, and reads one back.
+
+    Nothing is asked twice, no redirect is followed, and no message of an error names an address,
+    a header or anything that was sent.
+    """
+
+    def __init__(
+        self,
+        *,
+        longest: int,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._longest = longest
+        self._places = asyncio.Semaphore(MAX_QUESTIONS)
+        self._http = httpx.AsyncClient(
+            transport=transport,
+            limits=_LIMITS,
+            headers={
+                "User-Agent": "barograph",
+                "Accept": "application/json",
+                "Accept-Encoding": "identity",
+                "Content-Type": "application/json",
+                **(headers or {}),
+            },
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def post(self, address: str, message: Mapping[str, Any], seconds: float) -> Reply:
+        """Ask, and have the whole answer within so many seconds.
+
+        Raises:
+            NotSent: no connection came about; `Busy` where too much is being asked.
+            NoAnswer: anything else but one JSON object of reasonable size, in time.
+        """
+        return await self._whole("POST", address, msgspec.json.encode(message), seconds)
+
+    async def get(self, address: str, seconds: float) -> Reply:
+        """Read something that is published there, within so many seconds.
+
+        Raises:
+            NotSent: no connection came about.
+            NoAnswer: anything else but one JSON object of reasonable size, in time.
+        """
+        return await self._whole("GET", address, None, seconds)
+
+    async def close(self) -> None:
+        """Release every connection."""
+        await self._http.aclose()
+
+    async def _whole(
+        self, method: str, address: str, content: bytes | None, seconds: float
+    ) -> Reply:
+        deadline = _now() + seconds
+        # Waiting for a connection ends before the whole does, so that it is known for what it was.
+        before = min(CONNECT_SECONDS, seconds / 3)
+        question = _Question(method, address, content, before, deadline)
+        try:
+            async with asyncio.timeout(before):
+                await self._places.acquire()
+        except TimeoutError as error:
+            raise Busy("too much is being asked at once") from error
+        try:
+            return await within(deadline - _now(), self._ask(question))
+        except _NOT_SENT as error:
+            raise NotSent(f"no connection ({type(error).__name__})") from error
+        except TimeoutError as error:
+            raise NoAnswer("no answer in time") from error
+        except (httpx.RequestError, OSError) as error:
+            # Only the name: the text of some of these holds the address.
+            raise NoAnswer(f"the connection broke ({type(error).__name__})") from error
+
+    async def _ask(self, question: "_Question") -> Reply:
+        timeout = httpx.Timeout(question.deadline - _now(), connect=question.connect_seconds)
+        try:
+            async with self._http.stream(
+                question.method, question.address, content=question.content, timeout=timeout
+            ) as response:
+                body = await read_body(response, self._longest, question.deadline)
+        except InvalidReply as error:
+            raise NoAnswer(str(error)) from error
+        finally:
+            self._places.release()
+        return Reply(response.status_code, _members(response.status_code, body))
+
+
+class _Question(NamedTuple):
+    method: str
+    address: str
+    content: bytes | None
+    connect_seconds: float
+    deadline: float
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _members(status: int, body: bytes) -> dict[str, Any]:
+    try:
+        return strict_object(body)
+    except ValueError:
+        # Without its cause, which may repeat what was sent.
+        raise NoAnswer(f"the reply is no JSON object (HTTP {status})", status) from None

@@ -1,0 +1,1 @@
+"""The read side: how it is put together, how errors become answers, and the web server."""

@@ -1,0 +1,178 @@
+"""The application that routes are added to: what it runs beside them, and how it refuses."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from barograph.badges.documents import BADGE_FOLDER
+from barograph.badges.endpoints import refused_badge
+from barograph.board.board import Board
+from barograph.discovery.files import DISCOVERY_PATHS, INDEX_PATH
+from barograph.entitlements.refusals import FEED_PATH
+from barograph.errors import PrivateError, RequestError
+from barograph.feed.endpoints import FEED_NOW_PATH
+from barograph.history.documents import HISTORY_FOLDER
+from barograph.keys.endpoints import KEYS_ALLOW
+from barograph.kit.clock import Clock
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.documents import Headers
+from barograph.kit.http import ALLOW, Scope, error_response, private_response
+from barograph.kit.wire import CodedErrorBody
+from barograph.limits.rate_limits import KEYS_PATH, Refusal
+from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
+from barograph.mcp.endpoints import MCP_PATHS
+from barograph.mcp.endpoints import PUBLIC_PATHS as MCP_DOCUMENTS
+from barograph.payments.offers import payment_required_field
+from barograph.payments.refusals import PaymentRequired
+from barograph.signals.documents import SIGNALS_PATH
+from barograph.site.frame.error_pages import RETRY, error_page
+from barograph.site.frame.writer import Pages
+from barograph.site.routes import PAGE_FOLDERS, PAGE_PATHS
+from barograph.stances.documents import STANCE_PATHS
+from barograph.status.endpoints import STATUS_PATH
+
+log = logging.getLogger(__name__)
+
+Task = Callable[[], Coroutine[Any, Any, None]]
+Closing = Callable[[], Awaitable[None]]
+
+FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, *MCP_DOCUMENTS, SIGNALS_PATH, STATUS_PATH})
+FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS)
+PRIVATE_PATHS = frozenset({MATERIAL_CHANGE_PATH, FEED_NOW_PATH, FEED_PATH, *STANCE_PATHS.values()})
+"""What only its caller may see, errors included."""
+
+
+def is_free(path: str) -> bool:
+    """Whether anyone from any origin may read this path; `/api/agents` is not `/api/agent`."""
+    return path in FREE_PATHS or path.startswith(FREE_FOLDERS)
+
+
+def allowed_methods(path: str) -> bytes | None:
+    """What anyone from any origin may do with this path, as `Allow` says it."""
+    if path == KEYS_PATH:
+        return KEYS_ALLOW
+    return ALLOW if is_free(path) else None
+
+
+def refusal(
+    pages: Pages, scope: Scope, status: int, message: str, *fields: tuple[bytes, bytes]
+) -> Response:
+    """Refuse a request in the form that its path promises: a badge, a page or JSON."""
+    path = scope["path"]
+    if path.startswith(BADGE_FOLDER):
+        return refused_badge(path, status)
+    page = error_page(pages, Request(scope), status, *fields)
+    is_open = allowed_methods(path) is not None or path in MCP_PATHS
+    return page or error_response(status, message, *fields, is_free=is_open)
+
+
+def routed_app(
+    board: Board, tasks: Sequence[Task], closings: Sequence[Closing], pages: Pages
+) -> FastAPI:
+    """An application without routes: it follows the board, does its tasks, and closes the rest."""
+    app = FastAPI(
+        title="Barograph",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=_lifespan(board, tasks, closings),
+    )
+    app.add_exception_handler(RequestError, partial(_request_error, pages, board.clock))
+    app.add_exception_handler(PrivateError, _private_error)
+    app.add_exception_handler(HTTPException, partial(_http_error, pages))
+    app.add_exception_handler(Exception, partial(_unexpected_error, pages))
+    return app
+
+
+def _lifespan(
+    board: Board, tasks: Sequence[Task], closings: Sequence[Closing]
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            await board.refresh()
+        except DatabaseUnavailable as error:
+            log.warning("starting without data", extra={"reason": str(error)})
+        running = [_started(task) for task in tasks]
+        yield
+        for each in running:
+            each.cancel()
+        await asyncio.wait(running)
+        for close in closings:
+            await close()
+
+    return lifespan
+
+
+def _started(task: Task) -> "asyncio.Task[None]":
+    """Begin what goes on for the life of a worker; its end before that is not to be overlooked."""
+    running = asyncio.create_task(task())
+    running.add_done_callback(_tell_its_end)
+    return running
+
+
+def _tell_its_end(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled():
+        log.critical("background task ended", exc_info=task.exception())
+
+
+async def _http_error(pages: Pages, request: Request, error: Exception) -> Response:
+    """What the router itself refuses: unknown paths and wrong methods."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        return _method_not_allowed(pages, request, error)
+    page = error_page(pages, request, error.status_code)
+    free = is_free(request.scope["path"])
+    return page or error_response(error.status_code, "not found", is_free=free)
+
+
+async def _unexpected_error(pages: Pages, request: Request, error: Exception) -> Response:
+    log.error("unexpected failure", exc_info=error)
+    free = is_free(request.scope["path"])
+    page = error_page(pages, request, 500)
+    return page or error_response(500, "internal error", is_free=free)
+
+
+def _method_not_allowed(pages: Pages, request: Request, error: HTTPException) -> Response:
+    path = request.scope["path"]
+    if path in PRIVATE_PATHS:
+        return _coded(405, "method_not_allowed", "only GET is supported", (b"allow", b"GET"))
+    allow = allowed_methods(path)
+    is_open = allow is not None
+    if allow is None:
+        known = (error.headers or {}).get("Allow", "GET").split(", ")
+        allow = ", ".join(sorted(known)).encode()
+    page = error_page(pages, request, 405, (b"allow", allow))
+    return page or error_response(405, "method not allowed", (b"allow", allow), is_free=is_open)
+
+
+async def _request_error(
+    pages: Pages, clock: Clock, request: Request, error: Exception
+) -> Response:
+    assert isinstance(error, RequestError)
+    fields: Headers = []
+    if isinstance(error, Refusal):
+        fields = error.fields(clock())
+    elif error.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        fields = [RETRY]
+    return refusal(pages, request.scope, error.status, error.message, *fields)
+
+
+async def _private_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, PrivateError)
+    if isinstance(error, PaymentRequired):
+        field = payment_required_field(error.document)
+        return private_response(error.status, error.document, field)
+    return _coded(error.status, error.code, error.message, *error.fields())
+
+
+def _coded(status: int, code: str, message: str, *headers: tuple[bytes, bytes]) -> Response:
+    return private_response(status, CodedErrorBody(error=code, message=message).encode(), *headers)

@@ -1,0 +1,108 @@
+"""The web server: the only file that configures Granian.
+
+Its defaults have traps; each line below that avoids one has a test in `tests/e2e/`.
+"""
+
+import logging
+import os
+from multiprocessing import parent_process
+from typing import Any
+
+from granian.constants import HTTPModes, Interfaces, Loops
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from granian.server import Server
+
+from barograph.kit.database import SQLiteDatabase
+from barograph.kit.http import ASGIApp
+from barograph.kit.logs import configure_logs
+from barograph.kit.process import die_with_parent, raise_file_limit, require_free_port
+from barograph.settings import Settings
+from barograph.web.app import create_app
+
+BUSY_MS = 50
+"""A web worker waits this long for the database at most when it reads, and everybody with it."""
+
+WRITE_BUSY_MS = 2_000
+"""Writing waits on a thread of its own, behind the collector's larger transactions."""
+
+MAX_CONNECTIONS = 20_000
+"""The most connections per worker, if the limit on open files allows them."""
+
+OWN_FILES = 256
+"""Open files that a worker reserves for databases and upstream connections; half of a low limit."""
+
+MEMORY_SAMPLE_SECONDS = 2
+
+BUFFER_BYTES = 64 * 1024
+"""How much of a request, or of a response that the client doesn't read, a connection buffers."""
+
+
+def serve(settings: Settings) -> None:
+    """Run the web workers until told to stop.
+
+    Raises:
+        ConfigurationError: the port is taken.
+    """
+    require_free_port(settings.host, settings.port)
+    files = raise_file_limit()  # the workers inherit it
+    Server(
+        "barograph.web.server:web_app",
+        factory=True,
+        address=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        interface=Interfaces.ASGI,
+        loop=Loops.uvloop,
+        http=HTTPModes.http1,
+        websockets=False,
+        http1_settings=HTTP1Settings(max_buffer_size=BUFFER_BYTES),
+        log_level=LogLevels.info,
+        log_dictconfig=_LOGS,
+        # One worker that dies must not end the service.
+        respawn_failed_workers=True,
+        respawn_interval=0.5,
+        # A worker that does not stop, because it just started or holds open streams, is ended.
+        workers_kill_timeout=settings.stop_seconds,
+        # Clients that read nothing could otherwise take the memory of the whole machine.
+        workers_max_rss=settings.worker_memory_mb,
+        rss_sample_interval=MEMORY_SAMPLE_SECONDS,
+        # Counts connections, not requests: with the default, idle ones would block everyone.
+        # Above the limit on open files none could be accepted, so the rest waits in the backlog.
+        backpressure=min(MAX_CONNECTIONS, files - min(OWN_FILES, files // 2)),
+        backlog=4_096,
+    ).serve()
+
+
+class WorthLogging(logging.Filter):
+    """Keeps Granian's warnings, and the reason why a worker was replaced."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to write the record."""
+        return record.levelno >= logging.WARNING or "RSS over threshold" in record.getMessage()
+
+
+_STDERR = {
+    "class": "logging.StreamHandler",
+    "stream": "ext://sys.stderr",
+    "formatter": "generic",
+    "filters": ["worth_logging"],
+}
+_LOGS: dict[str, Any] = {
+    "filters": {"worth_logging": {"()": WorthLogging}},
+    # On the handlers, because a logger's filter does not see what its children log.
+    "handlers": {"console": _STDERR, "access": _STDERR},
+}
+
+
+def web_app() -> ASGIApp:
+    """Make the application inside a worker; nothing that it opens is shared with another."""
+    server = parent_process()
+    die_with_parent(None if server is None else server.pid)
+    settings = Settings.from_environment(os.environ)
+    configure_logs(settings.log_level)
+    database = SQLiteDatabase(
+        settings.database_path, busy_ms=BUSY_MS, write_busy_ms=WRITE_BUSY_MS, create=False
+    )
+    history = SQLiteDatabase(settings.history_path, busy_ms=BUSY_MS, create=False)
+    return create_app(settings, database, history).app
