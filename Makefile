@@ -62,13 +62,15 @@ clean: ## remove everything that was installed or made here
 	rm -rf .venv .venv-payer .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/run: requirements.txt pyproject.toml
+# Compiled afterwards on every core, because pip compiles on one.
+.venv/run: requirements-demo.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) --require-hashes -r requirements.txt
+	$(PIP) --no-compile --require-hashes -r requirements-demo.txt
+	$(BIN)/python -m compileall -q -j 0 .venv/lib
 	$(INSTALL_HERE)
 	@touch $@
 
-.venv/dev: requirements-dev.txt requirements.txt pyproject.toml
+.venv/dev: requirements-dev.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --require-hashes -r requirements-dev.txt
 	$(INSTALL_HERE)

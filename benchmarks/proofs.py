@@ -19,14 +19,7 @@ import apsw
 import msgspec
 import uvloop
 
-from barograph.demo.servers.chain import TOKEN
-from barograph.demo.servers.signatures import (
-    ORDER,
-    Authorization,
-    address_of,
-    recover,
-    transfer_digest,
-)
+from barograph.demo.servers.signatures import ORDER, Authorization, address_of
 from barograph.demo.servers.wallets import Wallet, signed_payload
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
@@ -41,9 +34,6 @@ SHARE = 0.7
 PAYERS = 100
 TURNS = 5
 """How often each of their proofs comes in a round."""
-
-SLOW_CHECKS = 10
-"""So many of the checks in pure Python, which take a thousand times as long."""
 
 BATCH = 10_000
 DOOR = "/api/x402/rates-desk"
@@ -66,7 +56,6 @@ class Costs(NamedTuple):
     """Parsed, and looked for in the journal."""
 
     twin: float
-    pure: float
 
 
 def new_wallet() -> Wallet:
@@ -153,16 +142,11 @@ def proof_figures(
         at_least("parse + look-up / bare check in C", _over(bare, costs), SHARE),
         at_least("  A/A control: bare check / bare check", [one.bare / one.twin for one in costs]),
         _rate("  bare checks in a CPU-second", median(bare)),
-        at_least("parse + look-up / the demo's check in Python", _over(_pure(costs), costs)),
     ]
 
 
 def _over(others: Sequence[float], costs: Sequence[Costs]) -> list[float]:
     return [other / each.found for other, each in zip(others, costs, strict=True)]
-
-
-def _pure(costs: Sequence[Costs]) -> list[float]:
-    return [each.pure for each in costs]
 
 
 def _rate(name: str, seconds: float) -> Figure:
@@ -186,7 +170,7 @@ async def _alternate(
         )
         looked = await _look_ups(journal, terms, proofs, now)
         twin = _cost(lambda: [check() for check in checks], len(checks))
-        found.append(Costs(bare, parse, looked, twin, _slow_checks(proofs)))
+        found.append(Costs(bare, parse, looked, twin))
     await database.close()
     return found[1:]
 
@@ -206,13 +190,6 @@ def _cost(work: Callable[[], object], operations: int) -> float:
     for _ in range(TURNS):
         work()
     return (time.process_time() - started) / (TURNS * operations)
-
-
-def _slow_checks(proofs: Sequence[StockProof]) -> float:
-    started = time.process_time()
-    for each in proofs[:SLOW_CHECKS]:
-        recover(transfer_digest(TOKEN, each.authorization), each.signature)
-    return (time.process_time() - started) / SLOW_CHECKS
 
 
 def _require_signers(proofs: Sequence[StockProof], checks: Sequence[Check]) -> None:

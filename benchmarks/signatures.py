@@ -1,7 +1,7 @@
 """Who signed an EIP-3009 authorization: the check that a payment's verifier cannot do without.
 
 By the fastest means at hand in the environment of the tests: Bitcoin Core's libsecp256k1, and
-Keccak-256 in C. The product itself has neither, and asks a facilitator.
+Keccak-256 in C. The service needs neither: it asks a facilitator.
 """
 
 from collections.abc import Callable

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-import httpx
+import httpx2
 
 from barograph.discovery.files import FILES, MCP_PATH
 from barograph.discovery.mcp_description import OPERATION_ID as CALL_MCP
@@ -131,7 +131,7 @@ Answers = dict[str, dict[str, Any]]
 class Demo(NamedTuple):
     """A running demo."""
 
-    client: httpx.Client
+    client: httpx2.Client
     data: Path
 
     def run(self, *arguments: str) -> str:
@@ -168,7 +168,7 @@ def started(folder: Path) -> Iterator[Demo]:
         try:
             if not any("Ctrl-C stops" in line for line in process.stdout):
                 raise SystemExit("the demo does not start: is its port in use?")
-            with httpx.Client(base_url=BASE_URL, timeout=30, trust_env=False) as client:
+            with httpx2.Client(base_url=BASE_URL, timeout=30, trust_env=False) as client:
                 yield Demo(client, folder)
         finally:
             process.terminate()

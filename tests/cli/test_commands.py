@@ -253,3 +253,15 @@ def test_doctor_and_serve_refuse_a_bad_catalog_and_doctor_a_silent_mail_server(
     assert served.returncode == 3
     assert "BAROGRAPH_GUIDES_FILE" in served.stderr
     assert "Traceback" not in served.stderr
+
+
+def test_the_demo_without_its_extra_says_what_to_install() -> None:
+    program = "import sys; sys.modules['coincurve'] = None; from barograph.cli import main; main()"
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "demo"], capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 1
+    assert "pip install 'barograph[demo]'" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from click.testing import CliRunner, Result
 
@@ -296,11 +296,11 @@ def test_it_looks_again_after_the_interval_and_tells_what_is_new_once(
 
 
 def test_it_waits_longer_when_it_is_told_to(tmp_path: Path) -> None:
-    refused = httpx.Response(
+    refused = httpx2.Response(
         503, json={"error": "x", "message": "y"}, headers={"retry-after": "90"}
     )
     client = Barograph(
-        BASE_URL, bearer=FEED_TOKEN, transport=httpx.MockTransport(lambda _: refused)
+        BASE_URL, bearer=FEED_TOKEN, transport=httpx2.MockTransport(lambda _: refused)
     )
     subscriber = Subscriber(client, ReferenceFile(tmp_path / "references.json"))
     slept: list[float] = []

@@ -10,7 +10,7 @@ from email.utils import format_datetime
 from html.parser import HTMLParser
 from urllib.parse import quote, urldefrag, urljoin
 
-import httpx
+import httpx2
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
@@ -58,7 +58,7 @@ def test_a_visitor_registers_a_key_and_uses_it(demo: Demo, browser: Browser) -> 
         look.page.get_by_role("button", name="Show my key").click()
         key = look.page.locator(".key").inner_text().strip()
         assert look.problems == []
-    answer = httpx.get(f"{demo.base_url}/api/v1/signals", headers={"X-API-Key": key})
+    answer = httpx2.get(f"{demo.base_url}/api/v1/signals", headers={"X-API-Key": key})
     assert answer.status_code == 200
     assert "q=1000" in answer.headers["RateLimit-Policy"]
 
@@ -237,7 +237,7 @@ def test_every_link_of_every_page_resolves(demo: Demo) -> None:
     broken: list[str] = []
     ids: dict[str, set[str]] = {}
     fragments: set[tuple[str, str]] = set()
-    with httpx.Client(timeout=30, follow_redirects=True) as client:
+    with httpx2.Client(timeout=30, follow_redirects=True) as client:
         waiting, known = ["/"], {"/"}
         while waiting:
             address = urljoin(demo.base_url, waiting.pop())
@@ -265,7 +265,7 @@ def test_every_link_of_every_page_resolves(demo: Demo) -> None:
     assert len(known) > 150
 
 
-def _is_for_payers(answer: httpx.Response) -> bool:
+def _is_for_payers(answer: httpx2.Response) -> bool:
     return answer.status_code == 402 and "/api/" in answer.request.url.path
 
 

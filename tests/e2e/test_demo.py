@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
-import httpx
+import httpx2
 import pytest
 
 from barograph.demo.servers.wallets import load_or_create_wallets
@@ -149,7 +149,7 @@ def test_every_link_of_every_free_endpoint_resolves(demo: Demo) -> None:
         body.pop("mcp", None)
         links |= {link for link in _links(body) if link.startswith(demo.base_url)}
     assert len(links) > 50 + 27 + 6
-    with httpx.Client(trust_env=False) as client:
+    with httpx2.Client(trust_env=False) as client:
         assert {link: client.get(link).status_code for link in links} == dict.fromkeys(links, 200)
 
 
@@ -159,7 +159,7 @@ def test_every_link_of_every_free_endpoint_resolves(demo: Demo) -> None:
 @pytest.mark.parametrize("way", ["api", "form"])
 def test_person_registers_and_uses_the_key(demo: Demo, way: str) -> None:
     email = f"{way}@example.com"
-    with httpx.Client(base_url=demo.base_url, trust_env=False) as client:
+    with httpx2.Client(base_url=demo.base_url, trust_env=False) as client:
         if way == "api":
             asked = client.post("/api/v1/keys", json={"email": email})
         else:
@@ -181,7 +181,7 @@ def test_operators_key_works_at_once(demo: Demo) -> None:
         _barograph("keys", "create", "--email", "you@example.com", "--json", demo=demo)
     )
     assert made["requests_per_hour"] == 1_000
-    answer = httpx.get(
+    answer = httpx2.get(
         f"{demo.base_url}/api/v1/signals", headers={"X-API-Key": made["key"]}, trust_env=False
     )
     assert answer.headers["x-ratelimit-remaining"] == "999"
@@ -343,7 +343,7 @@ def _doors(demo: Demo, kind: str) -> tuple[Any, Any, Any]:
         for side, version in sides
         for name, member in REFERENCE.items()
     }
-    with httpx.Client(base_url=demo.base_url, trust_env=False, timeout=30) as client:
+    with httpx2.Client(base_url=demo.base_url, trust_env=False, timeout=30) as client:
         sold = client.get(STANCE_READS[kind], headers={"PAYMENT-SIGNATURE": proof.strip()})
         compared = client.get(MATERIAL_CHANGE, params=pair, headers=feed)
         read = client.get(STANCE_READS[kind], headers=feed)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from mcp import Client, MCPError
 
@@ -122,7 +122,7 @@ def _call(base_url: str, tool: str) -> dict[str, Any]:
         "accept": "application/json, text/event-stream",
         "mcp-protocol-version": "2025-11-25",
     }
-    answer = httpx.post(
+    answer = httpx2.post(
         f"{base_url}/api/mcp", json=message, headers=headers, timeout=20, trust_env=False
     )
     assert answer.status_code == 200

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from support.node import LOCKED, MCP, SCRIPTS, Ended, run_program, run_script
@@ -135,7 +135,7 @@ def _checks(folder: Path) -> set[tuple[str, str, str]]:
 
 
 def _body(base_url: str, path: str) -> Any:
-    return httpx.get(base_url + path, timeout=10, trust_env=False).json()
+    return httpx2.get(base_url + path, timeout=10, trust_env=False).json()
 
 
 def _lasting(body: Any) -> Any:

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
@@ -84,8 +84,8 @@ def plain(demo: Demo, browser: Browser) -> Iterator[Look]:
 @pytest.fixture(scope="module")
 def addresses(demo: Demo) -> dict[str, str]:
     """Every kind of page by its name."""
-    brief = httpx.get(f"{demo.base_url}/api/agent/briefs?limit=1").json()["briefs"][0]["url"]
-    guide = httpx.get(f"{demo.base_url}/api/agent/guides").json()["guides"][0]["url"]
+    brief = httpx2.get(f"{demo.base_url}/api/agent/briefs?limit=1").json()["briefs"][0]["url"]
+    guide = httpx2.get(f"{demo.base_url}/api/agent/guides").json()["guides"][0]["url"]
     return {**KINDS, "brief": brief, "guide": guide}
 
 

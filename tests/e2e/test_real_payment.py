@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx
+import httpx2
 import pytest
 from click.testing import CliRunner
 
@@ -102,9 +102,9 @@ class Shop:
 
         return asyncio.run(look())
 
-    def show(self, url: str, proof: str, header: str = "PAYMENT-SIGNATURE") -> httpx.Response:
+    def show(self, url: str, proof: str, header: str = "PAYMENT-SIGNATURE") -> httpx2.Response:
         """Ask with a proof, and without a client that would make another one."""
-        return httpx.get(url, headers={header: proof}, timeout=30, trust_env=False)
+        return httpx2.get(url, headers={header: proof}, timeout=30, trust_env=False)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
+import httpx2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from playwright.sync_api import (
@@ -131,7 +131,7 @@ async def _append(file: Path, first: int, size: int) -> None:
 
 
 def _checkpoints(base_url: str) -> dict[tuple[str, str], str]:
-    body = httpx.get(f"{base_url}/api/history/checkpoint", trust_env=False).json()
+    body = httpx2.get(f"{base_url}/api/history/checkpoint", trust_env=False).json()
     return {(each["kind"], each["log"]): each["checkpoint"] for each in body["checkpoints"]}
 
 

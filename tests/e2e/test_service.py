@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.demo.files import load_or_create_anchor
@@ -106,10 +106,10 @@ def test_every_worker_serves_every_live_perpetual(live: Live) -> None:
 @pytest.mark.contract("limits.signals.anonymous")
 def test_all_workers_share_one_allowance(live: Live) -> None:
     address = f"{live.base_url}/api/v1/signals"
-    each_its_own = httpx.Limits(max_connections=20, max_keepalive_connections=0)
+    each_its_own = httpx2.Limits(max_connections=20, max_keepalive_connections=0)
 
-    async def ask_often() -> list[httpx.Response]:
-        async with httpx.AsyncClient(limits=each_its_own, timeout=20, trust_env=False) as client:
+    async def ask_often() -> list[httpx2.Response]:
+        async with httpx2.AsyncClient(limits=each_its_own, timeout=20, trust_env=False) as client:
             return await asyncio.gather(*(client.get(address) for _ in range(200)))
 
     answers = asyncio.run(ask_often())
@@ -127,7 +127,7 @@ def _by_role(first: Process, second: Process) -> tuple[Process, Process]:
     return leads[0], second if leads[0] is first else first
 
 
-def _is_502(address: str) -> httpx.Response | None:
+def _is_502(address: str) -> httpx2.Response | None:
     response = get(address)
     return response if response is not None and response.status_code == 502 else None
 

@@ -9,7 +9,7 @@ import logging
 from contextlib import closing
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from joserfc.jwk import ECKey
 
@@ -44,7 +44,7 @@ class Readers:
         folder: Path,
         user: str,
         settings: Settings,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self.provider = identity_provider(settings, HandClock(), transport, resolve_example)
         self.service = Service(folder, identity=self.provider)
@@ -58,9 +58,9 @@ class Readers:
     async def come(self, text: str) -> None:
         """Read everything that Feed opens."""
         self.sent.add(text)
-        transport = httpx.ASGITransport(app=self.service.app)
+        transport = httpx2.ASGITransport(app=self.service.app)
         bearer = {"Authorization": f"Bearer {text}"}
-        async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+        async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL) as client:
             reads = (client.get(path, headers=bearer) for path in ENTITLED_PATHS)
             self.statuses |= {answer.status_code for answer in await asyncio.gather(*reads)}
 
@@ -148,17 +148,17 @@ def test_no_log_has_what_an_issuer_repeats(
     caplog.set_level(logging.DEBUG)
     statuses = [500, 429, 404, 403, 401, 200]
 
-    async def answer(request: httpx.Request) -> httpx.Response:
+    async def answer(request: httpx2.Request) -> httpx2.Response:
         match request.url.path:
             case "/.well-known/openid-configuration":
                 ends = {"jwks_uri": f"{ISSUER}/keys", "userinfo_endpoint": f"{ISSUER}/me"}
-                return httpx.Response(200, json={"issuer": ISSUER, **ends})
+                return httpx2.Response(200, json={"issuer": ISSUER, **ends})
             case "/keys":
-                return httpx.Response(200, content=key_set())
+                return httpx2.Response(200, content=key_set())
         told = f"{request.headers['authorization']} {EMAIL}"
         challenge = f'Bearer error="invalid_token", error_description="{told}"'
         body = {"sub": SUBJECT, "email": EMAIL, "email_verified": True, "error": told}
-        return httpx.Response(statuses[-1], json=body, headers={"WWW-Authenticate": challenge})
+        return httpx2.Response(statuses[-1], json=body, headers={"WWW-Authenticate": challenge})
 
     async def come(readers: Readers) -> None:
         while statuses:
@@ -168,7 +168,7 @@ def test_no_log_has_what_an_issuer_repeats(
         await readers.provider.close()
 
     settings = identity_settings(ISSUER, identity="oidc", identity_claims="userinfo")
-    transport = httpx.MockTransport(answer)
+    transport = httpx2.MockTransport(answer)
     with closing(Readers(tmp_path, SUBJECT, settings, transport)) as readers:
         asyncio.run(come(readers))
     log = Log(caplog.records)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI, Request, Response
 
@@ -53,19 +53,19 @@ class Desk:
         *,
         peer: str = "203.0.113.7",
         **headers: str,
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         content = json.dumps(body).encode() if isinstance(body, dict) else body
         given = {"content_type": "application/json", **headers}
         fields = {name.replace("_", "-"): value for name, value in given.items()}
 
-        async def call() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.app, client=(peer, 40_000))
-            async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+        async def call() -> httpx2.Response:
+            transport = httpx2.ASGITransport(app=self.app, client=(peer, 40_000))
+            async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL) as client:
                 return await client.post(KEYS_PATH, content=content, headers=fields)
 
         return asyncio.run(call())
 
-    def ask(self, email: str, **options: Any) -> httpx.Response:
+    def ask(self, email: str, **options: Any) -> httpx2.Response:
         return self.post({"email": email}, **options)
 
     def mails(self) -> list[Row]:
@@ -87,7 +87,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     asyncio.run(desk.database.close())
 
 
-def assert_error(answer: httpx.Response, status: int, message: str) -> None:
+def assert_error(answer: httpx2.Response, status: int, message: str) -> None:
     assert (answer.status_code, answer.json()) == (status, {"error": message})
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["cache-control"] == "no-store"
@@ -397,9 +397,9 @@ def test_a_preflight_is_answered_so_that_pages_can_read_the_refusal(whole: Servi
 
 
 def test_the_whole_application_takes_registrations(whole: Service) -> None:
-    async def call() -> httpx.Response:
-        transport = httpx.ASGITransport(app=whole.app)
-        async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+    async def call() -> httpx2.Response:
+        transport = httpx2.ASGITransport(app=whole.app)
+        async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL) as client:
             return await client.post(KEYS_PATH, json={"email": "name@example.com"})
 
     assert asyncio.run(call()).status_code == 202

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from joserfc.jwk import ECKey
 from websockets.asyncio.server import ServerConnection
@@ -61,8 +61,8 @@ class Rotation:
     async def read(self, key: ECKey) -> int:
         """Read with a token of that key."""
         token = sign_token(key, FEED_USER, self.clock(), self.url)
-        transport = httpx.ASGITransport(app=self.service.app)
-        async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+        transport = httpx2.ASGITransport(app=self.service.app)
+        async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL) as client:
             answer = await client.get(FEED_NOW, headers={"Authorization": f"Bearer {token}"})
         return answer.status_code
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from starlette.requests import Request
 
@@ -420,13 +420,13 @@ def test_only_what_has_to_be_rendered_is_charged_and_the_601st_gets_429(market: 
 def test_one_caller_cannot_fill_the_queue(market: Service, path: str) -> None:
     wanted = ("/", "/markets", "/status", "/signals", "/briefs", "/markets?q=x")
 
-    def client(peer: str) -> httpx.AsyncClient:
-        transport = httpx.ASGITransport(app=market.app, client=(peer, 4_000))
-        return httpx.AsyncClient(
+    def client(peer: str) -> httpx2.AsyncClient:
+        transport = httpx2.ASGITransport(app=market.app, client=(peer, 4_000))
+        return httpx2.AsyncClient(
             transport=transport, base_url=BASE_URL, headers={"accept": BROWSER}
         )
 
-    async def ask() -> tuple[list[httpx.Response], list[httpx.Response]]:
+    async def ask() -> tuple[list[httpx2.Response], list[httpx2.Response]]:
         async with client(PEER) as one, client(OTHER) as another:
             flood = asyncio.gather(*(one.get(path.format(each)) for each in range(140)))
             return await asyncio.gather(flood, asyncio.gather(*map(another.get, wanted)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.cli.demo_run import payment_settings
@@ -39,13 +39,13 @@ class Outside:
         self.is_away = False
         self.asked: list[str] = []
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request.url.path)
         if self.is_away:
-            raise httpx.ConnectError("no route to secret-host.example")
+            raise httpx2.ConnectError("no route to secret-host.example")
         if request.url.path.endswith("/supported"):
-            return httpx.Response(200, json={"kinds": []})
-        return httpx.Response(200, content=key_set(key("EC", 0)))
+            return httpx2.Response(200, json={"kinds": []})
+        return httpx2.Response(200, content=key_set(key("EC", 0)))
 
 
 class Watch:
@@ -53,7 +53,7 @@ class Watch:
 
     def __init__(self, folder: Path) -> None:
         self.outside = Outside()
-        transport = httpx.MockTransport(self.outside)
+        transport = httpx2.MockTransport(self.outside)
         clock = HandClock()
         self.identity = identity_provider(identity_settings(), clock, transport)
         settings = Settings.model_validate(payment_settings(PLACE))

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 
 from barograph.cli.demo_run import payment_settings
 from barograph.demo.servers.chain import ASSET
@@ -86,7 +86,7 @@ class World:
 
     async def post(self, path: str, body: Any) -> Any:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        async with httpx.AsyncClient(base_url=self.address.url, trust_env=False) as client:
+        async with httpx2.AsyncClient(base_url=self.address.url, trust_env=False) as client:
             return (await client.post(path, content=content)).json()
 
     async def rpc(self, method: str, *params: Any) -> Any:

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from barograph.board.feeds import Publication
 from barograph.board.snapshots import publish
@@ -67,14 +67,14 @@ class SiteService:
 
     def ask(
         self, path: str, method: str = "GET", body: bytes | str = b"", **headers: str
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         names = {name.replace("_", "-"): value for name, value in headers.items()}
 
-        async def call() -> httpx.Response:
-            transport = httpx.ASGITransport(
+        async def call() -> httpx2.Response:
+            transport = httpx2.ASGITransport(
                 app=self.service.app, client=(PEER, 4_000), raise_app_exceptions=False
             )
-            async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+            async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL) as client:
                 return await client.request(method, path, content=body, headers=names)
 
         return asyncio.run(call())
@@ -85,8 +85,8 @@ class SiteService:
         assert answer.status_code == 200, path
         return Checked(answer)
 
-    def register(self, email: str) -> httpx.Response:
-        return self.ask("/keys", "POST", str(httpx.QueryParams({"email": email})), **FORM)
+    def register(self, email: str) -> httpx2.Response:
+        return self.ask("/keys", "POST", str(httpx2.QueryParams({"email": email})), **FORM)
 
     def mailed_path(self) -> str:
         mails = self.service.rows("SELECT body FROM outbox ORDER BY created_at DESC")
@@ -126,7 +126,7 @@ class SiteService:
 class Checked(HTMLParser):
     """A page, read strictly: what is opened is closed, in order, and only our scripts act."""
 
-    def __init__(self, response: httpx.Response) -> None:
+    def __init__(self, response: httpx2.Response) -> None:
         super().__init__()
         self.open: list[str] = []
         self.ids: list[str] = []

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
+import httpx2
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-payer/bin/python"
@@ -110,7 +110,7 @@ class Chain:
 
     def _ask(self, method: str, *parameters: object) -> Any:
         question = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
-        answer = httpx.post(self.rpc_url, json=question, timeout=20, trust_env=False).json()
+        answer = httpx2.post(self.rpc_url, json=question, timeout=20, trust_env=False).json()
         return answer["result"]
 
 

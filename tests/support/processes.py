@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-import httpx
+import httpx2
 import psutil
 
 from barograph.kit.process import free_port
@@ -98,15 +98,15 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def get(address: str) -> httpx.Response | None:
+def get(address: str) -> httpx2.Response | None:
     """One request; None when nobody answers."""
     try:
-        return httpx.get(address, timeout=5, trust_env=False)
-    except httpx.TransportError:
+        return httpx2.get(address, timeout=5, trust_env=False)
+    except httpx2.TransportError:
         return None
 
 
-def answer_200(address: str) -> httpx.Response | None:
+def answer_200(address: str) -> httpx2.Response | None:
     response = get(address)
     return response if response is not None and response.status_code == 200 else None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-import httpx
+import httpx2
 
 from barograph.briefs.records import Brief
 from barograph.briefs.store import record_briefs
@@ -159,12 +159,12 @@ class Service:
         self.desk.watched(self.clock() - 86_400_000, self.clock())
         self.desk.liquidated(liquidations)
 
-    def get(self, path: str, method: str = "GET", **headers: str) -> httpx.Response:
+    def get(self, path: str, method: str = "GET", **headers: str) -> httpx2.Response:
         names = {name.replace("_", "-"): value for name, value in headers.items()}
 
-        async def call() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+        async def call() -> httpx2.Response:
+            transport = httpx2.ASGITransport(app=self.app, raise_app_exceptions=False)
+            async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL) as client:
                 return await client.request(method, path, headers=names)
 
         return asyncio.run(call())

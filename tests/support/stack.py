@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from barograph.collector.leader import Collector
 from barograph.demo.servers.exchange import running_exchange
@@ -49,7 +49,7 @@ class Stack:
         self,
         faults: Faults,
         clock: ShiftedClock,
-        client: httpx.AsyncClient,
+        client: httpx2.AsyncClient,
         database: SQLiteDatabase,
     ) -> None:
         self.faults = faults
@@ -103,8 +103,8 @@ async def running_stack(folder: Path, **overrides: Any) -> AsyncIterator[Stack]:
         for work in (board.follow(), collector.run()):
             task = asyncio.create_task(work)
             stack.push_async_callback(_cancelled, task)
-        client = httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=app), base_url="http://barograph.example"
+        client = httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=app), base_url="http://barograph.example"
         )
         yield Stack(faults, clock, await stack.enter_async_context(client), database)
 

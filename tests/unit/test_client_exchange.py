@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.client import Barograph, calls
@@ -344,23 +344,23 @@ def test_other_statuses_are_no_answer_and_no_redirect_is_followed(status: int) -
 
 
 def test_an_answer_without_end_is_given_up() -> None:
-    def endless(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=(b" " * 65_536 for _ in range(1_000)))
+    def endless(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, content=(b" " * 65_536 for _ in range(1_000)))
 
     with (
-        Barograph("http://service.example", transport=httpx.MockTransport(endless)) as client,
+        Barograph("http://service.example", transport=httpx2.MockTransport(endless)) as client,
         pytest.raises(Unreachable),
     ):
         client.market()
 
 
 def test_an_answer_that_drips_is_given_up() -> None:
-    def dripping(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=(b" " for _ in range(10**9)))
+    def dripping(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, content=(b" " for _ in range(10**9)))
 
     with (
         Barograph(
-            "http://service.example", timeout=0.01, transport=httpx.MockTransport(dripping)
+            "http://service.example", timeout=0.01, transport=httpx2.MockTransport(dripping)
         ) as client,
         pytest.raises(Unreachable),
     ):

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.board.snapshots import latest
@@ -394,7 +394,7 @@ def test_only_sources_with_an_address_are_read(tmp_path: Path) -> None:
         files = FileClient(
             seconds=1,
             clock=HandClock(),
-            transport=httpx.MockTransport(lambda _: httpx.Response(404)),
+            transport=httpx2.MockTransport(lambda _: httpx2.Response(404)),
         )
         settings = Settings.model_validate(given)
         try:

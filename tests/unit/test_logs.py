@@ -132,10 +132,10 @@ logging.basicConfig(format="another form: %(message)s")
 configure_logs("info")
 logging.getLogger("barograph.a").info("kept", extra={"n": 1})
 logging.getLogger("barograph.a").debug("too quiet")
-logging.getLogger("httpx").info("GET https://exchange.example/secret")
+logging.getLogger("httpx2").info("GET https://exchange.example/secret")
 logging.getLogger("websockets.client").info("connected to wss://exchange.example")
 for _ in range(1000):
-    logging.getLogger("httpx").warning("strange")
+    logging.getLogger("httpx2").warning("strange")
 """
 
 
@@ -148,4 +148,4 @@ def test_configured_logs_go_to_standard_error_without_the_addresses_that_clients
     kept, *strange = ran.stderr.splitlines()
     assert kept.endswith(" info barograph.a: kept n=1")
     said = [each.partition(" warning ")[2] for each in strange]
-    assert said == ["httpx: strange"] * 9 + ["httpx: strange repeats='left out for a minute'"]
+    assert said == ["httpx2: strange"] * 9 + ["httpx2: strange repeats='left out for a minute'"]

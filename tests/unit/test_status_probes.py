@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-import httpx
+import httpx2
 import pytest
 from msgspec import structs
 
@@ -17,8 +17,7 @@ from barograph.kit.dependency_health import Contact
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.payments.records import FacilitatorUnavailable, InvalidProof, SettlementUnknown
 from barograph.settings import Settings
-from barograph.upstream.facilitator import VERIFY_SECONDS, HttpFacilitator
-from barograph.upstream.http import MAX_QUESTIONS
+from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.identity_http import PROBE_AGE, TokenIdentity
 from barograph.web.app import identity_provider
 from support.clock import START, HandClock
@@ -26,7 +25,7 @@ from support.identities import identity_settings, resolve_example
 from support.payments import PAYER, STANCE, proof
 from support.tokens import key, key_set
 
-Answering = Callable[[httpx.Request], httpx.Response]
+Answering = Callable[[httpx2.Request], httpx2.Response]
 AGE = 10 * SECOND
 
 
@@ -197,24 +196,24 @@ def test_a_provider_is_probed_by_its_keys_and_only_those_are_an_answer(
     name: str, status: int
 ) -> None:
     clock = HandClock()
-    answers: list[httpx.Response] = []
+    answers: list[httpx2.Response] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         if answers:
             return answers.pop()
         if request.url.path.endswith("openid-configuration"):
             issuer = str(request.url).partition("/.well-known")[0]
             described = {"issuer": issuer, "jwks_uri": f"{issuer}/keys"}
-            return httpx.Response(200, json=described)
-        return httpx.Response(200, content=key_set(key("EC", 0)))
+            return httpx2.Response(200, json=described)
+        return httpx2.Response(200, content=key_set(key("EC", 0)))
 
     settings = identity_settings(identity=name)
-    network = httpx.MockTransport(answer)
+    network = httpx2.MockTransport(answer)
     provider = identity_provider(settings, clock, network, resolve_example)
     assert isinstance(provider, TokenIdentity)
     keys, users = provider.contacts
     learned = []
-    for response in (httpx.Response(200), httpx.Response(status)):
+    for response in (httpx2.Response(200), httpx2.Response(status)):
         answers = [response] if response.status_code != 200 else []
         asyncio.run(provider.probe())
         learned.append(told(keys))
@@ -224,9 +223,7 @@ def test_a_provider_is_probed_by_its_keys_and_only_those_are_an_answer(
     assert told(users) == "nothing"
 
 
-def facilitator(
-    answer: "Answering | Waiting", verify_seconds: float = VERIFY_SECONDS
-) -> HttpFacilitator:
+def facilitator(answer: Answering) -> HttpFacilitator:
     settings = Settings.model_validate(
         {
             "x402_facilitator_url": "https://pay.example",
@@ -234,37 +231,34 @@ def facilitator(
             "x402_pay_to": STANCE.pay_to,
         }
     )
-    transport = answer if isinstance(answer, Waiting) else httpx.MockTransport(answer)
-    return HttpFacilitator(
-        settings, clock=HandClock(), transport=transport, verify_seconds=verify_seconds
-    )
+    return HttpFacilitator(settings, clock=HandClock(), transport=httpx2.MockTransport(answer))
 
 
-def lost(request: httpx.Request) -> httpx.Response:
-    raise httpx.ConnectError("no route")
+def lost(request: httpx2.Request) -> httpx2.Response:
+    raise httpx2.ConnectError("no route")
 
 
 @pytest.mark.parametrize(
     ("answer", "learned"),
     [
-        (httpx.Response(200, json={"kinds": []}), "answered"),
-        (httpx.Response(404, json={"error": "no such thing"}), "nothing"),
-        (httpx.Response(404, html="<h1>nothing here</h1>"), "nothing"),
-        (httpx.Response(405, content=b""), "nothing"),
-        (httpx.Response(200, html="<h1>be right back</h1>"), "failed"),
-        (httpx.Response(307, headers={"location": "/"}), "failed"),
-        (httpx.Response(401, json={}), "failed"),
-        (httpx.Response(429, json={}), "failed"),
-        (httpx.Response(503, json={}), "failed"),
+        (httpx2.Response(200, json={"kinds": []}), "answered"),
+        (httpx2.Response(404, json={"error": "no such thing"}), "nothing"),
+        (httpx2.Response(404, html="<h1>nothing here</h1>"), "nothing"),
+        (httpx2.Response(405, content=b""), "nothing"),
+        (httpx2.Response(200, html="<h1>be right back</h1>"), "failed"),
+        (httpx2.Response(307, headers={"location": "/"}), "failed"),
+        (httpx2.Response(401, json={}), "failed"),
+        (httpx2.Response(429, json={}), "failed"),
+        (httpx2.Response(503, json={}), "failed"),
         (None, "failed"),
     ],
 )
 def test_a_facilitator_is_probed_by_what_it_supports(
-    answer: httpx.Response | None, learned: str
+    answer: httpx2.Response | None, learned: str
 ) -> None:
     asked: list[str] = []
 
-    def reply(request: httpx.Request) -> httpx.Response:
+    def reply(request: httpx2.Request) -> httpx2.Response:
         asked.append(f"{request.method} {request.url}")
         return lost(request) if answer is None else answer
 
@@ -279,18 +273,18 @@ def test_a_facilitator_is_probed_by_what_it_supports(
 @pytest.mark.parametrize(
     ("answer", "learned"),
     [
-        (httpx.Response(200, json={"isValid": True, "payer": PAYER}), "answered"),
-        (httpx.Response(200, json={"isValid": False, "invalidReason": "no_funds"}), "answered"),
-        (httpx.Response(200, json={"isValid": False, "invalidReason": "timeout"}), "answered"),
-        (httpx.Response(500, json={}), "nothing"),
-        (httpx.Response(502, html="<h1>bad gateway</h1>"), "nothing"),
-        (httpx.Response(429, json={}), "failed"),
-        (httpx.Response(200, html="<h1>be right back</h1>"), "failed"),
+        (httpx2.Response(200, json={"isValid": True, "payer": PAYER}), "answered"),
+        (httpx2.Response(200, json={"isValid": False, "invalidReason": "no_funds"}), "answered"),
+        (httpx2.Response(200, json={"isValid": False, "invalidReason": "timeout"}), "answered"),
+        (httpx2.Response(500, json={}), "nothing"),
+        (httpx2.Response(502, html="<h1>bad gateway</h1>"), "nothing"),
+        (httpx2.Response(429, json={}), "failed"),
+        (httpx2.Response(200, html="<h1>be right back</h1>"), "failed"),
         (None, "failed"),
     ],
 )
 def test_whether_a_question_about_a_payment_was_answered_is_noted(
-    answer: httpx.Response | None, learned: str
+    answer: httpx2.Response | None, learned: str
 ) -> None:
     asked = facilitator(lost if answer is None else lambda _: answer)
 
@@ -308,8 +302,8 @@ def test_whether_a_question_about_a_payment_was_answered_is_noted(
 
 
 OTHER_PAYER = "0x" + "d5" * 20
-VALID = httpx.Response(200, json={"isValid": True, "payer": PAYER})
-BROKEN = httpx.Response(500, json={})
+VALID = httpx2.Response(200, json={"isValid": True, "payer": PAYER})
+BROKEN = httpx2.Response(500, json={})
 
 
 @pytest.mark.parametrize(
@@ -322,7 +316,7 @@ BROKEN = httpx.Response(500, json={})
     ],
 )
 def test_a_server_error_counts_when_the_payments_of_two_wallets_meet_it(
-    questions: list[tuple[str, httpx.Response]], learned: str
+    questions: list[tuple[str, httpx2.Response]], learned: str
 ) -> None:
     answers = [answer for _, answer in questions]
     asked = facilitator(lambda _: answers.pop(0))
@@ -335,38 +329,6 @@ def test_a_server_error_counts_when_the_payments_of_two_wallets_meet_it(
     asyncio.run(verify())
 
     assert told(asked.contacts[0]) == learned
-
-
-class Waiting(httpx.AsyncBaseTransport):
-    """A facilitator that answers nobody until it may."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.is_full = asyncio.Event()
-        self.may_answer = asyncio.Event()
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.asked += 1
-        if self.asked == MAX_QUESTIONS:
-            self.is_full.set()
-        await self.may_answer.wait()
-        return VALID
-
-
-def test_a_full_queue_of_our_own_tells_nothing_about_the_facilitator() -> None:
-    async def crowd() -> None:
-        transport = Waiting()
-        asked = facilitator(transport, verify_seconds=0.3)
-        settling = [asyncio.create_task(asked.settle(proof())) for _ in range(MAX_QUESTIONS)]
-        await transport.is_full.wait()
-        await asked.probe()
-        with pytest.raises(FacilitatorUnavailable):
-            await asked.verify(proof())
-        assert [told(each) for each in asked.contacts] == ["nothing", "nothing"]
-        transport.may_answer.set()
-        await asyncio.gather(*settling, return_exceptions=True)
-
-    asyncio.run(crowd())
 
 
 def test_a_set_that_a_probe_could_read_tells_again_which_keys_there_are() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.errors import InvalidReply, Unreachable, UpstreamError
@@ -43,11 +43,11 @@ class Venue:
         self.instruments: list[Any] = [_document("instruments.json")]
         self.tickers = _document("tickers.json")
         self.broken: set[str] = set()
-        self.asked: list[httpx.Request] = []
+        self.asked: list[httpx2.Request] = []
         self.exchange = BybitExchange(
             Settings(**{"exchange_source": "a test", **settings}),
             clock=lambda: self.now,
-            transport=httpx.MockTransport(self._answer),
+            transport=httpx2.MockTransport(self._answer),
             sleep=self._sleep,
             random=Random(1),
         )
@@ -66,17 +66,17 @@ class Venue:
     async def _sleep(self, seconds: float) -> None:
         self.now += round(seconds * 1000)
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request)
         endpoint = request.url.path.removeprefix("/v5/market/")
         if endpoint in self.broken:
-            return httpx.Response(503)
+            return httpx2.Response(503)
         document = self.tickers
         if endpoint == "instruments-info":
             cursor = request.url.params.get("cursor")
             document = self.instruments[0 if cursor is None else 1]
         time = self.now + self.ahead if self.stuck_at is None else self.stuck_at
-        return httpx.Response(200, json={**document, "time": time})
+        return httpx2.Response(200, json={**document, "time": time})
 
 
 def names(reading: Perpetuals) -> set[str]:

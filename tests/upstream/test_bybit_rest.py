@@ -10,7 +10,7 @@ from random import Random
 from time import monotonic
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.errors import (
@@ -27,22 +27,22 @@ from barograph.upstream.bybit import BybitExchange
 REPLIES = Path(__file__).parent / "bybit_replies"
 NOW = 1_794_787_212_345
 
-Answer = Callable[[httpx.Request], httpx.Response | Awaitable[httpx.Response]]
+Answer = Callable[[httpx2.Request], httpx2.Response | Awaitable[httpx2.Response]]
 
 
-def reply(name: str, status: int = 200, reset: str | None = None) -> httpx.Response:
+def reply(name: str, status: int = 200, reset: str | None = None) -> httpx2.Response:
     body = (REPLIES / name).read_bytes()
     kind = "text/html" if name.endswith(".html") else "application/json; charset=utf-8"
     headers = {"content-type": kind}
     if reset is not None:
         headers["X-Bapi-Limit-Reset-Timestamp"] = reset
-    return httpx.Response(status, content=body, headers=headers)
+    return httpx2.Response(status, content=body, headers=headers)
 
 
-def changed(name: str, change: Callable[[Any], None]) -> httpx.Response:
+def changed(name: str, change: Callable[[Any], None]) -> httpx2.Response:
     document = json.loads((REPLIES / name).read_bytes())
     change(document)
-    return httpx.Response(200, json=document)
+    return httpx2.Response(200, json=document)
 
 
 class Bybit:
@@ -51,12 +51,12 @@ class Bybit:
     def __init__(self, **settings: Any) -> None:
         self.now = NOW
         self.pauses: list[float] = []
-        self.asked: list[httpx.Request] = []
+        self.asked: list[httpx2.Request] = []
         self.answers: dict[str, Answer] = {}
         self.exchange = BybitExchange(
             Settings(**{"exchange_rest_url": "https://exchange.example", **settings}),
             clock=lambda: self.now,
-            transport=httpx.MockTransport(self._answer),
+            transport=httpx2.MockTransport(self._answer),
             sleep=self._sleep,
             random=Random(1),
         )
@@ -71,13 +71,13 @@ class Bybit:
         self.pauses.append(seconds)
         self.wait(seconds)
 
-    async def _answer(self, request: httpx.Request) -> httpx.Response:
+    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request)
         endpoint = request.url.path.removeprefix("/v5/market/")
         answer = self.answers.get(endpoint, self._well)(request)
-        return answer if isinstance(answer, httpx.Response) else await answer
+        return answer if isinstance(answer, httpx2.Response) else await answer
 
-    def _well(self, request: httpx.Request) -> httpx.Response:
+    def _well(self, request: httpx2.Request) -> httpx2.Response:
         names = {"instruments-info": "instruments.json", "account-ratio": "account_ratio.json"}
         endpoint = request.url.path.removeprefix("/v5/market/")
         name = names.get(endpoint, f"{endpoint}.json")
@@ -153,7 +153,7 @@ def test_the_exchange_clock_is_read_as_it_is_however_wrong() -> None:
     assert run(bybit, lambda exchange: exchange.server_time()) == [NOW]
 
 
-FAILURES: dict[str, tuple[Callable[[], httpx.Response], type[UpstreamError]]] = {
+FAILURES: dict[str, tuple[Callable[[], httpx2.Response], type[UpstreamError]]] = {
     "symbol invalid": (lambda: reply("symbol_invalid.json"), UnknownToUpstream),
     "10001 about something else": (
         lambda: changed("symbol_invalid.json", lambda d: d.update(retMsg="period wrong")),
@@ -170,35 +170,35 @@ FAILURES: dict[str, tuple[Callable[[], httpx.Response], type[UpstreamError]]] = 
         lambda: changed("server_error.json", lambda d: d.update(retCode=10002)),
         InvalidReply,
     ),
-    "HTTP 429": (lambda: httpx.Response(429), Throttled),
+    "HTTP 429": (lambda: httpx2.Response(429), Throttled),
     "HTTP 403 JSON": (lambda: reply("too_frequent.json", 403), Throttled),
     "HTTP 403 page": (lambda: reply("region.html", 403), Refused),
-    "HTTP 403 without a reason": (lambda: httpx.Response(403), Refused),
-    "HTTP 502": (lambda: httpx.Response(502, html="<h1>Bad gateway</h1>"), Unreachable),
-    "HTTP 404": (lambda: httpx.Response(404, json={}), InvalidReply),
-    "HTTP 204": (lambda: httpx.Response(204), InvalidReply),
+    "HTTP 403 without a reason": (lambda: httpx2.Response(403), Refused),
+    "HTTP 502": (lambda: httpx2.Response(502, html="<h1>Bad gateway</h1>"), Unreachable),
+    "HTTP 404": (lambda: httpx2.Response(404, json={}), InvalidReply),
+    "HTTP 204": (lambda: httpx2.Response(204), InvalidReply),
     "a redirect": (
-        lambda: httpx.Response(302, headers={"location": "https://elsewhere.example/"}),
+        lambda: httpx2.Response(302, headers={"location": "https://elsewhere.example/"}),
         InvalidReply,
     ),
     "a truncated body": (
-        lambda: httpx.Response(200, content=(REPLIES / "account_ratio.json").read_bytes()[:150]),
+        lambda: httpx2.Response(200, content=(REPLIES / "account_ratio.json").read_bytes()[:150]),
         InvalidReply,
     ),
-    "an empty body": (lambda: httpx.Response(200), InvalidReply),
-    "a page": (lambda: httpx.Response(200, html="<h1>Maintenance</h1>"), InvalidReply),
+    "an empty body": (lambda: httpx2.Response(200), InvalidReply),
+    "a page": (lambda: httpx2.Response(200, html="<h1>Maintenance</h1>"), InvalidReply),
     "not UTF-8": (
-        lambda: httpx.Response(200, content=b'{"retCode":0,"retMsg":"\xff"}'),
+        lambda: httpx2.Response(200, content=b'{"retCode":0,"retMsg":"\xff"}'),
         InvalidReply,
     ),
     "nested without end": (
-        lambda: httpx.Response(200, content=b'{"retCode":0,"result":' + b"[" * 200_000),
+        lambda: httpx2.Response(200, content=b'{"retCode":0,"result":' + b"[" * 200_000),
         InvalidReply,
     ),
     "broken packing": (
-        lambda: httpx.Response(
+        lambda: httpx2.Response(
             200,
-            stream=httpx.ByteStream(gzip.compress(b"{}")[:-4] + b"oops"),
+            stream=httpx2.ByteStream(gzip.compress(b"{}")[:-4] + b"oops"),
             headers={"content-encoding": "gzip"},
         ),
         InvalidReply,
@@ -245,10 +245,10 @@ def test_each_failure_has_its_kind_and_only_those_that_may_pass_are_tried_again(
 
 
 @pytest.mark.parametrize(
-    "error", [httpx.ConnectError("refused"), httpx.ReadError("reset"), OSError("no route")]
+    "error", [httpx2.ConnectError("refused"), httpx2.ReadError("reset"), OSError("no route")]
 )
 def test_a_broken_connection_is_unreachable(error: Exception) -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         raise error
 
     bybit = Bybit()
@@ -260,7 +260,7 @@ def test_a_broken_connection_is_unreachable(error: Exception) -> None:
 def test_a_reply_without_end_is_cut_off() -> None:
     sent = 0
 
-    class Endless(httpx.AsyncByteStream):
+    class Endless(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             nonlocal sent
             while True:
@@ -268,7 +268,7 @@ def test_a_reply_without_end_is_cut_off() -> None:
                 yield b" " * 1024 * 1024
 
     bybit = Bybit(request_seconds=30, feed_max_age_seconds=60)
-    bybit.answers["account-ratio"] = lambda request: httpx.Response(200, stream=Endless())
+    bybit.answers["account-ratio"] = lambda request: httpx2.Response(200, stream=Endless())
     [error] = run(bybit, bitcoin)
     assert type(error) is InvalidReply
     assert sent == 4 * 17
@@ -334,7 +334,7 @@ def test_a_refusal_holds_every_endpoint_for_a_minute() -> None:
 
 def test_failing_shares_do_not_stop_the_tickers() -> None:
     bybit = Bybit()
-    bybit.answers["account-ratio"] = lambda request: httpx.Response(502)
+    bybit.answers["account-ratio"] = lambda request: httpx2.Response(502)
     *errors, reading = run(bybit, *[bitcoin] * 6, perpetuals)
     assert {type(error) for error in errors} == {Unreachable}
     assert bybit.calls("account-ratio") == 4 * 4
@@ -343,7 +343,7 @@ def test_failing_shares_do_not_stop_the_tickers() -> None:
 
 def test_an_open_breaker_lets_a_call_through_after_its_pause() -> None:
     bybit = Bybit(breaker_seconds=5)
-    bybit.answers["account-ratio"] = lambda request: httpx.Response(502)
+    bybit.answers["account-ratio"] = lambda request: httpx2.Response(502)
 
     async def recover(exchange: BybitExchange) -> object:
         bybit.wait(5)
@@ -356,7 +356,7 @@ def test_an_open_breaker_lets_a_call_through_after_its_pause() -> None:
 
 def test_a_passing_failure_is_not_seen() -> None:
     bybit = Bybit()
-    answers = iter([httpx.Response(502), reply("server_error.json")])
+    answers = iter([httpx2.Response(502), reply("server_error.json")])
     well = bybit._well
     bybit.answers["account-ratio"] = lambda request: next(answers, None) or well(request)
     [share] = run(bybit, bitcoin)
@@ -369,9 +369,9 @@ def test_a_passing_failure_is_not_seen() -> None:
 def test_retries_stay_inside_the_budget() -> None:
     bybit = Bybit(request_seconds=1)
 
-    def slow(request: httpx.Request) -> httpx.Response:
+    def slow(request: httpx2.Request) -> httpx2.Response:
         bybit.wait(0.5)
-        return httpx.Response(502)
+        return httpx2.Response(502)
 
     bybit.answers["account-ratio"] = slow
     [error] = run(bybit, bitcoin)
@@ -382,7 +382,7 @@ def test_retries_stay_inside_the_budget() -> None:
 def test_a_hanging_exchange_is_given_up_at_half_the_budget_and_tried_again() -> None:
     bybit = Bybit(request_seconds=0.06)
 
-    async def hang(request: httpx.Request) -> httpx.Response:
+    async def hang(request: httpx2.Request) -> httpx2.Response:
         try:
             await asyncio.Event().wait()
         finally:
@@ -399,7 +399,7 @@ def test_a_hanging_exchange_is_given_up_at_half_the_budget_and_tried_again() -> 
 
 
 def test_a_reply_that_comes_by_the_byte_is_given_up() -> None:
-    class Drip(httpx.AsyncByteStream):
+    class Drip(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             while True:
                 yield b" "
@@ -407,9 +407,9 @@ def test_a_reply_that_comes_by_the_byte_is_given_up() -> None:
 
     bybit = Bybit(request_seconds=0.06)
 
-    def drip(request: httpx.Request) -> httpx.Response:
+    def drip(request: httpx2.Request) -> httpx2.Response:
         bybit.wait(0.06)
-        return httpx.Response(200, stream=Drip())
+        return httpx2.Response(200, stream=Drip())
 
     bybit.answers["account-ratio"] = drip
     [error] = run(bybit, bitcoin)
@@ -421,7 +421,7 @@ def test_a_failure_is_logged_when_it_begins_and_when_it_ends(
 ) -> None:
     caplog.set_level(logging.INFO, logger="barograph")
     bybit = Bybit()
-    bybit.answers["account-ratio"] = lambda request: httpx.Response(502)
+    bybit.answers["account-ratio"] = lambda request: httpx2.Response(502)
 
     async def recover(exchange: BybitExchange) -> object:
         bybit.wait(60)

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -35,7 +35,7 @@ STORED = json.loads((REPLIES / "funding_history.json").read_bytes())
 ROWS: list[dict[str, object]] = STORED["result"]["list"]
 EPOCH = NOW // HOUR * HOUR - 3 * DAY
 
-Answer = Callable[[httpx.Request], httpx.Response]
+Answer = Callable[[httpx2.Request], httpx2.Response]
 
 
 def decoded(*rows: dict[str, object], contract: str = "BTCUSDT") -> tuple[SettledRate, ...]:
@@ -52,7 +52,7 @@ def ask(given: Answer, contract: str = "BTCUSDT", now: int = NOW) -> tuple[Settl
         exchange = BybitExchange(
             Settings.model_validate({"exchange_rest_url": "https://exchange.example"}),
             clock=lambda: now,
-            transport=httpx.MockTransport(given),
+            transport=httpx2.MockTransport(given),
             sleep=no_pause,
             random=Random(1),
         )
@@ -67,7 +67,7 @@ def ask(given: Answer, contract: str = "BTCUSDT", now: int = NOW) -> tuple[Settl
 
 
 def stored(**changes: Any) -> Answer:
-    return lambda _: httpx.Response(200, json={**STORED, **changes})
+    return lambda _: httpx2.Response(200, json={**STORED, **changes})
 
 
 def test_rates_are_read_in_percent_digit_by_digit_oldest_first() -> None:
@@ -126,11 +126,11 @@ def test_a_result_of_another_shape_is_invalid(result: bytes) -> None:
 
 
 def test_the_report_is_asked_for_by_contract() -> None:
-    asked: list[httpx.Request] = []
+    asked: list[httpx2.Request] = []
 
-    def note(request: httpx.Request) -> httpx.Response:
+    def note(request: httpx2.Request) -> httpx2.Response:
         asked.append(request)
-        return httpx.Response(200, json=STORED)
+        return httpx2.Response(200, json=STORED)
 
     assert ask(note) == decoded(*ROWS)
     assert asked[0].url.path == "/v5/market/funding/history"
@@ -154,9 +154,9 @@ def test_a_settlement_at_this_very_instant_has_happened_and_a_later_one_has_not(
         (stored(retCode=10001, retMsg="params error: symbol invalid"), UnknownToUpstream),
         (stored(retCode=10006), Throttled),
         (stored(result={"list": []}), UnknownToUpstream),
-        (lambda _: httpx.Response(200, content=b'{"retCode":0,"result":{"li'), InvalidReply),
-        (lambda _: httpx.Response(403, text="<html>"), Refused),
-        (lambda _: httpx.Response(502), Unreachable),
+        (lambda _: httpx2.Response(200, content=b'{"retCode":0,"result":{"li'), InvalidReply),
+        (lambda _: httpx2.Response(403, text="<html>"), Refused),
+        (lambda _: httpx2.Response(502), Unreachable),
     ],
     ids=["old", "no contract", "throttled", "empty", "cut off", "refused", "down"],
 )
@@ -169,9 +169,9 @@ def test_each_failure_has_its_kind(given: Answer, kind: type[UpstreamError]) -> 
 def test_the_simulated_exchange_is_read_like_the_real_one() -> None:
     world = World(7, EPOCH)
 
-    def simulated(request: httpx.Request) -> httpx.Response:
+    def simulated(request: httpx2.Request) -> httpx2.Response:
         status, body = answer(world, request.url.path, dict(request.url.params), NOW)
-        return httpx.Response(status, content=body)
+        return httpx2.Response(status, content=body)
 
     found = ask(simulated)
     contract = world.contract("BTCUSDT", NOW)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.kit.keccak import keccak256
@@ -115,7 +115,7 @@ class Node:
         if NONCE in rest:
             self.taken_at = block
 
-    async def __call__(self, request: httpx.Request) -> httpx.Response:
+    async def __call__(self, request: httpx2.Request) -> httpx2.Response:
         assert str(request.url) == URL
         message = json.loads(request.content)
         method, params = message["method"], message["params"]
@@ -123,7 +123,7 @@ class Node:
         answer = {"jsonrpc": "2.0", "id": message["id"], "result": self._result(method, params)}
         if method in self.bent:
             answer = self.bent[method](answer)
-        return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
+        return answer if isinstance(answer, httpx2.Response) else httpx2.Response(200, json=answer)
 
     def _result(self, method: str, params: list[Any]) -> Any:
         match method:
@@ -165,7 +165,7 @@ def _fits(topics: list[str], wanted: list[list[str]]) -> bool:
 
 
 def look(
-    node: Callable[[httpx.Request], Any],
+    node: Callable[[httpx2.Request], Any],
     payment: Payment = PAYMENT,
     seconds: float = CHAIN_SECONDS,
     times: int = 1,
@@ -182,7 +182,7 @@ def look(
     )
 
     async def run() -> ChainFinding | str:
-        chain = JsonRpcChain(settings, transport=httpx.MockTransport(node), seconds=seconds)
+        chain = JsonRpcChain(settings, transport=httpx2.MockTransport(node), seconds=seconds)
         try:
             for _ in range(times - 1):
                 await chain.authorization(payment)
@@ -416,11 +416,11 @@ BENT: list[tuple[str, Callable[[Any], Any]]] = [
         (method, bend)
         for method in ("eth_chainId", "eth_getBlockByNumber", "eth_call", "eth_getLogs")
         for bend in (
-            lambda answer: httpx.Response(500, json=answer),
-            lambda answer: httpx.Response(302, json=answer, headers={"Location": URL}),
-            lambda answer: httpx.Response(200, content=b"<!DOCTYPE html>"),
-            lambda answer: httpx.Response(200, content=b"x" * (MAX_REPLY_BYTES + 1)),
-            lambda answer: httpx.Response(200, json=[answer]),
+            lambda answer: httpx2.Response(500, json=answer),
+            lambda answer: httpx2.Response(302, json=answer, headers={"Location": URL}),
+            lambda answer: httpx2.Response(200, content=b"<!DOCTYPE html>"),
+            lambda answer: httpx2.Response(200, content=b"x" * (MAX_REPLY_BYTES + 1)),
+            lambda answer: httpx2.Response(200, json=[answer]),
             lambda answer: {**answer, "id": answer["id"] + 1},
             lambda answer: {**answer, "id": str(answer["id"])},
             lambda answer: {**answer, "id": True},
@@ -501,16 +501,16 @@ def test_a_node_that_tells_of_another_block_than_was_asked_for_is_not_believed()
 
 
 def test_a_node_that_hangs_is_given_up() -> None:
-    async def hang(request: httpx.Request) -> httpx.Response:
+    async def hang(request: httpx2.Request) -> httpx2.Response:
         await asyncio.Event().wait()
         raise AssertionError
 
     assert is_unavailable(look(hang, seconds=0.2))
 
 
-@pytest.mark.parametrize("error", [httpx.ConnectError(URL), httpx.ReadError(URL), OSError(URL)])
+@pytest.mark.parametrize("error", [httpx2.ConnectError(URL), httpx2.ReadError(URL), OSError(URL)])
 def test_a_node_that_cannot_be_reached_is_unavailable(error: Exception) -> None:
-    async def fail(request: httpx.Request) -> httpx.Response:
+    async def fail(request: httpx2.Request) -> httpx2.Response:
         raise error
 
     assert is_unavailable(look(fail))

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.demo.servers.chain import FILE_NAME, PAY_TO
@@ -164,8 +164,8 @@ def test_whoever_leaves_a_facilitator_that_hangs_is_not_charged(tmp_path: Path) 
     async def work(world: World) -> str:
         proof = world.proof()
         world.faults.turn_on("hang")
-        async with httpx.AsyncClient(base_url=world.address.url, trust_env=False) as client:
-            with pytest.raises(httpx.ReadTimeout):
+        async with httpx2.AsyncClient(base_url=world.address.url, trust_env=False) as client:
+            with pytest.raises(httpx2.ReadTimeout):
                 await client.post("/settle", json=question(proof), timeout=0.2)
         world.faults.turn_off("hang")
         return await world.on_chain(proof)

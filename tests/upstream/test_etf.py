@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, ClassVar
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.errors import InvalidReply, Unreachable
@@ -116,12 +116,12 @@ def ask(
 ) -> tuple[list[Reading], str]:
     asked: list[str] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         asked.append(str(request.url))
-        return httpx.Response(200, content=body, headers={"content-type": "text/csv"})
+        return httpx2.Response(200, content=body, headers={"content-type": "text/csv"})
 
     async def work() -> list[Reading]:
-        client = FileClient(seconds=5, clock=lambda: START, transport=httpx.MockTransport(answer))
+        client = FileClient(seconds=5, clock=lambda: START, transport=httpx2.MockTransport(answer))
         source = IssuerHoldings(
             client, fund="IBIT", address=ADDRESS, source=SOURCE, clock=lambda: START
         )

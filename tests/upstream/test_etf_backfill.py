@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.kit.business_days import trading_days
@@ -20,14 +20,14 @@ COLUMNS = "Ticker,Name,Asset Class,Market Value,Weight (%),Quantity,Price,Curren
 BITCOIN = '"BTC","BITCOIN","Alternative","100.00","100.00","10.0","10.00","USD"'
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-Issuer = Callable[[date], httpx.Response]
+Issuer = Callable[[date], httpx2.Response]
 
 
-def holdings(day: date | None) -> httpx.Response:
+def holdings(day: date | None) -> httpx2.Response:
     said = "-" if day is None else f"{MONTHS[day.month - 1]} {day.day:02d}, {day.year}"
     preamble = f'A Trust\nFund Holdings as of,"{said}"\nShares Outstanding,"2.00"\n'
     text = f"{preamble}\n{COLUMNS}\n{BITCOIN}\n\n"
-    return httpx.Response(200, text=text, headers={"content-type": "text/csv"})
+    return httpx2.Response(200, text=text, headers={"content-type": "text/csv"})
 
 
 async def no_pause(_seconds: float) -> None:
@@ -45,14 +45,14 @@ class Fund:
         client = FileClient(
             seconds=5,
             clock=self.clock,
-            transport=httpx.MockTransport(self._answer),
+            transport=httpx2.MockTransport(self._answer),
             sleep=no_pause,
         )
         self._source = IssuerHoldings(
             client, fund="IBIT", address="https://issuer.example/f", source="s", clock=self.clock
         )
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
         asked = request.url.params.get("asOfDate")
         if asked is None:
             return holdings(self.newest)
@@ -103,8 +103,8 @@ def test_the_newest_day_is_asked_for_by_name_once_another_is_newest_and_it_was_n
     "oddity",
     [
         lambda _day: holdings(TODAY),
-        lambda _day: httpx.Response(404),
-        lambda _day: httpx.Response(200, text="<html>", headers={"content-type": "text/html"}),
+        lambda _day: httpx2.Response(404),
+        lambda _day: httpx2.Response(200, text="<html>", headers={"content-type": "text/html"}),
         lambda _day: holdings(None),
     ],
     ids=["another day's file", "not found", "no file", "without figures"],
@@ -116,7 +116,7 @@ def test_a_day_that_the_issuer_does_not_have_hides_no_other(oddity: Issuer) -> N
 
 
 def test_an_issuer_that_stops_answering_is_asked_for_the_rest_the_next_time() -> None:
-    fund = Fund(lambda day: httpx.Response(503) if day >= EARLIER[5] else holdings(day))
+    fund = Fund(lambda day: httpx2.Response(503) if day >= EARLIER[5] else holdings(day))
 
     assert fund.read() == [*EARLIER[:5], EARLIER[-1]]
     assert fund.asked == EARLIER[:6]
@@ -143,7 +143,7 @@ def test_a_recent_day_that_is_not_out_yet_is_asked_for_again_and_an_old_one_is_n
 )
 def test_a_page_in_place_of_old_files_settles_none_of_the_days() -> None:
     fund = Fund(
-        lambda _day: httpx.Response(200, text="<html>", headers={"content-type": "text/html"})
+        lambda _day: httpx2.Response(200, text="<html>", headers={"content-type": "text/html"})
     )
     assert fund.read() == EARLIER[-1:]
 

@@ -299,6 +299,31 @@ def test_whoever_finds_too_many_before_him_was_not_asked_for() -> None:
     assert asyncio.run(work()) == ["unknown"] * MAX_QUESTIONS + ["unavailable"]
 
 
+def test_a_full_pool_of_our_own_tells_nothing_about_the_facilitator() -> None:
+    async def work() -> str:
+        is_full = asyncio.Event()
+
+        async def fills(writer: asyncio.StreamWriter) -> None:
+            if len(server.asked) == MAX_QUESTIONS:
+                is_full.set()
+            await hangs(writer)
+
+        async with serving(fills) as server:
+            client = facilitator(server.url, seconds=1.5)
+            settling = [asyncio.create_task(settle(client)) for _ in range(MAX_QUESTIONS)]
+            await is_full.wait()
+            _, outcome = await asyncio.gather(client.probe(), verify(client))
+            learned = {(each.answered_at, each.failing_since) for each in client.contacts}
+            assert learned == {(None, None)}
+            for task in settling:
+                task.cancel()
+            await asyncio.gather(*settling, return_exceptions=True)
+            await client.close()
+        return outcome
+
+    assert asyncio.run(work()) == "unavailable"
+
+
 def test_more_questions_than_may_be_asked_at_once_can_be_asked_one_after_the_other() -> None:
     async def work() -> set[str]:
         async with serving(says(VALID)) as server:

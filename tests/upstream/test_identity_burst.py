@@ -49,7 +49,6 @@ def test_a_burst_that_runs_out_of_time_costs_nobody_later() -> None:
             said = await asyncio.gather(*(ask(http, address) for _ in range(QUESTIONS)))
             assert Counter(said)["late"] > QUESTIONS / 2
             is_slow.clear()
-            await asyncio.sleep(0.4)  # what was let go ends by its own timeouts
             assert await ask(http, address) == "answered"
         await http.close()
         server.close()

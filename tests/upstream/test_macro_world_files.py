@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 from websockets.asyncio.client import connect
@@ -40,11 +40,11 @@ T = TypeVar("T")
 class Client:
     """What a test needs of a running server of files."""
 
-    def __init__(self, address: MacroAddress, http: httpx.AsyncClient) -> None:
+    def __init__(self, address: MacroAddress, http: httpx2.AsyncClient) -> None:
         self.address = address
         self.http = http
 
-    async def get(self, file: str) -> httpx.Response:
+    async def get(self, file: str) -> httpx2.Response:
         return await self.http.get(ADDRESSES[file])
 
     async def bodies(self) -> dict[str, bytes]:
@@ -70,7 +70,7 @@ class Client:
 async def server(faults: MacroFaults | None = None) -> AsyncIterator[Client]:
     async with (
         running_macro(MACRO, faults, clock=lambda: NOW) as address,
-        httpx.AsyncClient(base_url=address.url, trust_env=False, timeout=PATIENCE) as http,
+        httpx2.AsyncClient(base_url=address.url, trust_env=False, timeout=PATIENCE) as http,
     ):
         yield Client(address, http)
 
@@ -87,7 +87,7 @@ def at(time: int) -> dict[str, bytes]:
     """The files as they stood at a time."""
     found = {}
     for file, address in ADDRESSES.items():
-        url = httpx.URL(address)
+        url = httpx2.URL(address)
         found[file] = answer(MACRO, url.path, dict(url.params), time).body
     return found
 
@@ -187,7 +187,7 @@ def test_revised_values_differ_from_what_was_published() -> None:
 
 
 def test_a_page_comes_in_place_of_data() -> None:
-    async def scenario(client: Client) -> httpx.Response:
+    async def scenario(client: Client) -> httpx2.Response:
         await client.fault("html")
         return await client.get("etf")
 
@@ -211,7 +211,7 @@ def test_an_outage_answers_503_and_ends() -> None:
 def test_a_reset_ends_the_connection() -> None:
     async def scenario(client: Client) -> None:
         await client.fault("reset")
-        with pytest.raises(httpx.TransportError):
+        with pytest.raises(httpx2.TransportError):
             await client.get("effr")
 
     during(scenario)
@@ -236,7 +236,7 @@ def test_a_server_ends_although_a_request_hangs() -> None:
         async with server(faults) as client:
             request = asyncio.ensure_future(client.get("sofr"))
             await client.until_asked("sofr")
-        with pytest.raises(httpx.HTTPError):
+        with pytest.raises(httpx2.HTTPError):
             await request
 
     asyncio.run(asyncio.wait_for(run(), PATIENCE))

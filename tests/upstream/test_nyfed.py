@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.errors import InvalidReply
@@ -115,12 +115,12 @@ def test_half_a_range_is_an_invalid_reply(changes: dict[str, Any]) -> None:
 def read(rate: Rate, body: bytes) -> tuple[list[Reading], str, str]:
     asked: list[str] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         asked.append(str(request.url))
-        return httpx.Response(200, content=body, headers={"content-type": "application/json"})
+        return httpx2.Response(200, content=body, headers={"content-type": "application/json"})
 
     async def work() -> tuple[list[Reading], str]:
-        client = FileClient(seconds=5, clock=lambda: START, transport=httpx.MockTransport(answer))
+        client = FileClient(seconds=5, clock=lambda: START, transport=httpx2.MockTransport(answer))
         source: MacroSource = ReferenceRate(
             rate,
             client,

@@ -5,7 +5,7 @@ import json
 from itertools import count
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.upstream.oidc import resolve
@@ -32,36 +32,36 @@ class Replies:
             **changes,
         }
         self.userinfo: Any = {"sub": SUBJECT, "email_verified": True}
-        self.seen: list[httpx.Request] = []
+        self.seen: list[httpx2.Request] = []
 
-    async def __call__(self, request: httpx.Request) -> httpx.Response:
+    async def __call__(self, request: httpx2.Request) -> httpx2.Response:
         self.seen.append(request)
         match str(request.url):
             case address if address.endswith("/realm/.well-known/openid-configuration"):
                 return _reply(self.document)
             case address if address.endswith("/jwks"):
-                return httpx.Response(200, content=key_set())
+                return httpx2.Response(200, content=key_set())
             case address if address.endswith("/me"):
                 return _reply(self.userinfo)
-        return httpx.Response(404)
+        return httpx2.Response(404)
 
 
-def _reply(said: Any) -> httpx.Response:
-    if isinstance(said, httpx.Response):
+def _reply(said: Any) -> httpx2.Response:
+    if isinstance(said, httpx2.Response):
         return said
     body = said if isinstance(said, bytes) else json.dumps(said).encode()
-    return httpx.Response(200, content=body)
+    return httpx2.Response(200, content=body)
 
 
-def _challenge(status: int, text: str) -> httpx.Response:
-    return httpx.Response(status, headers={"WWW-Authenticate": text})
+def _challenge(status: int, text: str) -> httpx2.Response:
+    return httpx2.Response(status, headers={"WWW-Authenticate": text})
 
 
 def judge(replies: Replies, said: dict[str, Any], **changes: Any) -> str:
     async def work() -> str:
         fixed: dict[str, Any] = {"url": ISSUER, "identity": "oidc", "identity_seconds": 10}
         settings = identity_settings(**fixed | changes)
-        network = httpx.MockTransport(replies)
+        network = httpx2.MockTransport(replies)
         provider = identity_provider(settings, HandClock(), network, resolve_example)
         try:
             return await outcome(provider, token(said))
@@ -161,8 +161,8 @@ def test_a_name_is_resolved_as_a_connection_does() -> None:
         b"<html></html>",
         b"[]",
         b'{"issuer":1,"issuer":2}',
-        httpx.Response(500),
-        httpx.Response(302),
+        httpx2.Response(500),
+        httpx2.Response(302),
     ],
     ids=count(),
 )
@@ -190,16 +190,16 @@ def test_userinfo_decides_where_the_settings_say_so() -> None:
         ({"email_verified": True}, "unavailable"),
         ({"sub": 7, "email_verified": True}, "unavailable"),
         (b"eyJhbGciOiJub25lIn0.e30.", "unavailable"),
-        (httpx.Response(401), "refused"),
+        (httpx2.Response(401), "refused"),
         (_challenge(401, 'Bearer error="invalid_token"'), "refused"),
         (_challenge(403, 'Bearer realm="x", error="insufficient_scope"'), "refused"),
         (_challenge(403, "Bearer error=invalid_token"), "refused"),
         (_challenge(403, 'Bearer realm="x"'), "unavailable"),
         (_challenge(403, 'Bearer error="other"'), "unavailable"),
-        (httpx.Response(403), "unavailable"),
-        (httpx.Response(404), "unavailable"),
-        (httpx.Response(429), "unavailable"),
-        (httpx.Response(500), "unavailable"),
+        (httpx2.Response(403), "unavailable"),
+        (httpx2.Response(404), "unavailable"),
+        (httpx2.Response(429), "unavailable"),
+        (httpx2.Response(500), "unavailable"),
     ],
     ids=count(),
 )

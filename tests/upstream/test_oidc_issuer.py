@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from joserfc.jwk import ECKey, RSAKey
 
@@ -46,7 +46,7 @@ class Issuer:
         self.url = process.stdout.readline().strip()
 
     def token(self, client: str) -> str:
-        reply = httpx.post(
+        reply = httpx2.post(
             f"{self.url}/token",
             data={"grant_type": "client_credentials", "scope": "read"},
             auth=(client, f"secret-of-{client}"),

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from itertools import pairwise
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 from joserfc.jwk import ECKey
@@ -51,7 +51,7 @@ class Clock:
 class Client:
     """What a test needs of a running exchange."""
 
-    def __init__(self, address: Address, http: httpx.AsyncClient, clock: Clock) -> None:
+    def __init__(self, address: Address, http: httpx2.AsyncClient, clock: Clock) -> None:
         self.address = address
         self.http = http
         self.clock = clock
@@ -84,7 +84,7 @@ async def exchange() -> AsyncIterator[Client]:
     clock = Clock()
     async with (
         running_exchange(WORLD, clock, push_seconds=0.01) as address,
-        httpx.AsyncClient(
+        httpx2.AsyncClient(
             base_url=address.rest_url, trust_env=False, verify=False, timeout=PATIENCE
         ) as http,
     ):
@@ -436,7 +436,7 @@ def test_a_hanging_request_is_answered_when_the_fault_ends() -> None:
     async def scenario(client: Client) -> None:
         await client.fault("hang")
         waiting = asyncio.ensure_future(client.get("time"))
-        with pytest.raises(httpx.ReadTimeout):
+        with pytest.raises(httpx2.ReadTimeout):
             await client.http.get("/v5/market/time", timeout=0.1)
         assert not waiting.done()
         await client.fault("hang", on=False)
@@ -453,7 +453,7 @@ def test_a_reset_connection_is_reset() -> None:
         with pytest.raises(ConnectionResetError):
             await asyncio.wait_for(reader.read(), PATIENCE)
         writer.close()
-        with pytest.raises(httpx.ReadError):
+        with pytest.raises(httpx2.ReadError):
             await client.http.get("/v5/market/time")
 
     run(scenario)
@@ -470,7 +470,7 @@ def test_a_truncated_body_is_shorter_than_promised_and_broken_json() -> None:
                     received.extend(part)
             return response.status_code
 
-        with pytest.raises(httpx.RemoteProtocolError, match="without sending complete"):
+        with pytest.raises(httpx2.RemoteProtocolError, match="without sending complete"):
             await read()
         assert received.startswith(b'{"retCode":0,')
         with pytest.raises(msgspec.DecodeError):
@@ -618,7 +618,7 @@ def test_the_exchange_stops_within_a_second_whatever_hangs(fault: str) -> None:
     async def whole() -> float:
         running = AsyncExitStack()
         address = await running.enter_async_context(running_exchange(WORLD, Clock()))
-        http = httpx.AsyncClient(base_url=address.rest_url, trust_env=False, verify=False)
+        http = httpx2.AsyncClient(base_url=address.rest_url, trust_env=False, verify=False)
         client = Client(address, http, Clock())
         _, mute = await asyncio.open_connection("127.0.0.1", address.port)
         async with http, listening(client, "tickers.BTCUSDT") as stream:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from itertools import count
 from typing import Any, NoReturn
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.demo.servers.identity import API_KEY
@@ -28,19 +28,19 @@ class Replies:
     def __init__(self, record: Any, published: bytes | None = None) -> None:
         self.record = record
         self.published = key_set() if published is None else published
-        self.seen: list[httpx.Request] = []
+        self.seen: list[httpx2.Request] = []
 
-    async def __call__(self, request: httpx.Request) -> httpx.Response:
+    async def __call__(self, request: httpx2.Request) -> httpx2.Response:
         self.seen.append(request)
         if request.url.path == KEYS:
-            return httpx.Response(200, content=self.published)
-        if isinstance(self.record, httpx.Response | Exception):
+            return httpx2.Response(200, content=self.published)
+        if isinstance(self.record, httpx2.Response | Exception):
             return self._odd(self.record)
         body = self.record if isinstance(self.record, bytes) else json.dumps(self.record).encode()
-        return httpx.Response(200, content=body)
+        return httpx2.Response(200, content=body)
 
     @staticmethod
-    def _odd(record: httpx.Response | Exception) -> httpx.Response:
+    def _odd(record: httpx2.Response | Exception) -> httpx2.Response:
         if isinstance(record, Exception):
             raise record
         return record
@@ -48,7 +48,7 @@ class Replies:
 
 def judge(replies: Replies, text: str | None = None, **changes: Any) -> str:
     async def work() -> str:
-        transport = httpx.MockTransport(replies)
+        transport = httpx2.MockTransport(replies)
         provider = identity_provider(identity_settings(**changes), HandClock(), transport)
         try:
             return await outcome(provider, token() if text is None else text)
@@ -145,7 +145,7 @@ def test_a_provider_that_does_not_accept_the_token_or_its_user_refuses(
     newer = {"code": code, "message": "no"}
     for body in (older, newer):
         caplog.clear()
-        assert judge(Replies(httpx.Response(status, json=body))) == "refused"
+        assert judge(Replies(httpx2.Response(status, json=body))) == "refused"
         assert _logged(caplog) == [("token refused by the identity provider", status, code)]
 
 
@@ -177,7 +177,7 @@ def test_a_provider_that_does_not_accept_the_token_or_its_user_refuses(
 def test_a_refusal_that_is_not_clearly_about_the_token_is_unavailable_and_logged(
     status: int, body: Any, code: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert judge(Replies(httpx.Response(status, json=body))) == "unavailable"
+    assert judge(Replies(httpx2.Response(status, json=body))) == "unavailable"
     assert _logged(caplog) == [("question refused by the identity provider", status, code)]
 
 
@@ -195,12 +195,12 @@ def test_a_trailing_slash_of_the_projects_address_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        *(httpx.Response(status, json=record()) for status in (201, 204, 400, 418, 429, 500, 503)),
-        httpx.Response(302, headers={"Location": f"{PROJECT}/auth/v1/user2"}),
-        httpx.Response(307, headers={"Location": "http://evil.example/"}),
-        httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=b""),
-        *(httpx.ConnectError("x"), httpx.ReadError("x"), httpx.RemoteProtocolError("x")),
-        *(httpx.ReadTimeout("x"), OSError("x")),
+        *(httpx2.Response(status, json=record()) for status in (201, 204, 400, 418, 429, 500, 503)),
+        httpx2.Response(302, headers={"Location": f"{PROJECT}/auth/v1/user2"}),
+        httpx2.Response(307, headers={"Location": "http://evil.example/"}),
+        httpx2.Response(200, headers={"Content-Encoding": "gzip"}, content=b""),
+        *(httpx2.ConnectError("x"), httpx2.ReadError("x"), httpx2.RemoteProtocolError("x")),
+        *(httpx2.ReadTimeout("x"), OSError("x")),
     ],
     ids=count(),
 )
@@ -219,7 +219,7 @@ def test_a_token_that_does_not_deny_being_anonymous_plainly_is_refused(value: An
     assert judge(Replies(record()), token({**claims(), "is_anonymous": False})) == SUBJECT
 
 
-class Dripping(httpx.AsyncByteStream):
+class Dripping(httpx2.AsyncByteStream):
     """A body that begins and then never goes on."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -227,7 +227,7 @@ class Dripping(httpx.AsyncByteStream):
         await asyncio.Event().wait()
 
 
-class Endless(httpx.AsyncByteStream):
+class Endless(httpx2.AsyncByteStream):
     """A body that never ends."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -236,8 +236,8 @@ class Endless(httpx.AsyncByteStream):
 
 
 @pytest.mark.parametrize("stream", [Dripping, Endless])
-def test_a_body_that_does_not_end_is_given_up(stream: Callable[[], httpx.AsyncByteStream]) -> None:
-    assert judge(Replies(httpx.Response(200, stream=stream()))) == "unavailable"
+def test_a_body_that_does_not_end_is_given_up(stream: Callable[[], httpx2.AsyncByteStream]) -> None:
+    assert judge(Replies(httpx2.Response(200, stream=stream()))) == "unavailable"
 
 
 def test_the_provider_is_asked_with_the_token_and_its_public_key_and_nothing_else() -> None:
@@ -254,13 +254,13 @@ def test_the_provider_is_asked_with_the_token_and_its_public_key_and_nothing_els
 def test_a_cookie_of_one_answer_does_not_go_out_with_the_next_question() -> None:
     replies = Replies(record())
 
-    async def answer(request: httpx.Request) -> httpx.Response:
+    async def answer(request: httpx2.Request) -> httpx2.Response:
         reply = await replies(request)
         reply.headers["Set-Cookie"] = "session=of-somebody; Path=/"
         return reply
 
     async def work() -> None:
-        provider = identity_provider(identity_settings(), HandClock(), httpx.MockTransport(answer))
+        provider = identity_provider(identity_settings(), HandClock(), httpx2.MockTransport(answer))
         assert [await outcome(provider, token()) for _ in range(2)] == [SUBJECT] * 2
         await provider.close()
 
@@ -274,7 +274,7 @@ def test_a_record_counts_for_as_long_as_the_settings_say() -> None:
     clock = HandClock()
 
     async def work() -> None:
-        transport = httpx.MockTransport(replies)
+        transport = httpx2.MockTransport(replies)
         provider = identity_provider(identity_settings(identity_cache_seconds=60), clock, transport)
         text = token()
         for _ in range(5):
@@ -291,10 +291,10 @@ def test_a_record_counts_for_as_long_as_the_settings_say() -> None:
 
 def test_neither_token_nor_key_is_in_an_error() -> None:
     text = token()
-    for reply in (httpx.ConnectError(text), httpx.Response(401), httpx.Response(500)):
+    for reply in (httpx2.ConnectError(text), httpx2.Response(401), httpx2.Response(500)):
 
         async def work(reply: Any = reply) -> str:
-            transport = httpx.MockTransport(Replies(reply))
+            transport = httpx2.MockTransport(Replies(reply))
             provider = identity_provider(identity_settings(), HandClock(), transport)
             try:
                 await provider.identify(text)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from barograph.errors import (
@@ -27,7 +27,7 @@ HEADER = 'Date,"1 Mo","1.5 Month","3 Mo","2 Yr","10 Yr","30 Yr"\n'
 NOVEMBER = HEADER + "11/06/2026,3.90,,3.85,3.60,4.10,4.70\n11/05/2026,3.91,3.9,3.86,3.61,4.11,4.7\n"
 OLD = HEADER + "12/31/2025,4.0,,3.6,3.5,4.2,4.8\n"
 
-Answer = Callable[[httpx.Request], httpx.Response]
+Answer = Callable[[httpx2.Request], httpx2.Response]
 
 
 class Publisher:
@@ -36,7 +36,7 @@ class Publisher:
     def __init__(self, *texts: tuple[int, str | Answer], day: str = "2026-11-07") -> None:
         self.now = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1000)
         self.texts = dict(texts)
-        self.asked: list[httpx.URL] = []
+        self.asked: list[httpx2.URL] = []
         self.pauses: list[float] = []
 
     def read(self, seconds: float = 10.0) -> list[Reading]:
@@ -44,7 +44,7 @@ class Publisher:
             client = FileClient(
                 seconds=seconds,
                 clock=self._clock,
-                transport=httpx.MockTransport(self._answer),
+                transport=httpx2.MockTransport(self._answer),
                 sleep=self._sleep,
                 random=Random(1),
             )
@@ -65,13 +65,13 @@ class Publisher:
         self.pauses.append(seconds)
         self.now += round(seconds * 1000)
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request.url)
         answer = self.texts.get(int(request.url.path.split("/")[-2]))
         if answer is None:
-            return httpx.Response(404)
+            return httpx2.Response(404)
         if isinstance(answer, str):
-            return httpx.Response(200, text=answer, headers={"content-type": "text/csv"})
+            return httpx2.Response(200, text=answer, headers={"content-type": "text/csv"})
         return answer(request)
 
 
@@ -140,7 +140,7 @@ def test_bytes_that_are_no_text_are_an_invalid_reply() -> None:
         decode_yields(b"\xff\xfe\x00", 2026, SOURCE)
 
 
-@pytest.mark.parametrize("january", ["", "\n", HEADER, lambda _: httpx.Response(404)])
+@pytest.mark.parametrize("january", ["", "\n", HEADER, lambda _: httpx2.Response(404)])
 def test_an_empty_file_in_early_january_falls_to_the_year_before(january: str | Answer) -> None:
     publisher = Publisher((2026, january), (2025, OLD), day="2026-01-02")
 
@@ -168,37 +168,37 @@ def test_a_yield_of_a_day_to_come_is_an_invalid_reply() -> None:
 
 PAGE = {"content-type": "text/html; charset=UTF-8"}
 FAILURES: dict[str, tuple[Answer, type[UpstreamError]]] = {
-    "a page": (lambda _: httpx.Response(200, text=NOVEMBER, headers=PAGE), InvalidReply),
+    "a page": (lambda _: httpx2.Response(200, text=NOVEMBER, headers=PAGE), InvalidReply),
     "a page that says it is CSV": (
-        lambda _: httpx.Response(
+        lambda _: httpx2.Response(
             200, text=" <!doctype html>", headers={"content-type": "text/csv"}
         ),
         InvalidReply,
     ),
     "a redirect": (
-        lambda _: httpx.Response(302, headers={"location": "https://other.example/"}),
+        lambda _: httpx2.Response(302, headers={"location": "https://other.example/"}),
         InvalidReply,
     ),
-    "400": (lambda _: httpx.Response(400), InvalidReply),
-    "403": (lambda _: httpx.Response(403), Refused),
-    "451": (lambda _: httpx.Response(451), Refused),
-    "404": (lambda _: httpx.Response(404), UnknownToUpstream),
-    "429": (lambda _: httpx.Response(429), Throttled),
-    "503": (lambda _: httpx.Response(503), Unreachable),
+    "400": (lambda _: httpx2.Response(400), InvalidReply),
+    "403": (lambda _: httpx2.Response(403), Refused),
+    "451": (lambda _: httpx2.Response(451), Refused),
+    "404": (lambda _: httpx2.Response(404), UnknownToUpstream),
+    "429": (lambda _: httpx2.Response(429), Throttled),
+    "503": (lambda _: httpx2.Response(503), Unreachable),
     "packed wrongly": (
-        lambda _: httpx.Response(
+        lambda _: httpx2.Response(
             200, stream=Chunks(b"not gzip"), headers={"content-encoding": "gzip"}
         ),
         InvalidReply,
     ),
     "too much": (
-        lambda _: httpx.Response(200, stream=Chunks(*[b"x" * 2**20] * 5)),
+        lambda _: httpx2.Response(200, stream=Chunks(*[b"x" * 2**20] * 5)),
         InvalidReply,
     ),
 }
 
 
-class Chunks(httpx.AsyncByteStream):
+class Chunks(httpx2.AsyncByteStream):
     """A body that comes in pieces."""
 
     def __init__(self, *chunks: bytes) -> None:
@@ -222,8 +222,8 @@ def test_what_a_publisher_does_wrong_is_named_by_kind(name: str) -> None:
     assert len(publisher.asked) == (3 if kind is Unreachable else 1)
 
 
-def broken(request: httpx.Request) -> httpx.Response:
-    raise httpx.ConnectError(f"no way to {request.url}", request=request)
+def broken(request: httpx2.Request) -> httpx2.Response:
+    raise httpx2.ConnectError(f"no way to {request.url}", request=request)
 
 
 def test_a_broken_connection_is_tried_again_and_its_address_kept_out_of_the_error() -> None:
@@ -239,9 +239,9 @@ def test_a_broken_connection_is_tried_again_and_its_address_kept_out_of_the_erro
 def test_a_publisher_that_recovers_is_read() -> None:
     publisher = Publisher((2026, broken))
 
-    def recover(request: httpx.Request) -> httpx.Response:
+    def recover(request: httpx2.Request) -> httpx2.Response:
         publisher.texts[2026] = NOVEMBER
-        return httpx.Response(500)
+        return httpx2.Response(500)
 
     publisher.texts[2026] = recover
 
@@ -251,9 +251,9 @@ def test_a_publisher_that_recovers_is_read() -> None:
 def test_no_new_attempt_begins_when_the_time_is_used_up() -> None:
     publisher = Publisher()
 
-    def slow(request: httpx.Request) -> httpx.Response:
+    def slow(request: httpx2.Request) -> httpx2.Response:
         publisher.now += 10_000
-        return httpx.Response(500)
+        return httpx2.Response(500)
 
     publisher.texts[2026] = slow
 
@@ -263,8 +263,8 @@ def test_no_new_attempt_begins_when_the_time_is_used_up() -> None:
 
 
 def test_a_publisher_that_never_answers_is_unreachable() -> None:
-    class Silence(httpx.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    class Silence(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
             await asyncio.Event().wait()
             raise AssertionError
 
@@ -290,7 +290,7 @@ def test_a_publisher_that_never_answers_is_unreachable() -> None:
 )
 def test_a_publisher_says_for_how_long_not_to_ask(header: str | None, pause: float) -> None:
     headers = {} if header is None else {"retry-after": header}
-    publisher = Publisher((2026, lambda _: httpx.Response(429, headers=headers)))
+    publisher = Publisher((2026, lambda _: httpx2.Response(429, headers=headers)))
 
     with pytest.raises(Throttled) as failure:
         publisher.read()

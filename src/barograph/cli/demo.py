@@ -1,6 +1,7 @@
 """`barograph demo`: a whole simulated world on this machine."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 from barograph.cli.options import child_option
 
 DEFAULT_DATA = Path("data/demo")
+_PACKAGES = ("aiosmtpd", "coincurve")
 
 _data_option = click.option(
     "--data",
@@ -42,6 +44,11 @@ def demo(
       barograph demo token --tier feed
       barograph demo proof --wallet none
     """
+    if any(find_spec(name) is None for name in _PACKAGES):
+        raise click.ClickException(
+            "The demo needs more packages than the service. "
+            "Install them with: pip install 'barograph[demo]'"
+        )
     if context.invoked_subcommand is None:
         from barograph.cli.demo_run import run_demo
 

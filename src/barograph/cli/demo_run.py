@@ -14,7 +14,7 @@ import signal
 from collections.abc import Coroutine
 from http import HTTPStatus
 
-import httpx
+import httpx2
 from msgspec.structs import replace
 from pydantic import SecretStr
 
@@ -341,13 +341,13 @@ async def _answers(address: str) -> None:
         BarographError: it does not within a minute.
     """
     deadline = asyncio.get_running_loop().time() + READY_SECONDS
-    async with httpx.AsyncClient(trust_env=False, timeout=5) as client:
+    async with httpx2.AsyncClient(trust_env=False, timeout=5) as client:
         while True:
             if asyncio.get_running_loop().time() > deadline:
                 raise BarographError(f"{address} does not answer")
             try:
                 if (await client.get(address)).status_code == HTTPStatus.OK:
                     return
-            except httpx.TransportError:
+            except httpx2.TransportError:
                 pass  # not listening yet
             await asyncio.sleep(0.05)

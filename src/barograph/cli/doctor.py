@@ -105,7 +105,7 @@ async def _port(settings: "Settings") -> Finding:
 
 async def _running_barograph(settings: "Settings") -> Finding | None:
     """The finding for a Barograph that answers on our port; None if it is another program."""
-    import httpx
+    import httpx2
 
     from barograph import NOTICE
     from barograph.history.documents import CHECKPOINT_PATH
@@ -113,10 +113,10 @@ async def _running_barograph(settings: "Settings") -> Finding | None:
 
     address = f"http://{reachable(settings.host)}:{settings.port}"
     try:
-        async with httpx.AsyncClient(trust_env=False, timeout=settings.request_seconds) as client:
+        async with httpx2.AsyncClient(trust_env=False, timeout=settings.request_seconds) as client:
             status = (await client.get(f"{address}/api/status")).json()
             signed = (await client.get(f"{address}{CHECKPOINT_PATH}")).json()
-    except (httpx.HTTPError, ValueError):
+    except (httpx2.HTTPError, ValueError):
         return None
     match status, signed:
         case (

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 from barograph.client import calls
 from barograph.client.calls import Call
@@ -91,7 +91,7 @@ class Barograph:
         proof: Secret | None = None,
         patience: Patience = PATIENCE,
         timeout: float = SECONDS,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx2.BaseTransport | None = None,
         clock: Clock = system_clock,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
@@ -103,7 +103,7 @@ class Barograph:
         self.exchange = Exchange(base_url, Credentials(api_key, bearer, proof), patience, clock)
         self._sleep = sleep
         self._answer_seconds = WHOLE * timeout
-        self._http = httpx.Client(
+        self._http = httpx2.Client(
             transport=transport,
             timeout=timeout,
             headers=_HEADERS,
@@ -141,7 +141,7 @@ class Barograph:
                     for chunk in response.iter_bytes():
                         body.take(chunk)
                 reply = _reply(response, body)
-            except httpx.RequestError as error:
+            except httpx2.RequestError as error:
                 reply = _unreachable(error)
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ class AsyncBarograph:
         proof: Secret | None = None,
         patience: Patience = PATIENCE,
         timeout: float = SECONDS,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
         clock: Clock = system_clock,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
@@ -179,7 +179,7 @@ class AsyncBarograph:
         self.exchange = Exchange(base_url, Credentials(api_key, bearer, proof), patience, clock)
         self._sleep = sleep
         self._answer_seconds = WHOLE * timeout
-        self._http = httpx.AsyncClient(
+        self._http = httpx2.AsyncClient(
             transport=transport,
             timeout=timeout,
             headers=_HEADERS,
@@ -218,7 +218,7 @@ class AsyncBarograph:
                     async for chunk in response.aiter_bytes():
                         body.take(chunk)
                 reply = _reply(response, body)
-            except httpx.RequestError as error:
+            except httpx2.RequestError as error:
                 reply = _unreachable(error)
 
     async def close(self) -> None:
@@ -235,10 +235,10 @@ class AsyncBarograph:
 class _Body:
     """An answer as it comes, as long and as large as one may be."""
 
-    def __init__(self, response: httpx.Response, seconds: float) -> None:
-        # httpx unpacks a stack of encodings without a limit: a few kB can become gigabytes.
+    def __init__(self, response: httpx2.Response, seconds: float) -> None:
+        # httpx2 decodes up to five encodings: a few kB can cost seconds and yield nothing to count.
         if response.headers.get("content-encoding", "identity").lower() not in {"identity", "gzip"}:
-            raise httpx.DecodingError(
+            raise httpx2.DecodingError(
                 "the response has an encoding that this client did not ask for"
             )
         self._until = monotonic() + seconds
@@ -247,17 +247,17 @@ class _Body:
     def take(self, chunk: bytes) -> None:
         self.taken += chunk
         if len(self.taken) > LARGEST:
-            raise httpx.ReadError("the answer is too large")
+            raise httpx2.ReadError("the answer is too large")
         if monotonic() > self._until:
-            raise httpx.ReadTimeout("the answer takes too long")
+            raise httpx2.ReadTimeout("the answer takes too long")
 
 
-def _reply(response: httpx.Response, body: _Body) -> Reply:
-    # The names of `httpx.Headers` are in lower case.
+def _reply(response: httpx2.Response, body: _Body) -> Reply:
+    # The names of `httpx2.Headers` are in lower case.
     return Reply(response.status_code, dict(response.headers), bytes(body.taken))
 
 
-def _unreachable(error: httpx.RequestError) -> Unreachable:
+def _unreachable(error: httpx2.RequestError) -> Unreachable:
     # Its own text may hold what was sent.
     return Unreachable(f"no whole answer came ({type(error).__name__})")
 

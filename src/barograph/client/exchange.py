@@ -11,7 +11,7 @@ from time import time_ns
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import msgspec
 
 from barograph.client.calls import Call
@@ -144,8 +144,8 @@ class Exchange:
     ) -> None:
         parts = urlsplit(base_url)
         try:
-            httpx.URL(base_url)
-        except (httpx.InvalidURL, UnicodeError) as error:
+            httpx2.URL(base_url)
+        except (httpx2.InvalidURL, UnicodeError) as error:
             raise ValueError("the base address is none that can be asked") from error
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError("the base address must begin with http:// or https:// and name a host")

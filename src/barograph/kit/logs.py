@@ -79,5 +79,5 @@ def configure_logs(level: str) -> None:
         each.addFilter(limit)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # Clients log each request with its address, and at debug every header field.
-    for name in ("httpx", "httpcore", "websockets"):
+    for name in ("httpx2", "httpcore2", "websockets"):
         logging.getLogger(name).setLevel(logging.WARNING)

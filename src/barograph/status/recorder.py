@@ -14,7 +14,6 @@ from barograph.errors import LeaseLost
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
-from barograph.kit.timeouts import within
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.status.incidents import (
     DAYS_SHOWN,
@@ -213,7 +212,7 @@ class Keeper:
     async def probe(self) -> None:
         """Ask everybody outside at once; each notes for itself how that went."""
         log.debug("probing those outside")
-        asking = (within(PROBE_SECONDS, each.probe()) for each in self._watched)
+        asking = (asyncio.wait_for(each.probe(), PROBE_SECONDS) for each in self._watched)
         for outcome in await asyncio.gather(*asking, return_exceptions=True):
             if isinstance(outcome, Exception):
                 # Only the name: who knows what the text of an unexpected error holds.

@@ -16,7 +16,7 @@ import re
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-import httpx
+import httpx2
 
 from barograph.kit.timestamps import SECOND
 from barograph.payments.records import ChainFinding, ChainUnavailable, Payment
@@ -84,7 +84,7 @@ class JsonRpcChain:
         self,
         settings: Settings,
         *,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
         seconds: float = CHAIN_SECONDS,
     ) -> None:
         self._url = settings.x402_chain_url

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from barograph.errors import InvalidReply, UnknownToUpstream, Unreachable, UpstreamError
 from barograph.kit.business_days import trading_days
@@ -122,7 +122,7 @@ class IssuerHoldings:
         Raises:
             UpstreamError: as `read`; `InvalidReply` also when a file of another day came.
         """
-        address = httpx.URL(self._address).copy_set_param("asOfDate", f"{day:%Y%m%d}")
+        address = httpx2.URL(self._address).copy_set_param("asOfDate", f"{day:%Y%m%d}")
         body = await self._files.get(str(address))
         if _is_without_figures(body):
             return []

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-import httpx
+import httpx2
 
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock, system_clock
@@ -137,7 +137,7 @@ class HttpFacilitator:
         settings: Settings,
         *,
         clock: Clock = system_clock,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
         verify_seconds: float = VERIFY_SECONDS,
         settle_seconds: float = SETTLE_SECONDS,
     ) -> None:

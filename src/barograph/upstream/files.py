@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from random import Random
 
-import httpx
+import httpx2
 
 from barograph.errors import (
     InvalidReply,
@@ -58,7 +58,7 @@ class FileClient:
         *,
         seconds: float,
         clock: Clock,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Random | None = None,
     ) -> None:
@@ -66,7 +66,7 @@ class FileClient:
         self._clock = clock
         self._sleep = sleep
         self._random = Random() if random is None else random
-        self._http = httpx.AsyncClient(
+        self._http = httpx2.AsyncClient(
             transport=transport,
             timeout=seconds,
             headers={"User-Agent": "barograph", "Accept-Encoding": "gzip"},
@@ -109,7 +109,7 @@ class FileClient:
                 body = await read_body(response, MAX_FILE_BYTES, limit.when())
         except TimeoutError as error:
             raise Unreachable(f"no answer within {seconds:.1f} s") from error
-        except (httpx.RequestError, httpx.InvalidURL, OSError) as error:
+        except (httpx2.RequestError, httpx2.InvalidURL, OSError) as error:
             # Only the name: the text of some of these holds the address.
             name = type(error).__name__
             raise Unreachable(f"the publisher cannot be reached ({name})") from error
@@ -202,7 +202,7 @@ def plausible(readings: list[Reading]) -> list[Reading]:
     return readings
 
 
-def _check_status(response: httpx.Response) -> None:
+def _check_status(response: httpx2.Response) -> None:
     detail = f"HTTP {response.status_code}"
     match response.status_code:
         case 200:
@@ -221,13 +221,13 @@ def _check_status(response: httpx.Response) -> None:
             raise InvalidReply(detail)
 
 
-def _pause(response: httpx.Response) -> float:
+def _pause(response: httpx2.Response) -> float:
     text = response.headers.get("retry-after", "")
     if text.isascii() and text.isdigit():
         return min(float(text[:9]), MAX_PAUSE_SECONDS)
     return PAUSE_SECONDS
 
 
-def _is_page(response: httpx.Response, body: bytes) -> bool:
+def _is_page(response: httpx2.Response, body: bytes) -> bool:
     content_type = response.headers.get("content-type", "").lower()
     return "html" in content_type or body.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")

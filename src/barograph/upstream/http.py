@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NamedTuple
 
-import httpx
+import httpx2
 import msgspec
 
 from barograph.errors import BarographError, InvalidReply
 from barograph.kit.json import strict_object
-from barograph.kit.timeouts import within
 
 _GZIP_ONLY = zlib.MAX_WBITS | 16
 
 
-async def read_body(response: httpx.Response, longest: int, deadline: float | None) -> bytes:
+async def read_body(response: httpx2.Response, longest: int, deadline: float | None) -> bytes:
     """Read a whole body; `deadline` is a time on the event loop's clock.
 
     Raises:
@@ -25,14 +24,14 @@ async def read_body(response: httpx.Response, longest: int, deadline: float | No
     """
     unpack = _Unpacker(response.headers.get_list("content-encoding", split_commas=True))
     body, received = bytearray(), 0
-    assert isinstance(response.stream, httpx.AsyncByteStream)
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
     async for chunk in response.stream:
         received += len(chunk)
         body += unpack.take(chunk, longest + 1 - len(body))
         # Both are counted: gzip can also hold any number of blocks without content.
         if max(received, len(body)) > longest:
             raise InvalidReply(f"the reply is larger than {longest} bytes")
-        # httpx limits the time of each read, not of a body that comes byte by byte.
+        # httpx2 limits the time of each read, not of a body that comes byte by byte.
         if deadline is not None and asyncio.get_running_loop().time() > deadline:
             raise TimeoutError
     if received:
@@ -71,19 +70,18 @@ KEEPALIVE_SECONDS = 2.0
 has an outcome that nobody knows."""
 
 MAX_QUESTIONS = 32
-"""At once. Whoever comes later waits before anything of it is sent."""
+"""Requests at once. Later ones wait in the pool for a connection before anything is sent."""
 
-_LIMITS = httpx.Limits(
-    max_connections=2 * MAX_QUESTIONS,
+_LIMITS = httpx2.Limits(
+    max_connections=MAX_QUESTIONS,
     max_keepalive_connections=8,
     keepalive_expiry=KEEPALIVE_SECONDS,
 )
 _NOT_SENT = (
-    httpx.ConnectError,
-    httpx.ConnectTimeout,
-    httpx.PoolTimeout,
-    httpx.UnsupportedProtocol,
-    httpx.InvalidURL,
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.UnsupportedProtocol,
+    httpx2.InvalidURL,
 )
 
 
@@ -123,11 +121,10 @@ class JsonHttp:
         *,
         longest: int,
         headers: Mapping[str, str] | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._longest = longest
-        self._places = asyncio.Semaphore(MAX_QUESTIONS)
-        self._http = httpx.AsyncClient(
+        self._http = httpx2.AsyncClient(
             transport=transport,
             limits=_LIMITS,
             headers={
@@ -167,49 +164,28 @@ class JsonHttp:
     async def _whole(
         self, method: str, address: str, content: bytes | None, seconds: float
     ) -> Reply:
-        deadline = _now() + seconds
-        # Waiting for a connection ends before the whole does, so that it is known for what it was.
+        # Each wait for a connection ends well before the deadline: after it, nobody could tell
+        # whether the request was sent.
         before = min(CONNECT_SECONDS, seconds / 3)
-        question = _Question(method, address, content, before, deadline)
+        timeout = httpx2.Timeout(seconds, connect=before, pool=before)
         try:
-            async with asyncio.timeout(before):
-                await self._places.acquire()
-        except TimeoutError as error:
+            async with (
+                asyncio.timeout(seconds) as limit,
+                self._http.stream(method, address, content=content, timeout=timeout) as response,
+            ):
+                body = await read_body(response, self._longest, limit.when())
+        except httpx2.PoolTimeout as error:
             raise Busy("too much is being asked at once") from error
-        try:
-            return await within(deadline - _now(), self._ask(question))
         except _NOT_SENT as error:
             raise NotSent(f"no connection ({type(error).__name__})") from error
         except TimeoutError as error:
             raise NoAnswer("no answer in time") from error
-        except (httpx.RequestError, OSError) as error:
-            # Only the name: the text of some of these holds the address.
-            raise NoAnswer(f"the connection broke ({type(error).__name__})") from error
-
-    async def _ask(self, question: "_Question") -> Reply:
-        timeout = httpx.Timeout(question.deadline - _now(), connect=question.connect_seconds)
-        try:
-            async with self._http.stream(
-                question.method, question.address, content=question.content, timeout=timeout
-            ) as response:
-                body = await read_body(response, self._longest, question.deadline)
         except InvalidReply as error:
             raise NoAnswer(str(error)) from error
-        finally:
-            self._places.release()
+        except (httpx2.RequestError, OSError) as error:
+            # Only the name: the text of some of these holds the address.
+            raise NoAnswer(f"the connection broke ({type(error).__name__})") from error
         return Reply(response.status_code, _members(response.status_code, body))
-
-
-class _Question(NamedTuple):
-    method: str
-    address: str
-    content: bytes | None
-    connect_seconds: float
-    deadline: float
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def _members(status: int, body: bytes) -> dict[str, Any]:

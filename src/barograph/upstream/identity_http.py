@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
-import httpx
+import httpx2
 
 from barograph.errors import InvalidReply
 from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
@@ -16,14 +16,13 @@ from barograph.identity.tokens import Token, TokenVerifier
 from barograph.identity.users import UserVerdicts
 from barograph.kit.clock import Clock
 from barograph.kit.dependency_health import Contact, of_one_part
-from barograph.kit.timeouts import within
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 from barograph.upstream.http import read_body
 
 MAX_REPLY_BYTES = 64 * 1024
 MAX_QUESTIONS = 32
-"""At once. Whoever comes later waits here, where waiting costs nothing."""
+"""Requests at once. Later ones wait in the pool for a connection."""
 
 _OK = 200
 
@@ -54,12 +53,12 @@ class Refusal:
 class IdentityHttp:
     """Asks an identity provider; every error is one of the two that callers know."""
 
-    def __init__(self, seconds: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, seconds: float, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         self.seconds = seconds
-        self._places = asyncio.Semaphore(MAX_QUESTIONS)
-        self._http = httpx.AsyncClient(
+        self._http = httpx2.AsyncClient(
             transport=transport,
             timeout=seconds,
+            limits=httpx2.Limits(max_connections=MAX_QUESTIONS),
             headers={"User-Agent": "barograph", "Accept-Encoding": "identity"},
             # A cookie that came with one user's answer must not go out with another's question.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
@@ -103,29 +102,22 @@ class IdentityHttp:
         await self._http.aclose()
 
     async def _get(self, address: str, headers: Mapping[str, str]) -> Reply:
-        deadline = asyncio.get_running_loop().time() + self.seconds
         try:
-            async with asyncio.timeout_at(deadline):
-                await self._places.acquire()
-            left = deadline - asyncio.get_running_loop().time()
-            return await within(left, self._fetch(address, headers, deadline))
-        except TimeoutError as error:
-            raise IdentityUnavailable("the identity provider does not answer in time") from error
-        except (httpx.RequestError, httpx.InvalidURL, OSError) as error:
-            # Only the name: the text of some of these holds the address.
-            name = type(error).__name__
-            raise IdentityUnavailable(f"the identity provider is unreachable ({name})") from error
-
-    async def _fetch(self, address: str, headers: Mapping[str, str], deadline: float) -> Reply:
-        try:
-            async with self._http.stream("GET", address, headers=headers) as response:
+            async with (
+                asyncio.timeout(self.seconds) as limit,
+                self._http.stream("GET", address, headers=headers) as response,
+            ):
                 challenge = response.headers.get("www-authenticate", "")
-                body = await read_body(response, MAX_REPLY_BYTES, deadline)
+                body = await read_body(response, MAX_REPLY_BYTES, limit.when())
                 return Reply(response.status_code, body, challenge)
         except InvalidReply as error:
             raise IdentityUnavailable(f"the identity provider: {error}") from error
-        finally:
-            self._places.release()
+        except TimeoutError as error:
+            raise IdentityUnavailable("the identity provider does not answer in time") from error
+        except (httpx2.RequestError, httpx2.InvalidURL, OSError) as error:
+            # Only the name: the text of some of these holds the address.
+            name = type(error).__name__
+            raise IdentityUnavailable(f"the identity provider is unreachable ({name})") from error
 
 
 PROBE_AGE = 10 * SECOND

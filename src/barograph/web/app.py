@@ -5,7 +5,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-import httpx
+import httpx2
 from fastapi import APIRouter
 from starlette.routing import Router
 
@@ -133,7 +133,7 @@ def paying_parts(
 def identity_provider(
     settings: Settings,
     clock: Clock,
-    transport: httpx.AsyncBaseTransport | None = None,
+    transport: httpx2.AsyncBaseTransport | None = None,
     resolve: Resolve = resolve,
 ) -> IdentityProvider:
     """The provider that verifies bearer tokens; `transport` and `resolve` replace the network."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from urllib.parse import parse_qsl
 
-import httpx
+import httpx2
 
 from barograph.board.snapshots import latest
 from barograph.collector.daily_jobs import MacroDuty, SettlementDuty
@@ -124,34 +124,34 @@ class PastRecord:
         return self._at
 
 
-class _Publishers(httpx.AsyncBaseTransport):
+class _Publishers(httpx2.AsyncBaseTransport):
     """The simulated publishers without a network between."""
 
     def __init__(self, figures: MacroWorld, past: PastRecord) -> None:
         self._figures = figures
         self._past = past
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         found = answer_publisher(self._figures, request.url.path, _query(request), self._past.at)
         fields = {"content-type": found.content_type}
-        return httpx.Response(int(found.status), headers=fields, content=found.body)
+        return httpx2.Response(int(found.status), headers=fields, content=found.body)
 
 
-class _Exchange(httpx.AsyncBaseTransport):
+class _Exchange(httpx2.AsyncBaseTransport):
     """The simulated exchange without a network between."""
 
     def __init__(self, world: World, past: PastRecord) -> None:
         self._world = world
         self._past = past
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         status, body = answer_exchange(
             self._world, request.url.path, _query(request), self._past.at
         )
-        return httpx.Response(status, headers={"content-type": "application/json"}, content=body)
+        return httpx2.Response(status, headers={"content-type": "application/json"}, content=body)
 
 
-def _query(request: httpx.Request) -> dict[str, str]:
+def _query(request: httpx2.Request) -> dict[str, str]:
     return dict(parse_qsl(request.url.query.decode(), keep_blank_values=True))
 
 

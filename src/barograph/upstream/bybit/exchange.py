@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from random import Random
 from urllib.parse import unquote
 
-import httpx
+import httpx2
 from msgspec import structs
 
 from barograph.errors import InvalidReply, UnknownToUpstream
@@ -46,7 +46,7 @@ class BybitExchange:
         settings: Settings,
         *,
         clock: Clock,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
         sleep: Sleep = asyncio.sleep,
         random: Random | None = None,
     ) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Literal, TypeVar
 
-import httpx
+import httpx2
 
 from barograph.errors import (
     InvalidReply,
@@ -181,7 +181,7 @@ class RestClient:
         settings: Settings,
         *,
         clock: Clock,
-        transport: httpx.AsyncBaseTransport | None,
+        transport: httpx2.AsyncBaseTransport | None,
         sleep: Sleep,
         random: Random,
     ) -> None:
@@ -193,7 +193,7 @@ class RestClient:
         self._host = Breaker(clock, settings.breaker_seconds, (Throttled, Refused))
         self._endpoints: dict[Endpoint, Breaker] = {}
         self._failing: dict[Endpoint, str] = {}
-        self._http = httpx.AsyncClient(
+        self._http = httpx2.AsyncClient(
             base_url=settings.exchange_rest_url,
             transport=transport,
             timeout=settings.request_seconds,
@@ -273,7 +273,7 @@ class RestClient:
                 )
         except TimeoutError as error:
             raise Unreachable(f"{endpoint}: no answer within {seconds:.1f} s") from error
-        except (httpx.RequestError, OSError) as error:
+        except (httpx2.RequestError, OSError) as error:
             raise Unreachable(f"{endpoint}: {type(error).__name__} {error}".rstrip()) from error
 
     def _note_failure(self, endpoint: Endpoint, error: UpstreamError) -> None:
