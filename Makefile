@@ -8,7 +8,8 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
 IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 # Compiled here, because where Python is told to write no bytecode each start would do it again.
-INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e . && $(BIN)/python -m compileall -q src
+INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e client -e . && \
+	$(BIN)/python -m compileall -q src client/src
 
 .PHONY: help run setup browser load-tools test test-all test-fast test-long lint format bench docs clean
 

@@ -8,29 +8,29 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from inspect import iscoroutine
 from typing import Any
 
-import httpx
+import httpx2
 
-from barograph.client import AsyncBarograph, AsyncSubscriber, Barograph, ReferenceFile, Subscriber
 from barograph.kit.http import ASGIApp
+from barograph_client import AsyncBarograph, AsyncSubscriber, Barograph, ReferenceFile, Subscriber
 from support.service import BASE_URL, Answer
 
 
-class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
+class InProcess(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
     """Carries requests to an application, for both clients, and remembers them."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        self.asked: list[httpx.Request] = []
+        self._app = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+        self.asked: list[httpx2.Request] = []
         self.statuses: list[int] = []
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         answer = await self._app.handle_async_request(request)
         self.asked.append(request)
         self.statuses.append(answer.status_code)
         body = b"".join([chunk async for chunk in answer.aiter_raw()])
-        return httpx.Response(answer.status_code, headers=answer.headers, content=body)
+        return httpx2.Response(answer.status_code, headers=answer.headers, content=body)
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         return asyncio.run(self.handle_async_request(request))
 
 

@@ -7,11 +7,9 @@ from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-import httpx
+import httpx2
 import pytest
 
-from barograph.client import Barograph
-from barograph.client.errors import Unreachable
 from barograph.errors import InvalidReply
 from barograph.identity.bearer import IdentityUnavailable
 from barograph.settings import Settings
@@ -19,6 +17,8 @@ from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.files import FileClient
 from barograph.upstream.http import JsonHttp, NoAnswer
 from barograph.upstream.identity_http import IdentityHttp
+from barograph_client import Barograph
+from barograph_client.errors import Unreachable
 from support.clock import START, HandClock
 
 BODY = b'{"retCode":0,"time":%d,"result":{"timeNano":"%d000000"}}' % (START, START)
@@ -125,13 +125,13 @@ def test_any_other_packing_is_refused_within_the_limit(name: str, how: str) -> N
 
 
 def test_our_client_asks_for_gzip_and_takes_no_stack_of_encodings() -> None:
-    def twice(request: httpx.Request) -> httpx.Response:
+    def twice(request: httpx2.Request) -> httpx2.Response:
         assert request.headers["accept-encoding"] == "gzip"
-        stream = httpx.ByteStream(packed(2))
-        return httpx.Response(200, headers={"Content-Encoding": "gzip, gzip"}, stream=stream)
+        stream = httpx2.ByteStream(packed(2))
+        return httpx2.Response(200, headers={"Content-Encoding": "gzip, gzip"}, stream=stream)
 
     with (
-        Barograph("http://service.example", transport=httpx.MockTransport(twice)) as client,
+        Barograph("http://service.example", transport=httpx2.MockTransport(twice)) as client,
         pytest.raises(Unreachable, match="DecodingError"),
     ):
         client.market()
