@@ -8,7 +8,8 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
 IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 # Compiled here, because where Python is told to write no bytecode each start would do it again.
-INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e . && $(BIN)/python -m compileall -q src
+INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e client -e . && \
+	$(BIN)/python -m compileall -q -j 0 src client/src
 
 .PHONY: help run setup browser load-tools test test-all test-fast test-long lint format bench docs clean
 
@@ -63,14 +64,14 @@ clean: ## remove everything that was installed or made here
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Compiled afterwards on every core, because pip compiles on one.
-.venv/run: requirements-demo.txt pyproject.toml
+.venv/run: requirements-demo.txt pyproject.toml client/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --no-compile --require-hashes -r requirements-demo.txt
 	$(BIN)/python -m compileall -q -j 0 .venv/lib
 	$(INSTALL_HERE)
 	@touch $@
 
-.venv/dev: requirements-dev.txt pyproject.toml
+.venv/dev: requirements-dev.txt pyproject.toml client/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --require-hashes -r requirements-dev.txt
 	$(INSTALL_HERE)

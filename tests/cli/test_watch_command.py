@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barograph.cli import cli
-from barograph.cli.watch import Refused, follow, token_reader
-from barograph.client import Barograph, ReferenceFile, Subscriber
+from barograph.cli.watch import TokenRefused, follow, token_reader
 from barograph.errors import ConfigurationError
+from barograph_client import Barograph, ReferenceFile, Subscriber
 from support.processes import unused_port
 from support.readers import InProcess, on_a_port
 from support.service import BASE_URL
@@ -103,7 +103,7 @@ def test_piped_it_is_plain_lines(watcher: Watcher, service: SubscriberService) -
     assert (
         watcher.run()
         .stdout.splitlines()[-1]
-        .endswith("no pair to compare; going on from the newest version")
+        .endswith("nothing to compare; continuing from the newest version")
     )
 
 
@@ -147,7 +147,7 @@ def test_nobody_there_is_one_line(watcher: Watcher, tmp_path: Path) -> None:
     watcher.arguments[3] = f"http://127.0.0.1:{unused_port()}"
     result = watcher.run()
     assert result.exit_code == 4
-    assert result.stderr == "barograph: no whole answer came (ConnectError)\n"
+    assert result.stderr == "barograph: the service could not be reached (ConnectError)\n"
     watcher.arguments[3] = "nowhere"
     assert watcher.run().exit_code == 2
 
@@ -201,7 +201,7 @@ def test_an_address_without_a_service_is_a_wrong_command_line(
         watcher.arguments.remove("--once")
     result = watcher.run()
     assert result.exit_code == 2
-    assert result.stderr == "barograph: no service is at that address (404)\n"
+    assert result.stderr == "barograph: there is no service at that address (404): check --url\n"
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
@@ -250,7 +250,7 @@ def test_in_a_terminal_it_is_a_table(watcher: Watcher) -> None:
     os.close(terminal)
     assert shown.startswith("┏━")
     assert f"│ {RATES} " in shown
-    assert f"{RATES}: kept, to be compared with the next version" in shown
+    assert f"{RATES}: kept; the next version will be compared with it" in shown
 
 
 def read_terminal(descriptor: int) -> bytes:
@@ -282,7 +282,7 @@ def test_it_looks_again_after_the_interval_and_tells_what_is_new_once(
     def show(tape: Any, events: Any) -> None:
         shown.append((len(tape), [type(event).__name__ for event in events]))
 
-    with pytest.raises(Refused, match=r"\(401\)"):
+    with pytest.raises(TokenRefused, match=r"\(401\)"):
         follow(subscriber, show, interval=7, sleep=sleep)
     assert slept == [7] * 5
     assert shown == [

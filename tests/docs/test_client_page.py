@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from barograph.client import AsyncBarograph, Barograph, calls, errors
-from barograph.client import subscriber as events
-from barograph.client.clients import SECONDS, WHOLE
-from barograph.client.exchange import PATIENCE
+from barograph_client import AsyncBarograph, Barograph, calls, errors
+from barograph_client import subscriber as events
+from barograph_client.clients import SECONDS, WHOLE
+from barograph_client.reads import PATIENCE
 from support.markets import reading, shares
 from support.readers import on_a_port
 from support.stances import FUNDING, RATES, proposal

@@ -35,5 +35,5 @@ def test_every_module_that_says_so_is_listed_in_the_contract_of_pure_modules() -
         if not any(name == each or name.startswith(f"{each}.") for each in checked)
     }
 
-    assert len(claiming) > 80
+    assert len(claiming) > 60
     assert unchecked == set(), "list them in pyproject.toml, or do not call them pure"

@@ -6,16 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-import msgspec
 import pytest
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from barograph.board.feeds import Publication
 from barograph.board.snapshots import publish
-from barograph.client import Patience, ReferenceFile
-from barograph.client import calls as every_call
-from barograph.client.errors import (
+from barograph.history.records import KINDS, NOT_RECORDED, StanceNow, Stances, Version
+from barograph.kit.database import Transaction
+from barograph.kit.timestamps import iso_timestamp
+from barograph.markets.records import Perpetuals
+from barograph.stances.reader import STANCES, durable
+from barograph_client import Patience, ReferenceFile
+from barograph_client import calls as every_call
+from barograph_client.decode import UNSET, to_builtins
+from barograph_client.errors import (
     CredentialRefused,
     InvalidRequest,
     NoPair,
@@ -26,13 +30,8 @@ from barograph.client.errors import (
     Unavailable,
     UpstreamUnavailable,
 )
-from barograph.client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
-from barograph.client.wire import Derivatives, Presence, RecordedDecisions, Reference
-from barograph.history.records import KINDS, NOT_RECORDED, StanceNow, Stances, Version
-from barograph.kit.database import Transaction
-from barograph.kit.timestamps import iso_timestamp
-from barograph.markets.records import Perpetuals
-from barograph.stances.reader import STANCES, durable
+from barograph_client.records import Derivatives, Presence, RecordedDecisions, Reference
+from barograph_client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
 from support.markets import BTC, reading, shares
 from support.payments import FEED, HandFacilitator, header, payload, proof
 from support.readers import InProcess, Reader, result
@@ -107,7 +106,7 @@ def test_free_reads_lose_nothing_of_the_answers(reader: Reader, service: Service
     for name, target in FREE.items():
         found = reader.read(name)
         assert isinstance(found, get_args(get_type_hints(getattr(every_call, name))["return"])[0])
-        assert json.loads(msgspec.json.encode(found)) == service.ask(target).json()
+        assert json.loads(json.dumps(to_builtins(found))) == service.ask(target).json()
 
 
 def test_zero_and_null_come_through(reader: Reader, service: Service) -> None:

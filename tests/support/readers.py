@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx2
 
-from barograph.client import AsyncBarograph, AsyncSubscriber, Barograph, ReferenceFile, Subscriber
 from barograph.kit.http import ASGIApp
+from barograph_client import AsyncBarograph, AsyncSubscriber, Barograph, ReferenceFile, Subscriber
 from support.service import BASE_URL, Answer
 
 

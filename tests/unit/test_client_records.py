@@ -1,17 +1,17 @@
 """What the client makes of an answer: zero, null and missing are three things."""
 
 import json
+from dataclasses import fields
 from typing import Any
 
-import msgspec
 import pytest
-from msgspec import UNSET
 
-from barograph.client import wire
-from barograph.client.wire import Assessment, Comparison, Derivatives, Guide, Reference, Stance
 from barograph.markets.documents import PerpetualRecord
 from barograph.material_change.documents import Comparison as ComparisonBody
 from barograph.status.wire import ServiceStatus as StatusBody
+from barograph_client import records
+from barograph_client.decode import UNSET, decode_json
+from barograph_client.records import Assessment, Comparison, Derivatives, Guide, Reference, Stance
 
 BASE = {"source": "venue", "notice": "Information only.", "symbol": "BTC", "available": True}
 ABSTAINED: dict[str, Any] = {
@@ -27,7 +27,7 @@ ABSTAINED: dict[str, Any] = {
 
 
 def read(answer: type[Any], body: object) -> Any:
-    return msgspec.json.decode(json.dumps(body), type=answer)
+    return decode_json(answer, json.dumps(body).encode())
 
 
 def test_zero_null_and_missing_are_kept_apart() -> None:
@@ -50,7 +50,7 @@ def test_members_that_are_not_known_yet_are_passed_over() -> None:
 
 
 def test_a_member_that_must_be_there_is_missed() -> None:
-    with pytest.raises(msgspec.ValidationError, match="available"):
+    with pytest.raises(ValueError, match="available"):
         read(Derivatives, {name: value for name, value in BASE.items() if name != "available"})
 
 
@@ -83,7 +83,7 @@ def test_a_whole_price_stays_whole() -> None:
 def test_a_reference_is_exactly_what_may_be_sent(changes: dict[str, Any]) -> None:
     good = {"leg_id": "é" * 200, "revision": 2_147_483_647, "history_digest": "a" * 64}
     assert read(Reference, {**good, "issued_at": "2026"}).revision == 2_147_483_647
-    with pytest.raises(msgspec.ValidationError):
+    with pytest.raises(ValueError, match=next(iter(changes))):
         read(Reference, {**good, "issued_at": "2026", **changes})
 
 
@@ -91,19 +91,19 @@ def test_a_reference_is_exactly_what_may_be_sent(changes: dict[str, Any]) -> Non
     ("answer", "name"), [(Comparison, "feed-material-change-v1"), (Stance, "stance-v1")]
 )
 def test_a_body_of_another_schema_is_not_read(answer: type[Any], name: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match="schema"):
+    with pytest.raises(ValueError, match="schema"):
         read(answer, {"schema": name.replace("1", "2")})
 
 
 @pytest.mark.parametrize(
     ("record", "body"),
     [
-        (wire.Derivatives, PerpetualRecord),
-        (wire.Status, StatusBody),
-        (wire.Comparison, ComparisonBody),
+        (records.Derivatives, PerpetualRecord),
+        (records.Status, StatusBody),
+        (records.Comparison, ComparisonBody),
     ],
 )
 def test_records_have_the_members_of_the_bodies(record: type[Any], body: type[Any]) -> None:
     """The client shares no code with the service, so here they are held together."""
     schema = body.model_json_schema(mode="serialization", by_alias=True)
-    assert set(schema["properties"]) == set(record.__struct_fields__)
+    assert set(schema["properties"]) == {each.name for each in fields(record)}

@@ -9,9 +9,9 @@ from threading import Thread
 
 import pytest
 
-from barograph.client import ReferenceFile
-from barograph.client.errors import ReferencesUnusable
-from barograph.client.wire import Reference
+from barograph_client import ReferenceFile
+from barograph_client.errors import ReferencesUnusable
+from barograph_client.records import Reference
 
 FIRST = Reference("rates-desk:2026-11-06T00:00:00.000Z", 1, "a" * 64, "2026-11-06T21:20:00.000Z")
 SECOND = Reference("rates-desk:2026-11-06T00:00:00.000Z", 2, "b" * 64, "2026-11-06T21:30:00.000Z")
@@ -66,15 +66,15 @@ def test_only_its_owner_may_read_it_whatever_was_there_before(tmp_path: Path) ->
 def test_a_file_with_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "references.json"
     file.write_bytes(content)
-    with pytest.raises(ReferencesUnusable, match="move it away to begin anew"):
+    with pytest.raises(ReferencesUnusable, match="move it away to start again"):
         ReferenceFile(file).read()
     assert file.read_bytes() == content
 
 
 def test_a_place_that_cannot_be_used_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ReferencesUnusable, match="cannot be read"):
+    with pytest.raises(ReferencesUnusable, match="can't be read"):
         ReferenceFile(tmp_path).read()
-    with pytest.raises(ReferencesUnusable, match="cannot be written"):
+    with pytest.raises(ReferencesUnusable, match="can't be written"):
         ReferenceFile(tmp_path / "absent" / "references.json").write({})
 
 
@@ -82,7 +82,7 @@ def test_a_write_that_fails_leaves_what_was_kept(tmp_path: Path) -> None:
     file = tmp_path / "references.json"
     prepared = ReferenceFile(file).prepare({"rates-desk": FIRST})
     (file / "inside").mkdir(parents=True)  # a folder that is not empty cannot be replaced
-    with pytest.raises(ReferencesUnusable, match="cannot be written"):
+    with pytest.raises(ReferencesUnusable, match="can't be written"):
         prepared.take_place()
     assert shown(tmp_path) == [file]
 
@@ -124,8 +124,8 @@ def test_a_file_with_something_else_lets_the_next_writer_in(tmp_path: Path) -> N
 
 WRITER = """
 import sys
-from barograph.client import ReferenceFile
-from barograph.client.wire import Reference
+from barograph_client import ReferenceFile
+from barograph_client.records import Reference
 for number in range(1, 21):
     digest, at = "a" * 64, "2026-11-06T21:20:00.000Z"
     kept = Reference("leg", number, digest, at)

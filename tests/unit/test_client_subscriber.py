@@ -11,11 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from barograph.client import AsyncBarograph, AsyncSubscriber, Barograph, ReferenceFile, Subscriber
-from barograph.client.errors import PaymentRequired, ReferencesUnusable, Refused
-from barograph.client.references import PreparedFile
-from barograph.client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
-from barograph.client.wire import Reference
+from barograph_client import AsyncBarograph, AsyncSubscriber, Barograph, ReferenceFile, Subscriber
+from barograph_client.errors import PaymentRequired, ReferencesUnusable, Refused
+from barograph_client.records import Reference
+from barograph_client.references import PreparedFile
+from barograph_client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
 
 BASE = "https://barograph.example"
 RATES, FUNDING = "rates-desk", "funding-regime-stance"
@@ -396,5 +396,5 @@ def test_without_blocking_a_file_that_cannot_be_written_is_said(
 ) -> None:
     service.tape = [entry(RATES, 1)]
     store = ReferenceFile(tmp_path / "absent" / "references.json")
-    with pytest.raises(ReferencesUnusable, match="cannot be written"):
+    with pytest.raises(ReferencesUnusable, match="can't be written"):
         asyncio.run(subscribed(service, store).look())

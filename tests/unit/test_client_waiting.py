@@ -2,8 +2,8 @@
 
 import pytest
 
-from barograph.client.exchange import seconds_asked_for
 from barograph.kit.timestamps import http_date
+from barograph_client.reads import seconds_asked_for
 from support.clock import START
 
 

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 
-from barograph.client import Barograph
-from barograph.client.errors import Unreachable
 from barograph.errors import InvalidReply
 from barograph.identity.bearer import IdentityUnavailable
 from barograph.settings import Settings
@@ -19,6 +17,8 @@ from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.files import FileClient
 from barograph.upstream.http import JsonHttp, NoAnswer
 from barograph.upstream.identity_http import IdentityHttp
+from barograph_client import Barograph
+from barograph_client.errors import Unreachable
 from support.clock import START, HandClock
 
 BODY = b'{"retCode":0,"time":%d,"result":{"timeNano":"%d000000"}}' % (START, START)

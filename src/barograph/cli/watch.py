@@ -1,4 +1,4 @@
-"""`barograph watch`: the newest stances of a service, and what changed, as a subscriber sees it."""
+"""`barograph watch`: follow the stances of a service as a subscriber."""
 
 import os
 import sys
@@ -12,75 +12,79 @@ import click
 from barograph.cli.stances import KINDS
 
 if TYPE_CHECKING:
-    from barograph.client import Subscriber
-    from barograph.client.subscriber import Event
-    from barograph.client.wire import Assessment, TapeEntry
+    from barograph_client import Subscriber
+    from barograph_client.records import Assessment, TapeEntry
+    from barograph_client.subscriber import Event
 
     Show = Callable[[Sequence[TapeEntry], Sequence[Event]], None]
 
 TOKEN = "FEED_TOKEN"  # noqa: S105  the name of a variable
-"""Not named as the settings are: those are the service's, and this is its reader's."""
+"""Without the prefix of the settings, which configure the service and not its readers."""
 
 LONGEST = 86_400
 NOT_FOUND = 404
 
 
 class WatchEnded(click.ClickException):
-    """The end of a watch, with an exit code that tells why.
+    """The end of a watch. The exit code says why.
 
-    The codes go on from those of every command, where 2 is a wrong command line and 3 a wrong
-    configuration: here a token that cannot be read, or is none.
+    Every command uses 2 for a wrong command line and 3 for a wrong configuration, such as an
+    unreadable token. The codes here continue from there.
     """
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Say it in one line, as every command does."""
+        """Print one line, as every command does."""
         click.echo(f"barograph: {self.message}", file=file, err=file is None)
 
 
 class NoService(WatchEnded):
-    """The first look found no service at the address that was given."""
+    """There is no service at the given address."""
 
     exit_code = 2
 
 
 class Unanswered(WatchEnded):
-    """The only look found out nothing; another one later may."""
+    """A single look got no answer; a later one may."""
 
     exit_code = 4
 
 
-class Refused(WatchEnded):
-    """The service refuses the token, now and later."""
+class TokenRefused(WatchEnded):
+    """The service refuses the token; retrying won't help."""
 
     exit_code = 5
 
 
 @click.command()
 @click.option(
-    "--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only this kind; repeatable."
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(KINDS),
+    help="Only this kind; repeatable.",
 )
 @click.option("--url", default="http://127.0.0.1:8080", show_default=True, help="The service.")
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help=f"File with the access token, read anew each time (or {TOKEN} in the environment).",
+    help=f"File with the access token, read before each look. Default: the variable {TOKEN}.",
 )
 @click.option(
     "--references",
     type=click.Path(dir_okay=False, path_type=Path),
     default="references.json",
     show_default=True,
-    help="File that keeps what was seen, to compare the next version with.",
+    help="File that keeps the references to compare the next version with.",
 )
 @click.option(
     "--interval",
     type=click.IntRange(1, LONGEST),
     default=60,
     show_default=True,
-    help="Seconds between two looks.",
+    help="Seconds between looks.",
 )
-@click.option("--once", is_flag=True, help="Look once.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--once", is_flag=True, help="Look once and exit.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def watch(
     kinds: tuple[str, ...],
     url: str,
@@ -90,18 +94,18 @@ def watch(
     once: bool,
     as_json: bool,
 ) -> None:
-    """Follow the stances of a service with a subscriber's token, and compare each new version.
+    """Follow the stances of a service and print a comparison for each new version.
 
-    It ends when the token does not open Feed. It never pays.
+    You need a Feed token. The command ends if the token doesn't open Feed. It never pays.
 
     \b
     Exit codes:
-      0  looked once, or stopped with Ctrl-C or because nobody reads any more
-      1  the references cannot be read or kept
-      2  the command line is wrong, or no service is at that address (404)
-      3  there is no token that can be read, or what is there is none
-      4  --once: no answer, or none for now (429, 5xx); try again later
-      5  the service refuses the token (401, 402, 404); trying again is of no use
+      0  looked once, or stopped by Ctrl-C or a closed pipe
+      1  the file of references can't be read or written
+      2  the command line is wrong, or there is no service at --url (404)
+      3  there is no readable token
+      4  with --once: no answer, or 429 or 5xx; retry later
+      5  the service refuses the token (401, 402, 404); retrying won't help
 
     \b
     Examples:
@@ -109,10 +113,10 @@ def watch(
       barograph watch --token-file token --kind rates-desk
       barograph watch --token-file token --once --json
     """
-    from barograph.client import Barograph, ReferenceFile, Subscriber
+    from barograph_client import Barograph, ReferenceFile, Subscriber
 
     bearer = token_reader(token_file)
-    bearer()  # a token that cannot be read is told before anything is asked
+    bearer()  # fail on an unreadable token before sending a request
     try:
         client = Barograph(url, bearer=bearer)
     except ValueError as error:
@@ -122,9 +126,9 @@ def watch(
         try:
             follow(subscriber, _show(as_json), interval=None if once else interval)
         except KeyboardInterrupt:
-            return  # that is how it is stopped
+            return
         except BrokenPipeError:
-            _drop_output()  # and that is how `head` stops it
+            _drop_output()
 
 
 def follow(
@@ -134,17 +138,17 @@ def follow(
     interval: float | None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Look again and again, and show what is new; once without an interval.
+    """Look at the feed every `interval` seconds and show what is new; once without an interval.
 
     Raises:
-        Refused: the token does not open Feed.
-        NoService: nobody knew the address at the first look.
-        Unanswered: the only look found out nothing.
-        BarographError: the references cannot be kept.
+        TokenRefused: the token doesn't open Feed.
+        NoService: the first look got 404.
+        Unanswered: a single look got no answer.
+        BarographError: the file of references can't be read or written.
     """
-    from barograph.client.errors import ClientError
-    from barograph.client.subscriber import Later, Stopped
     from barograph.errors import BarographError
+    from barograph_client.errors import ClientError
+    from barograph_client.subscriber import Later, Stopped
 
     tape: Sequence[TapeEntry] = ()
     told: Sequence[Event] | None = None
@@ -158,10 +162,10 @@ def follow(
         show(subscriber.tape if is_new else (), [each for each in events if each not in before])
         for event in events:
             if isinstance(event, Stopped):
-                raise Refused(f"{_plain(event.message)} ({event.status})")
+                raise TokenRefused(f"{_plain(event.message)} ({event.status})")
         pauses = [each for each in events if isinstance(each, Later)]
         if told is None and any(each.kind is None and each.status == NOT_FOUND for each in pauses):
-            raise NoService(f"no service is at that address ({NOT_FOUND})")
+            raise NoService(f"there is no service at that address ({NOT_FOUND}): check --url")
         tape, told = subscriber.tape, events
         if interval is None and pauses:
             raise Unanswered(_plain(pauses[0].message))
@@ -172,7 +176,7 @@ def follow(
 
 
 def token_reader(file: Path | None) -> Callable[[], str]:
-    """Gives the present token; a file may be replaced by a newer one at any time."""
+    """Return a function that reads the current token; the file may be replaced at any time."""
     from barograph.errors import ConfigurationError
 
     last = ""
@@ -183,17 +187,17 @@ def token_reader(file: Path | None) -> Callable[[], str]:
             text = os.environ.get(TOKEN, "") if file is None else file.read_text("ascii")
         except (OSError, UnicodeError) as error:
             if last:
-                return last  # it is being replaced
-            raise ConfigurationError(f"{file} cannot be read as a token") from error
+                return last  # the file is being replaced
+            raise ConfigurationError(f"can't read a token from {file}") from error
         text = text.strip()
         if text and not _is_token(text) and not last:
             place = TOKEN if file is None else file
-            raise ConfigurationError(f"{place} holds something else than one token")
+            raise ConfigurationError(f"{place} must hold one token and nothing else")
         last = text if _is_token(text) else last
         if not last:
             raise ConfigurationError(
-                f"there is no access token: give a file with --token-file, or set {TOKEN} "
-                "(`barograph demo token --tier feed` prints one of the demo)"
+                f"no access token: name a file with --token-file or set {TOKEN} "
+                "(`barograph demo token --tier feed` prints one for the demo)"
             )
         return last
 
@@ -201,12 +205,12 @@ def token_reader(file: Path | None) -> Callable[[], str]:
 
 
 def _is_token(text: str) -> bool:
-    """Whether it can be a bearer token: one word of visible characters."""
+    """Whether the text can be a bearer token: one word of visible characters."""
     return text.isascii() and text.isprintable() and len(text.split()) == 1
 
 
 def _drop_output() -> None:
-    """Let go of what could not be written: at the end Python would try again, and complain."""
+    """Discard unwritten output, or Python would retry at exit and complain."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -217,10 +221,12 @@ def _show(as_json: bool) -> "Show":
 
 
 def _show_json(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
-    import msgspec
+    import json
+
+    from barograph_client.decode import to_builtins
 
     for each in (*({"event": "stance", "stance": entry} for entry in tape), *events):
-        click.echo(msgspec.json.encode(each))
+        click.echo(json.dumps(to_builtins(each), ensure_ascii=False, separators=(",", ":")))
 
 
 def _show_plain(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
@@ -252,16 +258,16 @@ def _cells(entry: "TapeEntry") -> tuple[str, ...]:
 
 
 def _lines(events: "Iterable[Event]") -> Iterator[str]:
-    from barograph.client.subscriber import Compared, Kept, Later, NotComparable, Skipped
+    from barograph_client.subscriber import Compared, Kept, Later, NotComparable, Skipped
 
     for event in events:
         match event:
             case Kept(kind):
-                yield f"{_plain(kind)}: kept, to be compared with the next version"
+                yield f"{_plain(kind)}: kept; the next version will be compared with it"
             case Skipped(kind, _, revision):
                 yield f"{_plain(kind)}: revision {revision} is not on record, skipped"
             case NotComparable(kind):
-                yield f"{_plain(kind)}: no pair to compare; going on from the newest version"
+                yield f"{_plain(kind)}: nothing to compare; continuing from the newest version"
             case Later(message):
                 yield f"later: {_plain(message)}"
             case Compared(kind, comparison):
@@ -288,5 +294,5 @@ def _figure(value: object) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that cannot move a terminal's cursor, whoever sent it."""
+    """Text without control characters, which could move a terminal's cursor."""
     return text if text.isprintable() else repr(text)

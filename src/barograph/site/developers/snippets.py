@@ -38,7 +38,7 @@ console.log(btc.lastPrice, btc.fundingRatePct, btc.source);"""
 def client_python(base_url: str) -> str:
     """A few reads with the project's own client."""
     return f"""\
-from barograph.client import Barograph
+from barograph_client import Barograph
 
 with Barograph("{base_url}") as client:
     btc = client.derivatives("BTC")

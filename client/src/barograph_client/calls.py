@@ -1,12 +1,12 @@
-"""Everything that can be asked, as plain descriptions of requests (pure).
+"""Every request that the clients can send, as data.
 
-Each function here is a method of both clients, which send what it describes.
+Both clients have a method for each function here and send the request that it describes.
 """
 
 from typing import Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
-from barograph.client.wire import (
+from barograph_client.records import (
     Briefs,
     Comparison,
     Derivatives,
@@ -24,7 +24,7 @@ from barograph.client.wire import (
 T = TypeVar("T")
 
 Credential = Literal["none", "key", "feed", "token"]
-"""What goes with a request: nothing, the API key, whatever shows Feed, or the token alone."""
+"""Which credential a request carries: none, the API key, token or proof, or the token only."""
 
 STANCE_PATHS = {
     "btc-etf-stance": "/api/x402/btc-etf-stance",
@@ -34,7 +34,7 @@ STANCE_PATHS = {
 
 
 class Call(NamedTuple, Generic[T]):
-    """One read: where, what comes back, and which credential goes with it."""
+    """One read: its address, the type of the answer and the credential."""
 
     target: str
     """Path and query."""
@@ -44,17 +44,17 @@ class Call(NamedTuple, Generic[T]):
 
     @property
     def is_private(self) -> bool:
-        """Whether only its caller may see it: then it is never kept, and never sent twice."""
+        """Whether the answer is private: the client then neither caches nor retries it."""
         return self.credential in {"feed", "token"}
 
 
 def index() -> Call[Index]:
-    """What there is to read."""
+    """The list of free endpoints."""
     return Call("/api/agent", Index)
 
 
 def briefs(limit: int | None = None) -> Call[Briefs]:
-    """The newest briefs, newest first: 1 to 50, and 15 when nothing is said."""
+    """The newest briefs, newest first: 1 to 50, by default 15."""
     return Call(_target("/api/agent/briefs", limit=limit), Briefs)
 
 
@@ -79,12 +79,12 @@ def guides() -> Call[Guides]:
 
 
 def signals() -> Call[Signals]:
-    """The regime signals; each read counts, also one that was not modified."""
+    """The regime signals. Each read counts against the rate limit, even a 304."""
     return Call("/api/v1/signals", Signals, "key")
 
 
 def status() -> Call[Status]:
-    """How the market feed and the API are."""
+    """The state of the market feed and the API."""
     return Call("/api/status", Status)
 
 
@@ -94,15 +94,15 @@ def feed_now() -> Call[FeedNow]:
 
 
 def stance(kind: str) -> Call[Stance]:
-    """The newest stance of a kind, with the token of somebody who has Feed.
+    """The newest stance of a kind, with a Feed token.
 
-    A payment proof is never sent there, because it could be charged.
+    The client never sends a payment proof here, because the service could charge it.
 
     Raises:
         ValueError: there is no such kind.
     """
     if kind not in STANCE_PATHS:
-        raise ValueError(f"there is no kind {kind!r}; there are {', '.join(STANCE_PATHS)}")
+        raise ValueError(f"unknown kind {kind!r}: choose one of {', '.join(STANCE_PATHS)}")
     return Call(STANCE_PATHS[kind], Stance, "token")
 
 

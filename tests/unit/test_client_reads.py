@@ -7,9 +7,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from barograph.client import Barograph, calls
-from barograph.client.calls import Call
-from barograph.client.errors import (
+from barograph_client import Barograph, calls
+from barograph_client.calls import Call
+from barograph_client.errors import (
     ClientError,
     CredentialRefused,
     InvalidAnswer,
@@ -24,17 +24,17 @@ from barograph.client.errors import (
     Unreachable,
     UpstreamUnavailable,
 )
-from barograph.client.exchange import (
+from barograph_client.reads import (
     MOST_KEPT,
-    Ask,
     Credentials,
-    Exchange,
+    Get,
+    HttpReply,
     Patience,
     Pause,
-    Reply,
+    Reader,
     Step,
 )
-from barograph.client.wire import Market, Reference
+from barograph_client.records import Market, Reference
 from support.clock import HandClock
 
 BASE = "https://barograph.example"
@@ -43,28 +43,28 @@ ALL = Credentials(api_key="the-key", bearer="the-token", proof="the-proof")
 REFERENCE = Reference("rates-desk:2026-11-06T00:00:00.000Z", 1, "a" * 64, "2026")
 
 
-def exchange(credentials: Credentials = ALL, **patience: Any) -> Exchange:
-    return Exchange(BASE, credentials, Patience(**patience), HandClock())
+def reader(credentials: Credentials = ALL, **patience: Any) -> Reader:
+    return Reader(BASE, credentials, Patience(**patience), HandClock())
 
 
-def reply(status: int = 200, body: object = MARKET, /, **headers: str) -> Reply:
+def reply(status: int = 200, body: object = MARKET, /, **headers: str) -> HttpReply:
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return Reply(status, fields, content)
+    return HttpReply(status, fields, content)
 
 
 def converse(
-    exchange: Exchange, call: Call[Any], *replies: Reply | Unreachable
+    reader: Reader, call: Call[Any], *replies: HttpReply | Unreachable
 ) -> tuple[Any, list[Step]]:
     """Play a conversation with replies at hand; an error takes the answer's place."""
-    steps, left = exchange.read(call), list(replies)
+    steps, left = reader.read(call), list(replies)
     done: list[Step] = []
-    sent: Reply | Unreachable | None = None
+    sent: HttpReply | Unreachable | None = None
     try:
         while True:
             step = steps.send(sent)
             done.append(step)
-            sent = left.pop(0) if isinstance(step, Ask) else None
+            sent = left.pop(0) if isinstance(step, Get) else None
     except StopIteration as end:
         return end.value, done
     except ClientError as error:
@@ -74,13 +74,13 @@ def converse(
 
 
 def sent(call: Call[Any], credentials: Credentials = ALL) -> Mapping[str, str]:
-    (ask,) = converse(exchange(credentials), call, Unreachable())[1]
-    assert isinstance(ask, Ask)
+    (ask,) = converse(reader(credentials), call, Unreachable())[1]
+    assert isinstance(ask, Get)
     return ask.headers
 
 
 def error_of(status: int, body: object, **headers: str) -> Any:
-    return converse(exchange(tries=1), calls.market(), reply(status, body, **headers))[0]
+    return converse(reader(tries=1), calls.market(), reply(status, body, **headers))[0]
 
 
 @pytest.mark.parametrize(
@@ -113,19 +113,19 @@ def test_a_call_asks_for_its_address(call: Call[Any], target: str) -> None:
 
 
 def test_an_unknown_kind_is_refused_before_anything_is_sent() -> None:
-    with pytest.raises(ValueError, match="there are btc-etf-stance, "):
+    with pytest.raises(ValueError, match="choose one of btc-etf-stance, "):
         calls.stance("gold")
 
 
 @pytest.mark.parametrize("base_url", ["", "barograph.example", "ftp://barograph.example", "http:/"])
 def test_a_base_address_that_is_none_is_refused(base_url: str) -> None:
-    with pytest.raises(ValueError, match="must begin with http"):
-        Exchange(base_url, ALL, Patience(), HandClock())
+    with pytest.raises(ValueError, match="must start with http"):
+        Reader(base_url, ALL, Patience(), HandClock())
 
 
 def test_a_slash_at_the_end_of_the_base_address_does_not_matter() -> None:
-    steps = Exchange(f"{BASE}/", ALL, Patience(), HandClock()).read(calls.market())
-    assert next(steps) == Ask(f"{BASE}/api/agent/market", {"Accept": "application/json"})
+    steps = Reader(f"{BASE}/", ALL, Patience(), HandClock()).read(calls.market())
+    assert next(steps) == Get(f"{BASE}/api/agent/market", {"Accept": "application/json"})
 
 
 def test_credentials_go_only_where_they_count() -> None:
@@ -148,9 +148,9 @@ def test_a_proof_is_shown_without_a_token_and_never_where_it_could_be_charged() 
 
 def test_a_credential_may_be_renewed_between_two_requests() -> None:
     tokens = iter(["first", "second\n"])
-    changing = exchange(Credentials(bearer=lambda: next(tokens)))
+    changing = reader(Credentials(bearer=lambda: next(tokens)))
     shown = [next(changing.read(calls.feed_now())) for _ in range(2)]
-    assert [step.headers["Authorization"] for step in shown if isinstance(step, Ask)] == [
+    assert [step.headers["Authorization"] for step in shown if isinstance(step, Get)] == [
         "Bearer first",
         "Bearer second",
     ]
@@ -158,23 +158,23 @@ def test_a_credential_may_be_renewed_between_two_requests() -> None:
 
 @pytest.mark.parametrize("token", ["", " ", "a\nb", "tokén", "a\x00"])
 def test_a_credential_that_no_header_can_carry_is_refused_without_showing_it(token: str) -> None:
-    with pytest.raises(ValueError, match="no header can carry") as caught:
-        next(exchange(Credentials(bearer=token)).read(calls.feed_now()))
+    with pytest.raises(ValueError, match="a header can't carry") as caught:
+        next(reader(Credentials(bearer=token)).read(calls.feed_now()))
     assert token.strip() not in str(caught.value) or not token.strip()
 
 
 def test_an_answer_that_did_not_change_is_the_one_that_was_kept() -> None:
-    client = exchange()
+    client = reader()
     first, _ = converse(client, calls.market(), reply(etag='"one"'))
     again, steps = converse(client, calls.market(), reply(304, b"", etag='W/"one"'))
     assert again is first
     (ask,) = steps
-    assert isinstance(ask, Ask)
+    assert isinstance(ask, Get)
     assert ask.headers["If-None-Match"] == '"one"'
 
 
 def test_a_new_answer_takes_the_place_of_the_kept_one() -> None:
-    client = exchange()
+    client = reader()
     converse(client, calls.market(), reply(etag='"one"'))
     second, _ = converse(
         client, calls.market(), reply(200, {**MARKET, "source": "other"}, etag="2")
@@ -185,7 +185,7 @@ def test_a_new_answer_takes_the_place_of_the_kept_one() -> None:
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 def test_what_was_kept_is_no_substitute_for_an_answer(status: int) -> None:
-    client = exchange(tries=1)
+    client = reader(tries=1)
     converse(client, calls.market(), reply(etag='"one"'))
     error, _ = converse(client, calls.market(), reply(status, {"error": "no"}))
     assert isinstance(error, Refused)
@@ -195,7 +195,7 @@ def test_what_was_kept_is_no_substitute_for_an_answer(status: int) -> None:
 
 
 def test_not_modified_is_no_answer_without_the_very_thing_that_was_kept() -> None:
-    client = exchange()
+    client = reader()
     assert isinstance(converse(client, calls.market(), reply(304, b""))[0], InvalidAnswer)
     converse(client, calls.market(), reply(etag='"one"'))
     other, _ = converse(client, calls.market(), reply(304, b"", etag='"two"'))
@@ -204,24 +204,24 @@ def test_not_modified_is_no_answer_without_the_very_thing_that_was_kept() -> Non
 
 @pytest.mark.parametrize("headers", [{}, {"etag": '"one"', "cache_control": "no-store"}])
 def test_an_answer_that_may_not_be_kept_is_not(headers: dict[str, str]) -> None:
-    client = exchange()
+    client = reader()
     converse(client, calls.market(), reply(**headers))
     (ask,) = converse(client, calls.market(), reply())[1]
-    assert isinstance(ask, Ask)
+    assert isinstance(ask, Get)
     assert "If-None-Match" not in ask.headers
 
 
 def test_private_answers_are_never_kept() -> None:
     body = {"as_of": "2026", "tape": {"stance_tape": []}, "notice": "Information only."}
-    client = exchange()
+    client = reader()
     converse(client, calls.feed_now(), reply(200, body, etag='"one"'))
     (ask,) = converse(client, calls.feed_now(), reply(200, body))[1]
-    assert isinstance(ask, Ask)
+    assert isinstance(ask, Get)
     assert "If-None-Match" not in ask.headers
 
 
 def test_only_so_many_answers_are_kept_those_read_last() -> None:
-    client = exchange()
+    client = reader()
     for number in range(MOST_KEPT):
         converse(client, Call(f"/{number}", Market), reply(etag='"one"'))
     converse(client, Call("/0", Market), reply(304, b""))
@@ -229,7 +229,7 @@ def test_only_so_many_answers_are_kept_those_read_last() -> None:
 
     def is_kept(target: str) -> bool:
         ask = next(client.read(Call(target, Market)))
-        return isinstance(ask, Ask) and "If-None-Match" in ask.headers
+        return isinstance(ask, Get) and "If-None-Match" in ask.headers
 
     assert is_kept("/0")
     assert not is_kept("/1")
@@ -239,28 +239,28 @@ def test_only_so_many_answers_are_kept_those_read_last() -> None:
 
 def test_a_free_read_waits_as_long_as_it_is_told_to() -> None:
     told = reply(429, {"error": "too many"}, retry_after="17")
-    answer, steps = converse(exchange(), calls.signals(), told, told, reply(500, {"error": "x"}))
+    answer, steps = converse(reader(), calls.signals(), told, told, reply(500, {"error": "x"}))
     assert [step.seconds for step in steps if isinstance(step, Pause)] == [17.0, 17.0]
     assert isinstance(answer, RecordUnavailable)
 
 
 def test_without_a_word_each_pause_is_twice_the_one_before() -> None:
     silent = reply(503, {"error": "busy"})
-    answer, steps = converse(exchange(tries=4), calls.market(), silent, silent, silent, reply())
+    answer, steps = converse(reader(tries=4), calls.market(), silent, silent, silent, reply())
     assert [step.seconds for step in steps if isinstance(step, Pause)] == [1.0, 2.0, 4.0]
     assert isinstance(answer, Market)
 
 
 def test_it_gives_up_after_so_many_tries() -> None:
     silent = reply(503, {"error": "busy"})
-    error, steps = converse(exchange(tries=2), calls.market(), silent, silent)
+    error, steps = converse(reader(tries=2), calls.market(), silent, silent)
     assert isinstance(error, Unavailable)
-    assert [type(step) for step in steps] == [Ask, Pause, Ask]
+    assert [type(step) for step in steps] == [Get, Pause, Get]
 
 
 def test_it_does_not_begin_a_pause_that_is_longer_than_its_patience() -> None:
     error, steps = converse(
-        exchange(tries=9, seconds=30),
+        reader(tries=9, seconds=30),
         calls.market(),
         reply(429, {"error": "too many"}, retry_after="20"),
         reply(429, {"error": "too many"}, retry_after="11"),
@@ -272,8 +272,8 @@ def test_it_does_not_begin_a_pause_that_is_longer_than_its_patience() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 402, 404, 500, 502])
 def test_only_429_and_503_are_asked_again(status: int) -> None:
-    _, steps = converse(exchange(), calls.market(), reply(status, {"error": "no"}))
-    assert [type(step) for step in steps] == [Ask]
+    _, steps = converse(reader(), calls.market(), reply(status, {"error": "no"}))
+    assert [type(step) for step in steps] == [Get]
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -287,9 +287,9 @@ def test_only_429_and_503_are_asked_again(status: int) -> None:
 )
 def test_an_entitled_read_is_sent_once(call: Call[Any], status: int) -> None:
     body = {"error": "code", "message": "later"}
-    error, steps = converse(exchange(), call, reply(status, body, retry_after="1"))
+    error, steps = converse(reader(), call, reply(status, body, retry_after="1"))
     assert isinstance(error, Refused)
-    assert [type(step) for step in steps] == [Ask]
+    assert [type(step) for step in steps] == [Get]
 
 
 @pytest.mark.parametrize(
@@ -332,13 +332,13 @@ def test_a_proxy_s_page_is_known_by_its_status(page: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b'{"source": 1}', b"\xff", b"null"])
 def test_success_that_is_not_the_answer_is_an_error(body: bytes) -> None:
-    found, _ = converse(exchange(), calls.market(), reply(200, body))
+    found, _ = converse(reader(), calls.market(), reply(200, body))
     assert isinstance(found, InvalidAnswer)
 
 
 @pytest.mark.parametrize("status", [204, 206, 301, 307])
 def test_other_statuses_are_no_answer_and_no_redirect_is_followed(status: int) -> None:
-    found, steps = converse(exchange(), calls.market(), reply(status, location="https://other"))
+    found, steps = converse(reader(), calls.market(), reply(status, location="https://other"))
     assert isinstance(found, InvalidAnswer)
     assert len(steps) == 1
 

@@ -1,67 +1,83 @@
-"""The subscriber's routine: look at the feed, keep references, compare what is new.
+"""Follow stances: read the feed, keep references, and compare each new version.
 
-It never pays and never looks for older references.
+A subscriber never pays and never looks for older references.
 """
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-import msgspec
-from msgspec import Struct
-
-from barograph.client.calls import feed_now, material_change
-from barograph.client.clients import AsyncBarograph, Barograph
-from barograph.client.errors import ClientError, InvalidAnswer, NoPair, Refused
-from barograph.client.exchange import Exchange, Steps
-from barograph.client.references import PreparedFile, ReferenceFile
-from barograph.client.wire import Comparison, FeedNow, Reference, TapeEntry
+from barograph_client.calls import feed_now, material_change
+from barograph_client.clients import AsyncBarograph, Barograph
+from barograph_client.decode import convert, record, to_builtins
+from barograph_client.errors import ClientError, InvalidAnswer, NoPair, Refused
+from barograph_client.reads import Reader, Steps
+from barograph_client.records import Comparison, FeedNow, Reference, TapeEntry
+from barograph_client.references import PreparedFile, ReferenceFile
 
 
-class Kept(Struct, frozen=True, tag_field="event", tag="kept"):
-    """The first version that was seen of a kind; there is nothing to compare it with yet."""
+@record
+class Kept:
+    """The first version of a kind; there is nothing to compare it with yet."""
+
+    event: ClassVar = "kept"
 
     kind: str
     reference: Reference
 
 
-class Skipped(Struct, frozen=True, tag_field="event", tag="skipped"):
-    """A stance that is not on record: nothing of it is kept, and what was kept stays."""
+@record
+class Skipped:
+    """The stance is not on record, so the old reference stays."""
+
+    event: ClassVar = "skipped"
 
     kind: str
     leg_id: str
     revision: int
 
 
-class Compared(Struct, frozen=True, tag_field="event", tag="compared"):
-    """The version that was kept and the new one, compared; the new one is kept now."""
+@record
+class Compared:
+    """The kept version compared with the new one, which is kept from now on."""
+
+    event: ClassVar = "compared"
 
     kind: str
     comparison: Comparison
 
 
-class NotComparable(Struct, frozen=True, tag_field="event", tag="not-comparable"):
-    """The version that was kept and the new one are no pair; the new one is kept now."""
+@record
+class NotComparable:
+    """The kept version and the new one are not the latest pair; the new one is kept now."""
+
+    event: ClassVar = "not-comparable"
 
     kind: str
     before: Reference
     after: Reference
 
 
-class Later(Struct, frozen=True, tag_field="event", tag="later"):
-    """It cannot be told now: what was kept stays, and the next look asks again."""
+@record
+class Later:
+    """The service gave no answer; the old reference stays and the next look retries."""
+
+    event: ClassVar = "later"
 
     message: str
     kind: str | None = None
-    """The kind whose comparison it was; None when it was the feed."""
+    """The kind whose comparison failed; None if the feed failed."""
 
     retry_after: float | None = None
     status: int | None = None
-    """What the service, or somebody in between, answered with; None when no answer came."""
+    """The status of the response; None if there was none."""
 
 
-class Stopped(Struct, frozen=True, tag_field="event", tag="stopped"):
-    """The credential does not open Feed, or not any more; asking again changes nothing."""
+@record
+class Stopped:
+    """The credential doesn't open Feed; retrying won't help."""
+
+    event: ClassVar = "stopped"
 
     status: int
     code: str
@@ -73,7 +89,7 @@ Event = Kept | Skipped | Compared | NotComparable | Later | Stopped
 
 FINAL = frozenset({400, 401, 402})
 NO_ENTRY = (404, "not_found")
-"""What a proxy or a firewall says in between passes; these are the service's own last words."""
+"""Final answers of the service itself; any other refusal may come from a proxy and pass."""
 
 
 References = Mapping[str, Reference]
@@ -81,37 +97,37 @@ References = Mapping[str, Reference]
 
 
 class _Look(NamedTuple):
-    """What one look found."""
+    """The result of one look."""
 
     events: tuple[Event, ...]
     to_keep: References
-    """What is to be kept from now on of the kinds that changed; other kinds are not touched."""
+    """The new references, only of the kinds that changed."""
 
 
 class _Routine:
-    """One look after the other, as steps that somebody else does, files included."""
+    """Plans looks as steps; the subscriber carries them out and writes the file."""
 
-    def __init__(self, exchange: Exchange, kinds: Collection[str] | None) -> None:
-        self._exchange = exchange
+    def __init__(self, reader: Reader, kinds: Collection[str] | None) -> None:
+        self._reader = reader
         self._kinds = None if kinds is None else frozenset(kinds)
         self._stop: Refused | None = None
         self.tape: tuple[TapeEntry, ...] = ()
 
     def require_going(self) -> None:
-        """Look whether there is anything left to ask.
+        """Refuse another look after a final answer.
 
         Raises:
-            Refused: an earlier look ended it.
+            Refused: an earlier look ended with `Stopped`.
         """
         if self._stop is not None:
             raise self._stop
 
     def look(self, kept: References) -> Steps[_Look]:
-        """Ask, and compare with what is kept."""
+        """Read the feed and compare each new version with the kept one."""
         events: list[Event] = []
         changed: dict[str, Reference] = {}
         try:
-            self.tape = self._chosen((yield from self._exchange.read(feed_now())))
+            self.tape = self._chosen((yield from self._reader.read(feed_now())))
             for entry in self.tape:
                 event = yield from self._look_at(entry, kept.get(entry.kind))
                 if event is None:
@@ -129,10 +145,10 @@ class _Routine:
         return tuple(entry for entry in tape if entry.kind in self._kinds)
 
     def _look_at(self, entry: TapeEntry, before: Reference | None) -> Steps[Event | None]:
-        """What is new about a kind, if anything.
+        """The event of a kind, if it has a new version.
 
         Raises:
-            Refused: the credential does not open Feed.
+            Refused: the credential doesn't open Feed.
         """
         kind, after = entry.kind, reference_of(entry)
         if after is None:
@@ -142,7 +158,7 @@ class _Routine:
         if before == after:
             return None
         try:
-            found = yield from self._exchange.read(material_change(kind, before, after))
+            found = yield from self._reader.read(material_change(kind, before, after))
             _require_same(found, before, after)
         except NoPair:
             return NotComparable(kind, before, after)
@@ -162,32 +178,32 @@ class _Routine:
 class Subscriber:
     """Follows the stances of one service.
 
-    `tape` is what the last look saw of the feed.
+    `tape` is the feed's tape as of the last look.
     """
 
     def __init__(
         self, client: Barograph, store: ReferenceFile, kinds: Collection[str] | None = None
     ) -> None:
-        """Without `kinds` every kind is followed."""
+        """Without `kinds` it follows every kind."""
         self._client = client
         self._store = store
-        self._routine = _Routine(client.exchange, kinds)
+        self._routine = _Routine(client.reader, kinds)
 
     @property
     def tape(self) -> tuple[TapeEntry, ...]:
-        """The newest stance of each kind that is followed."""
+        """The newest stance of each followed kind."""
         return self._routine.tape
 
     def look(self) -> tuple[Event, ...]:
-        """Look once, and tell what is new.
+        """Look once and return what is new.
 
         Raises:
-            ReferencesUnusable: the file of references cannot be read or written.
-            Refused: an earlier look ended with `Stopped`; nothing is asked any more.
+            ReferencesUnusable: the file of references can't be read or written.
+            Refused: an earlier look ended with `Stopped`.
         """
         self._routine.require_going()
         found = self._client.run(self._routine.look(self._store.read()))
-        # Once, at the end: a look that was cut off is repeated, and nothing it found is lost.
+        # Written once, at the end: an interrupted look is repeated and loses nothing.
         if found.to_keep:
             self._store.write(found.to_keep)
         return found.events
@@ -199,36 +215,36 @@ class AsyncSubscriber:
     def __init__(
         self, client: AsyncBarograph, store: ReferenceFile, kinds: Collection[str] | None = None
     ) -> None:
-        """Without `kinds` every kind is followed."""
+        """Without `kinds` it follows every kind."""
         self._client = client
         self._store = store
-        self._routine = _Routine(client.exchange, kinds)
+        self._routine = _Routine(client.reader, kinds)
 
     @property
     def tape(self) -> tuple[TapeEntry, ...]:
-        """The newest stance of each kind that is followed."""
+        """The newest stance of each followed kind."""
         return self._routine.tape
 
     async def look(self) -> tuple[Event, ...]:
-        """Look once, and tell what is new.
+        """Look once and return what is new.
 
         Raises:
-            ReferencesUnusable: the file of references cannot be read or written.
-            Refused: an earlier look ended with `Stopped`; nothing is asked any more.
+            ReferencesUnusable: the file of references can't be read or written.
+            Refused: an earlier look ended with `Stopped`.
         """
         self._routine.require_going()
         kept = await asyncio.to_thread(self._store.read)
         found = await self._client.run(self._routine.look(kept))
         if found.to_keep:
             prepared = await self._prepared(found.to_keep)
-            # From here on nothing is awaited: a look that is cut off has kept nothing, and one that
-            # has kept something tells what it found.
+            # No await from here on: a cancelled look has written nothing, and a look that has
+            # written returns its events.
             prepared.take_place()
         return found.events
 
     async def _prepared(self, references: References) -> PreparedFile:
-        """Write in a thread; what is written when nobody waits any more is dropped."""
-        # No task: those are cancelled with the loop, and the thread would go on all the same.
+        """Write in a thread, and drop the file if the caller was cancelled meanwhile."""
+        # Not a task: the loop would cancel it while the thread goes on writing.
         loop = asyncio.get_running_loop()
         writing = loop.run_in_executor(None, self._store.prepare, references)
         try:
@@ -244,17 +260,17 @@ def _drop(writing: "asyncio.Future[PreparedFile]") -> None:
 
 
 def reference_of(entry: TapeEntry) -> Reference | None:
-    """What to keep of a stance; None of one that is not durable, and nothing is ever made up."""
+    """The reference to a stance; None if it is not durable or lacks a member."""
     if not entry.history_durable:
         return None
     try:
-        return msgspec.convert(entry, Reference, from_attributes=True)
-    except msgspec.ValidationError:
+        return convert(Reference, to_builtins(entry))
+    except ValueError:
         return None
 
 
 def is_final(error: ClientError) -> bool:
-    """Whether asking again is of no use: the service refuses the caller and not the moment."""
+    """Whether retrying is useless, because the service refuses the credential."""
     if not isinstance(error, Refused):
         return False
     return error.status in FINAL or (error.status, error.code) == NO_ENTRY
@@ -262,7 +278,7 @@ def is_final(error: ClientError) -> bool:
 
 def _require_same(found: Comparison, before: Reference, after: Reference) -> None:
     if (found.before, found.after) != (before, after):
-        raise InvalidAnswer("the comparison is one of other versions")
+        raise InvalidAnswer("the comparison is about other versions")
 
 
 def _to_keep(event: Event) -> Mapping[str, Reference]:

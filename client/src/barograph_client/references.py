@@ -1,6 +1,7 @@
-"""The references that subscribers keep: a small file, replaced as a whole by one at a time."""
+"""The file in which a subscriber keeps references, replaced atomically under a lock."""
 
 import fcntl
+import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -8,10 +9,9 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import BinaryIO
 
-import msgspec
-
-from barograph.client.errors import ReferencesUnusable
-from barograph.client.wire import Reference
+from barograph_client.decode import convert, to_builtins
+from barograph_client.errors import ReferencesUnusable
+from barograph_client.records import Reference
 
 
 class ReferenceFile:
@@ -21,37 +21,38 @@ class ReferenceFile:
         self.path = Path(path)
 
     def read(self) -> dict[str, Reference]:
-        """What is kept, by kind; nothing when there is no file yet.
+        """The kept references, by kind; none if there is no file yet.
 
         Raises:
-            ReferencesUnusable: the file cannot be read, or holds something else.
+            ReferencesUnusable: the file can't be read, or is not a file of references.
         """
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=dict[str, Reference])
+            kept = json.loads(self.path.read_bytes())
+            return {kind: convert(Reference, each) for kind, each in kept.items()}
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise ReferencesUnusable(f"{self.path} cannot be read ({error.strerror})") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ReferencesUnusable(f"{self.path} can't be read ({error.strerror})") from error
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise ReferencesUnusable(
-                f"{self.path} holds no references: move it away to begin anew"
+                f"{self.path} is not a file of references: move it away to start again"
             ) from error
 
     def write(self, changed: Mapping[str, Reference]) -> None:
-        """Put these beside the other kinds that are kept, whole or not at all.
+        """Replace the references of these kinds and keep the others, atomically.
 
         Raises:
-            ReferencesUnusable: that is not possible.
+            ReferencesUnusable: the file can't be written.
         """
         self.prepare(changed).take_place()
 
     def prepare(self, changed: Mapping[str, Reference]) -> "PreparedFile":
-        """Write what will be kept, which takes as long as the disk and other writers do.
+        """Write the new file beside the old one; this may wait for the disk and other writers.
 
-        Nobody else writes until it has taken its place or was dropped.
+        The lock is held until the file has taken its place or was dropped.
 
         Raises:
-            ReferencesUnusable: that is not possible.
+            ReferencesUnusable: the file can't be written.
         """
         try:
             lock = _locked(self.path)
@@ -59,7 +60,7 @@ class ReferenceFile:
             raise _not_writable(self.path, error) from error
         try:
             merged = {**self.read(), **changed}
-            written = _written(self.path, msgspec.json.encode(merged) + b"\n")
+            written = _written(self.path, _encoded(merged))
         except OSError as error:
             lock.close()
             raise _not_writable(self.path, error) from error
@@ -70,7 +71,7 @@ class ReferenceFile:
 
 
 class PreparedFile:
-    """References that are on the disk and not in their place yet."""
+    """New references on disk that have not replaced the old file yet."""
 
     def __init__(self, written: Path, path: Path, lock: BinaryIO) -> None:
         self._written = written
@@ -78,10 +79,10 @@ class PreparedFile:
         self._lock = lock
 
     def take_place(self) -> None:
-        """Replace what is kept: one rename, and the folder's word that it lasts.
+        """Replace the old file: rename, then sync the folder.
 
         Raises:
-            ReferencesUnusable: that is not possible, and what is kept stays.
+            ReferencesUnusable: the file can't be replaced; the old one stays.
         """
         with self._lock:
             try:
@@ -92,13 +93,13 @@ class PreparedFile:
             _sync_folder(self._path.parent)
 
     def drop(self) -> None:
-        """Leave what is kept as it is."""
+        """Delete the new file and keep the old one."""
         with self._lock:
             self._written.unlink(missing_ok=True)
 
 
 def _locked(path: Path) -> BinaryIO:
-    """A file beside it that one writer holds at a time; the file itself is replaced by each."""
+    """Lock a file beside it, because each write replaces the file itself."""
     name = path.with_name(f".{path.name}.lock")
     lock = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
     try:
@@ -107,6 +108,10 @@ def _locked(path: Path) -> BinaryIO:
         lock.close()
         raise
     return lock
+
+
+def _encoded(references: Mapping[str, Reference]) -> bytes:
+    return json.dumps(to_builtins(references)).encode() + b"\n"
 
 
 def _written(path: Path, content: bytes) -> Path:
@@ -123,7 +128,7 @@ def _written(path: Path, content: bytes) -> Path:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name last; where that fails, a power cut may bring the old file back."""
+    """Make the rename durable; if that fails, a power cut may bring the old file back."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -133,4 +138,4 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _not_writable(path: Path, error: OSError) -> ReferencesUnusable:
-    return ReferencesUnusable(f"{path} cannot be written ({error.strerror})")
+    return ReferencesUnusable(f"{path} can't be written ({error.strerror})")

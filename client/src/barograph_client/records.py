@@ -1,22 +1,41 @@
-"""What the service answers, as frozen records in its own names.
+"""What the service answers, as frozen records in the service's own names.
 
-Zero, null and missing are three things: 0 is a number, None was sent as null (it is not known), and
-UNSET was not sent at all. Members that are not known here are passed over, so that an older client
-reads a newer service.
+Zero, null and missing are three different things: 0 is a number, None means that the service sent
+null because it doesn't know, and UNSET means that it didn't send the member. Unknown members are
+ignored, so that an older client can read a newer service.
 """
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from barograph_client.decode import UNSET, Constraint, UnsetType, record
 
 Number = float | UnsetType | None
-"""A figure, None where it is not known, UNSET where nothing was said about it."""
+"""A figure: None if unknown, UNSET if the service didn't send it."""
 
 Integer = int | UnsetType | None
 Text = str | UnsetType | None
 
+_LONGEST_LEG_ID = 200
+_HIGHEST_REVISION = 2**31 - 1
+_DIGEST = re.compile("[0-9a-f]{64}")
 
-class Endpoint(Struct, frozen=True):
+
+def _is_leg_id(text: str) -> bool:
+    return 1 <= len(text) <= _LONGEST_LEG_ID
+
+
+def _is_revision(number: int) -> bool:
+    return 1 <= number <= _HIGHEST_REVISION
+
+
+def _is_digest(text: str) -> bool:
+    return _DIGEST.fullmatch(text) is not None
+
+
+@record
+class Endpoint:
     """One free endpoint."""
 
     method: str
@@ -24,7 +43,8 @@ class Endpoint(Struct, frozen=True):
     description: str
 
 
-class IndexEndpoints(Struct, frozen=True):
+@record
+class IndexEndpoints:
     """The free endpoints under `/api/agent`."""
 
     briefs: Endpoint
@@ -34,8 +54,9 @@ class IndexEndpoints(Struct, frozen=True):
     guides: Endpoint
 
 
-class Index(Struct, frozen=True):
-    """What there is to read."""
+@record
+class Index:
+    """The list of free endpoints."""
 
     name: str
     description: str
@@ -45,7 +66,8 @@ class Index(Struct, frozen=True):
     notice: str
 
 
-class Brief(Struct, frozen=True):
+@record
+class Brief:
     """One brief."""
 
     headline: str
@@ -56,7 +78,8 @@ class Brief(Struct, frozen=True):
     publishedAt: str
 
 
-class Briefs(Struct, frozen=True):
+@record
+class Briefs:
     """The newest briefs, newest first."""
 
     source: str
@@ -65,7 +88,8 @@ class Briefs(Struct, frozen=True):
     briefs: tuple[Brief, ...]
 
 
-class Derivatives(Struct, frozen=True):
+@record
+class Derivatives:
     """One perpetual. When `available` is false every number is None."""
 
     source: str
@@ -79,7 +103,8 @@ class Derivatives(Struct, frozen=True):
     longAccountPct: Number = UNSET
 
 
-class Asset(Struct, frozen=True):
+@record
+class Asset:
     """One of BTC, ETH and SOL. When `available` is false every number is None."""
 
     symbol: str
@@ -92,7 +117,8 @@ class Asset(Struct, frozen=True):
     """Sent in the market state only."""
 
 
-class Market(Struct, frozen=True):
+@record
+class Market:
     """The funding and price snapshot."""
 
     source: str
@@ -100,8 +126,9 @@ class Market(Struct, frozen=True):
     assets: tuple[Asset, ...]
 
 
-class Liq24h(Struct, frozen=True):
-    """Liquidations of one venue in the last 24 hours; None when too little of them was watched."""
+@record
+class Liq24h:
+    """Liquidations of one venue in the last 24 hours; None if we watched too little of them."""
 
     available: bool
     totalNotional: Number = UNSET
@@ -109,16 +136,18 @@ class Liq24h(Struct, frozen=True):
     topAsset: Text = UNSET
 
 
-class Regime(Struct, frozen=True):
-    """The regime of the market and what it rests on."""
+@record
+class Regime:
+    """The market regime and what it is based on."""
 
     label: str
     basis: str
     note: str
 
 
-class MarketState(Struct, frozen=True):
-    """Everything known about the market at `as_of`."""
+@record
+class MarketState:
+    """The market at `as_of`."""
 
     as_of: str
     source: str
@@ -129,7 +158,8 @@ class MarketState(Struct, frozen=True):
     regime: Regime
 
 
-class Guide(Struct, frozen=True):
+@record
+class Guide:
     """One paid guide."""
 
     slug: str
@@ -141,7 +171,8 @@ class Guide(Struct, frozen=True):
     url: str
 
 
-class Guides(Struct, frozen=True):
+@record
+class Guides:
     """The whole catalog."""
 
     source: str
@@ -150,8 +181,9 @@ class Guides(Struct, frozen=True):
     guides: tuple[Guide, ...]
 
 
-class Signal(Struct, frozen=True):
-    """One regime signal; its label is `unknown` when its input is stale."""
+@record
+class Signal:
+    """One regime signal; its label is `unknown` if its input is stale."""
 
     key: str
     name: str
@@ -160,7 +192,8 @@ class Signal(Struct, frozen=True):
     url: str
 
 
-class Signals(Struct, frozen=True):
+@record
+class Signals:
     """Every signal."""
 
     ok: bool
@@ -172,8 +205,9 @@ class Signals(Struct, frozen=True):
     docs: str
 
 
-class FeedStatus(Struct, frozen=True):
-    """The market feed: `down` is when market reads answer 502."""
+@record
+class FeedStatus:
+    """The market feed; while it is `down`, market reads answer 502."""
 
     status: str
     source: Text = UNSET
@@ -183,7 +217,8 @@ class FeedStatus(Struct, frozen=True):
     liquidation_coverage_pct: Number = UNSET
 
 
-class ApiStatus(Struct, frozen=True):
+@record
+class ApiStatus:
     """The API itself."""
 
     status: str
@@ -192,7 +227,8 @@ class ApiStatus(Struct, frozen=True):
     uptime_seconds: float
 
 
-class Check(Struct, frozen=True):
+@record
+class Check:
     """The state of one part: a state of `Status`, `not_configured` or `warming_up`."""
 
     name: str
@@ -200,7 +236,8 @@ class Check(Struct, frozen=True):
     detail: str
 
 
-class Status(Struct, frozen=True):
+@record
+class Status:
     """The state of the service: `ok`, `degraded` or `down` (no market feed, or no database)."""
 
     status: str
@@ -211,17 +248,19 @@ class Status(Struct, frozen=True):
     notice: str
 
 
-class Reference(Struct, frozen=True):
-    """What a caller keeps of a recorded version, exactly as it came."""
+@record
+class Reference:
+    """What a caller keeps of a recorded version, exactly as received."""
 
-    leg_id: Annotated[str, Meta(min_length=1, max_length=200)]
-    revision: Annotated[int, Meta(ge=1, le=2_147_483_647)]
-    history_digest: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    leg_id: Annotated[str, Constraint(_is_leg_id)]
+    revision: Annotated[int, Constraint(_is_revision)]
+    history_digest: Annotated[str, Constraint(_is_digest)]
     issued_at: str
 
 
-class TapeEntry(Struct, frozen=True):
-    """The newest stance of a kind; only a durable one can be referred to."""
+@record
+class TapeEntry:
+    """The newest stance of a kind; only a durable one has a reference."""
 
     kind: str
     href: str
@@ -233,14 +272,16 @@ class TapeEntry(Struct, frozen=True):
     history_digest: Text = UNSET
 
 
-class Tape(Struct, frozen=True):
+@record
+class Tape:
     """The newest stance of each kind."""
 
     stance_tape: tuple[TapeEntry, ...]
 
 
-class FeedNow(Struct, frozen=True):
-    """The feed; market and briefs are None while there is nothing fresh to show."""
+@record
+class FeedNow:
+    """The feed; market and briefs are None while there is no fresh data."""
 
     as_of: str
     tape: Tape
@@ -249,8 +290,9 @@ class FeedNow(Struct, frozen=True):
     briefs: tuple[Brief, ...] | UnsetType | None = UNSET
 
 
-class Decision(Struct, frozen=True):
-    """A decision as it was recorded."""
+@record
+class Decision:
+    """A recorded decision."""
 
     label: str
     confidence: str
@@ -258,35 +300,39 @@ class Decision(Struct, frozen=True):
     by: str
 
 
-class Evidence(Struct, frozen=True):
-    """What a stance rests on; this digest is not the `history_digest`."""
+@record
+class Evidence:
+    """The evidence of a stance; its digest is not the `history_digest`."""
 
     digest: str
     source: str
     observed_at: str
-    inputs: dict[str, Any]
+    inputs: Mapping[str, Any]
 
 
-class Leg(Struct, frozen=True):
+@record
+class Leg:
     """One period of one kind."""
 
-    period: dict[str, str]
-    levels: dict[str, Any]
+    period: Mapping[str, str]
+    levels: Mapping[str, Any]
     decision: Decision
     conditions: tuple[Any, ...]
     method: str
     evidence: Evidence
 
 
-class StanceEvent(Struct, frozen=True):
-    """What happened to a stance."""
+@record
+class StanceEvent:
+    """An event in the life of a stance."""
 
     type: str
     at: str
     evidence_digest: Text = UNSET
 
 
-class Stance(Struct, frozen=True):
+@record
+class Stance:
     """A delivered stance."""
 
     schema: Literal["stance-v1"]
@@ -304,7 +350,8 @@ class Stance(Struct, frozen=True):
     salt: Text = UNSET
 
 
-class NumericChange(Struct, frozen=True):
+@record
+class NumericChange:
     """A level whose value differs; None where it is absent."""
 
     path: str
@@ -316,30 +363,34 @@ class NumericChange(Struct, frozen=True):
     delta: Number = UNSET
 
 
-class Condition(Struct, frozen=True):
-    """A condition of the later version on the levels of both; None where that cannot be known."""
+@record
+class Condition:
+    """A condition of the later version, evaluated on both; None if that is unknown."""
 
     text: str
     met_before: bool | UnsetType | None = UNSET
     met_after: bool | UnsetType | None = UNSET
 
 
-class RecordedDecisions(Struct, frozen=True):
+@record
+class RecordedDecisions:
     """Both decisions, as context."""
 
     before: Decision
     after: Decision
 
 
-class Presence(Struct, frozen=True):
-    """Which of three paths only one of the two retained inputs has; never a value."""
+@record
+class Presence:
+    """Paths that only one of the two recorded inputs has; never their values."""
 
     added: tuple[str, ...]
     absent_in_after: tuple[str, ...]
 
 
-class Assessment(Struct, frozen=True):
-    """What changed, or why that is not told."""
+@record
+class Assessment:
+    """What changed, or why the comparison abstained."""
 
     status: str
     reasons: tuple[str, ...]
@@ -350,10 +401,11 @@ class Assessment(Struct, frozen=True):
     recorded_decisions: RecordedDecisions | None
     ready_for_paid_delivery: bool
     evidence_field_presence: Presence | UnsetType = UNSET
-    """UNSET says nothing about presence; it does not mean that nothing changed."""
+    """UNSET doesn't mean that nothing changed."""
 
 
-class Comparison(Struct, frozen=True):
+@record
+class Comparison:
     """The latest two recorded versions of one kind, compared."""
 
     schema: Literal["feed-material-change-v1"]

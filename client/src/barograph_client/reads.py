@@ -1,7 +1,7 @@
-"""One read as a conversation of steps without any I/O: it plans requests and judges answers.
+"""Plan requests and check responses, without any I/O.
 
-A conversation is a generator. It yields `Ask` and is sent the reply, yields `Pause` and is sent
-nothing, and returns the answer. Whoever drives it, with or without `await`, only does the steps.
+A read is a generator. It yields `Get` and receives the response, yields `Pause` and receives
+nothing, and returns the answer. The clients carry out its steps, with or without `await`.
 """
 
 import re
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
-import msgspec
 
-from barograph.client.calls import Call
-from barograph.client.errors import (
+from barograph_client.calls import Call
+from barograph_client.decode import decode_json, record
+from barograph_client.errors import (
     BY_STATUS,
     InvalidAnswer,
     NoPair,
@@ -26,7 +26,7 @@ from barograph.client.errors import (
 )
 
 Clock = Callable[[], int]
-"""Returns the present in whole milliseconds since the Unix epoch."""
+"""Returns the current time in milliseconds since the Unix epoch."""
 
 TOO_MANY_REQUESTS = 429
 
@@ -41,12 +41,12 @@ def system_clock() -> int:
 
 
 def seconds_asked_for(status: int, headers: Mapping[str, str], now: int) -> float | None:
-    """The seconds to wait by `Retry-After`, else by `RateLimit` of a refusal; None if none."""
-    told = headers.get("retry-after", "").strip()
-    if _DIGITS.fullmatch(told):
-        return float(told)
-    if told:
-        return _until(told, now)
+    """The wait in seconds by `Retry-After`, or by `RateLimit` of a 429; None without either."""
+    asked = headers.get("retry-after", "").strip()
+    if _DIGITS.fullmatch(asked):
+        return float(asked)
+    if asked:
+        return _until(asked, now)
     return _until_reset(headers.get("ratelimit", "")) if status == TOO_MANY_REQUESTS else None
 
 
@@ -59,7 +59,7 @@ def _until(date: str, now: int) -> float | None:
 
 
 def _until_reset(field: str) -> float | None:
-    """The longest reset among the allowances that are spent."""
+    """The longest reset among the limits that are used up."""
     resets = [
         float(found.group(1))
         for item in field.split(",")
@@ -73,14 +73,14 @@ T = TypeVar("T")
 
 NO_PAIR = "comparison_reference_unavailable"
 MOST_KEPT = 64
-"""So many answers are kept to be confirmed by a 304; the one that was read longest ago goes."""
+"""The most answers that the client caches for 304; it drops the least recently read."""
 
 OK = 200
 NOT_MODIFIED = 304
 FIRST_ERROR = 400
 
 
-class Ask(NamedTuple):
+class Get(NamedTuple):
     """Send a GET."""
 
     url: str
@@ -93,23 +93,23 @@ class Pause(NamedTuple):
     seconds: float
 
 
-class Reply(NamedTuple):
-    """What came back; the names of header fields are in lower case."""
+class HttpReply(NamedTuple):
+    """A response; the names of header fields are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-Step = Ask | Pause
-Steps: TypeAlias = Generator[Step, Reply | Unreachable | None, T]
+Step = Get | Pause
+Steps: TypeAlias = Generator[Step, HttpReply | Unreachable | None, T]
 
 Secret = str | Callable[[], str]
-"""A credential, or a function that gives the present one."""
+"""A credential, or a function that returns the current one."""
 
 
 class Credentials(NamedTuple):
-    """What the caller may show; each goes only where it is needed."""
+    """The caller's credentials; each goes only where it is needed."""
 
     api_key: Secret | None = None
     bearer: Secret | None = None
@@ -117,7 +117,7 @@ class Credentials(NamedTuple):
 
 
 class Patience(NamedTuple):
-    """How often a free read is sent at most, and how long it waits in all, when told to wait."""
+    """How often a free read is tried at most, and how long it waits in total."""
 
     tries: int = 3
     seconds: float = 60.0
@@ -131,13 +131,14 @@ class _Kept(NamedTuple):
     answer: Any
 
 
-class _ErrorBody(msgspec.Struct):
+@record
+class _ErrorBody:
     error: str
     message: str | None = None
 
 
-class Exchange:
-    """Plans what is sent to one service and judges what comes back."""
+class Reader:
+    """Plans the requests to one service and checks its responses."""
 
     def __init__(
         self, base_url: str, credentials: Credentials, patience: Patience, clock: Clock
@@ -146,9 +147,9 @@ class Exchange:
         try:
             httpx2.URL(base_url)
         except (httpx2.InvalidURL, UnicodeError) as error:
-            raise ValueError("the base address is none that can be asked") from error
+            raise ValueError("the base address is not a valid URL") from error
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError("the base address must begin with http:// or https:// and name a host")
+            raise ValueError("the base address must start with http:// or https:// and name a host")
         self._base_url = base_url.rstrip("/")
         self._credentials = credentials
         self._patience = patience
@@ -156,15 +157,15 @@ class Exchange:
         self._kept: dict[str, _Kept] = {}
 
     def read(self, call: Call[T]) -> Steps[T]:
-        """Read something, as patiently as is allowed; private things are asked for once.
+        """Read, with retries as `Patience` allows; a private read is sent once.
 
         Raises:
-            ClientError: there is no answer that can be used. What was kept is no substitute.
+            ClientError: there is no usable answer. A cached one is never a substitute.
         """
         tries, waited = 1, 0.0
         while True:
             kept = self._kept.get(call.target)
-            reply = yield Ask(self._base_url + call.target, self._headers(call, kept))
+            reply = yield Get(self._base_url + call.target, self._headers(call, kept))
             try:
                 return self._judge(call, kept, reply)
             except (RateLimited, Unavailable) as refusal:
@@ -178,7 +179,7 @@ class Exchange:
         headers = {"Accept": "application/json", **_shown(self._credentials, call)}
         return headers if kept is None else {**headers, "If-None-Match": kept.etag}
 
-    def _judge(self, call: Call[T], kept: _Kept | None, reply: Reply | Unreachable | None) -> T:
+    def _judge(self, call: Call[T], kept: _Kept | None, reply: HttpReply | Unreachable | None) -> T:
         if isinstance(reply, Unreachable):
             raise reply
         assert reply is not None
@@ -189,13 +190,13 @@ class Exchange:
         if reply.status >= FIRST_ERROR:
             raise _refusal(reply, self._clock())
         if reply.status != OK:
-            raise InvalidAnswer(f"status {reply.status} is no answer")
+            raise InvalidAnswer(f"unexpected status {reply.status}")
         return self._accept(call, reply)
 
-    def _accept(self, call: Call[T], reply: Reply) -> T:
+    def _accept(self, call: Call[T], reply: HttpReply) -> T:
         try:
-            answer = msgspec.json.decode(reply.body, type=call.answer)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            answer = decode_json(call.answer, reply.body)
+        except ValueError as error:
             raise InvalidAnswer(f"not a {call.answer.__name__}: {error}") from error
         etag = reply.headers.get("etag")
         is_lasting = "no-store" not in reply.headers.get("cache-control", "")
@@ -211,7 +212,7 @@ class Exchange:
 
 
 def _shown(credentials: Credentials, call: Call[Any]) -> dict[str, str]:
-    """The credential of a call. A token decides alone, so no proof is shown beside it."""
+    """The credential of a call. With a token, no payment proof is sent."""
     api_key, bearer, proof = credentials
     if call.credential == "key" and api_key is not None:
         return {"X-API-Key": _text(api_key)}
@@ -225,20 +226,20 @@ def _shown(credentials: Credentials, call: Call[Any]) -> dict[str, str]:
 def _text(secret: Secret) -> str:
     text = (secret if isinstance(secret, str) else secret()).strip()
     if not text or not text.isascii() or not text.isprintable():
-        raise ValueError("a credential is empty or has a character that no header can carry")
+        raise ValueError("a credential is empty or has characters that a header can't carry")
     return text
 
 
-def _confirms(reply: Reply, kept: _Kept) -> bool:
+def _confirms(reply: HttpReply, kept: _Kept) -> bool:
     etag = reply.headers.get("etag", kept.etag)
     return etag.removeprefix("W/") == kept.etag.removeprefix("W/")
 
 
-def _refusal(reply: Reply, now: int) -> Refused:
-    """What an answer other than success says; a proxy's page says nothing but its status."""
+def _refusal(reply: HttpReply, now: int) -> Refused:
+    """The error for a response; the page of a proxy has only a status."""
     try:
-        said = msgspec.json.decode(reply.body, type=_ErrorBody)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        said = decode_json(_ErrorBody, reply.body)
+    except ValueError:
         said = _ErrorBody(f"status {reply.status}")
     code = "" if said.message is None else said.error
     kind = BY_STATUS.get(reply.status, Refused)
@@ -251,8 +252,8 @@ def _refusal(reply: Reply, now: int) -> Refused:
 
 
 def _pause(patience: Patience, refusal: Refused, tries: int, waited: float) -> float | None:
-    """How long to wait before the next try; None when it is not worth it."""
-    told = refusal.retry_after
-    pause = float(2 ** (tries - 1)) if told is None else told
+    """How long to wait before the next try; None to give up."""
+    asked = refusal.retry_after
+    pause = float(2 ** (tries - 1)) if asked is None else asked
     is_bearable = tries < patience.tries and waited + pause <= patience.seconds
     return pause if is_bearable else None

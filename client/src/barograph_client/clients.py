@@ -1,4 +1,4 @@
-"""The two clients: one set of calls, sent with and without `await`."""
+"""The two clients: the same calls, sent with and without `await`."""
 
 import asyncio
 import time
@@ -11,17 +11,17 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from barograph.client import calls
-from barograph.client.calls import Call
-from barograph.client.errors import Unreachable
-from barograph.client.exchange import (
+from barograph_client import calls
+from barograph_client.calls import Call
+from barograph_client.errors import Unreachable
+from barograph_client.reads import (
     PATIENCE,
     Clock,
     Credentials,
-    Exchange,
+    HttpReply,
     Patience,
     Pause,
-    Reply,
+    Reader,
     Secret,
     Steps,
     system_clock,
@@ -32,20 +32,20 @@ T = TypeVar("T")
 M = TypeVar("M", bound=Callable[..., Any])
 
 SECONDS = 10.0
-"""So long a request waits for the next byte, unless told otherwise."""
+"""How long a request waits for the next byte by default."""
 
 WHOLE = 3
-"""So many times as long the whole answer may take."""
+"""The whole response may take this many times the timeout."""
 
 LARGEST = 8 * 1024 * 1024
-"""No answer of the service comes near this."""
+"""Far larger than any response of the service."""
 
 _HEADERS = {"Accept-Encoding": "gzip"}
 
 
 def _sent(call: Callable[P, Call[T]]) -> "Callable[Concatenate[Barograph, P], T]":
     def method(client: "Barograph", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return client.run(client.exchange.read(call(*args, **kwargs)))
+        return client.run(client.reader.read(call(*args, **kwargs)))
 
     return _described(method, call)
 
@@ -54,13 +54,13 @@ def _awaited(
     call: Callable[P, Call[T]],
 ) -> "Callable[Concatenate[AsyncBarograph, P], Coroutine[Any, Any, T]]":
     async def method(client: "AsyncBarograph", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await client.run(client.exchange.read(call(*args, **kwargs)))
+        return await client.run(client.reader.read(call(*args, **kwargs)))
 
     return _described(method, call)
 
 
 def _described(method: M, call: Callable[..., Call[Any]]) -> M:
-    """A method that `help` shows as the call it sends."""
+    """Give a method the name, docstring and signature of its call, for `help`."""
     client, *_ = signature(method).parameters.values()
     shown = signature(call)
     shown = shown.replace(
@@ -76,10 +76,10 @@ def _described(method: M, call: Callable[..., Call[Any]]) -> M:
 class Barograph:
     """Reads a Barograph service.
 
-    Each read asks the service; what it has sent before and says is not modified is not sent again.
-    When it says to wait, a free read waits as `patience` allows; entitled reads are sent once.
-    Each credential goes only where it counts: the key to the signals, the token (or without one the
-    payment proof) to what Feed opens. One client belongs to one thread.
+    Every read asks the service, with `If-None-Match` where the client has an earlier answer. A free
+    read retries on 429 and 503 as `patience` allows; a subscriber read is sent once. Each
+    credential goes only where it is needed: the key to the signals, the token (or without one the
+    payment proof) to Feed endpoints. Use a client in one thread only.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Barograph:
         clock: Clock = system_clock,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """A credential is a text, or a function that gives the present one.
+        """A credential is a string, or a function that returns the current one.
 
         Raises:
-            ValueError: that is not an address.
+            ValueError: `base_url` is not an HTTP address.
         """
-        self.exchange = Exchange(base_url, Credentials(api_key, bearer, proof), patience, clock)
+        self.reader = Reader(base_url, Credentials(api_key, bearer, proof), patience, clock)
         self._sleep = sleep
         self._answer_seconds = WHOLE * timeout
         self._http = httpx2.Client(
@@ -123,8 +123,8 @@ class Barograph:
     material_change = _sent(calls.material_change)
 
     def run(self, steps: Steps[T]) -> T:
-        """Do the steps of a conversation and return where it leads."""
-        reply: Reply | Unreachable | None = None
+        """Carry out the steps of a read and return its result."""
+        reply: HttpReply | Unreachable | None = None
         while True:
             try:
                 step = steps.send(reply)
@@ -156,7 +156,7 @@ class Barograph:
 
 
 class AsyncBarograph:
-    """Reads a Barograph service without blocking; in everything else as `Barograph`."""
+    """The same as `Barograph`, with `await`."""
 
     def __init__(
         self,
@@ -171,12 +171,12 @@ class AsyncBarograph:
         clock: Clock = system_clock,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """A credential is a text, or a function that gives the present one.
+        """A credential is a string, or a function that returns the current one.
 
         Raises:
-            ValueError: that is not an address.
+            ValueError: `base_url` is not an HTTP address.
         """
-        self.exchange = Exchange(base_url, Credentials(api_key, bearer, proof), patience, clock)
+        self.reader = Reader(base_url, Credentials(api_key, bearer, proof), patience, clock)
         self._sleep = sleep
         self._answer_seconds = WHOLE * timeout
         self._http = httpx2.AsyncClient(
@@ -199,8 +199,8 @@ class AsyncBarograph:
     material_change = _awaited(calls.material_change)
 
     async def run(self, steps: Steps[T]) -> T:
-        """Do the steps of a conversation and return where it leads."""
-        reply: Reply | Unreachable | None = None
+        """Carry out the steps of a read and return its result."""
+        reply: HttpReply | Unreachable | None = None
         while True:
             try:
                 step = steps.send(reply)
@@ -233,7 +233,7 @@ class AsyncBarograph:
 
 
 class _Body:
-    """An answer as it comes, as long and as large as one may be."""
+    """A response body, read within a size limit and a deadline."""
 
     def __init__(self, response: httpx2.Response, seconds: float) -> None:
         # httpx2 decodes up to five encodings: a few kB can cost seconds and yield nothing to count.
@@ -247,23 +247,23 @@ class _Body:
     def take(self, chunk: bytes) -> None:
         self.taken += chunk
         if len(self.taken) > LARGEST:
-            raise httpx2.ReadError("the answer is too large")
+            raise httpx2.ReadError("the response is too large")
         if monotonic() > self._until:
-            raise httpx2.ReadTimeout("the answer takes too long")
+            raise httpx2.ReadTimeout("the response took too long")
 
 
-def _reply(response: httpx2.Response, body: _Body) -> Reply:
+def _reply(response: httpx2.Response, body: _Body) -> HttpReply:
     # The names of `httpx2.Headers` are in lower case.
-    return Reply(response.status_code, dict(response.headers), bytes(body.taken))
+    return HttpReply(response.status_code, dict(response.headers), bytes(body.taken))
 
 
 def _unreachable(error: httpx2.RequestError) -> Unreachable:
-    # Its own text may hold what was sent.
-    return Unreachable(f"no whole answer came ({type(error).__name__})")
+    # The error's own text may contain what we sent.
+    return Unreachable(f"the service could not be reached ({type(error).__name__})")
 
 
 def _is_loopback(base_url: str) -> bool:
-    """Whether the service is on this machine, where no proxy stands between."""
+    """Whether the service runs on this machine, so that no proxy is needed."""
     host = urlsplit(base_url).hostname or ""
     try:
         return host == "localhost" or ip_address(host).is_loopback

@@ -1,0 +1,160 @@
+"""Turn JSON into frozen records and back, strictly by the type of each member."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+T = TypeVar("T")
+
+
+class UnsetType(Enum):
+    """The type of UNSET."""
+
+    UNSET = "UNSET"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = UnsetType.UNSET
+"""The value of a member that the service didn't send."""
+
+
+class Constraint(NamedTuple):
+    """A condition that a value must meet beyond its type."""
+
+    holds: Callable[[Any], bool]
+
+
+@dataclass_transform(frozen_default=True)
+def record(cls: type[T]) -> type[T]:
+    """Make a class a frozen record."""
+    return dataclass(frozen=True, slots=True)(cls)
+
+
+def decode_json(answer: type[T], body: bytes) -> T:
+    """Read a body as a record.
+
+    Raises:
+        ValueError: the body is not JSON, or not of this type.
+    """
+    try:
+        found: T = _decode(answer, json.loads(body, parse_constant=_refuse_constant), "")
+    except (RecursionError, OverflowError) as error:
+        raise ValueError("nested too deeply, or a number is too large") from error
+    return found
+
+
+def convert(answer: type[T], value: Mapping[str, Any]) -> T:
+    """Read a mapping as a record.
+
+    Raises:
+        ValueError: it is not of this type.
+    """
+    found: T = _decode(answer, dict(value), "")
+    return found
+
+
+def to_builtins(value: Any) -> Any:
+    """A record as dictionaries and lists, without the members that were not sent."""
+    if is_dataclass(value) and not isinstance(value, type):
+        members = {each.name: getattr(value, each.name) for each in fields(value)}
+        event = getattr(value, "event", None)
+        tag = {} if event is None else {"event": event}
+        return tag | {
+            name: to_builtins(each) for name, each in members.items() if each is not UNSET
+        }
+    if isinstance(value, Mapping):
+        return {name: to_builtins(each) for name, each in value.items()}
+    return [to_builtins(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+@cache
+def _hints(answer: Any) -> dict[str, Any]:
+    return get_type_hints(answer, include_extras=True)
+
+
+def _decode(kind: Any, value: Any, where: str) -> Any:
+    if kind is Any:
+        return value
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _decode_record(kind, value, where)
+    arguments = get_args(kind)
+    match get_origin(kind):
+        case origin if origin is UnionType:
+            found = _decode_union(arguments, value, where)
+        case origin if origin is Annotated:
+            found = _decode(arguments[0], value, where)
+            _require(where, holds=arguments[1].holds(found))
+        case origin if origin is Literal:
+            _require(where, holds=value in arguments)
+            found = value
+        case origin if origin is tuple:
+            _require(where, holds=isinstance(value, list))
+            found = tuple(_decode(arguments[0], each, where) for each in value)
+        case origin if origin is Mapping:
+            _require(where, holds=isinstance(value, dict))
+            found = {name: _decode(arguments[1], each, where) for name, each in value.items()}
+        case _:
+            found = _decode_scalar(kind, value, where)
+    return found
+
+
+def _decode_scalar(kind: Any, value: Any, where: str) -> Any:
+    if kind is float and type(value) is int:
+        return float(value)
+    _require(where, holds=kind in {bool, float, int, str, NoneType} and type(value) is kind)
+    if kind is str:
+        value.encode()  # refuses half of a surrogate pair, which no output could carry
+    return value
+
+
+def _decode_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+    problem = None
+    for kind in kinds:
+        try:
+            return _decode(kind, value, where)
+        except ValueError as error:
+            problem = problem or error
+    assert problem is not None
+    raise problem
+
+
+def _decode_record(answer: type[Any], value: Any, where: str) -> Any:
+    _require(where or answer.__name__, holds=isinstance(value, dict))
+    hints: dict[str, Any] = _hints(answer)  # type: ignore[arg-type]  # a class is hashable
+    found = {}
+    for field in fields(answer):
+        place = f"{where}.{field.name}" if where else field.name
+        if field.name in value:
+            found[field.name] = _decode(hints[field.name], value[field.name], place)
+        elif field.default is MISSING:
+            raise ValueError(f"{place} is missing")
+    return answer(**found)
+
+
+def _require(where: str, *, holds: bool) -> None:
+    if not holds:
+        raise ValueError(f"{where} has an unexpected value")
