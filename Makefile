@@ -3,15 +3,21 @@
 PYTHON ?= python3
 BIN := .venv/bin
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
-# A file stays with one worker, because its demo and its browser are shared; in the order of
-# folders, so that no long file of few tests is left for the end.
-IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+# Write bytecode, also where Python is told not to: otherwise each start compiles all tests again.
+unexport PYTHONDONTWRITEBYTECODE
+# `make test` runs each part in one process, because handing out 10,000 short tests to workers takes
+# half as long as running them. Tests that wait for other processes have several workers; a file
+# stays with one of them, because its tests share a demo. The longest parts start first.
+PARTS := http e2e-cli store upstream unit docs contract
+AT_ONCE := $(shell expr $$(nproc) + 1)
+SHARED := -n 3 --dist loadfile --no-loadscope-reorder
+QUICK := -m "not long and not thorough"
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 # Compiled here, because where Python is told to write no bytecode each start would do it again.
 INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e client -e . && \
 	$(BIN)/python -m compileall -q -j 0 src client/src
 
-.PHONY: help run setup browser load-tools test test-all test-fast test-long lint format bench docs clean
+.PHONY: help run setup browser load-tools test test-all test-fast test-long $(PARTS:%=test-%) lint format bench docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -21,14 +27,23 @@ run: .venv/run ## start the demo: simulated exchange, collector and API on this 
 
 setup: .venv/dev .venv-payer/ready browser load-tools ## install everything that tests, lint and benchmarks need
 
-test: .venv/dev .venv-payer/ready browser lint ## lint, then the tests for the contract and every part of the product
-	$(BIN)/pytest $(IN_PARALLEL) -m "not long and not thorough"
+test: .venv/dev .venv-payer/ready browser ## lint, and the tests for the contract and every part of the product
+	@echo "$(AT_ONCE) parts run at once; each is shown when it is finished"
+	@+$(MAKE) --no-print-directory --jobs=$(AT_ONCE) --output-sync=target --keep-going \
+		$(PARTS:%=test-%) lint
 
-test-all: .venv/dev .venv-payer/ready browser load-tools ## the slower suites: generators, conformance, benchmarks
-	$(BIN)/pytest $(IN_PARALLEL) -m "thorough and not long"
+test-all: .venv/dev .venv-payer/ready browser load-tools ## the slower suites: browsers, generators, conformance, benchmarks
+	$(BIN)/pytest $(SHARED) -m "thorough and not long"
 
-test-fast: .venv/dev ## in less than a minute: every rule by itself, and the list of requirements
-	$(BIN)/pytest $(IN_PARALLEL) -m "not long and not thorough and not e2e" tests/unit tests/contract
+test-fast: .venv/dev ## in less than a minute: every rule by itself, and the list of the contract's sentences
+	@+$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going \
+		test-unit test-contract
+
+test-http test-store test-upstream test-unit test-docs test-contract: test-%: .venv/dev
+	$(BIN)/pytest -p no:schemathesis $(QUICK) tests/$*
+
+test-e2e-cli: .venv/dev .venv-payer/ready browser
+	$(BIN)/pytest -p no:schemathesis $(SHARED) $(QUICK) tests/e2e tests/cli
 
 test-long: .venv/dev .venv-payer/ready ## crash, fuzz and soak work at full counts
 	$(BIN)/pytest -m long

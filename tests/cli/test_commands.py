@@ -27,7 +27,7 @@ def barograph(*arguments: str, **environment: str) -> "subprocess.CompletedProce
         env={"PATH": "/usr/bin:/bin", **environment},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
         umask=0o022,  # what most systems have: others may read
     )

@@ -28,7 +28,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, command: tuple[str, ...], buffe
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
 

@@ -246,7 +246,7 @@ def test_in_a_terminal_it_is_a_table(watcher: Watcher) -> None:
     ) as command:
         os.close(inside)
         shown = b"".join(iter(lambda: read_terminal(terminal), b"")).decode()
-        assert command.wait(30) == 0
+        assert command.wait(120) == 0
     os.close(terminal)
     assert shown.startswith("┏━")
     assert f"│ {RATES} " in shown

@@ -18,7 +18,7 @@ from barograph.signals.methods import MACRO_METHODS, MARKET_METHODS
 from support.browsing import PHONE, Demo, Look, chromium, looking, running_demo
 from support.processes import eventually
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
 TURN = timedelta(seconds=5)
 """After so long a page asks for news again."""

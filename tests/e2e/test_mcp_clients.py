@@ -73,6 +73,7 @@ def test_the_client_is_told_of_errors_in_their_own_ways(base_url: str, era: str)
     assert code == -32602
 
 
+@pytest.mark.thorough
 @ANY_ERA
 def test_many_clients_at_once_are_all_served(base_url: str, era: str) -> None:
     async def use() -> bool:

@@ -93,7 +93,14 @@ def _is_missing(kind: str) -> bool:
     return kind in {"not-found", "link-not-usable"}
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "brief", "guide"])
+EACH_VIEW = [
+    pytest.param(kind, marks=[] if kind in {"home", "market"} else pytest.mark.thorough)
+    for kind in [*KINDS, "brief", "guide"]
+]
+"""Every kind of page; two of them show in `make test` that a browser finds no fault."""
+
+
+@pytest.mark.parametrize("kind", EACH_VIEW)
 def test_a_page_has_no_violation_no_error_and_no_sideways_scroll(
     kind: str, demo: Demo, look: Look, addresses: dict[str, str]
 ) -> None:
@@ -114,12 +121,14 @@ def test_a_page_has_no_violation_no_error_and_no_sideways_scroll(
 NARROW = View("narrow", 320, "light")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", [method.key for method in METHODS])
 def test_no_signal_scrolls_sideways_on_a_phone(key: str, look: Look) -> None:
     look.visit(f"/signals/{key}", PHONE)
     assert look.overflow() <= 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("address", ["/", "/signals", "/signals/us-rates", "/markets/BTC"])
 def test_a_narrow_phone_scrolls_nothing_sideways_and_tables_stay_tables(
     address: str, look: Look
@@ -137,6 +146,7 @@ _SHIFTS = """() => new Promise((resolve) => {
 })"""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("address", ["/", "/markets/BTC", "/signals", "/status"])
 def test_nothing_moves_on_a_phone_when_the_script_writes_ages(address: str, look: Look) -> None:
     look.page.route("**/static/site*.js*", _come_late, times=1)
@@ -151,6 +161,7 @@ def _come_late(route: Route) -> None:
     route.continue_()
 
 
+@pytest.mark.thorough
 def test_endpoints_open_by_tag_and_by_fragment_without_javascript(plain: Look) -> None:
     plain.visit("/developers")
     operation = plain.page.locator("[data-operation=getMarket] summary")

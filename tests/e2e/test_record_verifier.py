@@ -186,6 +186,7 @@ def test_the_newest_checkpoint_of_a_list_matches(
     assert verifier.errors == []
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_that_was_kept_matches_after_more_was_recorded(
     record: Record, verifier: Verifier
 ) -> None:
@@ -196,6 +197,7 @@ def test_a_checkpoint_that_was_kept_matches_after_more_was_recorded(
     assert verifier.condition == "ok"
 
 
+@pytest.mark.thorough
 def test_one_that_was_added_since_is_one(record: Record, verifier: Verifier) -> None:
     def grow(page: dict[str, Any]) -> None:
         page["count"] = SIZE + 1
@@ -205,6 +207,7 @@ def test_one_that_was_added_since_is_one(record: Record, verifier: Verifier) -> 
     assert "1 was added since." in verifier.check(record.newest[RATES, "versions"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", [lambda note: note.replace("\n", "\r\n"), str.strip])
 def test_how_a_checkpoint_was_copied_does_not_matter(
     record: Record, verifier: Verifier, change: Callable[[str], str]
@@ -212,6 +215,7 @@ def test_how_a_checkpoint_was_copied_does_not_matter(
     assert verifier.check(change(record.kept)).startswith("Matches:")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("line", "text"),
     [(2, b64encode(bytes(32)).decode()), (1, str(KEPT_SIZE - 1)), (1, "9" * 18)],
@@ -228,6 +232,7 @@ def test_a_checkpoint_that_was_altered_is_not_signed_and_does_not_accuse_the_rec
     assert not [each for each in verifier.read if "/api/history/" in each]
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_that_another_key_signed_is_not_signed(
     record: Record, verifier: Verifier
 ) -> None:
@@ -238,6 +243,7 @@ def test_a_checkpoint_that_another_key_signed_is_not_signed(
     assert verifier.check(forged).startswith("The signature is not good.")
 
 
+@pytest.mark.thorough
 def test_a_list_whose_older_digests_differ_does_not_match(
     record: Record, verifier: Verifier
 ) -> None:
@@ -254,6 +260,7 @@ def test_a_list_whose_older_digests_differ_does_not_match(
     assert verifier.steps == [("ok", "read"), ("ok", "signed"), ("down", "another")]
 
 
+@pytest.mark.thorough
 def test_events_that_differ_do_not_match(record: Record, verifier: Verifier) -> None:
     def change(body: dict[str, Any]) -> None:
         body["entries"][0]["event_digest"] = "0" * 64
@@ -264,6 +271,7 @@ def test_events_that_differ_do_not_match(record: Record, verifier: Verifier) -> 
     assert verdict.startswith("DOES NOT match: the record was changed.")
 
 
+@pytest.mark.thorough
 def test_a_list_that_was_cut_does_not_match(record: Record, verifier: Verifier) -> None:
     def cut(body: dict[str, Any]) -> None:
         body["entries"] = [each for each in body["entries"] if each["sequence"] <= 500]
@@ -283,6 +291,7 @@ def _write_no_digest(body: dict[str, Any]) -> None:
     body["entries"][6]["history_digest"] = "<img src=x>"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", [_drop_one, _write_no_digest])
 def test_a_list_with_a_gap_does_not_match(
     record: Record, verifier: Verifier, change: Alter
@@ -294,6 +303,7 @@ def test_a_list_with_a_gap_does_not_match(
     assert "Number 7 is not where it should be" in verdict
 
 
+@pytest.mark.thorough
 def test_a_list_that_cannot_be_read_is_no_verdict(record: Record, verifier: Verifier) -> None:
     address = f"**/api/history/{RATES}?*"
     verifier.page.route(address, lambda route: route.fulfill(status=503, body="{}"))
@@ -310,6 +320,7 @@ def test_a_list_that_cannot_be_read_is_no_verdict(record: Record, verifier: Veri
     assert verifier.check(record.kept).startswith("Matches:")
 
 
+@pytest.mark.thorough
 def test_what_is_no_checkpoint_is_told_what_is_wrong(record: Record, verifier: Verifier) -> None:
     kept = record.kept
     text, _, signature = kept.rpartition("\n\n")
@@ -340,6 +351,7 @@ def test_what_is_no_checkpoint_is_told_what_is_wrong(record: Record, verifier: V
     assert verifier.errors == []
 
 
+@pytest.mark.thorough
 def test_markup_that_is_pasted_stays_text(record: Record, verifier: Verifier) -> None:
     pasted = altered(record.kept, 0, "<img src=x onerror=alert(1)>")
     verdict = verifier.check(pasted)
@@ -348,6 +360,7 @@ def test_markup_that_is_pasted_stays_text(record: Record, verifier: Verifier) ->
     assert verifier.page.locator("#verifier img").count() == 0
 
 
+@pytest.mark.thorough
 def test_a_verdict_goes_away_when_something_else_is_pasted(
     record: Record, verifier: Verifier
 ) -> None:
@@ -367,6 +380,7 @@ def unsure(record: Record, tab: Page) -> Verifier:
     return verifier
 
 
+@pytest.mark.thorough
 def test_without_the_browser_s_cryptography_the_root_is_computed_and_the_signature_left_open(
     record: Record, unsure: Verifier
 ) -> None:
@@ -379,6 +393,7 @@ def test_without_the_browser_s_cryptography_the_root_is_computed_and_the_signatu
     assert unsure.errors == []
 
 
+@pytest.mark.thorough
 def test_without_a_checked_signature_a_difference_may_be_the_copy_s_fault(
     record: Record, unsure: Verifier
 ) -> None:
@@ -389,6 +404,7 @@ def test_without_a_checked_signature_a_difference_may_be_the_copy_s_fault(
     assert unsure.condition == "down"
 
 
+@pytest.mark.thorough
 def test_a_browser_that_does_not_know_ed25519_leaves_the_signature_open(
     record: Record, tab: Page
 ) -> None:
@@ -402,6 +418,7 @@ def test_a_browser_that_does_not_know_ed25519_leaves_the_signature_open(
     assert verifier.steps[1] == ("degraded", "not checked")
 
 
+@pytest.mark.thorough
 def test_the_page_s_own_sha_256_is_sha_256(verifier: Verifier) -> None:
     messages = [bytes(range(length)) for length in (0, 1, 3, 55, 56, 63, 64, 65, 119, 120, 255)]
     hashed = verifier.page.evaluate(
@@ -415,6 +432,7 @@ def test_the_page_s_own_sha_256_is_sha_256(verifier: Verifier) -> None:
     assert [bytes(each) for each in hashed] == [sha256(each).digest() for each in messages]
 
 
+@pytest.mark.thorough
 def test_without_javascript_the_page_says_how_to_check_offline(
     record: Record, browser: Browser
 ) -> None:

@@ -46,7 +46,8 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         "BAROGRAPH_EXCHANGE_STREAM_URL": f"ws://{HOST}:{exchange_port}/v5/public/linear",
         "BAROGRAPH_POLL_SECONDS": "0.3",
         "BAROGRAPH_REQUEST_SECONDS": "2",
-        "BAROGRAPH_FEED_MAX_AGE_SECONDS": "4",
+        # Long enough that another collector takes over in time, also on a busy machine.
+        "BAROGRAPH_FEED_MAX_AGE_SECONDS": "20",
         "BAROGRAPH_LEASE_SECONDS": "1",
     }
     ports = ("--port", str(exchange_port), "--mail-port", str(mail_port))
@@ -88,6 +89,7 @@ def test_second_collector_takes_over_from_a_killed_one(live: Live) -> None:
         second.end()
 
 
+@pytest.mark.thorough
 def test_every_worker_serves_every_live_perpetual(live: Live) -> None:
     with running("collect", log=live.folder / "all.log", **live.environment):
         eventually(
@@ -109,7 +111,7 @@ def test_all_workers_share_one_allowance(live: Live) -> None:
     each_its_own = httpx2.Limits(max_connections=20, max_keepalive_connections=0)
 
     async def ask_often() -> list[httpx2.Response]:
-        async with httpx2.AsyncClient(limits=each_its_own, timeout=20, trust_env=False) as client:
+        async with httpx2.AsyncClient(limits=each_its_own, timeout=60, trust_env=False) as client:
             return await asyncio.gather(*(client.get(address) for _ in range(200)))
 
     answers = asyncio.run(ask_often())

@@ -333,7 +333,7 @@ def listening(bodies: Mapping[str, bytes]) -> Iterator[str]:
 
 
 def run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return done.stdout
 
 

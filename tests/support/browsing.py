@@ -37,6 +37,11 @@ class Demo(NamedTuple):
     base_url: str
     data: Path
 
+    @property
+    def log(self) -> Path:
+        """What it has printed."""
+        return self.process.log
+
 
 class View(NamedTuple):
     """How somebody looks at a page."""
@@ -59,7 +64,7 @@ def running_demo(folder: Path) -> Iterator[Demo]:
     """A demo in a folder of its own, with a past that was replayed once in this run."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         shutil.copytree(_replayed(folder.parents[1] / "replayed"), folder / "data")
-    with _started(folder) as found:
+    with started_demo(folder) as found:
         yield found
 
 
@@ -69,17 +74,18 @@ def _replayed(shared: Path) -> Path:
     with (shared / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (shared / "data").exists():
-            with _started(shared):
+            with started_demo(shared):
                 pass
     return shared / "data"
 
 
 @contextmanager
-def _started(folder: Path) -> Iterator[Demo]:
+def started_demo(folder: Path) -> Iterator[Demo]:
+    """A demo over the data in a folder; without any, it replays its past first."""
     port, log = unused_port(), folder / "log"
     arguments = ("demo", "--port", str(port), "--data", str(folder / "data"))
     with running(*arguments, log=log) as process:
-        eventually(lambda: "Ctrl-C stops" in log.read_text() or None, "the welcome", 60)
+        eventually(lambda: "Ctrl-C stops" in log.read_text() or None, "the welcome", 240)
         yield Demo(process, f"http://{HOST}:{port}", folder / "data")
 
 

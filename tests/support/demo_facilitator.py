@@ -86,7 +86,9 @@ class World:
 
     async def post(self, path: str, body: Any) -> Any:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        async with httpx2.AsyncClient(base_url=self.address.url, trust_env=False) as client:
+        async with httpx2.AsyncClient(
+            base_url=self.address.url, trust_env=False, verify=False
+        ) as client:
             return (await client.post(path, content=content)).json()
 
     async def rpc(self, method: str, *params: Any) -> Any:

@@ -110,7 +110,9 @@ class Chain:
 
     def _ask(self, method: str, *parameters: object) -> Any:
         question = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
-        answer = httpx2.post(self.rpc_url, json=question, timeout=20, trust_env=False).json()
+        answer = httpx2.post(
+            self.rpc_url, json=question, timeout=60, trust_env=False, verify=False
+        ).json()
         return answer["result"]
 
 

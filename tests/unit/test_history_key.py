@@ -75,7 +75,7 @@ def test_processes_that_start_at_once_get_the_same_key(tmp_path: Path) -> None:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    found = {process.communicate(timeout=30)[0] for process in processes}
+    found = {process.communicate(timeout=120)[0] for process in processes}
 
     assert found == {(tmp_path / FILE_NAME).read_bytes().hex() + "\n"}
 

@@ -36,7 +36,7 @@ def _is_ours(process: psutil.Process) -> bool:
 
 
 async def until(seen: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not seen():  # noqa: ASYNC110 (processes announce nothing)
             await asyncio.sleep(0.02)
 
@@ -75,7 +75,7 @@ def test_a_child_that_cannot_work_as_configured_stops_everything() -> None:
     async def scene(supervisor: Supervisor) -> None:
         await supervisor.start(Child("web", ["serve"], {"BAROGRAPH_PORT": "many"}))
         with pytest.raises(ConfigurationError, match="web cannot start"):
-            await asyncio.wait_for(supervisor.until_stopped(ready), 20)
+            await asyncio.wait_for(supervisor.until_stopped(ready), 60)
 
     supervised(scene)
 
@@ -99,6 +99,6 @@ def test_a_signal_ends_the_waiting_also_before_all_is_ready() -> None:
         await asyncio.Event().wait()
 
     async def scene(supervisor: Supervisor) -> None:
-        await asyncio.wait_for(supervisor.until_stopped(ready), 5)
+        await asyncio.wait_for(supervisor.until_stopped(ready), 60)
 
     supervised(scene)

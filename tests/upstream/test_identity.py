@@ -189,7 +189,9 @@ def test_the_demos_provider_wants_its_key_and_a_token_that_it_issued() -> None:
             {"apikey": API_KEY, "Authorization": f"Bearer {nobody}"},
             {**bearer, "apikey": API_KEY},
         ]
-        async with httpx2.AsyncClient(base_url=world.address.url, trust_env=False) as client:
+        async with httpx2.AsyncClient(
+            base_url=world.address.url, trust_env=False, verify=False
+        ) as client:
             replies = [await client.get(USER_PATH, headers=each) for each in cases]
             replies.append(await client.get("/elsewhere"))
         return [(reply.status_code, reply.json().get("error_code")) for reply in replies]

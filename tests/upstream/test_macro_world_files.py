@@ -32,7 +32,7 @@ SOFR = "/api/rates/secured/sofr/last/30.json"
 EFFR = "/api/rates/unsecured/effr/last/30.json"
 FUND = f"{FUND_PATH}?{FUND_QUERY}"
 ADDRESSES = {"treasury": TREASURY, "sofr": SOFR, "effr": EFFR, "etf": FUND}
-PATIENCE = 5.0
+PATIENCE = 30.0
 
 T = TypeVar("T")
 
@@ -70,7 +70,9 @@ class Client:
 async def server(faults: MacroFaults | None = None) -> AsyncIterator[Client]:
     async with (
         running_macro(MACRO, faults, clock=lambda: NOW) as address,
-        httpx2.AsyncClient(base_url=address.url, trust_env=False, timeout=PATIENCE) as http,
+        httpx2.AsyncClient(
+            base_url=address.url, trust_env=False, verify=False, timeout=PATIENCE
+        ) as http,
     ):
         yield Client(address, http)
 

@@ -13,9 +13,16 @@ EPOCH = 1_790_000_000_000 // HOUR * HOUR
 WORLD = World(3, EPOCH)
 
 
-@pytest.mark.parametrize("symbol", ["BTCUSDT", "ETHUSDT", "1000PEPEUSDT", "ZECUSDT", "IMXUSDT"])
-@pytest.mark.parametrize("since", [0, 1, 7, 31, 60 * 24])
-@pytest.mark.parametrize("past_the_hour", [0, 1, 5 * 60_000, 21 * 60_000, HOUR - 1])
+@pytest.mark.parametrize(
+    ("symbol", "since", "past_the_hour"),
+    [
+        ("BTCUSDT", 0, 0),
+        ("ETHUSDT", 1, 1),
+        ("1000PEPEUSDT", 7, 5 * 60_000),
+        ("ZECUSDT", 31, 21 * 60_000),
+        ("IMXUSDT", 60 * 24, HOUR - 1),
+    ],
+)
 def test_a_share_read_from_the_short_reply_is_the_newest_of_the_whole_one(
     symbol: str, since: int, past_the_hour: int
 ) -> None:

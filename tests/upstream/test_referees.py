@@ -21,7 +21,7 @@ from barograph.demo.world.world import World
 HOUR = 3_600_000
 EPOCH = 1_789_999_200_000
 NOW = EPOCH + 72 * HOUR + 1_234_567
-PATIENCE = 5.0
+PATIENCE = 30.0
 
 
 class Exchange:

@@ -21,7 +21,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.macro.records import Reading
 from barograph.upstream.bybit.rest import Budget
-from barograph.upstream.http import read_body
+from barograph.upstream.http import read_body, tls_context
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """A year of daily rates is about 30 kB; a file much larger than that is not one."""
@@ -71,6 +71,7 @@ class FileClient:
             timeout=seconds,
             headers={"User-Agent": "barograph", "Accept-Encoding": "gzip"},
             trust_env=False,
+            verify=tls_context(),
         )
 
     async def get(self, address: str, params: Mapping[str, str] | None = None) -> bytes:

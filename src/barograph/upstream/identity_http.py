@@ -18,7 +18,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.dependency_health import Contact, of_one_part
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
-from barograph.upstream.http import read_body
+from barograph.upstream.http import read_body, tls_context
 
 MAX_REPLY_BYTES = 64 * 1024
 MAX_QUESTIONS = 32
@@ -64,6 +64,7 @@ class IdentityHttp:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             follow_redirects=False,
             trust_env=False,
+            verify=tls_context(),
         )
 
     async def read(self, address: str) -> bytes:

@@ -21,7 +21,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 from barograph.upstream.bybit.wire import Envelope, Reply, open_envelope
-from barograph.upstream.http import read_body
+from barograph.upstream.http import read_body, tls_context
 
 FAILURES = 4
 """So many failed calls in a row open a breaker."""
@@ -199,6 +199,7 @@ class RestClient:
             timeout=settings.request_seconds,
             headers={"User-Agent": "barograph", "Accept-Encoding": "gzip"},
             trust_env=False,
+            verify=tls_context(),
         )
 
     def budget(self) -> Budget:
