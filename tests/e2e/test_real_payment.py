@@ -21,7 +21,7 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.payments.journal import Journal
-from barograph.payments.records import ChainFinding, Payment
+from barograph.payments.records import ChainFinding, ChainUnavailable, Payment
 from barograph.settings import Settings
 from barograph.upstream.chain import JsonRpcChain
 from support.entitled_server import EntitledServer
@@ -94,13 +94,16 @@ class Shop:
     def finding(self, payment: Payment) -> ChainFinding:
         """What our own reader of the chain finds."""
 
-        async def look() -> ChainFinding:
+        async def look() -> ChainFinding | None:
             chain = JsonRpcChain(Settings.from_environment(_environment(self.server, self.chain)))
-            found = await chain.authorization(payment)
-            await chain.close()
-            return found
+            try:
+                return await chain.authorization(payment)
+            except ChainUnavailable:  # a block was made meanwhile; the service asks again later
+                return None
+            finally:
+                await chain.close()
 
-        return asyncio.run(look())
+        return eventually(lambda: asyncio.run(look()), "a finding")
 
     def show(self, url: str, proof: str, header: str = "PAYMENT-SIGNATURE") -> httpx2.Response:
         """Ask with a proof, and without a client that would make another one."""
