@@ -39,14 +39,14 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
 
     from barograph.kit.logs import configure_logs
     from barograph.kit.process import die_with_parent, require_free_port
-    from barograph.web.app import check_parts
+    from barograph.web.app import check_configuration
 
     settings = read_settings(**options)
     configure_logs(settings.log_level)
     make_folder(settings.data)
     if child is None:
         warn_if_world_writable(settings.data)
-    check_parts(settings)
+    check_configuration(settings)
     prepare_history(settings)
     if collect:
         import asyncio
