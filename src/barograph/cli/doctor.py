@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from barograph.cli.options import data_option, read_settings
+from barograph.cli.common import data_option, read_settings
 
 if TYPE_CHECKING:
     from barograph.settings import Settings
