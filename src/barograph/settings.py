@@ -129,9 +129,6 @@ class Settings(BaseModel):
         description="Share of the last 24 hours, in percent, that must be covered for `liq24h` "
         "to be available.",
     )
-    instruments_seconds: float = Field(
-        600.0, gt=0, description="Seconds between two readings of the list of contracts."
-    )
     request_seconds: float = Field(
         4.0,
         gt=0,
@@ -150,9 +147,6 @@ class Settings(BaseModel):
         le=20,
         description="Seconds between two pings on a websocket connection. The collector closes "
         "a connection that is silent for 1.5 times this value.",
-    )
-    regime_dwell_seconds: float = Field(
-        900.0, ge=0, description="How long a new regime must last before its label changes."
     )
     lease_seconds: float = Field(
         15.0,
@@ -354,12 +348,6 @@ class Settings(BaseModel):
         "",
         description="Address that receives payments. If you change it, earlier payments to the "
         "old address still count.",
-    )
-    x402_timeout_seconds: int = Field(
-        60,
-        ge=10,
-        le=600,
-        description="How long a payment is valid. The facilitator must settle it within this time.",
     )
     x402_chain_url: str = Field(
         "",

@@ -20,7 +20,7 @@ from barograph.signals.records import SIGNALS, Signal, Signals
 from support.evidence import AT, Month
 from support.markets import BTC, ETH, PEPE, SOL, changed, reading
 
-SETTINGS = Settings.model_validate({"regime_dwell_seconds": 0})
+SETTINGS = Settings.model_validate({})
 TABLES = {
     "readings": "SELECT * FROM readings ORDER BY 1, 2, 3",
     "hours": "SELECT * FROM liquidation_hours ORDER BY 1",
@@ -53,7 +53,7 @@ class Office:
             milliseconds=15_000,
         )
         assert self._runner.run(self.lease.acquire())
-        self.judge = Judge(SETTINGS)
+        self.judge = Judge(SETTINGS, regime_dwell=0)
         self._runner.run(self.judge.load(self._database, now))
         return self.judge
 

@@ -261,8 +261,8 @@ def test_without_bitcoin_the_regime_is_unknown(desk: MarketDesk) -> None:
     assert list(conclusion.regime_changes)[-1:] == [RegimeChange(START + 5_000, "unknown", None)]
 
 
-def test_the_dwell_is_the_one_that_is_set() -> None:
-    desk = MarketDesk(Settings.model_validate({"regime_dwell_seconds": 0}))
+def test_without_a_dwell_the_regime_changes_at_once() -> None:
+    desk = MarketDesk(Settings.model_validate({}), regime_dwell=0)
     desk.conclude(reading())
 
     conclusion = desk.conclude(reading(START + 5_000, funded(-0.04)))

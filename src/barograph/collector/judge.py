@@ -19,6 +19,7 @@ from barograph.macro.records import US3M, US10Y
 from barograph.macro.store import as_known_at, etf_series
 from barograph.markets.judge import MarketConclusion, MarketDesk, record_market
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
+from barograph.markets.regime import DWELL
 from barograph.settings import Settings
 from barograph.signals.judge import SignalConclusion, SignalDesk, record_signals
 
@@ -45,9 +46,9 @@ class Conclusion(NamedTuple):
 class Judge:
     """Turns readings into conclusions from what the collector knows."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, regime_dwell: int = DWELL) -> None:
         self._settings = settings
-        self._market = MarketDesk(settings)
+        self._market = MarketDesk(settings, regime_dwell=regime_dwell)
         self._signals = SignalDesk()
         self._briefs = BriefDesk()
         self._macro = NO_FIGURES
