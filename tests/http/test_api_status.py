@@ -11,7 +11,7 @@ from barograph import NOTICE, __version__
 from barograph.board.feeds import Publication
 from barograph.board.snapshots import publish
 from barograph.collector.judge import Judge
-from barograph.errors import InvalidReply, Refused, Throttled, Unreachable, UpstreamError
+from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, UpstreamError
 from barograph.history.records import Stances, Waiting
 from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase, Transaction
 from barograph.kit.timestamps import DAY, HOUR
@@ -150,7 +150,7 @@ def test_before_the_first_reading_the_feed_is_down_and_nothing_is_made_up(
         (Unreachable("no answer from 10.1.2.3"), "unreachable"),
         (InvalidReply("<html> /srv/secret"), "invalid reply"),
         (Throttled("slow down", retry_after=1.0), "throttled"),
-        (Refused("https://exchange.example refuses"), "refused"),
+        (Forbidden("https://exchange.example refuses"), "refused"),
     ],
 )
 def test_an_exchange_that_fails_while_data_is_fresh_is_degraded_and_named_by_kind(

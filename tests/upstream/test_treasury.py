@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from barograph.errors import (
+    Forbidden,
     InvalidReply,
-    Refused,
     Throttled,
     UnknownToUpstream,
     Unreachable,
@@ -180,8 +180,8 @@ FAILURES: dict[str, tuple[Answer, type[UpstreamError]]] = {
         InvalidReply,
     ),
     "400": (lambda _: httpx.Response(400), InvalidReply),
-    "403": (lambda _: httpx.Response(403), Refused),
-    "451": (lambda _: httpx.Response(451), Refused),
+    "403": (lambda _: httpx.Response(403), Forbidden),
+    "451": (lambda _: httpx.Response(451), Forbidden),
     "404": (lambda _: httpx.Response(404), UnknownToUpstream),
     "429": (lambda _: httpx.Response(429), Throttled),
     "503": (lambda _: httpx.Response(503), Unreachable),
