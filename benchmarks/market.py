@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from barograph.collector.judge import Desk, write_conclusions
+from barograph.collector.judge import Judge, write_conclusions
 from barograph.collector.leader import collector_lease
 from barograph.demo.servers.exchange import run_exchange
 from barograph.demo.servers.rest import answer
@@ -67,17 +67,17 @@ class Market:
         tickers = decode_tickers(envelope.result, self.kept)
         return Perpetuals(envelope.time, "benchmark", tickers.perpetuals)
 
-    def brief(self, desk: Desk, now: int) -> None:
-        """Tell a desk everything but the prices: every share, and a whole day of liquidations."""
-        desk.watched(now - DAY, now)
+    def brief(self, judge: Judge, now: int) -> None:
+        """Tell a judge everything but the prices: every share, and a whole day of liquidations."""
+        judge.watched(now - DAY, now)
         for message in liquidation_messages(self.world, now - DAY, now):
             decoded = decode_message(message)
             if isinstance(decoded, Batch):
-                desk.liquidated(decoded.liquidations)
+                judge.liquidated(decoded.liquidations)
         for contract in self.world.contracts(now):
             if contract.symbol in self.kept:
                 share = round(100 * self.world.long_share(contract, now), 2)
-                desk.sampled(LongAccounts(contract.symbol, share, now))
+                judge.sampled(LongAccounts(contract.symbol, share, now))
 
     def _kept(self, now: int) -> Mapping[str, Instrument]:
         query = {"category": "linear", "limit": "1000"}
@@ -114,12 +114,12 @@ def publish_market(settings: Settings) -> None:
 
     async def work() -> None:
         now = system_clock()
-        market, desk = Market(now), Desk(settings)
-        market.brief(desk, now)
+        market, judge = Market(now), Judge(settings)
+        market.brief(judge, now)
         database, lease = await open_database(settings)
         try:
             reading = market.read(market.tickers(now), now)
-            await write_conclusions(database, lease, [desk.conclude(reading)])
+            await write_conclusions(database, lease, [judge.conclude(reading)])
             await lease.release()
         finally:
             await database.close()

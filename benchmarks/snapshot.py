@@ -9,7 +9,7 @@ from statistics import median
 from typing import NamedTuple
 
 from barograph.board.board import Board
-from barograph.collector.judge import Desk, write_conclusions
+from barograph.collector.judge import Judge, write_conclusions
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, SQLiteDatabase
 from barograph.kit.lease import Lease
@@ -64,7 +64,7 @@ class Line:
         self._lease = lease
         self.now = system_clock()
         self._market = Market(self.now)
-        self._desk = Desk(settings)
+        self._desk = Judge(settings)
         self._market.brief(self._desk, self.now)
         self._reader = SQLiteDatabase(settings.database_path)
         self._board: Board = create_app(

@@ -1,25 +1,24 @@
 """The errors that Barograph raises on purpose.
 
-A part may have its own beside these, each below one of them: who is refused
-(`limits/rate_limits.py`), a link, a mail, a brief or a catalog that cannot be used.
+Other modules define more of them, each below one of these.
 
 BarographError
-├── ConfigurationError        a setting or a command line that cannot work
-├── RequestError              an answer other than success, with its HTTP status
-│   ├── InvalidRequest        400
-│   ├── BodyTimeout           408
-│   ├── BodyTooLong           413
-│   ├── RecordUnavailable     500
-│   ├── UpstreamUnavailable   502
-│   └── PrivateError          of an entitled or paid endpoint, with its wire code
-│       └── Unavailable       503
-├── LeaseLost                 another collector leads; nothing may be recorded any more
-└── UpstreamError             what an upstream did, named by kind
-    ├── UnknownToUpstream     it answered that it does not know what was asked for
-    ├── InvalidReply          it answered with something that cannot be what it means
-    ├── Unreachable           no answer in time, a broken connection, or a 5xx
-    ├── Throttled             it asked us to slow down
-    └── Refused               it will not serve us (geography, a ban)
+├── ConfigurationError          a setting or a command line that can't work
+├── RequestError                a response other than success, with its HTTP status
+│   ├── InvalidRequest          400
+│   ├── BodyTimeout             408
+│   ├── BodyTooLong             413
+│   ├── RecordUnavailable       500
+│   ├── UpstreamUnavailable     502
+│   └── PrivateError            of a subscriber or paid endpoint, with its wire code
+│       └── PrivateUnavailable  503
+├── LeaseLost                   another collector leads
+└── UpstreamError               a failure of an upstream, named by kind
+    ├── UnknownToUpstream       the upstream does not know what we asked for
+    ├── InvalidReply            the reply can't be right
+    ├── Unreachable             no reply in time, a broken connection, or a 5xx
+    ├── Throttled               the upstream asked us to slow down
+    └── Forbidden               the upstream will not serve us (geography, a ban)
 """
 
 from collections.abc import Sequence
@@ -31,7 +30,7 @@ class BarographError(Exception):
 
 
 class ConfigurationError(BarographError):
-    """A setting or command line that cannot work; the message names the remedy."""
+    """A setting or command line that can't work; the message says what to do."""
 
 
 class RequestError(BarographError):
@@ -45,7 +44,7 @@ class RequestError(BarographError):
 
 
 class InvalidRequest(RequestError):
-    """The caller asked for something malformed."""
+    """The request is malformed."""
 
     status = 400
 
@@ -60,7 +59,7 @@ class BodyTimeout(RequestError):
 
 
 class BodyTooLong(RequestError):
-    """The body is longer than anything the service reads."""
+    """The body is longer than any that the service reads."""
 
     status = 413
 
@@ -69,7 +68,7 @@ class BodyTooLong(RequestError):
 
 
 class RecordUnavailable(RequestError):
-    """The database cannot be read, and what is in memory is too old."""
+    """The database can't be read, and the copy in memory is too old."""
 
     status = 500
 
@@ -78,7 +77,7 @@ class RecordUnavailable(RequestError):
 
 
 class UpstreamUnavailable(RequestError):
-    """Fresh data from the exchange is not to be had: 502 beats stale data."""
+    """Fresh data from the exchange is unavailable, and stale data is never shown."""
 
     status = 502
 
@@ -87,18 +86,18 @@ class UpstreamUnavailable(RequestError):
 
 
 class PrivateError(RequestError):
-    """An answer other than success of an entitled or paid endpoint; nobody may keep it."""
+    """A response other than success of a subscriber or paid endpoint; no cache may store it."""
 
     code: ClassVar[str]
-    """What the contract calls it on the wire."""
+    """The contract's code on the wire."""
 
     def fields(self) -> Sequence[tuple[bytes, bytes]]:
-        """The header fields that its answer carries beside the usual ones."""
+        """Additional header fields of the response."""
         return []
 
 
-class Unavailable(PrivateError):
-    """Something cannot be asked, or cannot tell, in time; nothing was changed by asking."""
+class PrivateUnavailable(PrivateError):
+    """A dependency did not answer in time; nothing was changed."""
 
     status = 503
 
@@ -108,29 +107,29 @@ class Unavailable(PrivateError):
 
 
 class LeaseLost(BarographError):
-    """Another collector holds the lease; whatever was being written is rolled back."""
+    """Another collector holds the lease; the transaction is rolled back."""
 
 
 class UpstreamError(BarographError):
-    """A failure of an upstream; `kind` is the word that logs and `/api/status` use."""
+    """A failure of an upstream; logs and `/api/status` name it by `kind`."""
 
     kind: str = "failed"
 
 
 class UnknownToUpstream(UpstreamError):
-    """The upstream answered that it does not know what was asked for."""
+    """The upstream does not know what we asked for."""
 
     kind = "not found"
 
 
 class InvalidReply(UpstreamError):
-    """The upstream answered with something that cannot be what it means."""
+    """The reply can't be right."""
 
     kind = "invalid reply"
 
 
 class Unreachable(UpstreamError):
-    """No answer in time, a broken connection, or the upstream's own failure."""
+    """No reply in time, a broken connection, or a failure of the upstream itself."""
 
     kind = "unreachable"
 
@@ -145,7 +144,7 @@ class Throttled(UpstreamError):
         self.retry_after = retry_after
 
 
-class Refused(UpstreamError):
-    """The upstream will not serve us; asking again does not help."""
+class Forbidden(UpstreamError):
+    """The upstream will not serve us; a retry does not help."""
 
     kind = "refused"

@@ -10,10 +10,11 @@ from decimal import Decimal
 from difflib import get_close_matches
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -37,12 +38,38 @@ _CONTACT = re.compile(r"(mailto:[!-~]+@[!-~]+|https://[!-~]+)")
 _HTTP_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*", re.ASCII)
 
 
+def _matching(pattern: re.Pattern[str], rule: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if value and pattern.fullmatch(value) is None:
+            raise ValueError(rule)
+        return value
+
+    return AfterValidator(check)
+
+
+Wallet = Annotated[str, _matching(_WALLET, "0x and 40 hexadecimal digits are needed")]
+Contact = Annotated[
+    str,
+    _matching(
+        _CONTACT,
+        "it must begin with mailto: or https:// and have no space, such as mailto:name@example.com",
+    ),
+]
+HttpAddress = Annotated[
+    str,
+    _matching(_HTTP_ADDRESS, "an http:// or https:// address without a trailing slash is needed"),
+]
+WebsocketAddress = Annotated[
+    str, _matching(re.compile("wss?://.*", re.DOTALL), "a ws:// or wss:// address is needed")
+]
+
+
 class Settings(BaseModel):
     """How this instance runs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    base_url: str = Field(
+    base_url: HttpAddress = Field(
         "",
         description="Public address of this instance, without a trailing slash. Every link in a "
         "response starts with it. If empty, `http://<host>:<port>`.",
@@ -77,14 +104,15 @@ class Settings(BaseModel):
         description="Log level: `debug`, `info`, `warning` or `error`.",
     )
 
-    exchange_rest_url: str = Field(
+    exchange_rest_url: HttpAddress = Field(
         "https://api.bybit.com",
         min_length=1,
         description="Base URL of the exchange's REST API. Set it to use a regional host of the "
         "same exchange.",
     )
-    exchange_stream_url: str = Field(
+    exchange_stream_url: WebsocketAddress = Field(
         "wss://stream.bybit.com/v5/public/linear",
+        min_length=1,
         description="URL of the exchange's public websocket for linear contracts.",
     )
     exchange_source: str = Field(
@@ -129,9 +157,6 @@ class Settings(BaseModel):
         description="Share of the last 24 hours, in percent, that must be covered for `liq24h` "
         "to be available.",
     )
-    instruments_seconds: float = Field(
-        600.0, gt=0, description="Seconds between two readings of the list of contracts."
-    )
     request_seconds: float = Field(
         4.0,
         gt=0,
@@ -150,9 +175,6 @@ class Settings(BaseModel):
         le=20,
         description="Seconds between two pings on a websocket connection. The collector closes "
         "a connection that is silent for 1.5 times this value.",
-    )
-    regime_dwell_seconds: float = Field(
-        900.0, ge=0, description="How long a new regime must last before its label changes."
     )
     lease_seconds: float = Field(
         15.0,
@@ -193,13 +215,13 @@ class Settings(BaseModel):
         "`2025-01-31`. If empty, the badge says that it has not started.",
     )
 
-    security_contact: str = Field(
+    security_contact: Contact = Field(
         "",
         description="Where to report vulnerabilities, such as `mailto:security@example.com` or "
         "an https address; published in `/.well-known/security.txt`. If empty, there is no such "
         "file.",
     )
-    sales_contact: str = Field(
+    sales_contact: Contact = Field(
         "",
         description="Contact for Feed and Reserve on `/pricing`, such as "
         "`mailto:sales@example.com` or an https address. If empty, `/pricing` says that none is "
@@ -245,11 +267,11 @@ class Settings(BaseModel):
         description="Hours that a stance stays active after the next expected publication of "
         "its evidence.",
     )
-    treasury_url: str = Field(
+    treasury_url: HttpAddress = Field(
         "https://home.treasury.gov",
         description="Source of the US Treasury's daily par yields. If empty, they are not read.",
     )
-    nyfed_url: str = Field(
+    nyfed_url: HttpAddress = Field(
         "https://markets.newyorkfed.org",
         description="Source of SOFR and EFFR. If empty, they are not read.",
     )
@@ -340,7 +362,7 @@ class Settings(BaseModel):
         pattern="^eip155:[1-9][0-9]{0,17}$",
         description="Chain for payments, as a CAIP-2 id.",
     )
-    x402_asset: str = Field(
+    x402_asset: Wallet = Field(
         "", description="Token for payments: the address of its EIP-3009 contract."
     )
     x402_asset_name: str = Field(
@@ -350,16 +372,10 @@ class Settings(BaseModel):
         "2", min_length=1, description="Version of the token in its EIP-712 domain."
     )
     x402_asset_decimals: int = Field(6, ge=0, le=18, description="Number of decimals of the token.")
-    x402_pay_to: str = Field(
+    x402_pay_to: Wallet = Field(
         "",
         description="Address that receives payments. If you change it, earlier payments to the "
         "old address still count.",
-    )
-    x402_timeout_seconds: int = Field(
-        60,
-        ge=10,
-        le=600,
-        description="How long a payment is valid. The facilitator must settle it within this time.",
     )
     x402_chain_url: str = Field(
         "",
@@ -387,7 +403,7 @@ class Settings(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _bound_can_be_met(self) -> Self:
+    def _readings_stay_fresh(self) -> Self:
         if self.poll_seconds + self.request_seconds >= self.feed_max_age_seconds:
             raise ValueError(
                 "BAROGRAPH_FEED_MAX_AGE_SECONDS must be more than BAROGRAPH_POLL_SECONDS and "
@@ -397,7 +413,7 @@ class Settings(BaseModel):
             raise ValueError(
                 "BAROGRAPH_SIGNALS_MAX_AGE_SECONDS must be more than a minute, "
                 "BAROGRAPH_POLL_SECONDS and BAROGRAPH_REQUEST_SECONDS together, because signals "
-                "are judged once a minute"
+                "are evaluated once per minute"
             )
         return self
 
@@ -405,9 +421,9 @@ class Settings(BaseModel):
     def _limits_are_shared(self) -> Self:
         if self.limits == "memory" and self.workers > 1:
             raise ValueError(
-                "BAROGRAPH_LIMITS=memory counts in each worker apart, so with several workers "
-                "callers would get several allowances: use BAROGRAPH_LIMITS=sqlite, a file that "
-                "the workers of one host share"
+                "with BAROGRAPH_LIMITS=memory each worker counts separately, so several workers "
+                "would multiply the rate limits: use BAROGRAPH_LIMITS=sqlite, a file that the "
+                "workers of one host share"
             )
         return self
 
@@ -426,7 +442,7 @@ class Settings(BaseModel):
         if self.identity == "supabase" and not self.identity_api_key.get_secret_value():
             raise ValueError(
                 "BAROGRAPH_IDENTITY=supabase needs BAROGRAPH_IDENTITY_API_KEY, the project's "
-                "publishable or anon key: without it nothing can be asked about a user"
+                "publishable or anon key: the provider answers no request without it"
             )
         return self
 
@@ -442,15 +458,8 @@ class Settings(BaseModel):
             if price.scaleb(self.x402_asset_decimals) % 1:
                 raise ValueError("a price must be a whole number of the token's smallest unit")
         if self.feed_price_usd == self.stance_price_usd:
-            raise ValueError("Feed and a stance must differ in price, or a proof fits both doors")
+            raise ValueError("Feed and a stance must differ in price, or a proof would fit both")
         return self
-
-    @field_validator("x402_asset", "x402_pay_to")
-    @classmethod
-    def _wallet(cls, value: str) -> str:
-        if value and _WALLET.fullmatch(value) is None:
-            raise ValueError("0x and 40 hexadecimal digits are needed")
-        return value
 
     @field_validator("guides_file", "etf_file", mode="before")
     @classmethod
@@ -468,10 +477,10 @@ class Settings(BaseModel):
 
     @field_validator("history_url")
     @classmethod
-    def _record_file(cls, value: str) -> str:
+    def _history_file(cls, value: str) -> str:
         if value.lower().startswith(("postgres:", "postgresql")):
             raise ValueError(
-                "a record in PostgreSQL is not supported yet: a file is needed, such as "
+                "a history in PostgreSQL is not supported yet: use a file, such as "
                 "sqlite:///data/history.sqlite3"
             )
         if value and _SQLITE_ADDRESS.fullmatch(value) is None:
@@ -482,21 +491,11 @@ class Settings(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _record_is_apart(self) -> Self:
+    def _history_has_its_own_file(self) -> Self:
         others = (self.database_path, self.limits_path)
         if self.history_url and self.history_path.resolve() in {each.resolve() for each in others}:
             raise ValueError("BAROGRAPH_HISTORY_URL must be a file of its own")
         return self
-
-    @field_validator("security_contact", "sales_contact")
-    @classmethod
-    def _contact(cls, value: str) -> str:
-        if value and _CONTACT.fullmatch(value) is None:
-            raise ValueError(
-                "it must begin with mailto: or https:// and have no space, such as "
-                "mailto:name@example.com"
-            )
-        return value
 
     @field_validator("trusted_proxies")
     @classmethod
@@ -524,95 +523,76 @@ class Settings(BaseModel):
         ip_address(value)
         return value
 
-    @field_validator(
-        "base_url",
-        "exchange_rest_url",
-        "treasury_url",
-        "nyfed_url",
-    )
-    @classmethod
-    def _http_address(cls, value: str) -> str:
-        if value and _HTTP_ADDRESS.fullmatch(value) is None:
-            raise ValueError("an http:// or https:// address without a trailing slash is needed")
-        return value
-
     @field_validator("x402_facilitator_url", "x402_chain_url")
     @classmethod
     def _money_address(cls, value: str) -> str:
-        """Whoever can change what is said there decides who has paid."""
+        """Require TLS: an attacker who can change the replies decides who has paid."""
         if value and _HTTP_ADDRESS.fullmatch(value) is None:
             raise ValueError("an https:// address without a trailing slash is needed")
         if value and not is_safe_address(value):
             raise ValueError(
-                "an https:// address is needed, because it decides about money; http:// does only "
-                "on this machine (127.0.0.1, [::1] or localhost)"
+                "an https:// address is needed, because its replies decide about money; http:// "
+                "works only on this machine (127.0.0.1, [::1] or localhost)"
             )
         return value
 
     @field_validator("identity_url")
     @classmethod
     def _issuer(cls, value: str) -> str:
-        """Some issuers end in a slash, and are other ones without it."""
+        """Allow a trailing slash: with and without it are different issuers."""
         if value and _HTTP_ADDRESS.fullmatch(value.removesuffix("/")) is None:
             raise ValueError("an https:// address is needed")
         if value and not is_safe_address(value):
             raise ValueError(
-                "an https:// address is needed, because tokens are sent there; http:// does only "
+                "an https:// address is needed, because tokens are sent there; http:// works only "
                 "for a provider on this machine (127.0.0.1, [::1] or localhost)"
             )
         return value
 
-    @field_validator("exchange_stream_url")
-    @classmethod
-    def _websocket_address(cls, value: str) -> str:
-        if not value.startswith(("ws://", "wss://")):
-            raise ValueError("a ws:// or wss:// address is needed")
-        return value
-
     @property
     def database_path(self) -> Path:
-        """The service's own database."""
+        """The service's database."""
         return self.data / "barograph.sqlite3"
 
     @property
     def history_path(self) -> Path:
-        """The record of stances, a database of its own."""
+        """The history of stances, a separate database."""
         if self.history_url:
             return Path(self.history_url.removeprefix(SQLITE_FILE))
         return self.data / "history.sqlite3"
 
     @property
     def limits_path(self) -> Path:
-        """The file in which the workers of one host count allowances together."""
+        """The rate-limit file that the workers of one host share."""
         return self.data / "limits.sqlite3"
 
     @property
     def limits_are_shared(self) -> bool:
-        """Whether allowances are counted in that file rather than in memory."""
+        """Whether rate limits are counted in that file rather than in memory."""
         return self.limits == "sqlite" or (self.limits == "auto" and self.workers > 1)
 
     @property
     def stop_seconds(self) -> int:
         """How long a web worker may take to stop.
 
-        Where payments are taken it may first see a settlement to its end: to break one off would
-        leave its payer in doubt.
+        A worker that takes payments may finish a settlement first, or its payer would not know
+        the result.
         """
         return 40 if self.takes_payments else 3
 
     @property
     def takes_payments(self) -> bool:
-        """Whether Feed and single reads can be paid for by x402."""
+        """Whether Feed and single stances are sold by x402."""
         return bool(self.x402_facilitator_url)
 
     @property
     def sends_mail(self) -> bool:
-        """Whether there is a mail server."""
+        """Whether a mail server is configured."""
         return bool(self.smtp_url.get_secret_value())
 
     @property
     def proxy_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        """The networks whose `X-Forwarded-For` is believed."""
+        """The networks whose `X-Forwarded-For` is trusted."""
         return _parse_networks(self.trusted_proxies)
 
     @classmethod
@@ -620,7 +600,7 @@ class Settings(BaseModel):
         """Read the settings.
 
         Raises:
-            ConfigurationError: a name that is unknown or a value that cannot work.
+            ConfigurationError: a name is unknown, or a value is invalid.
         """
         values = {
             name.removeprefix(PREFIX).lower(): value
@@ -635,7 +615,7 @@ class Settings(BaseModel):
             raise ConfigurationError(_explain(error)) from error
 
     def to_environment(self) -> dict[str, str]:
-        """The variables from which `from_environment` makes the same settings."""
+        """The variables from which `from_environment` reads the same settings."""
         return {PREFIX + name.upper(): _text(value) for name, value in self.model_dump().items()}
 
 
@@ -650,7 +630,7 @@ def _parse_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
 
 
 def reachable(host: str) -> str:
-    """The host to use in a link to a bound address: nothing can connect to 0.0.0.0."""
+    """The host for a link to a bound address: nothing can connect to 0.0.0.0."""
     address = ip_address(host)
     if address.is_unspecified:
         return "127.0.0.1" if address.version == IPV4 else "[::1]"
@@ -658,10 +638,10 @@ def reachable(host: str) -> str:
 
 
 def is_safe_address(address: str) -> bool:
-    """Whether nobody on the way can read or change what is sent: by TLS, or because it stays here.
+    """Whether the connection uses TLS or stays on this machine.
 
     Raises:
-        ValueError: it is no address.
+        ValueError: it is not a URL.
     """
     parts = urlsplit(address)
     if parts.scheme != "http":

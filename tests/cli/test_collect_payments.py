@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from barograph.cli.collect import reconciler
 from barograph.cli.demo_run import payment_settings
+from barograph.collector.app import build_reconciler
 from barograph.demo.servers.facilitator_server import load_ledger, running_facilitator
 from barograph.demo.servers.wallets import demo_proof
 from barograph.entitlements.refusals import FEED_PATH
@@ -47,7 +47,9 @@ async def collect_once(folder: Path) -> tuple[Payment, list[Entitlement]]:
         settings = Settings.model_validate(payment_settings(f"{address.host}:{address.port}"))
         lost = await settle_and_lose_sight(settings, journal, folder, clock())
         chain = JsonRpcChain(settings)
-        assert await reconciler(settings, database, chain, clock).once() == Reconciled(settled=1)
+        assert await build_reconciler(settings, database, chain, clock).once() == Reconciled(
+            settled=1
+        )
         await chain.close()
     found = await journal.get(lost.id)
     granted = await Entitlements(database, clock).find(holder=Holder("wallet", found.payer))

@@ -33,4 +33,4 @@ def test_a_full_disk_is_one_line(tmp_path: Path, command: tuple[str, ...], buffe
         )
 
     assert ended.returncode == 1
-    assert ended.stderr == "barograph: nothing more can be written (No space left on device)\n"
+    assert ended.stderr == "barograph: can't write any more (No space left on device)\n"

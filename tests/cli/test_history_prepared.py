@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.open_history import is_record, prepare_history
-from barograph.cli.options import upgrade_database
+from barograph.cli.common import is_history, prepare_history, upgrade_database
 from barograph.settings import Settings
 
 
@@ -17,7 +16,7 @@ def settings(tmp_path: Path) -> Settings:
 def test_the_record_is_made_at_the_first_start(settings: Settings) -> None:
     prepare_history(settings)
 
-    assert is_record(settings.history_path)
+    assert is_history(settings.history_path)
 
 
 def test_the_record_is_made_where_its_address_says(tmp_path: Path) -> None:
@@ -25,7 +24,7 @@ def test_the_record_is_made_where_its_address_says(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data", history_url=f"sqlite:///{elsewhere}")
     prepare_history(settings)
 
-    assert is_record(elsewhere)
+    assert is_history(elsewhere)
     assert not (settings.data / "history.sqlite3").exists()
 
 

@@ -107,7 +107,7 @@ def test_a_file_that_is_no_record_is_refused_and_stays_as_it_is(
     refusal = newcomer.refused(*arguments)
 
     assert isinstance(refusal, ConfigurationError)
-    assert f"no record of stances in {newcomer.history}" in str(refusal)
+    assert f"no history in {newcomer.history}" in str(refusal)
     assert "empty or something else" in str(refusal)
     assert newcomer.history.read_bytes() == before
 
@@ -130,7 +130,7 @@ def test_a_record_that_is_missing_beside_a_service_is_to_be_put_back(operator: O
     refusal = operator.refused("verify")
 
     assert isinstance(refusal, ConfigurationError)
-    assert "put the record back" in str(refusal)
+    assert "put the history back" in str(refusal)
     assert "db upgrade" not in str(refusal)
     assert not operator.history.exists()
 
@@ -141,7 +141,7 @@ def test_a_record_elsewhere_is_found_by_its_address(operator: Operator, tmp_path
     elsewhere.parent.mkdir()
     address = {"BAROGRAPH_HISTORY_URL": f"sqlite:///{elsewhere}"}
 
-    assert f"no record of stances in {elsewhere}" in str(operator.refused("verify", **address))
+    assert f"no history in {elsewhere}" in str(operator.refused("verify", **address))
     operator.history.rename(elsewhere)
     assert len(operator.told("list", FUNDING, **address)) == 1
 

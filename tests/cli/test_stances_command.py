@@ -36,7 +36,7 @@ def test_a_folder_without_a_record_is_refused_and_does_not_get_one(
     refusal = newcomer.refused(*arguments)
 
     assert isinstance(refusal, ConfigurationError)
-    assert "no record of stances" in str(refusal)
+    assert "no history" in str(refusal)
     assert not newcomer.data.exists()
 
 

@@ -10,8 +10,8 @@ import pytest
 from barograph import NOTICE, __version__
 from barograph.board.feeds import Publication
 from barograph.board.snapshots import publish
-from barograph.collector.judge import Desk
-from barograph.errors import InvalidReply, Refused, Throttled, Unreachable, UpstreamError
+from barograph.collector.judge import Judge
+from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, UpstreamError
 from barograph.history.records import Stances, Waiting
 from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase, Transaction
 from barograph.kit.timestamps import DAY, HOUR
@@ -150,7 +150,7 @@ def test_before_the_first_reading_the_feed_is_down_and_nothing_is_made_up(
         (Unreachable("no answer from 10.1.2.3"), "unreachable"),
         (InvalidReply("<html> /srv/secret"), "invalid reply"),
         (Throttled("slow down", retry_after=1.0), "throttled"),
-        (Refused("https://exchange.example refuses"), "refused"),
+        (Forbidden("https://exchange.example refuses"), "refused"),
     ],
 )
 def test_an_exchange_that_fails_while_data_is_fresh_is_degraded_and_named_by_kind(
@@ -235,7 +235,7 @@ def test_a_reading_from_far_in_the_future_is_not_called_healthy(service: Service
 
 def test_missing_coverage_of_liquidations_is_shown_and_degrades(service: Service) -> None:
     service.clock.pass_seconds(12 * 3600)
-    service.desk.watched(service.clock(), service.clock())
+    service.judge.watched(service.clock(), service.clock())
     service.publish(reading(service.clock()), shares(service.clock()))
 
     body = status(service)
@@ -259,9 +259,9 @@ def test_a_default_instance_is_ok_on_its_first_day_and_after_a_restart(
 
     asyncio.run(service.database.write(publish_stances))
     service.clock.pass_seconds(3600)
-    service.desk = Desk(service.settings)  # as another collector loads it
-    asyncio.run(service.desk.load(service.database, service.clock()))
-    service.desk.watched(START + HOUR // 2, service.clock())
+    service.judge = Judge(service.settings)  # as another collector loads it
+    asyncio.run(service.judge.load(service.database, service.clock()))
+    service.judge.watched(START + HOUR // 2, service.clock())
     service.publish(reading(service.clock()), shares(service.clock()))
     body = status(service)
 

@@ -1,4 +1,4 @@
-"""What a worker does beside answering: it runs for its life, and its end is told."""
+"""Background tasks of a worker run until it stops; one that ends early is logged."""
 
 import asyncio
 import logging
@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from barograph.site.frame.writer import Pages
-from barograph.web.errors import Task, routed_app
-from support.service import BASE_URL, Service
+from barograph.web.app import Task, lifespan
+from support.service import Service
 
 CLOSED = "closed"
 
@@ -26,16 +25,14 @@ async def stays() -> None:
 
 
 def live(service: Service, tasks: Sequence[Task]) -> list[str]:
-    """Start and stop a worker with these tasks; what was done at its end."""
+    """Start and stop a worker with these tasks; what was closed at its end."""
     done: list[str] = []
 
     async def close() -> None:
         done.append(CLOSED)
 
-    app = routed_app(service.board, tasks, [close], Pages(BASE_URL))
-
     async def run() -> None:
-        async with app.router.lifespan_context(app):
+        async with lifespan(service.board, tasks, [close]):
             for _ in range(3):
                 await asyncio.sleep(0)
 
@@ -51,17 +48,17 @@ def ends(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     "A background task of a web worker dies",
     "The worker logs it as critical with the traceback, keeps answering and stops cleanly.",
 )
-def test_a_task_that_dies_is_told_with_its_cause(
+def test_a_task_that_dies_is_logged_with_its_traceback(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert live(service, [stays, dies]) == [CLOSED]
 
-    [told] = ends(caplog)
-    assert told.levelno == logging.CRITICAL
+    [logged] = ends(caplog)
+    assert logged.levelno == logging.CRITICAL
     assert "RuntimeError: out of luck" in caplog.text
 
 
-def test_a_task_that_ends_by_itself_is_told_too(
+def test_a_task_that_ends_by_itself_is_logged_too(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert live(service, [returns]) == [CLOSED]
@@ -69,7 +66,7 @@ def test_a_task_that_ends_by_itself_is_told_too(
     assert len(ends(caplog)) == 1
 
 
-def test_the_end_of_the_worker_is_nothing_to_tell(
+def test_the_end_of_the_worker_is_not_logged(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert live(service, [stays, service.board.follow]) == [CLOSED]

@@ -13,7 +13,7 @@ from barograph.briefs.records import Brief
 from barograph.discovery.mcp_description import PROTOCOLS
 from barograph.discovery.openapi import RATE_LIMIT
 from barograph.kit.timestamps import HOUR
-from barograph.web.app import APART
+from barograph.web.app import OWN_ROUTES
 from support.clock import START
 from support.descriptions import closed, operations, shop
 from support.mcp_peer import FIELDS, MODERN, PATH, Peer
@@ -314,7 +314,7 @@ def test_every_free_path_that_a_template_matches_by_chance_is_set_apart(
         for path in description["paths"]
         if "{" not in path and any(each.fullmatch(path) for each in templates)
     }
-    assert matched == APART
+    assert matched == OWN_ROUTES
 
 
 def test_the_example_of_a_checkpoint_says_whose_it_is(

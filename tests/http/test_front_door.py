@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barograph.board.front_door import front_door
-from barograph.collector.judge import Desk
+from barograph.collector.judge import Judge
 from barograph.kit.documents import HotKey, Message
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
 from barograph.kit.timestamps import DAY
@@ -321,7 +321,7 @@ def test_front_door_and_routes_give_one_answer_for_any_market_at_any_time(
 ) -> None:
     service = any_market
     service.clock.now = START
-    service.desk = Desk(service.settings)
+    service.judge = Judge(service.settings)
     if watched:
         service.watch_day(liquidations)
     service.publish(published, sampled)

@@ -89,7 +89,7 @@ def test_liquidations_are_told_by_side_with_what_was_watched(service: Service) -
 
 
 def test_too_little_watched_is_no_amount(empty_service: Service) -> None:
-    empty_service.desk.watched(START - DAY // 2, START)
+    empty_service.judge.watched(START - DAY // 2, START)
     empty_service.publish(reading(), shares())
 
     text = look(empty_service).text

@@ -10,7 +10,9 @@ from typing import Any
 import apsw
 import httpx2
 import pytest
-from fastapi import FastAPI, Request, Response
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.discovery.openapi import openapi_schema
 from barograph.errors import RequestError
@@ -41,11 +43,9 @@ class Desk:
         store = MemoryStore(self.clock)
         keys = ApiKeys(self.database, b"p" * 32, self.clock)
         self.registrations = Registrations(self.database, keys, base_url=BASE_URL, clock=self.clock)
-        self.app = FastAPI(openapi_url=None)
-        self.app.add_exception_handler(RequestError, _answer_error)
         gate = Gate(store, keys.verify, trusted)
         routes = key_routes(self.registrations if mail else None, gate, self.clock)
-        self.app.include_router(routes)
+        self.app = Starlette(routes=routes.routes, exception_handlers={RequestError: _answer_error})
 
     def post(
         self,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from barograph.cli.collect import reconciler
+from barograph.collector.app import build_reconciler
 from barograph.history.records import NOT_RECORDED, Version
 from barograph.kit.logs import RepeatLimit
 from barograph.kit.timestamps import DAY, iso_timestamp
@@ -165,7 +165,9 @@ class Shop(SubscriberService):
 
     def reconcile(self) -> None:
         """Find out from the chain what became of every payment."""
-        asyncio.run(reconciler(self.settings, self.database, PaidOnChain(), self.clock).once())
+        asyncio.run(
+            build_reconciler(self.settings, self.database, PaidOnChain(), self.clock).once()
+        )
 
     def charge_and_cut_off(self, path: str, shown: str) -> None:
         """Be charged for a proof, and never be told so."""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barograph.collector.judge import Conclusion, Desk, write_conclusions
+from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.errors import LeaseLost, Unreachable
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.lease import Lease
@@ -239,28 +239,28 @@ def test_a_clean_up_drops_a_bounded_number_of_rows_and_the_next_goes_on(record: 
 
 
 class Office:
-    """A desk and the lease under which its conclusions are stored."""
+    """A judge and the lease under which its conclusions are stored."""
 
     def __init__(self, record: Record, clock: HandClock) -> None:
         self._record = record
         self._clock = clock
-        self.desk = Desk(SETTINGS)
+        self.judge = Judge(SETTINGS)
         self.lease = Lease(record.database, "desk", "test", clock=clock, milliseconds=15_000)
         self.leads = record.runner.run(self.lease.acquire())
 
     def load(self) -> None:
-        self._record.runner.run(self.desk.load(self._record.database, self._clock()))
+        self._record.runner.run(self.judge.load(self._record.database, self._clock()))
 
     def store(self) -> None:
-        conclusion = self.desk.conclude(reading(self._clock()))
+        conclusion = self.judge.conclude(reading(self._clock()))
         self._record.runner.run(write_conclusions(self._record.database, self.lease, [conclusion]))
-        self.desk.written(conclusion)
+        self.judge.written(conclusion)
 
 
 def test_a_conclusion_is_recorded_and_published_together(record: Record) -> None:
     office = Office(record, HandClock())
-    office.desk.liquidated([LONG])
-    office.desk.watched(START - MINUTE, START)
+    office.judge.liquidated([LONG])
+    office.judge.watched(START - MINUTE, START)
 
     office.store()
 
@@ -277,7 +277,7 @@ def test_a_conclusion_of_who_lost_the_lease_leaves_no_trace(record: Record) -> N
     clock.pass_seconds(15)
     new = Office(record, clock)
     assert new.leads
-    old.desk.liquidated([LONG])
+    old.judge.liquidated([LONG])
 
     with pytest.raises(LeaseLost):
         old.store()
@@ -289,17 +289,17 @@ def test_a_conclusion_of_who_lost_the_lease_leaves_no_trace(record: Record) -> N
 def test_a_desk_that_takes_over_continues_the_earlier_record(record: Record) -> None:
     clock = HandClock()
     first = Office(record, clock)
-    first.desk.liquidated([LONG])
-    first.desk.watched(START - DAY // 4, START)
+    first.judge.liquidated([LONG])
+    first.judge.watched(START - DAY // 4, START)
     for share in shares():
-        first.desk.sampled(share)
+        first.judge.sampled(share)
     first.store()
     clock.pass_seconds(30)
     second = Office(record, clock)
     second.load()
-    second.desk.watched(START, START + 30_000)
+    second.judge.watched(START, START + 30_000)
 
-    conclusion = second.desk.conclude(reading(clock()))
+    conclusion = second.judge.conclude(reading(clock()))
 
     totals = published_totals(conclusion)
     assert totals.total_usd == 100_000.0
@@ -307,7 +307,7 @@ def test_a_desk_that_takes_over_continues_the_earlier_record(record: Record) -> 
     assert list(conclusion.market.liquidations) == []
     assert list(conclusion.market.regime_changes) == []
     assert {each.long_account_pct for each in conclusion.market.readings} == {61.5, 55.0, 0.0, None}
-    second.desk.liquidated([LONG])
+    second.judge.liquidated([LONG])
     second.store()
     assert record.count("liquidations") == 1
     assert record.count("regime_changes") == 1
@@ -319,12 +319,12 @@ def test_a_failure_right_after_taking_over_still_names_the_top_asset_by_its_base
 ) -> None:
     clock = HandClock()
     first = Office(record, clock)
-    first.desk.liquidated([LONG])
+    first.judge.liquidated([LONG])
     first.store()
     clock.pass_seconds(30)
     second = Office(record, clock)
     second.load()
 
-    conclusion = second.desk.conclude_failure(Unreachable("down"), clock())
+    conclusion = second.judge.conclude_failure(Unreachable("down"), clock())
 
     assert published_totals(conclusion).top_asset == "BTC"

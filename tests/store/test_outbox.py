@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from barograph.errors import LeaseLost, Refused, Throttled, Unreachable, UpstreamError
+from barograph.errors import Forbidden, LeaseLost, Throttled, Unreachable, UpstreamError
 from barograph.keys.outbox import (
     BATCH,
     IN_FLIGHT,
@@ -123,7 +123,7 @@ def test_pauses_double_from_ten_seconds_to_a_quarter_of_an_hour() -> None:
         Unreachable("away"),
         Throttled("slow down", retry_after=0.0),
         PutOff("later"),
-        Refused("no login"),
+        Forbidden("no login"),
     ],
 )
 def test_a_mail_that_is_not_taken_now_is_tried_again_later(

@@ -1,11 +1,11 @@
-"""Evidence made by hand, tersely, and a whole month of it that a desk concludes."""
+"""Evidence made by hand, tersely, and a whole month of it that a judge concludes."""
 
 from collections.abc import Callable, Iterator
 from math import sin
 from random import Random
 from typing import Any
 
-from barograph.collector.judge import Conclusion, Desk
+from barograph.collector.judge import Conclusion, Judge
 from barograph.errors import Throttled
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import Evidence, Hour, LiquidationHour, Trailing
@@ -99,24 +99,24 @@ class Month:
         self._price = 60_000.0
 
     def conclusions(self) -> Iterator[Conclusion]:
-        """What a desk says, hour by hour."""
-        desk = Desk(Settings.model_validate({}))
+        """What a judge says, hour by hour."""
+        judge = Judge(Settings.model_validate({}))
         for number in range(self.HOURS):
-            yield self._hour(desk, number)
+            yield self._hour(judge, number)
 
-    def _hour(self, desk: Desk, number: int) -> Conclusion:
+    def _hour(self, judge: Judge, number: int) -> Conclusion:
         at = AT + number * HOUR
         if number not in self.UNWATCHED:
-            desk.watched(at - HOUR, at)
+            judge.watched(at - HOUR, at)
         size = 90.0 if number == self.BURST else self._chance.uniform(0.1, 3.0)
-        desk.liquidated([Liquidation(at - 30 * MINUTE, "BTCUSDT", "long", size, 50_000.0)])
+        judge.liquidated([Liquidation(at - 30 * MINUTE, "BTCUSDT", "long", size, 50_000.0)])
         share = 75.0 if number == self.CROWD else 55 + 5 * sin(number / 9)
-        desk.sampled(LongAccounts("BTCUSDT", share, at))
+        judge.sampled(LongAccounts("BTCUSDT", share, at))
         if number == self.FAILURE:
-            desk.written(desk.conclude_failure(Throttled("slow down", 5.0), at - MINUTE))
+            judge.written(judge.conclude_failure(Throttled("slow down", 5.0), at - MINUTE))
         is_live = number in {self.SILENCE, self.FAILURE}
-        conclusion = desk.conclude(self._reading(number, at), now=at if is_live else None)
-        desk.written(conclusion)
+        conclusion = judge.conclude(self._reading(number, at), now=at if is_live else None)
+        judge.written(conclusion)
         return conclusion
 
     def _reading(self, number: int, at: int) -> Perpetuals:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from barograph.briefs.records import Brief
 from barograph.briefs.store import record_briefs
-from barograph.collector.judge import Desk, write_conclusions
+from barograph.collector.judge import Judge, write_conclusions
 from barograph.collector.leader import collector_lease
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase, Transaction
@@ -45,15 +45,15 @@ def published_server(folder: Path, *, workers: int = 2, **environment: str) -> I
 
 async def _publish(settings: Settings) -> None:
     now = system_clock()
-    desk = Desk(settings)
-    desk.watched(now - DAY, now)
+    judge = Judge(settings)
+    judge.watched(now - DAY, now)
     for share in shares(now):
-        desk.sampled(share)
+        judge.sampled(share)
     database = SQLiteDatabase(settings.database_path)
     await upgrade(database, packaged_migrations(), system_clock)
     lease = collector_lease(settings, database, system_clock)
     await lease.acquire()
-    await write_conclusions(database, lease, [desk.conclude(reading(now))])
+    await write_conclusions(database, lease, [judge.conclude(reading(now))])
     await lease.release()
     await database.write(lambda tx: _keep_brief(tx, now))
     await database.close()

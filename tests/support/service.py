@@ -12,7 +12,7 @@ import httpx2
 
 from barograph.briefs.records import Brief
 from barograph.briefs.store import record_briefs
-from barograph.collector.judge import Conclusion, Desk, write_conclusions
+from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import collector_lease
 from barograph.errors import UpstreamError
 from barograph.history.ledger import HISTORY
@@ -133,7 +133,7 @@ class Service:
         )
         self.clock = HandClock()
         self.database = upgraded_database(self.settings.database_path)
-        self.desk = Desk(self.settings)
+        self.judge = Judge(self.settings)
         self.lease: Lease = collector_lease(self.settings, self.database, self.clock)
         asyncio.run(self.lease.acquire())
         self.history = upgraded_database(self.settings.history_path, HISTORY)
@@ -148,16 +148,16 @@ class Service:
 
     def publish(self, reading: Perpetuals, shares: Iterable[LongAccounts] = ()) -> None:
         for share in shares:
-            self.desk.sampled(share)
-        self._store(self.desk.conclude(reading))
+            self.judge.sampled(share)
+        self._store(self.judge.conclude(reading))
 
     def publish_failure(self, error: UpstreamError) -> None:
-        self._store(self.desk.conclude_failure(error, self.clock()))
+        self._store(self.judge.conclude_failure(error, self.clock()))
 
     def watch_day(self, liquidations: Sequence[Liquidation] = ()) -> None:
         """Watch the whole last day and hear these liquidations."""
-        self.desk.watched(self.clock() - 86_400_000, self.clock())
-        self.desk.liquidated(liquidations)
+        self.judge.watched(self.clock() - 86_400_000, self.clock())
+        self.judge.liquidated(liquidations)
 
     def get(self, path: str, method: str = "GET", **headers: str) -> httpx2.Response:
         names = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -221,7 +221,7 @@ class Service:
 
     def _store(self, conclusion: Conclusion) -> None:
         asyncio.run(write_conclusions(self.database, self.lease, [conclusion]))
-        self.desk.written(conclusion)
+        self.judge.written(conclusion)
         self.refresh()
 
 

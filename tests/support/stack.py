@@ -94,7 +94,7 @@ async def running_stack(folder: Path, **overrides: Any) -> AsyncIterator[Stack]:
         stack.push_async_callback(database.close)
         await upgrade(database, packaged_migrations(), clock)
         await _watch_yesterday(database, clock())
-        exchange = BybitExchange(settings, clock=clock)
+        exchange = BybitExchange(settings, clock=clock, listing_seconds=1)
         stack.push_async_callback(exchange.close)
         app, _, board = create_app(
             settings, database, SQLiteDatabase(settings.history_path), clock=clock
@@ -122,7 +122,6 @@ def stack_settings(folder: Path, rest_url: str, stream_url: str, **overrides: An
             "request_seconds": 2,
             "breaker_seconds": 0.2,
             "stream_ping_seconds": 0.3,
-            "instruments_seconds": 1,
             "long_accounts_calls_per_second": 5,
             **overrides,
         }

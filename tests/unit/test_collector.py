@@ -13,6 +13,7 @@ import pytest
 
 from barograph.board.feeds import Feed
 from barograph.board.snapshots import payload, versions
+from barograph.collector.jobs import Job, MailJob
 from barograph.collector.leader import HOUSEKEEPING_SECONDS, Collector, collector_lease
 from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, Unreachable, UpstreamError
 from barograph.keys.outbox import Mail, MailSender, put_mail
@@ -190,8 +191,11 @@ class World:
         """Start a collector and let it come to rest."""
         sleepers = Sleepers(self.clock)
         port: Exchange = self.exchange
+        sleep, jobs = sleepers.sleep, list[Job]()
+        if mail is not None:
+            jobs.append(MailJob(self.database, mail, clock=self.clock, sleep=sleep))
         collector = Collector(
-            self.settings, port, self.database, clock=self.clock, sleep=sleepers.sleep, mail=mail
+            self.settings, port, self.database, clock=self.clock, sleep=sleep, jobs=jobs
         )
         running = asyncio.create_task(collector.run())
         self._running.append(running)
@@ -458,7 +462,7 @@ def test_what_a_failed_write_could_not_store_is_stored_by_the_next(
     play(scenario)
 
     said = [record.message for record in caplog.records]
-    assert said == ["reading not stored; what was heard is kept for the next"] * 2
+    assert said == ["reading not stored; its liquidations go with the next"] * 2
 
 
 def test_one_renewal_that_the_database_missed_loses_nothing_that_was_heard(play: Play) -> None:
@@ -636,7 +640,7 @@ def test_a_collector_can_be_stopped_while_the_database_is_away(
 
     play(scenario)
 
-    assert caplog.records[-1].message == "lease not released; it will run out"
+    assert caplog.records[-1].message == "lease not released; it will expire"
 
 
 def test_a_collector_that_starts_without_a_database_leads_once_it_is_there(play: Play) -> None:

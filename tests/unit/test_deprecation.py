@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.discovery.deprecation import MIN_NOTICE, Deprecation, announcing
 from barograph.discovery.openapi import openapi_schema
-from barograph.kit.http import error_response
+from barograph.kit.http import ApiRouter, error_response
 from barograph.kit.timestamps import DAY
 from barograph.kit.wire import ErrorBody
 from support.descriptions import operations
@@ -20,26 +21,28 @@ LEAVING = Deprecation(SINCE, SINCE + MIN_NOTICE, f"{BASE_URL}/developers")
 PAGE = Path(__file__).parents[2] / "docs" / "versioning.md"
 
 
-def application() -> FastAPI:
-    app = FastAPI(openapi_url=None)
+def application() -> Starlette:
+    router = ApiRouter(tags=["market"])
 
-    @app.get("/old", operation_id="old", tags=["market"], response_model=ErrorBody)
-    async def old(status: int = 200) -> Response:
+    @router.get("/old", operation_id="old", response_model=ErrorBody)
+    async def old(request: Request) -> Response:
+        status = int(request.query_params.get("status", 200))
         return Response("{}", 200) if status == 200 else error_response(status, "no")
 
-    @app.get("/of/{symbol}.svg", operation_id="of", tags=["badges"], response_model=ErrorBody)
-    async def of(symbol: str) -> Response:
-        return Response("{}", 200) if symbol == "BTC" else error_response(404, "no")
+    @router.get("/of/{symbol}.svg", operation_id="of", response_model=ErrorBody)
+    async def of(request: Request) -> Response:
+        known = request.path_params["symbol"] == "BTC"
+        return Response("{}", 200) if known else error_response(404, "no")
 
-    @app.get("/of/{symbol}/more", operation_id="more", tags=["badges"], response_model=ErrorBody)
-    async def more(symbol: str) -> Response:
-        return Response(symbol)
+    @router.get("/of/{symbol}/more", operation_id="more", response_model=ErrorBody)
+    async def more(request: Request) -> Response:
+        return Response(request.path_params["symbol"])
 
-    @app.get("/new", operation_id="new", tags=["market"], response_model=ErrorBody)
-    async def new() -> Response:
+    @router.get("/new", operation_id="new", response_model=ErrorBody)
+    async def new(_: Request) -> Response:
         return Response("{}", 200)
 
-    return app
+    return Starlette(routes=router.routes)
 
 
 @pytest.mark.contract("versioning.deprecation")

@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from barograph.discovery.endpoints import Described, Descriptions
 from barograph.kit.documents import Document
@@ -16,12 +16,12 @@ class Maker:
     """Makes descriptions, when it is let."""
 
     def __init__(self) -> None:
-        self.apps: list[FastAPI] = []
+        self.apps: list[Starlette] = []
         self.threads: set[int] = set()
         self.may_go_on = threading.Event()
         self.fails = False
 
-    def __call__(self, app: FastAPI) -> Described:
+    def __call__(self, app: Starlette) -> Described:
         self.apps.append(app)
         self.threads.add(threading.get_ident())
         assert self.may_go_on.wait(30)
@@ -31,7 +31,7 @@ class Maker:
 
 
 def test_those_who_ask_first_wait_for_the_same_work_in_another_thread() -> None:
-    maker, app = Maker(), FastAPI()
+    maker, app = Maker(), Starlette()
     described = Descriptions(maker)
 
     async def ask_at_once() -> list[Described]:
@@ -47,7 +47,7 @@ def test_those_who_ask_first_wait_for_the_same_work_in_another_thread() -> None:
 
 
 def test_one_who_gives_up_does_not_end_the_work_of_the_others() -> None:
-    maker, app = Maker(), FastAPI()
+    maker, app = Maker(), Starlette()
     described = Descriptions(maker)
 
     async def ask_and_give_up() -> Described:
@@ -62,7 +62,7 @@ def test_one_who_gives_up_does_not_end_the_work_of_the_others() -> None:
 
 
 def test_what_could_not_be_made_is_tried_again() -> None:
-    maker, app = Maker(), FastAPI()
+    maker, app = Maker(), Starlette()
     maker.may_go_on.set()
     described = Descriptions(maker)
     maker.fails = True

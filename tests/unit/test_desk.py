@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from barograph.board.feeds import Feed
-from barograph.collector.judge import Conclusion, Desk
+from barograph.collector.judge import Conclusion, Judge
 from barograph.errors import Throttled, Unreachable
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import LiquidationHour, Outage, Settlement
@@ -261,8 +261,8 @@ def test_without_bitcoin_the_regime_is_unknown(desk: MarketDesk) -> None:
     assert list(conclusion.regime_changes)[-1:] == [RegimeChange(START + 5_000, "unknown", None)]
 
 
-def test_the_dwell_is_the_one_that_is_set() -> None:
-    desk = MarketDesk(Settings.model_validate({"regime_dwell_seconds": 0}))
+def test_without_a_dwell_the_regime_changes_at_once() -> None:
+    desk = MarketDesk(Settings.model_validate({}), regime_dwell=0)
     desk.conclude(reading())
 
     conclusion = desk.conclude(reading(START + 5_000, funded(-0.04)))
@@ -677,7 +677,7 @@ def twinned(at: int, rates: tuple[float, float], first: Perpetual = BTC) -> Perp
 
 
 def test_of_two_contracts_of_a_major_the_first_is_judged_and_both_are_recorded() -> None:
-    desk = Desk(Settings.model_validate({}))
+    desk = Judge(Settings.model_validate({}))
     for share in (LongAccounts(BTC.contract, 60.0, START), LongAccounts(TWIN.contract, 1.0, START)):
         desk.sampled(share)
 
@@ -694,7 +694,7 @@ def test_of_two_contracts_of_a_major_the_first_is_judged_and_both_are_recorded()
 
 
 def test_two_contracts_of_a_major_that_change_places_stop_nothing() -> None:
-    desk = Desk(Settings.model_validate({}))
+    desk = Judge(Settings.model_validate({}))
 
     def concluded(at: int, rates: tuple[float, float], first: Perpetual) -> Conclusion:
         desk.watched(at - HOUR, at)

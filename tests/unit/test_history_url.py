@@ -44,7 +44,7 @@ def test_a_postgresql_address_is_refused_plainly_and_without_its_password(addres
         read(history_url=address)
 
     said = str(refused.value)
-    assert said.startswith("BAROGRAPH_HISTORY_URL: a record in PostgreSQL is not supported yet")
+    assert said.startswith("BAROGRAPH_HISTORY_URL: a history in PostgreSQL is not supported yet")
     assert "sqlite:///" in said
     assert "hunter2" not in said
 

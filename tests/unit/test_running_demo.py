@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.open_history import named_as_served
-from barograph.cli.options import running_demo
+from barograph.cli.common import named_as_served, running_demo
 from barograph.settings import Settings
 
 PLACES = {"base_url": "http://127.0.0.1:8081", "facilitator": "127.0.0.1:9000"}

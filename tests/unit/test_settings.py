@@ -67,7 +67,6 @@ some_settings: dict[str, SearchStrategy[Any]] = {
     "poll_seconds": st.floats(0.001, 20),
     "long_accounts_max_age_seconds": st.floats(0.001, 1e9),
     "liquidations_min_coverage_pct": st.floats(0, 100),
-    "regime_dwell_seconds": st.floats(0, 1e6),
     "minute_history_days": st.integers(2, 10_000),
     "exchange_source": st.text("abc é=,'\"", min_size=1),
 }

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from barograph.errors import (
+    Forbidden,
     InvalidReply,
-    Refused,
     Throttled,
     UnknownToUpstream,
     Unreachable,
@@ -115,8 +115,8 @@ def test_being_throttled_opens_it_at_once_for_as_long_as_asked() -> None:
 def test_being_refused_opens_it_for_a_minute() -> None:
     hand = Hand()
     breaker = Breaker(hand, 5.0)
-    _fail(breaker, Refused("geography"))
-    with pytest.raises(Refused):
+    _fail(breaker, Forbidden("geography"))
+    with pytest.raises(Forbidden):
         breaker.check()
     assert _open_seconds(breaker, hand) == 60.0
 

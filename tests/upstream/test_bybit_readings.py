@@ -15,7 +15,7 @@ from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.markets.ports import Exchange
 from barograph.markets.records import Perpetuals
 from barograph.settings import Settings
-from barograph.upstream.bybit import BybitExchange
+from barograph.upstream.bybit.exchange import LISTING_SECONDS, BybitExchange
 
 REPLIES = Path(__file__).parent / "bybit_replies"
 START = 1_794_787_212_345
@@ -36,7 +36,7 @@ def _document(name: str) -> Any:
 class Venue:
     """Bybit by stored replies, with a list and tickers that can be changed."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, listing_seconds: float = LISTING_SECONDS, **settings: Any) -> None:
         self.now = START
         self.ahead = 0
         self.stuck_at: int | None = None
@@ -50,6 +50,7 @@ class Venue:
             transport=httpx2.MockTransport(self._answer),
             sleep=self._sleep,
             random=Random(1),
+            listing_seconds=listing_seconds,
         )
 
     def listings(self) -> int:
@@ -136,7 +137,7 @@ def test_an_empty_last_page_is_no_fault() -> None:
 
 
 def test_the_list_is_remembered_and_read_again_after_its_time() -> None:
-    venue = Venue(instruments_seconds=600)
+    venue = Venue(listing_seconds=600)
 
     async def day() -> list[int]:
         counts = []
@@ -167,7 +168,7 @@ def test_a_new_contract_is_looked_up_once_and_then_kept() -> None:
 
 
 def test_a_name_that_is_never_listed_is_not_looked_up_again_and_again() -> None:
-    venue = Venue(instruments_seconds=3600)
+    venue = Venue(listing_seconds=3600)
     venue.rows(venue.tickers).append({**venue.rows(venue.tickers)[2], "symbol": "SOONUSDT"})
 
     async def minutes() -> None:

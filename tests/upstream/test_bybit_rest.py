@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from barograph.errors import (
+    Forbidden,
     InvalidReply,
-    Refused,
     Throttled,
     UnknownToUpstream,
     Unreachable,
@@ -162,7 +162,7 @@ FAILURES: dict[str, tuple[Callable[[], httpx2.Response], type[UpstreamError]]] =
     "10006": (lambda: reply("too_many_visits.json"), Throttled),
     "10009": (
         lambda: changed("server_error.json", lambda d: d.update(retCode=10009)),
-        Refused,
+        Forbidden,
     ),
     "10016": (lambda: reply("server_error.json"), Unreachable),
     "10000": (lambda: changed("server_error.json", lambda d: d.update(retCode=10000)), Unreachable),
@@ -172,8 +172,8 @@ FAILURES: dict[str, tuple[Callable[[], httpx2.Response], type[UpstreamError]]] =
     ),
     "HTTP 429": (lambda: httpx2.Response(429), Throttled),
     "HTTP 403 JSON": (lambda: reply("too_frequent.json", 403), Throttled),
-    "HTTP 403 page": (lambda: reply("region.html", 403), Refused),
-    "HTTP 403 without a reason": (lambda: httpx2.Response(403), Refused),
+    "HTTP 403 page": (lambda: reply("region.html", 403), Forbidden),
+    "HTTP 403 without a reason": (lambda: httpx2.Response(403), Forbidden),
     "HTTP 502": (lambda: httpx2.Response(502, html="<h1>Bad gateway</h1>"), Unreachable),
     "HTTP 404": (lambda: httpx2.Response(404, json={}), InvalidReply),
     "HTTP 204": (lambda: httpx2.Response(204), InvalidReply),
@@ -327,7 +327,7 @@ def test_a_refusal_holds_every_endpoint_for_a_minute() -> None:
         return await exchange.long_accounts("BTCUSDT")
 
     first, second, third = run(bybit, perpetuals, bitcoin, later)
-    assert type(first) is type(second) is Refused
+    assert type(first) is type(second) is Forbidden
     assert not isinstance(third, UpstreamError)
     assert bybit.calls("account-ratio") == 1
 

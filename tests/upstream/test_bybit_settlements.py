@@ -14,8 +14,8 @@ import pytest
 from barograph.demo.servers.rest import answer
 from barograph.demo.world.world import World
 from barograph.errors import (
+    Forbidden,
     InvalidReply,
-    Refused,
     Throttled,
     UnknownToUpstream,
     Unreachable,
@@ -155,7 +155,7 @@ def test_a_settlement_at_this_very_instant_has_happened_and_a_later_one_has_not(
         (stored(retCode=10006), Throttled),
         (stored(result={"list": []}), UnknownToUpstream),
         (lambda _: httpx2.Response(200, content=b'{"retCode":0,"result":{"li'), InvalidReply),
-        (lambda _: httpx2.Response(403, text="<html>"), Refused),
+        (lambda _: httpx2.Response(403, text="<html>"), Forbidden),
         (lambda _: httpx2.Response(502), Unreachable),
     ],
     ids=["old", "no contract", "throttled", "empty", "cut off", "refused", "down"],

@@ -21,8 +21,8 @@ from cryptography.x509.oid import NameOID
 
 from barograph.errors import (
     ConfigurationError,
+    Forbidden,
     InvalidReply,
-    Refused,
     Throttled,
     Unreachable,
     UpstreamError,
@@ -220,7 +220,7 @@ def test_a_server_without_starttls_is_refused_before_anything_is_sent() -> None:
         async with aiosmtpd_server(handler) as port:
             await sender(port, "smtp+starttls://").send(MAIL)
 
-    with pytest.raises(Refused, match="STARTTLS") as refusal:
+    with pytest.raises(Forbidden, match="STARTTLS") as refusal:
         asyncio.run(scenario())
     assert not isinstance(refusal.value, Undeliverable)
     assert handler.taken == []
@@ -268,7 +268,7 @@ def _saying(answer: bytes) -> Talk:
     ("talk", "kind"),
     [
         (_hang_up, Unreachable),
-        (_saying(b"554 go away\r\n"), Refused),
+        (_saying(b"554 go away\r\n"), Forbidden),
         (_saying(b"421 too busy\r\n"), Throttled),
         (_saying(b"HTTP/1.1 400 Bad Request\r\n\r\n"), InvalidReply),
         (_saying(b"\x00\xff\r\n"), InvalidReply),
@@ -295,7 +295,7 @@ def test_a_host_that_cannot_be_looked_up_is_a_failure_with_a_name(host: str) -> 
     unchecked = sender(25)
     unchecked._server = unchecked._server._replace(host=host)
     for attempt in (unchecked.send(MAIL), unchecked.greet()):
-        with pytest.raises(Refused, match="cannot be sent") as failure:
+        with pytest.raises(Forbidden, match="cannot be sent") as failure:
             asyncio.run(attempt)
         assert not isinstance(failure.value, Undeliverable)
         assert "example" not in str(failure.value)
@@ -391,7 +391,7 @@ def test_a_wrong_password_is_no_fault_of_the_mail(authority: Authority) -> None:
         async with aiosmtpd_server(handler, **secured("smtps", authority, login)) as port:
             await sender(port, "smtps://user:wrong@", tls=authority.client).send(MAIL)
 
-    with pytest.raises(Refused, match=r"refuses us \(535\)") as refusal:
+    with pytest.raises(Forbidden, match=r"refuses us \(535\)") as refusal:
         asyncio.run(scenario())
     assert not isinstance(refusal.value, Undeliverable)
     assert "wrong" not in str(refusal.value)

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from barograph.errors import (
+    Forbidden,
     InvalidReply,
-    Refused,
     Throttled,
     UnknownToUpstream,
     Unreachable,
@@ -180,8 +180,8 @@ FAILURES: dict[str, tuple[Answer, type[UpstreamError]]] = {
         InvalidReply,
     ),
     "400": (lambda _: httpx2.Response(400), InvalidReply),
-    "403": (lambda _: httpx2.Response(403), Refused),
-    "451": (lambda _: httpx2.Response(451), Refused),
+    "403": (lambda _: httpx2.Response(403), Forbidden),
+    "451": (lambda _: httpx2.Response(451), Forbidden),
     "404": (lambda _: httpx2.Response(404), UnknownToUpstream),
     "429": (lambda _: httpx2.Response(429), Throttled),
     "503": (lambda _: httpx2.Response(503), Unreachable),

@@ -6,7 +6,7 @@ from copy import deepcopy
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.badges import content as faces
@@ -32,7 +32,7 @@ from barograph.badges.reader import BadgeReader
 from barograph.badges.svg import Style
 from barograph.board.board import Board
 from barograph.kit.documents import CORS, JSON, Document, HotKey
-from barograph.kit.http import DocumentResponse
+from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.wire import json_content
 from barograph.markets.symbols import PATTERN, is_normalized
 
@@ -59,24 +59,23 @@ def hot_badges(board: Board, reader: BadgeReader, now: int) -> dict[HotKey, Docu
     return documents
 
 
-def badge_routes(board: Board, reader: BadgeReader) -> APIRouter:
+def badge_routes(board: Board, reader: BadgeReader) -> ApiRouter:
     """The routes of every badge and, last, of those that do not exist."""
-    router = APIRouter(prefix=BADGE_FOLDER.rstrip("/"), tags=["badges"])
+    router = ApiRouter(prefix=BADGE_FOLDER.rstrip("/"), tags=["badges"])
     for kind in _kinds(board, reader):
         for form in FORMS:
-            router.add_api_route(
+            add = router.get(
                 f"/{kind.path}.{form}",
-                _endpoint(board, kind, form),
-                methods=["GET"],
                 summary=f"{kind.summary}, {_IN_WORDS[form]}",
                 operation_id=f"{kind.operation_id}{form.capitalize()}",
                 openapi_extra={"parameters": [*kind.parameters, _STYLE]},
                 **_described(form, may_miss="{" in kind.path),
             )
+            add(_endpoint(board, kind, form))
 
-    @router.get("/{path:path}", include_in_schema=False)
-    async def not_found(request: Request, path: str) -> Response:
-        return _not_found(request, _form(path))
+    @router.get("/{path:path}")
+    async def not_found(request: Request) -> Response:
+        return _not_found(request, _form(request.path_params["path"]))
 
     return router
 

@@ -1,6 +1,6 @@
 """`/api/agent/briefs`: parse, look at the board, answer."""
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 
 from barograph.board.board import Board
 from barograph.briefs.documents import (
@@ -12,13 +12,13 @@ from barograph.briefs.documents import (
     limit_from_query,
 )
 from barograph.briefs.reader import BriefsReader
-from barograph.kit.http import DocumentResponse
+from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.wire import refusal
 
 
-def brief_routes(board: Board, reader: BriefsReader) -> APIRouter:
+def brief_routes(board: Board, reader: BriefsReader) -> ApiRouter:
     """The route of `/api/agent/briefs`."""
-    router = APIRouter(tags=["briefs"])
+    router = ApiRouter(tags=["briefs"])
 
     @router.get(
         BRIEFS_PATH,

@@ -1,8 +1,8 @@
-"""The operator's commands, one file a noun.
+"""The operator's commands, one file per noun.
 
-Exit codes: 0 done, also when a running service is stopped; 1 something is wrong (`doctor` found
-it, or the command failed); 2 the command line is wrong; 3 the configuration is wrong; 130 work was
-interrupted before it was done.
+Exit codes: 0 success, also when a running service is stopped; 1 the command failed, or `doctor`
+found a problem; 2 the command line is wrong; 3 the configuration is wrong; 130 the work was
+interrupted.
 """
 
 import errno
@@ -13,25 +13,22 @@ import click
 
 from barograph import __version__
 from barograph.cli.briefs import briefs
-from barograph.cli.collect import collect
-from barograph.cli.db import db
 from barograph.cli.demo import demo
 from barograph.cli.doctor import doctor
 from barograph.cli.entitlements import entitlements
 from barograph.cli.guides import guides
 from barograph.cli.keys import keys
 from barograph.cli.payments import payments
-from barograph.cli.serve import serve
+from barograph.cli.processes import EXIT_CONFIGURATION, collect, db, serve
 from barograph.cli.stances import stances
 from barograph.cli.watch import watch
 from barograph.errors import BarographError, ConfigurationError
 
 EXIT_FAILED = 1
-EXIT_CONFIGURATION = 3
 EXIT_INTERRUPTED = 130
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""What a full or failing disk says, also when the output goes there."""
+"""Errors of a full or failing disk, which output can hit too."""
 
 
 @click.group(
@@ -44,9 +41,9 @@ def cli() -> None:
 
     \b
     Examples:
-      barograph demo                 a whole simulated world on this machine
-      barograph doctor               what is missing for a live instance
-      barograph serve --collect      a live instance in one command
+      barograph demo                 run a simulated world on this machine
+      barograph doctor               check what a live instance needs
+      barograph serve --collect      run a live instance in one command
     """
 
 
@@ -58,8 +55,8 @@ for command in (
 
 
 def main() -> None:
-    """Run the program; what goes wrong on purpose is one line, not a trace."""
-    # What is written here holds addresses of people and links that are as good as keys.
+    """Run the program; expected errors print one line and no traceback."""
+    # The files hold e-mail addresses, and links that work like keys.
     os.umask(0o077)
     try:
         code = cli.main(prog_name="barograph", standalone_mode=False)
@@ -80,12 +77,12 @@ def main() -> None:
         if error.errno not in NO_ROOM:
             raise
         _drop_output()
-        click.echo(f"barograph: nothing more can be written ({error.strerror})", err=True)
+        click.echo(f"barograph: can't write any more ({error.strerror})", err=True)
         sys.exit(EXIT_FAILED)
 
 
 def _drop_output() -> None:
-    """Let go of what could not be written: at the end Python would try again, and complain."""
+    """Discard unwritten output, or Python would try to write it again at exit."""
     try:
         sys.stdout.flush()
     except OSError:

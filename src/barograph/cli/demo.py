@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from barograph.cli.options import child_option
+from barograph.cli.common import child_option
 
 DEFAULT_DATA = Path("data/demo")
 _PACKAGES = ("aiosmtpd", "coincurve")

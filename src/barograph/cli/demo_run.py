@@ -18,14 +18,16 @@ import httpx2
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from barograph.cli.open_history import change_ledger, upgrade_history
-from barograph.cli.options import (
+from barograph.cli.common import (
+    change_ledger,
     make_folder,
     progress_bar,
     read_settings,
     upgrade_database,
+    upgrade_history,
     warn_if_world_writable,
 )
+from barograph.cli.processes import Child, Supervisor
 from barograph.demo.files import load_or_create_anchor
 from barograph.demo.replay.replay import replay
 from barograph.demo.servers.identity import API_KEY, DEMO_USERS, demo_token
@@ -42,7 +44,6 @@ from barograph.kit.logs import configure_logs
 from barograph.kit.process import free_port, lock_folder, require_free_port
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.settings import Settings
-from barograph.supervisor import Child, Supervisor
 
 
 def payment_settings(place: str) -> dict[str, Any]:

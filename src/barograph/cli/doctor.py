@@ -1,4 +1,4 @@
-"""`barograph doctor`: what is missing for a live instance, one line each with the remedy."""
+"""`barograph doctor`: check what a live instance needs, one line per check."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from barograph.cli.options import data_option, read_settings
+from barograph.cli.common import data_option, read_settings
 
 if TYPE_CHECKING:
     from barograph.settings import Settings
@@ -18,11 +18,8 @@ MIN_DISK_BYTES = 1 << 30
 MAX_SKEW_MS = 2_000
 
 
-class Finding(NamedTuple):
-    """One thing that was looked at; the remedy is empty when all is well.
-
-    With `ok` a remedy is advice: it works, and could work better.
-    """
+class Diagnosis(NamedTuple):
+    """The result of one check. If it is `ok`, a remedy is only advice."""
 
     name: str
     ok: bool
@@ -32,14 +29,14 @@ class Finding(NamedTuple):
 
 @click.command()
 @data_option
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def doctor(data: Path | None, as_json: bool) -> None:
-    """Look for what would keep this instance from working.
+    """Check what could keep this instance from working.
 
     \b
     Checks the port, SQLite, the disk, the secrets, the schema, the exchange, its stream and
-    the clock, the catalog of guides, the mail server and the payments.
-    Exit code 1 when anything is wrong.
+    the clock, the guide catalog, the mail server and the payments.
+    Exits with 1 if a check fails.
 
     \b
     Example:
@@ -50,25 +47,25 @@ def doctor(data: Path | None, as_json: bool) -> None:
     from barograph.kit.logs import configure_logs
 
     configure_logs("error")
-    findings = asyncio.run(_examine(read_settings(data=data)))
+    found = asyncio.run(_examine(read_settings(data=data)))
     if as_json:
-        click.echo(json.dumps([finding._asdict() for finding in findings]))
+        click.echo(json.dumps([each._asdict() for each in found]))
     else:
-        for finding in findings:
-            click.echo(_line(finding))
-    sys.exit(0 if all(finding.ok for finding in findings) else 1)
+        for each in found:
+            click.echo(_line(each))
+    sys.exit(0 if all(each.ok for each in found) else 1)
 
 
-def _line(finding: Finding) -> str:
-    mark = click.style("ok  ", fg="green") if finding.ok else click.style("FAIL", fg="red")
-    if finding.ok and finding.remedy:
+def _line(found: Diagnosis) -> str:
+    mark = click.style("ok  ", fg="green") if found.ok else click.style("FAIL", fg="red")
+    if found.ok and found.remedy:
         mark = click.style("note", fg="yellow")
-    remedy = f" -> {finding.remedy}" if finding.remedy else ""
-    return f"{mark} {finding.name}: {finding.detail}{remedy}"
+    remedy = f" -> {found.remedy}" if found.remedy else ""
+    return f"{mark} {found.name}: {found.detail}{remedy}"
 
 
-async def _examine(settings: "Settings") -> list[Finding]:
-    looks: list[Callable[[Settings], Awaitable[Finding]]] = [
+async def _examine(settings: "Settings") -> list[Diagnosis]:
+    checks: list[Callable[[Settings], Awaitable[Diagnosis]]] = [
         _port,
         _sqlite,
         _disk,
@@ -81,30 +78,34 @@ async def _examine(settings: "Settings") -> list[Finding]:
         _mail,
         _payments,
     ]
-    return [await look(settings) for look in looks]
+    return [await check(settings) for check in checks]
 
 
-async def _port(settings: "Settings") -> Finding:
+def _ok(name: str, detail: str, *, advice: str = "") -> Diagnosis:
+    return Diagnosis(name, ok=True, detail=detail, remedy=advice)
+
+
+def _failed(name: str, detail: str, remedy: str) -> Diagnosis:
+    return Diagnosis(name, ok=False, detail=detail, remedy=remedy)
+
+
+async def _port(settings: "Settings") -> Diagnosis:
     from barograph.errors import ConfigurationError
     from barograph.kit.process import require_free_port
 
+    place = f"{settings.host}:{settings.port}"
     try:
         require_free_port(settings.host, settings.port)
     except ConfigurationError:
-        running = await _running_barograph(settings)
-        if running is not None:
-            return running
-        return Finding(
-            "port",
-            ok=False,
-            detail=f"{settings.host}:{settings.port} is in use",
-            remedy="stop the other program or set BAROGRAPH_PORT",
+        other = _failed(
+            "port", f"{place} is in use", "stop the other program or set BAROGRAPH_PORT"
         )
-    return Finding("port", ok=True, detail=f"{settings.host}:{settings.port} is free")
+        return await _running_barograph(settings) or other
+    return _ok("port", f"{place} is free")
 
 
-async def _running_barograph(settings: "Settings") -> Finding | None:
-    """The finding for a Barograph that answers on our port; None if it is another program."""
+async def _running_barograph(settings: "Settings") -> Diagnosis | None:
+    """The result if a Barograph answers on our port; None if another program does."""
     import httpx2
 
     from barograph import NOTICE
@@ -126,13 +127,9 @@ async def _running_barograph(settings: "Settings") -> Finding | None:
             running = f"Barograph {version} is running on {settings.host}:{settings.port}"
             # While the history fails there is no checkpoint, and so no key to compare.
             if signed.get("public_key", _public_key(settings)) == _public_key(settings):
-                return Finding("port", ok=True, detail=running)
-            return Finding(
-                "port",
-                ok=False,
-                detail=f"{running} with another data folder",
-                remedy="name its folder with --data, or set BAROGRAPH_PORT",
-            )
+                return _ok("port", running)
+            detail = f"{running} with another data folder"
+            return _failed("port", detail, "name its folder with --data, or set BAROGRAPH_PORT")
     return None
 
 
@@ -147,37 +144,29 @@ def _public_key(settings: "Settings") -> str | None:
     return b64encode(load_history_key(settings).public_key().public_bytes_raw()).decode()
 
 
-async def _sqlite(_: "Settings") -> Finding:
+async def _sqlite(_: "Settings") -> Diagnosis:
     import apsw
 
     from barograph.kit.database import SAFE_WAL, sqlite_version
 
+    version = apsw.sqlite_lib_version()
     if sqlite_version() < SAFE_WAL:
-        return Finding(
-            "sqlite",
-            ok=False,
-            detail=f"{apsw.sqlite_lib_version()} can corrupt its log",
-            remedy="pip install --upgrade apsw",
-        )
-    return Finding("sqlite", ok=True, detail=apsw.sqlite_lib_version())
+        return _failed("sqlite", f"{version} can corrupt its log", "pip install --upgrade apsw")
+    return _ok("sqlite", version)
 
 
-async def _disk(settings: "Settings") -> Finding:
+async def _disk(settings: "Settings") -> Diagnosis:
     folder = settings.data.absolute()
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
+    detail = f"{free / 1e9:.1f} GB free"
     if free < MIN_DISK_BYTES:
-        return Finding(
-            "disk",
-            ok=False,
-            detail=f"{free / 1e9:.1f} GB free",
-            remedy="free some space or point BAROGRAPH_DATA elsewhere",
-        )
-    return Finding("disk", ok=True, detail=f"{free / 1e9:.1f} GB free")
+        return _failed("disk", detail, "free some space or set BAROGRAPH_DATA to another disk")
+    return _ok("disk", detail)
 
 
-async def _secrets(settings: "Settings") -> Finding:
+async def _secrets(settings: "Settings") -> Diagnosis:
     from barograph.history.signing import FILE_NAME as HISTORY_KEY
     from barograph.keys.api_keys import FILE_NAME as PEPPER
     from barograph.kit.secret_file import is_exposed, is_world_writable
@@ -185,48 +174,47 @@ async def _secrets(settings: "Settings") -> Finding:
     exposed = [file for name in (PEPPER, HISTORY_KEY) if is_exposed(file := settings.data / name)]
     if exposed:
         names = " and ".join(file.name for file in exposed)
-        remedy = f"chmod 600 {' '.join(map(str, exposed))}"
         detail = f"every user of this machine may read or change {names}"
-        return Finding("secrets", ok=False, detail=detail, remedy=remedy)
+        return _failed("secrets", detail, f"chmod 600 {' '.join(map(str, exposed))}")
     if is_world_writable(settings.data):
         detail = f"every user of this machine may replace files in {settings.data}"
-        return Finding("secrets", ok=False, detail=detail, remedy=f"chmod o-w {settings.data}")
-    return Finding("secrets", ok=True, detail="not open to every user of this machine")
+        return _failed("secrets", detail, f"chmod o-w {settings.data}")
+    return _ok("secrets", "not open to every user of this machine")
 
 
-async def _schema(settings: "Settings") -> Finding:
+async def _schema(settings: "Settings") -> Diagnosis:
     from barograph.errors import ConfigurationError
     from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
     from barograph.kit.migrations import missing_migrations, packaged_migrations
 
     remedy = f"barograph db upgrade --data {settings.data}"
     if not settings.database_path.exists():
-        return Finding("schema", ok=True, detail="there is no database yet: `serve` creates one")
+        return _ok("schema", "there is no database yet: `serve` creates one")
     database = SQLiteDatabase(settings.database_path)
     try:
         missing = await missing_migrations(database, packaged_migrations())
     except ConfigurationError as error:
-        return Finding("schema", ok=False, detail=str(error), remedy="run that version")
+        return _failed("schema", str(error), "run that version")
     except DatabaseUnavailable as error:
-        return Finding("schema", ok=False, detail=str(error), remedy=remedy)
+        return _failed("schema", str(error), remedy)
     finally:
         await database.close()
     if missing:
-        return Finding("schema", ok=False, detail=f"lacks {', '.join(missing)}", remedy=remedy)
-    return Finding("schema", ok=True, detail="up to date")
+        return _failed("schema", f"lacks {', '.join(missing)}", remedy)
+    return _ok("schema", "up to date")
 
 
 _REMEDIES = {
     "refused": "the exchange does not serve this region: set BAROGRAPH_EXCHANGE_REST_URL to a "
     "regional host",
-    "throttled": "wait; other programs at this address use up the exchange's limit",
+    "throttled": "wait; other programs at this address use up the exchange's rate limit",
     "unreachable": "check the network and BAROGRAPH_EXCHANGE_REST_URL",
     "invalid reply": "check that BAROGRAPH_EXCHANGE_REST_URL is the exchange's own address",
     "not found": "check BAROGRAPH_EXCHANGE_REST_URL",
 }
 
 
-async def _exchange(settings: "Settings") -> Finding:
+async def _exchange(settings: "Settings") -> Diagnosis:
     from barograph.errors import UpstreamError
     from barograph.kit.clock import system_clock
     from barograph.upstream.bybit import BybitExchange
@@ -235,14 +223,13 @@ async def _exchange(settings: "Settings") -> Finding:
     try:
         reading = await exchange.perpetuals()
     except UpstreamError as error:
-        detail = f"{error.kind}: {error}"
-        return Finding("exchange", ok=False, detail=detail, remedy=_REMEDIES[error.kind])
+        return _failed("exchange", f"{error.kind}: {error}", _REMEDIES[error.kind])
     finally:
         await exchange.close()
-    return Finding("exchange", ok=True, detail=f"{len(reading.contracts)} live perpetuals")
+    return _ok("exchange", f"{len(reading.contracts)} live perpetuals")
 
 
-async def _stream(settings: "Settings") -> Finding:
+async def _stream(settings: "Settings") -> Diagnosis:
     import asyncio
 
     from barograph.kit.clock import system_clock
@@ -250,41 +237,36 @@ async def _stream(settings: "Settings") -> Finding:
 
     quick = settings.model_copy(update={"stream_ping_seconds": settings.request_seconds / 4})
     exchange = BybitExchange(quick, clock=system_clock)
-    ear = _Ear()
-    listening = asyncio.create_task(exchange.listen(["BTCUSDT"], ear))
+    watcher = _StreamWatcher()
+    listening = asyncio.create_task(exchange.listen(["BTCUSDT"], watcher))
     try:
-        await asyncio.wait_for(ear.proved.wait(), 2 * settings.request_seconds)
+        await asyncio.wait_for(watcher.connected.wait(), 2 * settings.request_seconds)
     except TimeoutError:
-        return Finding(
-            "stream",
-            ok=False,
-            detail="the liquidation stream does not answer",
-            remedy="check BAROGRAPH_EXCHANGE_STREAM_URL",
-        )
+        detail = "the liquidation stream does not answer"
+        return _failed("stream", detail, "check BAROGRAPH_EXCHANGE_STREAM_URL")
     finally:
         listening.cancel()
         await asyncio.wait([listening])
         await exchange.close()
-    return Finding("stream", ok=True, detail="the liquidation stream answers")
+    return _ok("stream", "the liquidation stream answers")
 
 
-class _Ear:
-    """Waits for the proof that a stream is heard."""
+class _StreamWatcher:
+    """Waits until the stream has proved that it is connected."""
 
     def __init__(self) -> None:
         from asyncio import Event
 
-        self.proved = Event()
+        self.connected = Event()
 
     def liquidated(self, _liquidations: object) -> None:
-        """Nothing is counted here."""
+        """Ignore what the stream reports."""
 
     def watched(self, _start: int, _end: int) -> None:
-        """Take note that it is heard."""
-        self.proved.set()
+        self.connected.set()
 
 
-async def _clock(settings: "Settings") -> Finding:
+async def _clock(settings: "Settings") -> Diagnosis:
     from barograph.errors import UpstreamError
     from barograph.kit.clock import system_clock
     from barograph.upstream.bybit import BybitExchange
@@ -295,54 +277,49 @@ async def _clock(settings: "Settings") -> Finding:
         theirs = await exchange.server_time()
         skew = (before + system_clock()) // 2 - theirs
     except UpstreamError:
-        remedy = "make the exchange reachable first"
-        return Finding("clock", ok=False, detail="nothing to compare it with", remedy=remedy)
+        detail = "the exchange's clock is unavailable for comparison"
+        return _failed("clock", detail, "make the exchange reachable first")
     finally:
         await exchange.close()
     detail = f"{skew / 1000:+.1f} s against the exchange"
     if abs(skew) > MAX_SKEW_MS:
-        return Finding("clock", ok=False, detail=detail, remedy="synchronise this machine's clock")
-    return Finding("clock", ok=True, detail=detail)
+        return _failed("clock", detail, "synchronise this machine's clock")
+    return _ok("clock", detail)
 
 
-async def _guides(settings: "Settings") -> Finding:
+async def _guides(settings: "Settings") -> Diagnosis:
     from barograph.errors import ConfigurationError
     from barograph.guides.files import load_catalog
 
     try:
-        catalog = load_catalog(settings.guides_file)
+        return _ok("guides", load_catalog(settings.guides_file).source)
     except ConfigurationError as error:
-        remedy = f"barograph guides check {settings.guides_file}"
-        return Finding("guides", ok=False, detail=str(error), remedy=remedy)
-    return Finding("guides", ok=True, detail=catalog.source)
+        return _failed("guides", str(error), f"barograph guides check {settings.guides_file}")
 
 
-async def _mail(settings: "Settings") -> Finding:
+async def _mail(settings: "Settings") -> Diagnosis:
     from barograph.errors import ConfigurationError, UpstreamError
     from barograph.kit.clock import system_clock
     from barograph.upstream.mail import SmtpSender
 
     if not settings.sends_mail:
-        detail = "not configured: keys come from `barograph keys create`"
-        return Finding("mail", ok=True, detail=detail)
+        return _ok("mail", "not configured: create keys with `barograph keys create`")
     try:
         sender = SmtpSender(settings, clock=system_clock, seconds=settings.request_seconds)
         await sender.greet()
     except (ConfigurationError, UpstreamError) as error:
-        remedy = "check BAROGRAPH_SMTP_URL and BAROGRAPH_MAIL_FROM"
-        return Finding("mail", ok=False, detail=str(error), remedy=remedy)
-    return Finding("mail", ok=True, detail="the mail server answers")
+        return _failed("mail", str(error), "check BAROGRAPH_SMTP_URL and BAROGRAPH_MAIL_FROM")
+    return _ok("mail", "the mail server answers")
 
 
-async def _payments(settings: "Settings") -> Finding:
+async def _payments(settings: "Settings") -> Diagnosis:
     if not settings.takes_payments:
-        return Finding("payments", ok=True, detail="not configured: nothing is sold by x402")
+        return _ok("payments", "not configured: nothing is sold by x402")
     if not settings.x402_chain_url:
-        return Finding(
+        return _ok(
             "payments",
-            ok=True,
-            detail="nobody finds out what became of a payment that the facilitator cannot tell of",
-            remedy="set BAROGRAPH_X402_CHAIN_URL, or settle and fail such payments by hand with "
+            "nothing resolves a payment whose result the facilitator doesn't report",
+            advice="set BAROGRAPH_X402_CHAIN_URL, or resolve such payments yourself with "
             "`barograph payments`",
         )
-    return Finding("payments", ok=True, detail="the chain tells what the facilitator cannot")
+    return _ok("payments", "the chain resolves what the facilitator doesn't report")

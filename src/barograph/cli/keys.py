@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from barograph.cli.options import data_option, read_settings, run_on_database
+from barograph.cli.common import data_option, read_settings, run_on_database
 
 if TYPE_CHECKING:
     from barograph.keys.api_keys import ApiKeys, KeyRecord

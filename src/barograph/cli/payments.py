@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from barograph.cli.options import data_option, read_settings, run_on_database, running_demo
+from barograph.cli.common import data_option, read_settings, run_on_database, running_demo
 
 if TYPE_CHECKING:
     from barograph.kit.database import Database
@@ -120,13 +120,13 @@ def reconcile(as_json: bool, data: Path | None) -> None:
     settings = _paid_settings(data)
 
     async def action(database: "Database") -> "Reconciled":
-        from barograph.cli.collect import reconciler
+        from barograph.collector.app import build_reconciler
         from barograph.kit.clock import system_clock
         from barograph.upstream.chain import JsonRpcChain
 
         chain = JsonRpcChain(settings) if settings.x402_chain_url else None
         try:
-            return await reconciler(settings, database, chain, system_clock).once()
+            return await build_reconciler(settings, database, chain, system_clock).once()
         finally:
             if chain is not None:
                 await chain.close()

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.open_history import change_ledger, read_ledger
-from barograph.cli.options import data_option, read_settings
+from barograph.cli.common import change_ledger, data_option, read_ledger, read_settings
 from barograph.cli.stances_verify import prove, verify
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.open_history import read_ledger
-from barograph.cli.options import data_option, read_settings
+from barograph.cli.common import data_option, read_ledger, read_settings
 
 if TYPE_CHECKING:
     from barograph.history.records import Stances
@@ -81,7 +80,7 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
       barograph stances prove stance.json
       barograph stances prove stance.json --kept checkpoint-of-last-month.txt
     """
-    from barograph.cli.open_history import named_as_served
+    from barograph.cli.common import named_as_served
     from barograph.history.proving import prove_in
 
     settings = named_as_served(read_settings(data=data))
@@ -110,7 +109,7 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
 
 def _published(settings: "Settings") -> "Stances | None":
     """What the service published, if it can be read: the record is worth verifying without."""
-    from barograph.cli.open_history import published_stances
+    from barograph.cli.common import published_stances
     from barograph.kit.database import DatabaseUnavailable
 
     try:
@@ -121,8 +120,7 @@ def _published(settings: "Settings") -> "Stances | None":
 
 
 def _verify(settings: "Settings", published: "Stances | None") -> "Verified | Broken":
-    from barograph.cli.open_history import read_history
-    from barograph.cli.options import progress_bar
+    from barograph.cli.common import progress_bar, read_history
     from barograph.history.ledger import Ledger
     from barograph.history.verify import Broken, verify_published
     from barograph.history.verify import verify as verify_record

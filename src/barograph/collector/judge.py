@@ -1,8 +1,6 @@
-"""The desk: where a reading becomes everything that it adds, and where that is stored.
+"""Judges a reading: market, signals and briefs become one conclusion, stored in one transaction.
 
-Market, signals and briefs each judge in their own way; here they are one conclusion, which is
-recorded and published in one transaction. The live collector and the demo's replay both go this
-way.
+The live collector and the demo's replay both use it.
 """
 
 import logging
@@ -21,13 +19,14 @@ from barograph.macro.records import US3M, US10Y
 from barograph.macro.store import as_known_at, etf_series
 from barograph.markets.judge import MarketConclusion, MarketDesk, record_market
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
+from barograph.markets.regime import DWELL
 from barograph.settings import Settings
 from barograph.signals.judge import SignalConclusion, SignalDesk, record_signals
 
 log = logging.getLogger(__name__)
 
 FIGURE_DAYS = 60
-"""How many days of figures are looked at."""
+"""How many days of daily figures are read."""
 
 
 class Conclusion(NamedTuple):
@@ -44,18 +43,18 @@ class Conclusion(NamedTuple):
         return rows + (0 if self.signals is None else 1 + len(self.signals.changes))
 
 
-class Desk:
-    """What the collector knows, and how it judges."""
+class Judge:
+    """Turns readings into conclusions from what the collector knows."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, regime_dwell: int = DWELL) -> None:
         self._settings = settings
-        self._market = MarketDesk(settings)
+        self._market = MarketDesk(settings, regime_dwell=regime_dwell)
         self._signals = SignalDesk()
         self._briefs = BriefDesk()
         self._macro = NO_FIGURES
 
     async def load(self, database: Database, now: int) -> None:
-        """Take up what an earlier collector left."""
+        """Load what earlier collectors stored."""
 
         async def work(tx: Transaction) -> None:
             await self._market.load(tx, now)
@@ -66,9 +65,9 @@ class Desk:
         await database.read(work)
 
     async def refresh(self, database: Database, now: int) -> None:
-        """Look again, once a minute, whether there are new daily figures.
+        """Read the daily figures again, once per minute.
 
-        While they cannot be read, those that are known count on until they are too old.
+        While they can't be read, the last ones count until they are too old.
         """
         if now // MINUTE == self._macro.at // MINUTE:
             return
@@ -79,22 +78,22 @@ class Desk:
         try:
             self._macro = await database.read(work)
         except DatabaseUnavailable as error:
-            log.warning("daily figures not read again", extra={"reason": str(error)})
+            log.warning("daily figures not read", extra={"reason": str(error)})
 
     def sampled(self, share: LongAccounts) -> None:
-        """Take a long-account share."""
+        """Add a long-account share."""
         self._market.sampled(share)
 
     def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
-        """Take a batch of liquidations; what is known already counts once."""
+        """Add liquidations; duplicates count once."""
         self._market.liquidated(liquidations)
 
     def watched(self, start: int, end: int) -> None:
-        """Take note that no liquidation was missed from `start` to `end`."""
+        """Note that no liquidation was missed from `start` to `end`."""
         self._market.watched(start, end)
 
     def conclude(self, reading: Perpetuals, now: int | None = None) -> Conclusion:
-        """Judge a reading; `now` is when it came, None for one that is carried from the past."""
+        """Judge a reading; `now` is when it arrived, None for a reading of the past."""
         market = self._market.conclude(reading, now)
         assert market.evidence is not None
         macro = self._macro._replace(at=reading.as_of)
@@ -105,7 +104,7 @@ class Desk:
         )
 
     def conclude_failure(self, error: UpstreamError, at: int) -> Conclusion:
-        """Gather what a failed reading adds; what does not rest on the exchange is judged on."""
+        """Judge a failed reading: signals that don't need the exchange go on."""
         macro = self._macro._replace(at=at)
         return Conclusion(
             self._market.conclude_failure(error, at),
@@ -113,11 +112,11 @@ class Desk:
         )
 
     def conclude_stop(self) -> Conclusion:
-        """Gather what was heard since the last conclusion."""
+        """The liquidations since the last conclusion."""
         return Conclusion(self._market.conclude_stop())
 
     def written(self, conclusion: Conclusion) -> None:
-        """Forget what is safely stored; until then it is part of every next conclusion."""
+        """Forget what is stored; until then it is part of every next conclusion."""
         self._market.written(conclusion.market)
         self._briefs.written(conclusion.briefs)
         if conclusion.signals is not None:
@@ -125,7 +124,7 @@ class Desk:
 
 
 async def known_figures(tx: Transaction, settings: Settings, at: int) -> MacroEvidence:
-    """The daily figures that were known at an instant."""
+    """The daily figures that were known at a time."""
     return MacroEvidence(
         at=at,
         etf=await etf_series(settings, lambda name: as_known_at(tx, name, at, FIGURE_DAYS)),
@@ -137,7 +136,7 @@ async def known_figures(tx: Transaction, settings: Settings, at: int) -> MacroEv
 async def write_conclusions(
     database: Database, lease: Lease, conclusions: Sequence[Conclusion]
 ) -> None:
-    """Store conclusions in one transaction: recorded and published together, or not at all.
+    """Record and publish conclusions in one transaction.
 
     Raises:
         LeaseLost: another collector leads; nothing was written.

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 from barograph.discovery.deprecation import Deprecations
 from barograph.discovery.files import (
@@ -31,7 +32,7 @@ from barograph.discovery.openapi import openapi_schema
 from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.documents import JSON, Document, Headers
-from barograph.kit.http import DocumentResponse
+from barograph.kit.http import ApiRouter, DocumentResponse
 
 TEXT = b"text/plain; charset=utf-8"
 MARKDOWN = b"text/markdown; charset=utf-8"
@@ -45,13 +46,13 @@ Described = Mapping[str, Document]
 class Descriptions:
     """The descriptions of an application: made when somebody asks first, and once for all."""
 
-    def __init__(self, make: Callable[[FastAPI], Described]) -> None:
+    def __init__(self, make: Callable[[Starlette], Described]) -> None:
         """`make` may take long: it runs in a thread of its own, and nobody else waits for it."""
         self._make = make
         self._made: Described | None = None
         self._making: SingleFlight[str, Described] = SingleFlight()
 
-    async def of(self, app: FastAPI) -> Described:
+    async def of(self, app: Starlette) -> Described:
         """Every description of this application, whose routes must all be there."""
         if self._made is None:
             self._made = await self._making.do("", partial(to_thread, self._make, app))
@@ -65,9 +66,9 @@ def discovery_routes(
     clock: Clock,
     *,
     security_contact: str = "",
-) -> APIRouter:
+) -> ApiRouter:
     """The routes of everything that describes the service."""
-    router = APIRouter(tags=["discovery"])
+    router = ApiRouter(tags=["discovery"])
 
     @router.get(
         INDEX_PATH,
@@ -75,13 +76,13 @@ def discovery_routes(
         summary="What there is to read",
         operation_id="getIndex",
     )
-    async def read_index() -> DocumentResponse:
+    async def read_index(_: Request) -> DocumentResponse:
         return DocumentResponse(index, clock())
 
-    @router.get(OPENAPI_PATH, include_in_schema=False)
-    @router.get(GPT_PATH, include_in_schema=False)
-    @router.get(LLMS_PATH, include_in_schema=False)
-    @router.get(LLMS_FULL_PATH, include_in_schema=False)
+    @router.get(OPENAPI_PATH)
+    @router.get(GPT_PATH)
+    @router.get(LLMS_PATH)
+    @router.get(LLMS_FULL_PATH)
     async def read_description(request: Request) -> DocumentResponse:
         found = await described.of(request.app)
         return DocumentResponse(found[request.scope["path"]], clock())
@@ -89,16 +90,16 @@ def discovery_routes(
     robots = _text(robots_text(base_url))
     skill = _text(skill_text(base_url), MARKDOWN)
 
-    @router.get(SKILL_PATH, include_in_schema=False)
-    async def read_skill() -> DocumentResponse:
+    @router.get(SKILL_PATH)
+    async def read_skill(_: Request) -> DocumentResponse:
         return DocumentResponse(skill, clock())
 
-    @router.get(ROBOTS_PATH, include_in_schema=False)
-    async def read_robots() -> DocumentResponse:
+    @router.get(ROBOTS_PATH)
+    async def read_robots(_: Request) -> DocumentResponse:
         return DocumentResponse(robots, clock())
 
-    @router.get(SECURITY_PATH, include_in_schema=False)
-    async def read_security() -> DocumentResponse:
+    @router.get(SECURITY_PATH)
+    async def read_security(_: Request) -> DocumentResponse:
         if not security_contact:
             raise HTTPException(404)
         now = clock()
@@ -107,7 +108,7 @@ def discovery_routes(
     return router
 
 
-def descriptions(app: FastAPI, base_url: str, deprecations: Deprecations) -> Described:
+def descriptions(app: Starlette, base_url: str, deprecations: Deprecations) -> Described:
     """Every description of an application's interface, by its path."""
     schema = openapi_schema(app, base_url, deprecations)
     return {

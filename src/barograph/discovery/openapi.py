@@ -10,8 +10,9 @@ from copy import deepcopy
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from starlette.applications import Starlette
 
 from barograph.briefs.documents import PAGE_FOLDER as BRIEFS_FOLDER
 from barograph.discovery.deprecation import Deprecations
@@ -29,6 +30,7 @@ from barograph.discovery.operations import (
     text_of,
 )
 from barograph.guides.documents import PAGES_PATH as GUIDES_PAGE
+from barograph.kit.http import ApiRoute
 from barograph.kit.request_limits import QUERY_TOO_LONG
 from barograph.kit.wire import ERROR_SCHEMAS, refusal
 from barograph.signals.documents import DOCS_PATH
@@ -183,13 +185,17 @@ IF_NONE_MATCH = "If-None-Match"
 Schema = dict[str, Any]
 
 
-def openapi_schema(app: FastAPI, base_url: str, deprecations: Deprecations) -> Schema:
+def openapi_schema(app: Starlette, base_url: str, deprecations: Deprecations) -> Schema:
     """Describe the interface of the instance at `base_url`."""
     schema = get_openapi(
         title="Barograph",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        routes=app.routes,
+        routes=[
+            APIRoute(each.path, each.endpoint, methods=each.methods, **each.description)
+            for each in app.routes
+            if isinstance(each, ApiRoute) and each.description
+        ],
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         servers=[{"url": base_url}],
         contact={"name": "Barograph", "url": f"{base_url}{DOCS_PATH}"},

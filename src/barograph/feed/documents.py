@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from barograph.briefs.documents import BriefBody
-from barograph.errors import Unavailable
+from barograph.errors import PrivateUnavailable
 from barograph.kit.wire import WireModel
 from barograph.markets.documents import MarketState
 from barograph.stances.documents import State
 
 
-class FeedUnavailable(Unavailable):
+class FeedUnavailable(PrivateUnavailable):
     """Identity, entitlement or the stances cannot be looked up now."""
 
     code = "feed_unavailable"

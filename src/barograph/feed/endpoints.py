@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fastapi import APIRouter, Request
 from msgspec import Raw
 from msgspec.json import encode
+from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph import NOTICE
@@ -16,7 +16,7 @@ from barograph.entitlements.feed_access import FeedDoor, bounded
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.feed.documents import FeedNow, FeedUnavailable
 from barograph.history.records import StanceNow
-from barograph.kit.http import private_response
+from barograph.kit.http import ApiRouter, private_response
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import coded_refusal
 from barograph.markets.documents import market_state_document
@@ -38,9 +38,9 @@ class FeedParts(NamedTuple):
     base_url: str
 
 
-def feed_routes(door: FeedDoor, parts: FeedParts, seconds: float) -> APIRouter:
+def feed_routes(door: FeedDoor, parts: FeedParts, seconds: float) -> ApiRouter:
     """The route of the feed, within a budget of `seconds`."""
-    router = APIRouter(tags=["entitled"])
+    router = ApiRouter(tags=["entitled"])
 
     @router.get(
         FEED_NOW_PATH,

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Request
 from msgspec.json import encode
+from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph import NOTICE
@@ -16,7 +16,7 @@ from barograph.entitlements.refusals import (
 )
 from barograph.entitlements.store import Entitlement, Entitlements
 from barograph.feed.documents import FeedBought
-from barograph.kit.http import private_response
+from barograph.kit.http import ApiRouter, private_response
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import coded_refusal
 from barograph.payments.offers import PaymentRequiredBody, payment_response_field
@@ -25,9 +25,9 @@ from barograph.payments.records import Payment
 
 def buying_routes(
     door: PaidDoor | None, entry: FeedEntry, entitlements: Entitlements, grants: FeedGrants
-) -> APIRouter:
+) -> ApiRouter:
     """The route of the entry; without a door it is closed."""
-    router = APIRouter(tags=["paid"])
+    router = ApiRouter(tags=["paid"])
 
     @router.get(
         FEED_PATH,

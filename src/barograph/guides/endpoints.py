@@ -1,17 +1,17 @@
 """`/api/agent/guides`: the catalog, whole."""
 
-from fastapi import APIRouter
+from starlette.requests import Request
 
 from barograph.guides.documents import GUIDES_PATH, Guides
 from barograph.kit.clock import Clock
 from barograph.kit.documents import Document
-from barograph.kit.http import DocumentResponse
+from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.wire import refusal
 
 
-def guide_routes(document: Document, clock: Clock) -> APIRouter:
+def guide_routes(document: Document, clock: Clock) -> ApiRouter:
     """The route of the catalog that was rendered as `document`."""
-    router = APIRouter(tags=["guides"])
+    router = ApiRouter(tags=["guides"])
 
     @router.get(
         GUIDES_PATH,
@@ -20,7 +20,7 @@ def guide_routes(document: Document, clock: Clock) -> APIRouter:
         operation_id="getGuides",
         responses={500: _SERVER_ERROR},
     )
-    async def guides() -> DocumentResponse:
+    async def guides(_: Request) -> DocumentResponse:
         return DocumentResponse(document, clock())
 
     return router

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 
 from barograph import NOTICE
 from barograph.errors import InvalidRequest, RequestError
@@ -35,7 +35,7 @@ from barograph.history.records import KINDS
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
-from barograph.kit.http import DocumentResponse
+from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.wire import refusal
 from barograph.limits.callers import Gate
 from barograph.limits.rate_limits import RENDERS, rate_limit_fields
@@ -63,9 +63,9 @@ class HistoryUnavailable(RequestError):
 
 def history_routes(
     ledger: Ledger, logs: PublicLogs, continuity: Continuity, gate: Gate, clock: Clock
-) -> APIRouter:
+) -> ApiRouter:
     """The routes of the lists, their checkpoints and their proofs."""
-    router = APIRouter(tags=["history"])
+    router = ApiRouter(tags=["history"])
 
     @router.get(
         CHECKPOINT_PATH,
@@ -74,7 +74,7 @@ def history_routes(
         operation_id="getHistoryCheckpoints",
         responses={503: _UNREADABLE},
     )
-    async def checkpoints() -> DocumentResponse:
+    async def checkpoints(_: Request) -> DocumentResponse:
         published = await _readable(logs.checkpoints())
         return DocumentResponse(checkpoints_document(published, logs.public_key), clock())
 
@@ -83,7 +83,7 @@ def history_routes(
     return router
 
 
-def _route_lists(router: APIRouter, ledger: Ledger, continuity: Continuity, clock: Clock) -> None:
+def _route_lists(router: ApiRouter, ledger: Ledger, continuity: Continuity, clock: Clock) -> None:
     @router.get(
         HISTORY_FOLDER + "{kind}",
         response_model=History,
@@ -116,7 +116,7 @@ def _route_lists(router: APIRouter, ledger: Ledger, continuity: Continuity, cloc
         return DocumentResponse(events_document(kind, page, rows, count), clock())
 
 
-def _route_proofs(router: APIRouter, logs: PublicLogs, gate: Gate, clock: Clock) -> None:
+def _route_proofs(router: ApiRouter, logs: PublicLogs, gate: Gate, clock: Clock) -> None:
     async def answer(request: Request, name: LogName) -> DocumentResponse:
         kind, asked = _kind(request), proof_from_query(request.query_params)
         standing = await gate.charge(RENDERS, gate.caller(request.scope))

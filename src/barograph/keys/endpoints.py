@@ -4,8 +4,9 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.errors import BodyTimeout, BodyTooLong, InvalidRequest
 from barograph.keys.email_address import parse_address
@@ -13,7 +14,7 @@ from barograph.keys.registration import ANSWER, Registrations
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import CORS, JSON, NO_STORE, Headers
-from barograph.kit.http import error_response, read_body
+from barograph.kit.http import ApiRouter, error_response, read_body
 from barograph.kit.origins import is_cross_site
 from barograph.kit.wire import JSON_TYPE, WireModel, refusal
 from barograph.limits.callers import Gate
@@ -77,9 +78,9 @@ OTHER_SITE = (
 AWAY = "keys cannot be handed out right now; try again shortly"
 
 
-def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) -> APIRouter:
+def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) -> ApiRouter:
     """The route of `/api/v1/keys`; without registrations it says that there is no mail."""
-    router = APIRouter(tags=["keys"])
+    router = ApiRouter(tags=["keys"])
 
     @router.post(
         KEYS_PATH,

@@ -9,7 +9,7 @@ import logging
 from secrets import token_hex
 from typing import NamedTuple, Protocol
 
-from barograph.errors import Refused, UpstreamError
+from barograph.errors import Forbidden, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
@@ -26,7 +26,7 @@ BATCH = 20
 """At most this many mails are taken at a time."""
 
 
-class Undeliverable(Refused):
+class Undeliverable(Forbidden):
     """The mail server will never take this mail; others may go through."""
 
 

@@ -1,9 +1,9 @@
 """The free market endpoints: parse, look at the board, answer."""
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 
 from barograph.board.board import Board
-from barograph.kit.http import DocumentResponse
+from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.wire import refusal
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
@@ -20,9 +20,9 @@ from barograph.markets.reader import MarketReader
 from barograph.markets.symbols import DEFAULT, PATTERN, symbol_from_query
 
 
-def market_routes(board: Board, reader: MarketReader) -> APIRouter:
+def market_routes(board: Board, reader: MarketReader) -> ApiRouter:
     """The routes of `/api/agent/derivatives`, `/api/agent/market` and `/api/agent/market-state`."""
-    router = APIRouter(tags=["market"])
+    router = ApiRouter(tags=["market"])
 
     @router.get(
         DERIVATIVES_PATH,
@@ -44,7 +44,7 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
         operation_id="getMarket",
         responses={502: _UNAVAILABLE},
     )
-    async def market() -> DocumentResponse:
+    async def market(_: Request) -> DocumentResponse:
         now = board.clock()
         return DocumentResponse(market_document(reader.view(board, now)), now)
 
@@ -55,7 +55,7 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
         operation_id="getMarketState",
         responses={502: _UNAVAILABLE},
     )
-    async def market_state() -> DocumentResponse:
+    async def market_state(_: Request) -> DocumentResponse:
         now = board.clock()
         return DocumentResponse(market_state_document(reader.view(board, now)), now)
 

@@ -34,7 +34,7 @@ from barograph.markets.records import (
     Perpetuals,
     majors_of,
 )
-from barograph.markets.regime import Regime, eight_hour_rate, judge
+from barograph.markets.regime import DWELL, Regime, eight_hour_rate, judge
 from barograph.markets.settlements import SettlementWatch
 from barograph.markets.store import (
     Reading,
@@ -86,9 +86,9 @@ class MarketConclusion(NamedTuple):
 class MarketDesk:
     """What the collector knows: the last judgement, the shares and the liquidations."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, regime_dwell: int = DWELL) -> None:
         self._settings = settings
-        self._dwell = int(settings.regime_dwell_seconds * SECOND)
+        self._dwell = regime_dwell
         self._regime: Regime | None = None
         self._health = ExchangeHealth(as_of=0)
         self._bases: dict[str, str] = {}

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from barograph.kit.timestamps import HOUR
+from barograph.kit.timestamps import HOUR, MINUTE
 
 Label = Literal[
     "short-crowded", "short-leaning", "neutral", "long-leaning", "long-crowded", "unknown"
@@ -28,6 +28,9 @@ EDGES_PCT = (-0.03, -0.005, 0.015, 0.03)
 """Funding in percent per eight hours; edge i lies between label i and label i + 1."""
 
 HYSTERESIS_PCT = 0.0025
+DWELL = 15 * MINUTE
+"""How long a new regime must last before its label changes."""
+
 MAX_GAP = HOUR
 """Readings further apart than this and the dwell, in milliseconds, say nothing in between."""
 

@@ -6,7 +6,7 @@ method (405, the router's) → identity (401, 503) → entitlement (402, 404 not
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.entitlements.feed_access import FeedDoor, bounded
@@ -14,7 +14,7 @@ from barograph.history.guards import Continuity
 from barograph.history.latest_versions import Recorded, latest_versions
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database
-from barograph.kit.http import private_response
+from barograph.kit.http import ApiRouter, private_response
 from barograph.kit.wire import coded_refusal
 from barograph.material_change.compare import assess
 from barograph.material_change.documents import Comparison, comparison_body
@@ -62,9 +62,9 @@ MATERIAL_CHANGE_PATH = "/api/agents/material-change"
 
 def material_change_routes(
     door: FeedDoor, latest: LatestPair, clock: Clock, seconds: float
-) -> APIRouter:
+) -> ApiRouter:
     """The route of the comparison, within a budget of `seconds` over everything."""
-    router = APIRouter(tags=["entitled"])
+    router = ApiRouter(tags=["entitled"])
 
     @router.get(
         MATERIAL_CHANGE_PATH,

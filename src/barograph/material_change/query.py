@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from barograph.errors import PrivateError, Unavailable
+from barograph.errors import PrivateError, PrivateUnavailable
 from barograph.history.records import KINDS
 
 
@@ -29,7 +29,7 @@ class ComparisonReferenceUnavailable(PrivateError):
         )
 
 
-class ComparisonUnavailable(Unavailable):
+class ComparisonUnavailable(PrivateUnavailable):
     """Identity, entitlement or the history cannot be looked up now."""
 
     code = "comparison_unavailable"

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -22,6 +22,7 @@ from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.documents import CORS, JSON, NO_STORE, Document, Headers, Message
 from barograph.kit.http import (
+    ApiRouter,
     ASGIApp,
     DocumentResponse,
     Receive,
@@ -155,9 +156,9 @@ def mcp_door(app: ASGIApp, door: McpDoor) -> ASGIApp:
     return answer
 
 
-def mcp_routes(door: McpDoor, base_url: str, clock: Clock) -> APIRouter:
+def mcp_routes(door: McpDoor, base_url: str, clock: Clock) -> ApiRouter:
     """The routes of the door and of the documents by which it is found."""
-    router = APIRouter(include_in_schema=False)
+    router = ApiRouter()
     for path in MCP_PATHS:
         router.routes.append(Route(path, door, include_in_schema=False))
     documents = _documents(base_url)

@@ -60,6 +60,9 @@ that must stay readable (`proof.MAX_PROOF`)."""
 
 _EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])
 
+PROOF_SECONDS = 60
+"""How long a payment proof is valid. The facilitator must settle it within this time."""
+
 
 class PaymentTerms(Protocol):
     """The settings that make a price an offer."""
@@ -87,10 +90,6 @@ class PaymentTerms(Protocol):
     @property
     def x402_pay_to(self) -> str:
         """The address that is paid, in either case."""
-
-    @property
-    def x402_timeout_seconds(self) -> int:
-        """How long a proof may be good."""
 
     @property
     def feed_price_usd(self) -> Decimal:
@@ -168,7 +167,7 @@ def _requirements(terms: PaymentTerms, price: Decimal) -> Requirements:
         asset=terms.x402_asset.lower(),
         pay_to=terms.x402_pay_to.lower(),
         amount=int(_EXACT.to_integral_exact(units)),
-        max_timeout_seconds=terms.x402_timeout_seconds,
+        max_timeout_seconds=PROOF_SECONDS,
         name=terms.x402_asset_name,
         version=terms.x402_asset_version,
     )

@@ -7,13 +7,14 @@ behind the documented route as well, so that both give the same.
 import logging
 from typing import Any
 
-from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.board.board import Board
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.http import (
     READS,
+    ApiRouter,
     ASGIApp,
     Receive,
     Scope,
@@ -73,9 +74,9 @@ def signals_door(app: ASGIApp, answer: ASGIApp) -> ASGIApp:
     return door
 
 
-def signals_routes(answer: ASGIApp) -> APIRouter:
+def signals_routes(answer: ASGIApp) -> ApiRouter:
     """The documented route."""
-    router = APIRouter(tags=["signals"])
+    router = ApiRouter(tags=["signals"])
 
     @router.get(
         SIGNALS_PATH,
@@ -85,7 +86,7 @@ def signals_routes(answer: ASGIApp) -> APIRouter:
         responses={200: _FIELDS, 401: _INVALID_KEY, 429: _SPENT, 503: _NOT_CHECKED},
         openapi_extra={"parameters": [_KEY_PARAMETER]},
     )
-    async def signals() -> Response:
+    async def signals(_: Request) -> Response:
         return _Passed(answer)
 
     return router

@@ -4,14 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.errors import InvalidRequest, RequestError, UpstreamUnavailable
 from barograph.kit.caches import MinuteCache
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
-from barograph.kit.http import DocumentResponse, error_response
+from barograph.kit.http import ApiRouter, DocumentResponse, error_response
 from barograph.kit.wire import refusal
 from barograph.markets.records import Perpetual
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
@@ -89,9 +90,9 @@ class UnknownSeries(RequestError):
     status = 404
 
 
-def series_routes(site: Site, source: str) -> APIRouter:
+def series_routes(site: Site, source: str) -> ApiRouter:
     """The routes of every download; `source` names the venue."""
-    router = APIRouter(tags=["data"])
+    router = ApiRouter(tags=["data"])
     downloads, reader = _Downloads(site), site.series
 
     async def answer(request: Request, form: Form) -> Response:
@@ -122,7 +123,7 @@ def series_routes(site: Site, source: str) -> APIRouter:
 _Answer = Callable[[Request, Form], Coroutine[Any, Any, Response]]
 
 
-def _route_readings(router: APIRouter, answer: _Answer) -> None:
+def _route_readings(router: ApiRouter, answer: _Answer) -> None:
     @router.get(
         DATA_FOLDER + "{symbol}/{measure}.json",
         response_model=RecordedSeries,
@@ -147,7 +148,7 @@ def _route_readings(router: APIRouter, answer: _Answer) -> None:
         return await answer(request, "csv")
 
 
-def _route_liquidations(router: APIRouter, answer: _Answer) -> None:
+def _route_liquidations(router: ApiRouter, answer: _Answer) -> None:
     @router.get(
         f"{DATA_FOLDER}{LIQUIDATIONS}.json",
         response_model=RecordedLiquidations,

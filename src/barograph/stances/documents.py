@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from barograph import NOTICE
-from barograph.errors import PrivateError, Unavailable
+from barograph.errors import PrivateError, PrivateUnavailable
 from barograph.history.records import SCHEMA, WITHDRAWN, StanceNow
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
@@ -39,7 +39,7 @@ class StanceNotActive(PrivateError):
         super().__init__("the newest stance has expired or was withdrawn; nothing was charged")
 
 
-class StanceUnavailable(Unavailable):
+class StanceUnavailable(PrivateUnavailable):
     """Identity, entitlement or the stance itself cannot be looked up now."""
 
     code = "stance_unavailable"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Request
 from msgspec.json import encode
+from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.entitlements.feed_access import FeedDoor, bounded
@@ -13,7 +13,7 @@ from barograph.entitlements.purchases import IDEMPOTENCY_KEY, Goods, Offer, Paid
 from barograph.history.records import SCHEMA
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.http import Scope, private_response
+from barograph.kit.http import ApiRouter, Scope, private_response
 from barograph.kit.wire import coded_refusal
 from barograph.payments.checkout import IsGone, stays
 from barograph.payments.offers import PaymentRequiredBody, payment_required
@@ -115,15 +115,15 @@ class StanceReads:
         return encode(stance_body(stance, self._clock()))
 
 
-def stance_routes(reads: StanceReads, seconds: float) -> APIRouter:
+def stance_routes(reads: StanceReads, seconds: float) -> ApiRouter:
     """The three routes; whoever pays has longer than `seconds`."""
-    router = APIRouter(tags=["entitled"])
+    router = ApiRouter(tags=["entitled"])
     for kind, path in STANCE_PATHS.items():
         _route(router, path, kind, reads, seconds)
     return router
 
 
-def _route(router: APIRouter, path: str, kind: str, reads: StanceReads, seconds: float) -> None:
+def _route(router: ApiRouter, path: str, kind: str, reads: StanceReads, seconds: float) -> None:
     name = path.rpartition("/")[2].title().replace("-", "")
 
     @router.get(

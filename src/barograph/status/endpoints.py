@@ -1,10 +1,10 @@
 """`/api/status`: always 200, whatever it has to say."""
 
-from fastapi import APIRouter
+from starlette.requests import Request
 
 from barograph.board.board import Board
 from barograph.kit.documents import Document
-from barograph.kit.http import DocumentResponse
+from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.timestamps import SECOND
 from barograph.status.reader import StatusReader
 from barograph.status.wire import ServiceStatus
@@ -14,9 +14,9 @@ KEEP_MS = 2 * SECOND
 """A status that caches could keep for long would be the one that lies."""
 
 
-def status_routes(board: Board, reader: StatusReader) -> APIRouter:
+def status_routes(board: Board, reader: StatusReader) -> ApiRouter:
     """The route of `/api/status`."""
-    router = APIRouter(tags=["status"])
+    router = ApiRouter(tags=["status"])
 
     @router.get(
         STATUS_PATH,
@@ -24,7 +24,7 @@ def status_routes(board: Board, reader: StatusReader) -> APIRouter:
         summary="Health of the market feed and of the API",
         operation_id="getStatus",
     )
-    async def status() -> DocumentResponse:
+    async def status(_: Request) -> DocumentResponse:
         now = board.clock()
         body = reader.status(board, now).encode()
         return DocumentResponse(Document(body, until=now + KEEP_MS, modified=now), now)

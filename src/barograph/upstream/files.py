@@ -11,8 +11,8 @@ from random import Random
 import httpx2
 
 from barograph.errors import (
+    Forbidden,
     InvalidReply,
-    Refused,
     Throttled,
     UnknownToUpstream,
     Unreachable,
@@ -82,7 +82,7 @@ class FileClient:
             InvalidReply: something else than a file came: a page, a redirect, far too much.
             Unreachable: no answer in time, a broken connection, or the publisher's own failure.
             Throttled: the publisher asked us to slow down.
-            Refused: the publisher will not serve us.
+            Forbidden: the publisher will not serve us.
         """
         budget = Budget(self._seconds, self._clock)
         failed = 0
@@ -209,7 +209,7 @@ def _check_status(response: httpx2.Response) -> None:
         case 200:
             return
         case 401 | 403 | 451:
-            raise Refused(f"{detail}: the publisher does not serve this address")
+            raise Forbidden(f"{detail}: the publisher does not serve this address")
         case 404 | 410:
             raise UnknownToUpstream(detail)
         case 429:

@@ -22,9 +22,9 @@ from aiosmtplib import (
 
 from barograph.errors import (
     ConfigurationError,
+    Forbidden,
     InvalidReply,
     InvalidRequest,
-    Refused,
     Throttled,
     Unreachable,
     UpstreamError,
@@ -216,8 +216,8 @@ def _named(error: SMTPException | OSError | ValueError) -> UpstreamError:
         return Unreachable(f"the mail server does not answer ({type(error).__name__})")
     if isinstance(error, ValueError):
         name = type(error).__name__
-        return Refused(f"the mail server's address, user or password cannot be sent ({name})")
-    return Refused("the mail server offers no STARTTLS or no login, which its address asks for")
+        return Forbidden(f"the mail server's address, user or password cannot be sent ({name})")
+    return Forbidden("the mail server offers no STARTTLS or no login, which its address asks for")
 
 
 def _about_this_mail(code: int, what: str) -> UpstreamError:
@@ -230,7 +230,7 @@ def _about_this_mail(code: int, what: str) -> UpstreamError:
 
 def _about_us(code: int) -> UpstreamError:
     if code in _PERMANENT:
-        return Refused(f"the mail server refuses us ({code})")
+        return Forbidden(f"the mail server refuses us ({code})")
     if code in _TEMPORARY:
         # It never says for how long; the outbox has pauses of its own.
         return Throttled(f"the mail server puts us off ({code})", retry_after=0.0)

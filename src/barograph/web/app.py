@@ -1,12 +1,14 @@
-"""The web side, assembled."""
+"""How the web side is put together: its parts, its routes and its middleware, in that order."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
-from typing import NamedTuple
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import httpx2
-from fastapi import APIRouter
+from starlette.applications import Starlette
 from starlette.routing import Router
 
 from barograph.badges.endpoints import badge_routes, hot_badges
@@ -27,7 +29,6 @@ from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.feed.endpoints import FeedParts, feed_routes
 from barograph.feed.purchase import buying_routes
-from barograph.guides.catalog import Catalog
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
 from barograph.guides.files import load_catalog
@@ -42,7 +43,7 @@ from barograph.keys.api_keys import ApiKeys, load_pepper
 from barograph.keys.endpoints import key_routes
 from barograph.keys.registration import Registrations
 from barograph.kit.clock import Clock, system_clock
-from barograph.kit.database import Database
+from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.dependency_health import Contact, Watched
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, FreeReads, hardened
@@ -60,7 +61,7 @@ from barograph.markets.series import SeriesReader
 from barograph.markets.view import FEEDS
 from barograph.material_change.endpoints import LatestPair, material_change_routes
 from barograph.mcp.calls import Readers, ToolCalls, free_readers
-from barograph.mcp.endpoints import McpDoor, mcp_door, mcp_routes, open_door
+from barograph.mcp.endpoints import mcp_door, mcp_routes, open_door
 from barograph.mcp.tools import TOOLS
 from barograph.payments.checkout import Till
 from barograph.payments.journal import Journal
@@ -87,47 +88,134 @@ from barograph.upstream.identity_http import IdentityHttp
 from barograph.upstream.mail import SmtpSender
 from barograph.upstream.oidc import OidcIdentity, Resolve, resolve
 from barograph.upstream.supabase import SupabaseIdentity
-from barograph.web.errors import PRIVATE_PATHS, allowed_methods, refusal, routed_app
+from barograph.web.errors import PRIVATE_PATHS, allowed_methods, error_handlers, refusal
+
+log = logging.getLogger(__name__)
+
+Task = Callable[[], Coroutine[Any, Any, None]]
+Closing = Callable[[], Awaitable[None]]
+
+DEPRECATIONS: Deprecations = {}
+"""The deprecated paths; docs/versioning.md has the policy."""
+
+OWN_ROUTES = frozenset({CHECKPOINT_PATH})
+"""Paths with a route of their own although a path template matches them too."""
 
 
-class PayingParts(NamedTuple):
-    """The parts that payments need; without a facilitator there are none."""
+class WebApp(NamedTuple):
+    """The application, and its parts for tests and benchmarks."""
 
-    entry: FeedEntry
-    wallets: Wallets | None = None
-    till: Till | None = None
-    offers: Mapping[str, Offer] = {}
-    closings: Sequence[Callable[[], Awaitable[None]]] = ()
+    app: ASGIApp
+    routes: ASGIApp
+    """The application without what answers before routing."""
 
-    def door(self, feed: FeedDoor) -> PaidDoor | None:
-        """The paid doors, beside the one of Feed."""
-        terms = self.entry.requirements
-        if self.wallets is None or self.till is None or terms is None:
-            return None
-        return PaidDoor(feed, self.wallets, self.till, terms)
+    board: Board
 
 
-def paying_parts(
+def create_app(
     settings: Settings,
     database: Database,
-    gate: Gate,
-    facilitator: Facilitator | None,
-    clock: Clock,
-) -> PayingParts:
-    """Put them together."""
-    base_url = settings.base_url
-    if facilitator is None:
-        return PayingParts(FeedEntry(base_url))
-    journal = Journal(database, clock)
-    till = Till(journal, facilitator, clock)
-    price = stance_requirements(settings)
-    return PayingParts(
-        FeedEntry(base_url, feed_requirements(settings)),
-        Wallets(facilitator, journal, gate, clock),
-        till,
-        {kind: stance_offer(kind, price, base_url) for kind in STANCE_PATHS},
-        [till.close, facilitator.close],
+    history: Database,
+    *,
+    clock: Clock = system_clock,
+    identity: IdentityProvider | None = None,
+    facilitator: Facilitator | None = None,
+) -> WebApp:
+    """Put the web side together over the service's database and the history.
+
+    `identity` and `facilitator` replace the ones that the settings name.
+
+    Raises:
+        ConfigurationError: the guide catalog or a secret can't be used.
+    """
+    callers = _Callers(settings, database, clock, identity, facilitator)
+    parts = _Parts(settings, database, history, clock, callers)
+    board = parts.public.board
+    routers = (*_api_routers(parts), *_page_routers(parts))
+    routes = Starlette(
+        routes=[route for router in routers for route in router.routes],
+        exception_handlers=error_handlers(parts.pages, clock),
+        lifespan=lambda _: lifespan(board, _tasks(parts), _closings(parts)),
     )
+    routes.router.redirect_slashes = False
+    write_error = partial(refusal, parts.pages)
+    limits = RequestLimits(settings.request_body_seconds, PRIVATE_PATHS, write_error)
+    # From the inside out. MCP, signals and hot documents are answered before routing.
+    free = FreeReads(routes, allowed_methods)
+    routed = limited(hardened(free), limits)
+    app = signals_door(hardened(mcp_door(free, parts.mcp)), parts.signals)
+    app = front_door(limited(app, limits), board)
+    app, routed = (announcing(each, DEPRECATIONS, OWN_ROUTES) for each in (app, routed))
+    return WebApp(app, routed, board)
+
+
+def check_configuration(settings: Settings) -> None:
+    """Check what the workers will need, before they start.
+
+    Raises:
+        ConfigurationError: the guide catalog, a secret or the mail server can't be used.
+    """
+    load_catalog(settings.guides_file)
+    load_pepper(settings)
+    load_history_key(settings)
+    if settings.sends_mail:
+        SmtpSender(settings, clock=system_clock)
+
+
+class _Parts:
+    """Everything that routes are made of."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        history: Database,
+        clock: Clock,
+        callers: "_Callers",
+    ) -> None:
+        self.settings, self.database, self.clock = settings, database, clock
+        self.history_database = history
+        self.callers = callers
+        signed = SignedHeads(database, clock)
+        self.public = _Public(settings, database, clock, callers, signed)
+        self.history = _History(settings, history, clock, self.public.board, signed)
+        self.subscribers = _Subscribers(settings, database, clock, callers)
+        gate, base_url = callers.gate, settings.base_url
+        self.mcp = open_door(ToolCalls(self.public.tool_readers(), gate), gate, base_url, clock)
+        self.signals = signals_answer(self.public.board, self.public.signals, gate)
+        self.pages = Pages(base_url, settings.exchange_source)
+        self.described = _described(base_url)
+
+
+@lru_cache(maxsize=8)
+def _described(base_url: str) -> Descriptions:
+    """The OpenAPI document, made once per process: every instance has the same routes."""
+    return Descriptions(partial(descriptions, base_url=base_url, deprecations=DEPRECATIONS))
+
+
+class _Callers:
+    """Who calls, how often they may call, and the services that verify callers and payments."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        clock: Clock,
+        identity: IdentityProvider | None,
+        facilitator: Facilitator | None,
+    ) -> None:
+        if facilitator is None and settings.takes_payments:
+            facilitator = HttpFacilitator(settings, clock=clock)
+        self.facilitator = facilitator
+        self.provider = identity_provider(settings, clock) if identity is None else identity
+        pepper = load_pepper(settings)
+        keys = ApiKeys(database, pepper, clock)
+        self.registrations: Registrations | None = None
+        if settings.sends_mail:
+            base_url = settings.base_url
+            self.registrations = Registrations(database, keys, base_url=base_url, clock=clock)
+        self.allowances, self.limits_failing = _allowance_store(settings, pepper, clock)
+        self.gate = Gate(self.allowances, keys.verify, settings.proxy_networks)
 
 
 def identity_provider(
@@ -145,35 +233,65 @@ def identity_provider(
     return OidcIdentity(settings, http, clock, resolve)
 
 
-class CallerParts(NamedTuple):
-    """Who calls and how often they may, and who is asked about them and their payments."""
-
-    provider: IdentityProvider
-    facilitator: Facilitator | None
-    allowances: AllowanceStore
-    limits_failing: LimitsFailing
-    registrations: Registrations | None
-    """None where no mail can be sent."""
-
-    gate: Gate
+def _allowance_store(
+    settings: Settings, pepper: bytes, clock: Clock
+) -> tuple[AllowanceStore, LimitsFailing]:
+    """Where requests are counted, and since when the workers don't share their counts."""
+    local = MemoryStore(clock)
+    if not settings.limits_are_shared:
+        return local, lambda: None
+    store = FallbackStore(SQLiteStore(settings.limits_path, clock, pepper), local, clock)
+    return store, lambda: store.failing_since
 
 
-class FreeParts(NamedTuple):
-    """What anyone may read."""
+class _Public:
+    """What anyone may read, and the board that it is read from."""
 
-    board: Board
-    catalog: Catalog
-    agent_index: Document
-    guides: Document
-    markets: MarketReader
-    signals: SignalsReader
-    briefs: BriefsReader
-    status: StatusReader
-    badges: BadgeReader
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        clock: Clock,
+        callers: _Callers,
+        signed: SignedHeads,
+    ) -> None:
+        bounds = market_bounds(settings)
+        self.catalog = load_catalog(settings.guides_file)
+        self.index = index_document(settings.base_url)
+        self.guides = guides_document(self.catalog, settings.base_url)
+        self.markets, self.briefs = MarketReader(bounds), BriefsReader(settings)
+        self.signals = SignalsReader(settings)
+        self.status = StatusReader(
+            bounds,
+            clock(),
+            callers.limits_failing,
+            signed,
+            identity=_contacts(callers.provider),
+            payments=None if callers.facilitator is None else _contacts(callers.facilitator),
+        )
+        self.badges = BadgeReader(
+            self.markets,
+            self.status,
+            record_since=settings.record_since,
+            signals=self.signals.labels,
+            signal_names={method.key: method.name for method in METHODS},
+            signal_sources=self.signals.sources,
+        )
+        feeds = (*FEEDS, SIGNALS, BRIEFS, STANCES, MACRO_HEALTH)
+        self.board = Board(database, feeds, clock=clock, render=self._hot_documents)
 
-    @property
-    def for_tools(self) -> Readers:
-        """The same, as tools read it."""
+    def _hot_documents(self, board: Board, now: int) -> Mapping[HotKey, Document]:
+        """Render what is fresh; the routes answer for everything else."""
+        documents = {(INDEX_PATH, b""): self.index, (GUIDES_PATH, b""): self.guides}
+        documents |= hot_badges(board, self.badges, now)
+        with suppress(RecordUnavailable):
+            documents |= self.briefs.hot_documents(board, now)
+        with suppress(UpstreamUnavailable):
+            documents |= hot_documents(self.markets.view(board, now))
+        return documents
+
+    def tool_readers(self) -> Readers:
+        """The same, for MCP tools."""
         return free_readers(
             self.board,
             markets=self.markets,
@@ -184,336 +302,170 @@ class FreeParts(NamedTuple):
         )
 
 
-class RecordParts(NamedTuple):
-    """The record of stances."""
-
-    ledger: Ledger
-    continuity: Continuity
-    logs: PublicLogs
-    stances: StanceReader
-
-
-class EntitledParts(NamedTuple):
-    """What opens to those who have Feed or pay."""
-
-    entitlements: Entitlements
-    grants: FeedGrants
-    paying: PayingParts
-    door: FeedDoor
-    paid: PaidDoor | None
-
-
-def caller_parts(
-    settings: Settings,
-    database: Database,
-    clock: Clock,
-    identity: IdentityProvider | None,
-    facilitator: Facilitator | None,
-) -> CallerParts:
-    """Put together who calls; what is given stands in for what the settings name."""
-    provider = identity_provider(settings, clock) if identity is None else identity
-    if facilitator is None and settings.takes_payments:
-        facilitator = HttpFacilitator(settings, clock=clock)
-    pepper = load_pepper(settings)
-    allowances, limits_failing = _allowance_store(settings, pepper, clock)
-    keys = ApiKeys(database, pepper, clock)
-    registrations = None
-    if settings.sends_mail:
-        registrations = Registrations(database, keys, base_url=settings.base_url, clock=clock)
-    gate = Gate(allowances, keys.verify, settings.proxy_networks)
-    return CallerParts(provider, facilitator, allowances, limits_failing, registrations, gate)
-
-
-def free_parts(
-    settings: Settings,
-    database: Database,
-    callers: CallerParts,
-    signed: SignedHeads,
-    clock: Clock,
-) -> FreeParts:
-    """Put together what is read, and the board that it is read from."""
-    bounds = market_bounds(settings)
-    catalog = load_catalog(settings.guides_file)
-    index, guides = index_document(settings.base_url), guides_document(catalog, settings.base_url)
-    markets, signals, briefs = MarketReader(bounds), SignalsReader(settings), BriefsReader(settings)
-    status = StatusReader(
-        bounds,
-        clock(),
-        callers.limits_failing,
-        signed,
-        identity=_contacts(callers.provider),
-        payments=None if callers.facilitator is None else _contacts(callers.facilitator),
-    )
-    badges = BadgeReader(
-        markets,
-        status,
-        record_since=settings.record_since,
-        signals=signals.labels,
-        signal_names={method.key: method.name for method in METHODS},
-        signal_sources=signals.sources,
-    )
-
-    def render(board: Board, now: int) -> Mapping[HotKey, Document]:
-        standing = {(INDEX_PATH, b""): index, (GUIDES_PATH, b""): guides}
-        return {**standing, **hot_badges(board, badges, now), **_hot(board, markets, briefs, now)}
-
-    feeds = (*FEEDS, SIGNALS, BRIEFS, STANCES, MACRO_HEALTH)
-    board = Board(database, feeds, clock=clock, render=render)
-    return FreeParts(board, catalog, index, guides, markets, signals, briefs, status, badges)
-
-
-def record_parts(
-    settings: Settings, history: Database, board: Board, signed: SignedHeads, clock: Clock
-) -> RecordParts:
-    """Put together how the record of stances is read, and its checkpoints signed."""
-    ledger = Ledger(history, clock)
-    continuity = Continuity(ledger, lambda: board.latest(STANCES))
-    logs = PublicLogs(ledger, load_history_key(settings), settings.base_url, signed, continuity)
-    return RecordParts(ledger, continuity, logs, StanceReader(board, history, continuity))
-
-
-def entitled_parts(
-    settings: Settings, database: Database, callers: CallerParts, clock: Clock
-) -> EntitledParts:
-    """Put together the doors of Feed and of payments."""
-    entitlements = Entitlements(database, clock)
-    paying = paying_parts(settings, database, callers.gate, callers.facilitator, clock)
-    door = FeedDoor(callers.provider, entitlements, paying.entry, paying.wallets)
-    grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)
-    return EntitledParts(entitlements, grants, paying, door, paying.door(door))
-
-
-def status_keeper(
-    database: Database, free: FreeParts, callers: CallerParts, logs: PublicLogs, clock: Clock
-) -> Keeper:
-    """Who records the status."""
-    return Keeper(
-        database,
-        lambda now: free.status.status(free.board, now),
-        [*_watched(callers.provider, callers.facilitator), logs],
-        clock=clock,
-    )
-
-
-def _hot(
-    board: Board, markets: MarketReader, briefs: BriefsReader, now: int
-) -> Mapping[HotKey, Document]:
-    """What is fresh; what is stale is not kept hot, and the routes say so."""
-    documents: dict[HotKey, Document] = {}
-    with suppress(RecordUnavailable):
-        documents |= briefs.hot_documents(board, now)
-    with suppress(UpstreamUnavailable):
-        documents |= hot_documents(markets.view(board, now))
-    return documents
-
-
-def _allowance_store(
-    settings: Settings, pepper: bytes, clock: Clock
-) -> tuple[AllowanceStore, LimitsFailing]:
-    """Where requests are counted, and since when workers don't share their counts."""
-    local = MemoryStore(clock)
-    if not settings.limits_are_shared:
-        return local, lambda: None
-    store = FallbackStore(SQLiteStore(settings.limits_path, clock, pepper), local, clock)
-    return store, lambda: store.failing_since
-
-
-def _watched(*parts: object) -> list[Watched]:
-    return [each for each in parts if isinstance(each, Watched)]
-
-
 def _contacts(part: IdentityProvider | Facilitator) -> Sequence[Contact] | None:
-    """How questions to a part went; None where no such part is configured."""
+    """How requests to a dependency went; None if it is not configured."""
     if isinstance(part, Watched):
         return part.contacts
     return None if isinstance(part, NoIdentityProvider) else ()
 
 
-DEPRECATIONS: Deprecations = {}
-"""What will go away, by path; docs/versioning.md has the policy."""
+class _History:
+    """The recorded stances."""
 
-APART = frozenset({CHECKPOINT_PATH})
-"""What a described template matches although it does not mean it."""
-
-
-class WebSide(NamedTuple):
-    """The application, and the parts of it that can be asked apart."""
-
-    app: ASGIApp
-    routes: ASGIApp
-    """The application without its front doors."""
-
-    board: Board
+    def __init__(
+        self, settings: Settings, history: Database, clock: Clock, board: Board, signed: SignedHeads
+    ) -> None:
+        self.ledger = Ledger(history, clock)
+        self.continuity = Continuity(self.ledger, lambda: board.latest(STANCES))
+        key = load_history_key(settings)
+        self.logs = PublicLogs(self.ledger, key, settings.base_url, signed, self.continuity)
+        self.stances = StanceReader(board, history, self.continuity)
 
 
-class _Parts(NamedTuple):
-    """Everything that routes are made of."""
+class _Subscribers:
+    """What Feed and payments open; without a facilitator nothing is for sale."""
 
-    settings: Settings
-    database: Database
-    history: Database
-    clock: Clock
-    callers: CallerParts
-    free: FreeParts
-    record: RecordParts
-    entitled: EntitledParts
-    mcp: McpDoor
-    signals: ASGIApp
-    described: Descriptions
-    pages: Pages
+    paid: PaidDoor | None = None
+    offers: Mapping[str, Offer] = {}
+    closings: Sequence[Closing] = ()
 
-
-def check_parts(settings: Settings) -> None:
-    """Look whether the web side can be put together, before its workers try.
-
-    Raises:
-        ConfigurationError: the catalog, the pepper of keys or the mail server cannot be used.
-    """
-    load_catalog(settings.guides_file)
-    load_pepper(settings)
-    load_history_key(settings)
-    if settings.sends_mail:
-        SmtpSender(settings, clock=system_clock)
-
-
-def create_app(
-    settings: Settings,
-    database: Database,
-    history: Database,
-    *,
-    clock: Clock = system_clock,
-    identity: IdentityProvider | None = None,
-    facilitator: Facilitator | None = None,
-) -> WebSide:
-    """Put the web side together, over the service's database and the record of stances.
-
-    `identity` and `facilitator` stand in for those that the settings name.
-
-    Raises:
-        ConfigurationError: the catalog of guides or the pepper of keys cannot be used.
-    """
-    callers = caller_parts(settings, database, clock, identity, facilitator)
-    parts = _parts(settings, database, history, callers, clock)
-    board = parts.free.board
-    keeper = status_keeper(database, parts.free, callers, parts.record.logs, clock)
-    routes = routed_app(board, [board.follow, keeper.run], _closings(parts), parts.pages)
-    for router in (*_api_routes(parts), *_page_routes(parts)):
-        # Not included: that would build each route again, and look for it by a longer way.
-        routes.router.routes.extend(router.routes)
-    free = FreeReads(routes, allowed_methods)
-    limits = RequestLimits(
-        settings.request_body_seconds, PRIVATE_PATHS, partial(refusal, parts.pages)
-    )
-    behind = signals_door(hardened(mcp_door(free, parts.mcp)), parts.signals)
-    whole = front_door(limited(behind, limits), board)
-    routed = limited(hardened(free), limits)
-    app, without_doors = (announcing(each, DEPRECATIONS, APART) for each in (whole, routed))
-    return WebSide(app, without_doors, board)
+    def __init__(
+        self, settings: Settings, database: Database, clock: Clock, callers: _Callers
+    ) -> None:
+        provider, facilitator = callers.provider, callers.facilitator
+        self.entitlements = Entitlements(database, clock)
+        self.grants = FeedGrants(self.entitlements, clock, period_days=settings.feed_period_days)
+        if facilitator is None:
+            self.entry = FeedEntry(settings.base_url)
+            self.door = FeedDoor(provider, self.entitlements, self.entry)
+            return
+        feed_price, stance_price = feed_requirements(settings), stance_requirements(settings)
+        journal = Journal(database, clock)
+        till = Till(journal, facilitator, clock)
+        wallets = Wallets(facilitator, journal, callers.gate, clock)
+        self.entry = FeedEntry(settings.base_url, feed_price)
+        self.door = FeedDoor(provider, self.entitlements, self.entry, wallets)
+        self.paid = PaidDoor(self.door, wallets, till, feed_price)
+        self.offers = {
+            kind: stance_offer(kind, stance_price, settings.base_url) for kind in STANCE_PATHS
+        }
+        self.closings = [till.close, facilitator.close]
 
 
-def _parts(
-    settings: Settings, database: Database, history: Database, callers: CallerParts, clock: Clock
-) -> _Parts:
-    signed = SignedHeads(database, clock)
-    free = free_parts(settings, database, callers, signed, clock)
-    return _Parts(
-        settings,
-        database,
-        history,
-        clock,
-        callers,
-        free,
-        record=record_parts(settings, history, free.board, signed, clock),
-        entitled=entitled_parts(settings, database, callers, clock),
-        mcp=open_door(
-            ToolCalls(free.for_tools, callers.gate), callers.gate, settings.base_url, clock
-        ),
-        signals=signals_answer(free.board, free.signals, callers.gate),
-        described=Descriptions(
-            partial(descriptions, base_url=settings.base_url, deprecations=DEPRECATIONS)
-        ),
-        pages=Pages(settings.base_url, settings.exchange_source),
-    )
-
-
-def _closings(parts: _Parts) -> Sequence[Callable[[], Awaitable[None]]]:
+def _api_routers(parts: _Parts) -> list[Router]:
+    settings, clock, public, history = parts.settings, parts.clock, parts.public, parts.history
+    board, stances, gate = public.board, history.stances, parts.callers.gate
+    seconds, base_url = settings.comparison_seconds, settings.base_url
+    access, contact = parts.subscribers, settings.security_contact
+    pair = LatestPair(parts.history_database, history.continuity)
+    feed = FeedParts(board, stances, public.markets, public.briefs, base_url)
+    reads = StanceReads(stances, clock, access.door, access.paid, access.offers)
     return [
-        parts.mcp.close,
-        *parts.entitled.paying.closings,
-        parts.database.close,
-        parts.history.close,
-        parts.callers.allowances.close,
-        parts.callers.provider.close,
-    ]
-
-
-def _api_routes(parts: _Parts) -> list[APIRouter]:
-    settings, clock, callers, free = parts.settings, parts.clock, parts.callers, parts.free
-    board, record, entitled = free.board, parts.record, parts.entitled
-    budget, paying, base_url = settings.comparison_seconds, entitled.paying, settings.base_url
-    pair = LatestPair(parts.history, record.continuity)
-    reads = StanceReads(record.stances, clock, entitled.door, entitled.paid, paying.offers)
-    feed = FeedParts(board, record.stances, free.markets, free.briefs, base_url)
-    contact = settings.security_contact
-    return [
-        # Routes are tried in order; what is hot is answered before them, and this is not.
-        material_change_routes(entitled.door, pair, clock, budget),
-        discovery_routes(
-            base_url, free.agent_index, parts.described, clock, security_contact=contact
-        ),
+        # First, because routes are tried in order and hot documents never reach them.
+        material_change_routes(access.door, pair, clock, seconds),
+        discovery_routes(base_url, public.index, parts.described, clock, security_contact=contact),
         mcp_routes(parts.mcp, base_url, clock),
-        market_routes(board, free.markets),
-        brief_routes(board, free.briefs),
-        guide_routes(free.guides, clock),
+        market_routes(board, public.markets),
+        brief_routes(board, public.briefs),
+        guide_routes(public.guides, clock),
         signals_routes(parts.signals),
-        key_routes(callers.registrations, callers.gate, clock),
-        history_routes(record.ledger, record.logs, record.continuity, callers.gate, clock),
-        stance_routes(reads, budget),
-        buying_routes(entitled.paid, paying.entry, entitled.entitlements, entitled.grants),
-        feed_routes(entitled.door, feed, budget),
-        status_routes(board, free.status),
-        badge_routes(board, free.badges),
+        key_routes(parts.callers.registrations, gate, clock),
+        history_routes(history.ledger, history.logs, history.continuity, gate, clock),
+        stance_routes(reads, seconds),
+        buying_routes(access.paid, access.entry, access.entitlements, access.grants),
+        feed_routes(access.door, feed, seconds),
+        status_routes(board, public.status),
+        badge_routes(board, public.badges),
     ]
 
 
-def _page_routes(parts: _Parts) -> list[Router]:
-    settings, callers, free, record = parts.settings, parts.callers, parts.free, parts.record
+def _page_routers(parts: _Parts) -> list[Router]:
+    settings, callers, public, history = parts.settings, parts.callers, parts.public, parts.history
     site = Site(
         parts.pages,
-        free.board,
+        public.board,
         parts.database,
-        markets=free.markets,
-        signals=free.signals,
-        briefs=free.briefs,
-        status=free.status,
+        markets=public.markets,
+        signals=public.signals,
+        briefs=public.briefs,
+        status=public.status,
         series=SeriesReader(parts.database, parts.clock, settings.liquidations_min_coverage_pct),
         renders=Renders(callers.gate, parts.clock),
     )
-    made_of = SiteParts(
-        catalog=free.catalog,
-        terms=_terms(settings, callers.facilitator),
-        registrations=callers.registrations,
-        gate=callers.gate,
-        described=parts.described,
-        tools=TOOLS,
-        ledger=record.ledger,
-        logs=record.logs,
-        continuity=record.continuity,
-        source=settings.exchange_source,
-        retention=Retention(
-            settings.minute_history_days,
-            settings.hour_history_days,
-            settings.liquidation_history_days,
-        ),
-    )
-    return page_routes(site, made_of)
-
-
-def _terms(settings: Settings, facilitator: Facilitator | None) -> Terms:
-    return Terms(
+    terms = Terms(
         feed_price=settings.feed_price_usd,
         feed_period_days=settings.feed_period_days,
         stance_price=settings.stance_price_usd,
-        takes_payments=facilitator is not None,
+        takes_payments=callers.facilitator is not None,
         contact=settings.sales_contact,
     )
+    retention = Retention(
+        settings.minute_history_days, settings.hour_history_days, settings.liquidation_history_days
+    )
+    return page_routes(
+        site,
+        SiteParts(
+            catalog=public.catalog,
+            terms=terms,
+            registrations=callers.registrations,
+            gate=callers.gate,
+            described=parts.described,
+            tools=TOOLS,
+            ledger=history.ledger,
+            logs=history.logs,
+            continuity=history.continuity,
+            source=settings.exchange_source,
+            retention=retention,
+        ),
+    )
+
+
+@asynccontextmanager
+async def lifespan(
+    board: Board, tasks: Sequence[Task], closings: Sequence[Closing]
+) -> AsyncIterator[None]:
+    """Run a worker's background tasks from its start to its end, and then close its parts."""
+    try:
+        await board.refresh()
+    except DatabaseUnavailable as error:
+        log.warning("starting without data", extra={"reason": str(error)})
+    running = [asyncio.create_task(task()) for task in tasks]
+    for each in running:
+        each.add_done_callback(_log_end)
+    yield
+    for each in running:
+        each.cancel()
+    await asyncio.wait(running)
+    for close in closings:
+        await close()
+
+
+def _log_end(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled():
+        log.critical("background task ended", exc_info=task.exception())
+
+
+def _tasks(parts: _Parts) -> list[Task]:
+    board, status = parts.public.board, parts.public.status
+    recorder = Keeper(
+        parts.database,
+        lambda now: status.status(board, now),
+        [*_watched(parts.callers.provider, parts.callers.facilitator), parts.history.logs],
+        clock=parts.clock,
+    )
+    return [board.follow, recorder.run]
+
+
+def _watched(*dependencies: object) -> list[Watched]:
+    return [each for each in dependencies if isinstance(each, Watched)]
+
+
+def _closings(parts: _Parts) -> list[Closing]:
+    return [
+        parts.mcp.close,
+        *parts.subscribers.closings,
+        parts.database.close,
+        parts.history_database.close,
+        parts.callers.allowances.close,
+        parts.callers.provider.close,
+    ]

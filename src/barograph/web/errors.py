@@ -1,19 +1,17 @@
-"""The application that routes are added to: what it runs beside them, and how it refuses."""
+"""How errors become answers: a badge, a page or JSON, as the path promises."""
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.badges.endpoints import refused_badge
-from barograph.board.board import Board
 from barograph.discovery.files import DISCOVERY_PATHS, INDEX_PATH
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.errors import PrivateError, RequestError
@@ -21,7 +19,6 @@ from barograph.feed.endpoints import FEED_NOW_PATH
 from barograph.history.documents import HISTORY_FOLDER
 from barograph.keys.endpoints import KEYS_ALLOW
 from barograph.kit.clock import Clock
-from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Headers
 from barograph.kit.http import ALLOW, Scope, error_response, private_response
 from barograph.kit.wire import CodedErrorBody
@@ -40,13 +37,12 @@ from barograph.status.endpoints import STATUS_PATH
 
 log = logging.getLogger(__name__)
 
-Task = Callable[[], Coroutine[Any, Any, None]]
-Closing = Callable[[], Awaitable[None]]
+Handler = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
 
 FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, *MCP_DOCUMENTS, SIGNALS_PATH, STATUS_PATH})
 FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS)
 PRIVATE_PATHS = frozenset({MATERIAL_CHANGE_PATH, FEED_NOW_PATH, FEED_PATH, *STANCE_PATHS.values()})
-"""What only its caller may see, errors included."""
+"""Subscriber and paid endpoints: only the caller may see the answer, errors included."""
 
 
 def is_free(path: str) -> bool:
@@ -55,7 +51,7 @@ def is_free(path: str) -> bool:
 
 
 def allowed_methods(path: str) -> bytes | None:
-    """What anyone from any origin may do with this path, as `Allow` says it."""
+    """The value of `Allow` where any origin may call; None for other paths."""
     if path == KEYS_PATH:
         return KEYS_ALLOW
     return ALLOW if is_free(path) else None
@@ -64,7 +60,7 @@ def allowed_methods(path: str) -> bytes | None:
 def refusal(
     pages: Pages, scope: Scope, status: int, message: str, *fields: tuple[bytes, bytes]
 ) -> Response:
-    """Refuse a request in the form that its path promises: a badge, a page or JSON."""
+    """An error in the form that the path promises."""
     path = scope["path"]
     if path.startswith(BADGE_FOLDER):
         return refused_badge(path, status)
@@ -73,59 +69,18 @@ def refusal(
     return page or error_response(status, message, *fields, is_free=is_open)
 
 
-def routed_app(
-    board: Board, tasks: Sequence[Task], closings: Sequence[Closing], pages: Pages
-) -> FastAPI:
-    """An application without routes: it follows the board, does its tasks, and closes the rest."""
-    app = FastAPI(
-        title="Barograph",
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        lifespan=_lifespan(board, tasks, closings),
-    )
-    app.add_exception_handler(RequestError, partial(_request_error, pages, board.clock))
-    app.add_exception_handler(PrivateError, _private_error)
-    app.add_exception_handler(HTTPException, partial(_http_error, pages))
-    app.add_exception_handler(Exception, partial(_unexpected_error, pages))
-    return app
-
-
-def _lifespan(
-    board: Board, tasks: Sequence[Task], closings: Sequence[Closing]
-) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        try:
-            await board.refresh()
-        except DatabaseUnavailable as error:
-            log.warning("starting without data", extra={"reason": str(error)})
-        running = [_started(task) for task in tasks]
-        yield
-        for each in running:
-            each.cancel()
-        await asyncio.wait(running)
-        for close in closings:
-            await close()
-
-    return lifespan
-
-
-def _started(task: Task) -> "asyncio.Task[None]":
-    """Begin what goes on for the life of a worker; its end before that is not to be overlooked."""
-    running = asyncio.create_task(task())
-    running.add_done_callback(_tell_its_end)
-    return running
-
-
-def _tell_its_end(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled():
-        log.critical("background task ended", exc_info=task.exception())
+def error_handlers(pages: Pages, clock: Clock) -> Mapping[Any, Handler]:
+    """The handler of each kind of exception."""
+    return {
+        RequestError: partial(_request_error, pages, clock),
+        PrivateError: _private_error,
+        HTTPException: partial(_http_error, pages),
+        Exception: partial(_unexpected_error, pages),
+    }
 
 
 async def _http_error(pages: Pages, request: Request, error: Exception) -> Response:
-    """What the router itself refuses: unknown paths and wrong methods."""
+    """The router's own errors: unknown paths and wrong methods."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         return _method_not_allowed(pages, request, error)

@@ -21,10 +21,10 @@ from barograph.settings import Settings
 from barograph.web.app import create_app
 
 BUSY_MS = 50
-"""A web worker waits this long for the database at most when it reads, and everybody with it."""
+"""The longest a read may wait for the database: every request of the worker waits with it."""
 
 WRITE_BUSY_MS = 2_000
-"""Writing waits on a thread of its own, behind the collector's larger transactions."""
+"""Writes wait on their own thread, behind the collector's larger transactions."""
 
 MAX_CONNECTIONS = 20_000
 """The most connections per worker, if the limit on open files allows them."""
@@ -39,10 +39,10 @@ BUFFER_BYTES = 64 * 1024
 
 
 def serve(settings: Settings) -> None:
-    """Run the web workers until told to stop.
+    """Run the web workers until stopped.
 
     Raises:
-        ConfigurationError: the port is taken.
+        ConfigurationError: the port is in use.
     """
     require_free_port(settings.host, settings.port)
     files = raise_file_limit()  # the workers inherit it
@@ -59,16 +59,16 @@ def serve(settings: Settings) -> None:
         http1_settings=HTTP1Settings(max_buffer_size=BUFFER_BYTES),
         log_level=LogLevels.info,
         log_dictconfig=_LOGS,
-        # One worker that dies must not end the service.
+        # A worker that dies must not end the service.
         respawn_failed_workers=True,
         respawn_interval=0.5,
-        # A worker that does not stop, because it just started or holds open streams, is ended.
+        # Kills a worker that does not stop, because it just started or has open streams.
         workers_kill_timeout=settings.stop_seconds,
-        # Clients that read nothing could otherwise take the memory of the whole machine.
+        # Clients that don't read their responses could otherwise use up the machine's memory.
         workers_max_rss=settings.worker_memory_mb,
         rss_sample_interval=MEMORY_SAMPLE_SECONDS,
-        # Counts connections, not requests: with the default, idle ones would block everyone.
-        # Above the limit on open files none could be accepted, so the rest waits in the backlog.
+        # Counts connections, not requests: with the default, idle ones would block the rest.
+        # The limit on open files caps it; more connections wait in the backlog.
         backpressure=min(MAX_CONNECTIONS, files - min(OWN_FILES, files // 2)),
         backlog=4_096,
     ).serve()
@@ -96,7 +96,7 @@ _LOGS: dict[str, Any] = {
 
 
 def web_app() -> ASGIApp:
-    """Make the application inside a worker; nothing that it opens is shared with another."""
+    """Create the application inside a worker, which shares nothing with other workers."""
     server = parent_process()
     die_with_parent(None if server is None else server.pid)
     settings = Settings.from_environment(os.environ)

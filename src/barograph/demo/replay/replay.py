@@ -11,8 +11,9 @@ from urllib.parse import parse_qsl
 import httpx2
 
 from barograph.board.snapshots import latest
-from barograph.collector.daily_jobs import MacroDuty, SettlementDuty
-from barograph.collector.judge import Conclusion, Desk, write_conclusions
+from barograph.collector.app import macro_sources
+from barograph.collector.jobs import MacroJob, SettlementJob
+from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import collector_lease
 from barograph.demo.replay.observations import Glimpse, glimpses
 from barograph.demo.servers.macro_files import answer as answer_publisher
@@ -34,7 +35,6 @@ from barograph.stances.issue import StanceDesk
 from barograph.stances.revise import revision_of
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.files import FileClient
-from barograph.upstream.macro import macro_sources
 
 STANCE_DAYS = 31
 """Stances are carried for so many days, figures for as long as they need before that."""
@@ -61,13 +61,13 @@ class PastRecord:
         )
         sources = macro_sources(settings, files, clock=self._clock)
         self._ledger = Ledger(history, self._clock)
-        self._duty = MacroDuty(sources, database, seconds=1, clock=self._clock)
+        self._macro = MacroJob(sources, database, seconds=1, clock=self._clock)
         self._desk = StanceDesk(settings, database, self._ledger, self._clock)
         self._files = files
         self._exchange = BybitExchange(
             settings, clock=self._clock, transport=_Exchange(world, self)
         )
-        self._settlements = SettlementDuty(self._exchange, database, clock=self._clock)
+        self._settlements = SettlementJob(self._exchange, database, clock=self._clock)
 
     @property
     def at(self) -> int:
@@ -89,9 +89,9 @@ class PastRecord:
         if not self._begun:
             await self._ledger.take(self._lease.token)
         if not self._begun or self._figures.releases(since, at):
-            await self._duty.read_once(self._lease)
+            await self._macro.run_once(self._lease)
         if not self._begun or self._is_reported(since, at):
-            await self._settlements.read_once(self._lease)
+            await self._settlements.run_once(self._lease)
         self._begun = True
         await self._desk.issue(self._lease)
         await self._decide_anew()
@@ -241,7 +241,7 @@ class _Past:
         self.world = world
         self.at = start
         self._source = settings.exchange_source
-        self.desk = Desk(settings)
+        self.desk = Judge(settings)
 
     def carry(self, glimpse: Glimpse) -> Conclusion:
         """Measure and judge one instant."""

@@ -5,8 +5,10 @@ from asyncio import to_thread
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from fastapi import FastAPI, Request, Response
 from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph import __version__
 from barograph.badges.documents import KEEP_SECONDS
@@ -96,7 +98,7 @@ def developers_routes(
     values = facts(pages.base_url, tools=tools, can_register=can_register, terms=terms)
     standing: list[Markup] = []
 
-    async def write(app: FastAPI, now: int) -> Page:
+    async def write(app: Starlette, now: int) -> Page:
         if not standing:
             openapi = (await described.of(app))[OPENAPI_PATH].body
             standing.append(await to_thread(standing_part, pages, openapi, values))

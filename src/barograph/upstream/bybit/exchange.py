@@ -37,6 +37,9 @@ from barograph.upstream.bybit.wire import Envelope, check_clock
 _PAGES = 20
 _RATIO_PERIOD = 5 * MINUTE
 
+LISTING_SECONDS = 600.0
+"""Seconds between two readings of the list of contracts."""
+
 
 class BybitExchange:
     """Bybit's public data of USDT perpetuals: https://bybit-exchange.github.io/docs/v5/intro ."""
@@ -49,6 +52,7 @@ class BybitExchange:
         transport: httpx2.AsyncBaseTransport | None = None,
         sleep: Sleep = asyncio.sleep,
         random: Random | None = None,
+        listing_seconds: float = LISTING_SECONDS,
     ) -> None:
         jitter = Random() if random is None else random
         self._settings = settings
@@ -57,7 +61,7 @@ class BybitExchange:
             settings, clock=clock, transport=transport, sleep=sleep, random=jitter
         )
         self._stream = LiquidationStream(settings, clock=clock, sleep=sleep, random=jitter)
-        self._catalogue = Catalogue(self._listing, clock, settings.instruments_seconds)
+        self._catalogue = Catalogue(self._listing, clock, listing_seconds)
         self._last_time = 0
         self._last_as_of = 0
         self._refused: dict[str, list[str]] = {}

@@ -10,8 +10,8 @@ from typing import Literal, TypeVar
 import httpx2
 
 from barograph.errors import (
+    Forbidden,
     InvalidReply,
-    Refused,
     Throttled,
     UnknownToUpstream,
     Unreachable,
@@ -29,7 +29,12 @@ FAILURES = 4
 REFUSED_SECONDS = 60.0
 """How long not to ask an exchange that will not serve us."""
 
-ALL_FAILURES: tuple[type[UpstreamError], ...] = (Unreachable, InvalidReply, Throttled, Refused)
+ALL_FAILURES: tuple[type[UpstreamError], ...] = (
+    Unreachable,
+    InvalidReply,
+    Throttled,
+    Forbidden,
+)
 """What a breaker counts. An upstream that does not know what was asked for is well."""
 
 _LONGEST = 6
@@ -114,7 +119,7 @@ class Breaker:
     def _pause_after(self, error: UpstreamError) -> float:
         if isinstance(error, Throttled):
             return error.retry_after
-        if isinstance(error, Refused):
+        if isinstance(error, Forbidden):
             return REFUSED_SECONDS
         if self._failures < FAILURES:
             return 0.0
@@ -190,7 +195,7 @@ class RestClient:
         self._clock = clock
         self._sleep = sleep
         self._random = random
-        self._host = Breaker(clock, settings.breaker_seconds, (Throttled, Refused))
+        self._host = Breaker(clock, settings.breaker_seconds, (Throttled, Forbidden))
         self._endpoints: dict[Endpoint, Breaker] = {}
         self._failing: dict[Endpoint, str] = {}
         self._http = httpx2.AsyncClient(

@@ -12,7 +12,7 @@ from random import Random
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-from barograph.errors import Refused, Unreachable, UpstreamError
+from barograph.errors import Forbidden, Unreachable, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.markets.liquidations import WatchLog
@@ -199,7 +199,7 @@ class _Ear:
         Raises:
             InvalidReply: it cannot be read, so something may have been missed.
             Unreachable: more time passed since the last message than silence may last.
-            Refused: the exchange does not accept a subscription.
+            Forbidden: the exchange does not accept a subscription.
         """
         match decode_message(data):
             case Batch(liquidations):
@@ -211,7 +211,7 @@ class _Ear:
                 self._prove()
             case Subscribed(accepted, detail):
                 if not accepted:
-                    raise Refused(f"the subscription: {detail}")
+                    raise Forbidden(f"the subscription: {detail}")
                 self._unanswered -= 1
                 if self._unanswered == 0:
                     self._proved_at = self._clock()

@@ -7,7 +7,13 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from barograph.errors import InvalidReply, Refused, Throttled, UnknownToUpstream, Unreachable
+from barograph.errors import (
+    Forbidden,
+    InvalidReply,
+    Throttled,
+    UnknownToUpstream,
+    Unreachable,
+)
 from barograph.kit.timestamps import SECOND
 from barograph.markets.plausibility import Limits
 
@@ -148,7 +154,7 @@ def open_envelope(reply: Reply, now: int) -> Envelope:
 
     Raises:
         Throttled: HTTP 429, code 10006, or the ban that HTTP 403 "access too frequent" announces.
-        Refused: any other HTTP 403, or code 10009: geography.
+        Forbidden: any other HTTP 403, or code 10009: geography.
         Unreachable: HTTP 5xx, or codes 10000 and 10016: the exchange's own failure.
         UnknownToUpstream: code 10001 about the symbol.
         InvalidReply: everything else that is not a success.
@@ -164,7 +170,7 @@ def open_envelope(reply: Reply, now: int) -> Envelope:
         case 10006:
             raise Throttled(detail, _pause(reply, now))
         case 10009:
-            raise Refused(detail)
+            raise Forbidden(detail)
         case 10000 | 10016:
             raise Unreachable(detail)
         case _:
@@ -201,12 +207,12 @@ def _check_status(reply: Reply, now: int) -> None:
             raise InvalidReply(f"HTTP {status}")
 
 
-def _forbidden(reply: Reply) -> Throttled | Refused:
+def _forbidden(reply: Reply) -> Throttled | Forbidden:
     """Tell a ban for haste from the page that a blocked region gets."""
     is_page = "html" in reply.content_type.lower() or reply.body.lstrip().startswith(b"<")
     if not is_page and b"access too frequent" in reply.body.lower():
         return Throttled("HTTP 403: access too frequent", BAN_SECONDS)
-    return Refused("HTTP 403: the exchange does not serve this address")
+    return Forbidden("HTTP 403: the exchange does not serve this address")
 
 
 def _pause(reply: Reply, now: int) -> float:

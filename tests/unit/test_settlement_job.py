@@ -9,7 +9,7 @@ import pytest
 
 from barograph.board.feeds import Publication
 from barograph.board.snapshots import publish
-from barograph.collector.daily_jobs import SETTLEMENT_SECONDS, SettlementDuty
+from barograph.collector.jobs import SETTLEMENT_SECONDS, SettlementJob
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.lease import Lease
@@ -77,7 +77,7 @@ class Office:
         return Lease(self.database, "collector", holder, clock=self.clock, milliseconds=SECOND)
 
     def read(self, history: History, rounds: int, database: Database | None = None) -> list[float]:
-        """Let the duty go so many rounds; the pauses that it made."""
+        """Let the job go so many rounds; the pauses that it made."""
         pauses: list[float] = []
 
         async def pause(seconds: float) -> None:
@@ -87,9 +87,9 @@ class Office:
                 raise Stopped
 
         used = self.database if database is None else database
-        duty = SettlementDuty(history, used, clock=self.clock, sleep=pause)
+        job = SettlementJob(history, used, clock=self.clock, sleep=pause)
         with pytest.raises(Stopped):
-            self.run(duty(self.lease))
+            self.run(job(self.lease))
         return pauses
 
     def kept(self, contract: str = "BTCUSDT") -> list[SettlementReport]:
@@ -174,9 +174,9 @@ def test_a_report_that_no_database_takes_does_not_end_it(office: Office) -> None
 def test_a_lost_lease_ends_it_and_stores_nothing(office: Office) -> None:
     office.clock.pass_seconds(2)
     assert office.run(office.new_lease("other").acquire())
-    duty = SettlementDuty(History(rates(0.01)), office.database, clock=office.clock)
+    job = SettlementJob(History(rates(0.01)), office.database, clock=office.clock)
 
     with pytest.raises(LeaseLost):
-        office.run(duty(office.lease))
+        office.run(job(office.lease))
 
     assert office.kept() == []

@@ -1,4 +1,4 @@
-"""A desk that takes over goes on where the other ended: nothing twice, nothing lost."""
+"""A judge that takes over goes on where the other ended: nothing twice, nothing lost."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import pytest
 
 from barograph.board.feeds import Publication
 from barograph.board.snapshots import publish
-from barograph.collector.judge import Conclusion, Desk, write_conclusions
+from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.errors import LeaseLost, Throttled
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.lease import Lease
@@ -20,7 +20,7 @@ from barograph.signals.records import SIGNALS, Signal, Signals
 from support.evidence import AT, Month
 from support.markets import BTC, ETH, PEPE, SOL, changed, reading
 
-SETTINGS = Settings.model_validate({"regime_dwell_seconds": 0})
+SETTINGS = Settings.model_validate({})
 TABLES = {
     "readings": "SELECT * FROM readings ORDER BY 1, 2, 3",
     "hours": "SELECT * FROM liquidation_hours ORDER BY 1",
@@ -38,33 +38,33 @@ class Office:
         self._database = database
         self._runner = runner
         self._now = AT
-        self._desks = 0
+        self._judges = 0
         self.hire()
 
-    def hire(self, now: int = AT) -> Desk:
-        """Let another desk take over."""
-        self._desks += 1
-        self._now = now + self._desks * DAY  # the lease of the one before has run out
+    def hire(self, now: int = AT) -> Judge:
+        """Let another judge take over."""
+        self._judges += 1
+        self._now = now + self._judges * DAY  # the lease of the one before has run out
         self.lease = Lease(
             self._database,
             "desk",
-            f"desk {self._desks}",
+            f"desk {self._judges}",
             clock=lambda: self._now,
             milliseconds=15_000,
         )
         assert self._runner.run(self.lease.acquire())
-        self.desk = Desk(SETTINGS)
-        self._runner.run(self.desk.load(self._database, now))
-        return self.desk
+        self.judge = Judge(SETTINGS, regime_dwell=0)
+        self._runner.run(self.judge.load(self._database, now))
+        return self.judge
 
     def store(self, *conclusions: Conclusion) -> Conclusion:
         self._runner.run(write_conclusions(self._database, self.lease, conclusions))
         for conclusion in conclusions:
-            self.desk.written(conclusion)
+            self.judge.written(conclusion)
         return conclusions[-1]
 
     def conclude(self, seen: Perpetuals, now: int | None = None) -> Conclusion:
-        return self.store(self.desk.conclude(seen, now))
+        return self.store(self.judge.conclude(seen, now))
 
     def rows(self, table: str) -> list[Row]:
         async def work(tx: Transaction) -> list[Row]:
@@ -121,15 +121,15 @@ def test_a_desk_that_takes_over_looks_back_on_the_same_record(office: Office) ->
     last = evidence_of(month[-1]).reading.as_of
     office.hire(last + 20 * MINUTE)
 
-    taken = evidence_of(office.desk.conclude(at(last + 20 * MINUTE))).trailing
+    taken = evidence_of(office.judge.conclude(at(last + 20 * MINUTE))).trailing
 
     assert looked_back_on(taken) == looked_back_on(left)
     assert taken.volatility("BTC") == left.volatility("BTC")
 
 
 def test_a_takeover_within_a_minute_writes_nothing_twice(office: Office) -> None:
-    office.desk.watched(AT - HOUR, AT)
-    office.desk.liquidated([Liquidation(AT - 5, "BTCUSDT", "long", 2.0, 50_000.0)])
+    office.judge.watched(AT - HOUR, AT)
+    office.judge.liquidated([Liquidation(AT - 5, "BTCUSDT", "long", 2.0, 50_000.0)])
     office.conclude(at(AT - 5_000, settles=AT))
     office.conclude(at(AT, -0.04))
     before = office.everything()
@@ -192,7 +192,7 @@ def test_a_change_of_the_regime_between_two_desks_is_told_once(office: Office) -
 
 
 def test_a_cooldown_lasts_over_a_restart(office: Office) -> None:
-    office.desk.watched(AT - HOUR, AT)
+    office.judge.watched(AT - HOUR, AT)
     office.conclude(at(AT))
     spoken = []
     for passed in (HOUR, 2 * HOUR, DAY, DAY + HOUR):
@@ -272,7 +272,7 @@ def test_a_restart_after_a_while_is_an_outage_of_the_collector(office: Office) -
 
 def test_an_outage_of_the_exchange_is_named_so_also_after_a_restart(office: Office) -> None:
     office.conclude(at(AT), now=AT)
-    office.store(office.desk.conclude_failure(Throttled("slow down", 5.0), AT + 5_000))
+    office.store(office.judge.conclude_failure(Throttled("slow down", 5.0), AT + 5_000))
     office.hire(AT + MINUTE)
 
     conclusion = office.conclude(at(AT + MINUTE), now=AT + MINUTE)
@@ -291,8 +291,8 @@ def test_a_carried_past_has_no_outage_and_its_continuation_neither(office: Offic
 def test_hours_that_ended_while_nobody_worked_are_recorded_as_far_as_they_were_watched(
     office: Office,
 ) -> None:
-    office.desk.watched(AT - HOUR, AT + HOUR // 2)
-    office.desk.liquidated([Liquidation(AT + 7, "BTCUSDT", "long", 1.0, 100.0)])
+    office.judge.watched(AT - HOUR, AT + HOUR // 2)
+    office.judge.liquidated([Liquidation(AT + 7, "BTCUSDT", "long", 1.0, 100.0)])
     office.conclude(at(AT + HOUR // 2))
 
     later = AT + 3 * HOUR + MINUTE
@@ -312,7 +312,7 @@ def test_a_major_that_the_last_reading_did_not_show_is_looked_back_on(office: Of
     office.conclude(reading(AT + 5_000, (ETH,)))
     office.hire(AT + 10_000)
 
-    seen = evidence_of(office.desk.conclude(at(AT + 10_000)))
+    seen = evidence_of(office.judge.conclude(at(AT + 10_000)))
 
     assert [each.at for each in seen.trailing.hours("BTC")] == [AT]
 
@@ -340,9 +340,9 @@ def lost_and_found(office: Office, failing: Sequence[int]) -> dict[str, list[Row
         at(AT + 2 * MINUTE + 5_000, 0.04, AT + HOUR),
     ]
     for number, seen in enumerate(steps):
-        office.desk.watched(seen.as_of - HOUR, seen.as_of)
-        office.desk.sampled(LongAccounts("BTCUSDT", 50.0, seen.as_of))
-        conclusion = office.desk.conclude(seen, seen.as_of)
+        office.judge.watched(seen.as_of - HOUR, seen.as_of)
+        office.judge.sampled(LongAccounts("BTCUSDT", 50.0, seen.as_of))
+        conclusion = office.judge.conclude(seen, seen.as_of)
         if number not in failing:
             office.store(conclusion)
     return office.everything()
@@ -370,7 +370,7 @@ def test_writes_that_fail_lose_no_brief_settlement_hour_or_change_and_double_non
 
 
 def test_a_desk_that_lost_the_lease_leaves_no_brief_and_no_signal(office: Office) -> None:
-    old_lease, old = office.lease, office.desk
+    old_lease, old = office.lease, office.judge
     office.hire(AT)
     office.lease = old_lease
 

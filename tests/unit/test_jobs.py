@@ -1,4 +1,4 @@
-"""Duties: nothing that fails in them ends measuring; only a lost lease ends them."""
+"""Jobs: nothing that fails in them ends measuring; only a lost lease ends them."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,8 @@ import httpx2
 import pytest
 
 from barograph.board.snapshots import latest
-from barograph.collector.daily_jobs import ISSUE_SECONDS, MAX_READINGS, MacroDuty, StanceDuty
+from barograph.collector.app import macro_sources
+from barograph.collector.jobs import ISSUE_SECONDS, MAX_READINGS, MacroJob, StanceJob
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
 from barograph.history.ledger import Ledger
 from barograph.history.records import Stances
@@ -28,7 +29,6 @@ from barograph.settings import Settings
 from barograph.stances.issue import StanceDesk
 from barograph.stances.reader import STANCES
 from barograph.upstream.files import FileClient
-from barograph.upstream.macro import macro_sources
 from support.clock import START, HandClock
 from support.databases import upgraded_database
 from support.stances import make_history, proposal
@@ -117,18 +117,18 @@ class Office:
     def collect(self, *sources: Source, rounds: int = 1, database: Broken | None = None) -> Rounds:
         pause = Rounds(rounds, self.clock)
         used = self.database if database is None else database
-        duty = MacroDuty(sources, used, seconds=60, clock=self.clock, sleep=pause)
+        job = MacroJob(sources, used, seconds=60, clock=self.clock, sleep=pause)
         with pytest.raises(Stopped):
-            self.run(duty(self.lease))
+            self.run(job(self.lease))
         return pause
 
-    def stance_duty(
+    def stance_job(
         self, pause: Rounds, *, database: Broken | None = None, history: Broken | None = None
-    ) -> StanceDuty:
+    ) -> StanceJob:
         ledger = Ledger(self.history if history is None else history, self.clock)
         used = self.database if database is None else database
         desk = StanceDesk(Settings.model_validate({}), used, ledger, self.clock)
-        return StanceDuty(desk, ledger, sleep=pause)
+        return StanceJob(desk, ledger, sleep=pause)
 
     def healths(self) -> dict[str, SourceHealth]:
         found = self.run(self.database.read(lambda tx: latest(tx, MACRO_HEALTH)))
@@ -320,11 +320,11 @@ def test_a_long_file_of_which_a_part_was_stored_is_not_kept_yet(office: Office) 
 
 def test_a_lost_lease_ends_reading_and_keeps_nothing(office: Office) -> None:
     source = Source("sofr", [sofr(3.9)])
-    duty = MacroDuty([source], office.database, seconds=1, clock=office.clock)
+    job = MacroJob([source], office.database, seconds=1, clock=office.clock)
     office.lose_the_lease()
 
     with pytest.raises(LeaseLost):
-        office.run(duty(office.lease))
+        office.run(job(office.lease))
 
     assert office.figures("sofr") == []
 
@@ -333,7 +333,7 @@ def test_stances_are_issued_again_and_again(office: Office) -> None:
     pause = Rounds(3, office.clock)
 
     with pytest.raises(Stopped):
-        office.run(office.stance_duty(pause)(office.lease))
+        office.run(office.stance_job(pause)(office.lease))
 
     stances = office.stances()
     assert stances is not None
@@ -349,10 +349,10 @@ def test_a_failing_round_is_followed_by_the_next(
     office: Office, failure: Exception, where: str
 ) -> None:
     broken = Broken(office.database if where == "database" else office.history, failure)
-    duty = office.stance_duty(Rounds(3, office.clock), **{where: broken})
+    job = office.stance_job(Rounds(3, office.clock), **{where: broken})
 
     with pytest.raises(Stopped):
-        office.run(duty(office.lease))
+        office.run(job(office.lease))
 
     assert office.stances() is not None
 
@@ -362,18 +362,18 @@ def test_a_leader_that_could_not_announce_itself_does_so_later(office: Office) -
     ledger = Ledger(office.history, office.clock)
 
     with pytest.raises(Stopped):
-        office.run(office.stance_duty(Rounds(2, office.clock), history=broken)(office.lease))
+        office.run(office.stance_job(Rounds(2, office.clock), history=broken)(office.lease))
 
     with pytest.raises(LeaseLost):
         office.run(ledger.append(proposal(), token=office.lease.token - 1))
 
 
 def test_a_lost_lease_ends_issuing_and_publishes_nothing(office: Office) -> None:
-    duty = office.stance_duty(Rounds(2, office.clock))
+    job = office.stance_job(Rounds(2, office.clock))
     office.lose_the_lease()
 
     with pytest.raises(LeaseLost):
-        office.run(duty(office.lease))
+        office.run(job(office.lease))
 
     assert office.stances() is None
 
@@ -386,7 +386,7 @@ def test_a_later_token_in_the_record_does_not_end_measuring(office: Office) -> N
     office.run(Ledger(office.history, office.clock).take(office.lease.token + 1_000))
 
     with pytest.raises(Stopped):
-        office.run(office.stance_duty(Rounds(2, office.clock))(office.lease))
+        office.run(office.stance_job(Rounds(2, office.clock))(office.lease))
 
 
 def test_only_sources_with_an_address_are_read(tmp_path: Path) -> None:

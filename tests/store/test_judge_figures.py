@@ -1,4 +1,4 @@
-"""The desk knows the daily figures of its record, and none that came later."""
+"""The judge knows the daily figures of its record, and none that came later."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from barograph.collector.judge import Conclusion, Desk, known_figures
+from barograph.collector.judge import Conclusion, Judge, known_figures
 from barograph.errors import Throttled
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.timestamps import DAY, MINUTE
@@ -69,13 +69,13 @@ class Plug:
 
 
 class Room:
-    """A desk, and the record that it looks at."""
+    """A judge, and the record that it looks at."""
 
     def __init__(self, database: Database, runner: asyncio.Runner) -> None:
         self._database = database
         self._runner = runner
         self.plug = Plug(database)
-        self.desk = Desk(SETTINGS)
+        self.judge = Judge(SETTINGS)
 
     def keep(self, readings: Sequence[Reading], at: int = START) -> None:
         async def work(tx: Transaction) -> None:
@@ -84,10 +84,10 @@ class Room:
         self._runner.run(self._database.write(work))
 
     def load(self, now: int = START) -> None:
-        self._runner.run(self.desk.load(self._database, now))
+        self._runner.run(self.judge.load(self._database, now))
 
     def refresh(self, now: int) -> None:
-        self._runner.run(self.desk.refresh(self.plug, now))  # type: ignore[arg-type]
+        self._runner.run(self.judge.refresh(self.plug, now))  # type: ignore[arg-type]
 
     def known(self, at: int, settings: Settings = SETTINGS) -> MacroEvidence:
         async def work(tx: Transaction) -> MacroEvidence:
@@ -96,8 +96,8 @@ class Room:
         return self._runner.run(self._database.read(work))
 
     def labels(self, at: int) -> tuple[str, str]:
-        conclusion = self.desk.conclude(reading(at))
-        self.desk.written(conclusion)
+        conclusion = self.judge.conclude(reading(at))
+        self.judge.written(conclusion)
         return figures_of(conclusion)
 
 
@@ -192,12 +192,12 @@ def test_a_failure_of_the_exchange_keeps_the_signals_of_figures(room: Room) -> N
     room.keep([*rates(), *fund()])
     room.load()
 
-    conclusion = room.desk.conclude_failure(Throttled("slow down", 5.0), START)
+    conclusion = room.judge.conclude_failure(Throttled("slow down", 5.0), START)
 
     assert figures_of(conclusion) == ("mixed", "consolidation")
     assert conclusion.signals is not None
     assert conclusion.signals.signals.source == f"{SOURCE}; issuer; treasury"
     assert conclusion.row_count > 2
-    room.desk.written(conclusion)
-    again = room.desk.conclude_failure(Throttled("slow down", 5.0), START + 5_000)
+    room.judge.written(conclusion)
+    again = room.judge.conclude_failure(Throttled("slow down", 5.0), START + 5_000)
     assert again.signals is None

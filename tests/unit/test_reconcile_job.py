@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.collector.daily_jobs import RECONCILING_SECONDS, ReconcilingDuty
+from barograph.collector.jobs import RECONCILE_SECONDS, ReconcileJob
 from barograph.errors import LeaseLost
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.lease import Lease
@@ -52,8 +52,9 @@ class Office:
     def new_lease(self, holder: str) -> Lease:
         return Lease(self.database, "collector", holder, clock=self.clock, milliseconds=SECOND)
 
-    def duty(self, rounds: int, *errors: Exception) -> tuple[ReconcilingDuty, list[float]]:
+    def job(self, rounds: int, *errors: Exception) -> tuple[ReconcileJob, list[float]]:
         pauses: list[float] = []
+        left = list(errors)
 
         async def pause(seconds: float) -> None:
             pauses.append(seconds)
@@ -63,10 +64,10 @@ class Office:
         def reconciler(database: Database) -> Reconciler:
             journal = Journal(database, self.clock)
             made = Failing(journal, None, self.clock, lambda _payment: None)
-            made.errors = list(errors)
+            made.errors = left
             return made
 
-        return ReconcilingDuty(self.database, reconciler, sleep=pause), pauses
+        return ReconcileJob(self.database, reconciler, sleep=pause), pauses
 
     def now(self) -> Payment:
         return self.run(self.journal.get(self.payment.id))
@@ -81,11 +82,11 @@ def office(tmp_path: Path) -> Iterator[Office]:
 
 
 def test_payments_are_looked_after_once_a_minute(office: Office) -> None:
-    duty, pauses = office.duty(2)
+    job, pauses = office.job(2)
     with pytest.raises(Stopped):
-        office.run(duty(office.lease))
+        office.run(job(office.lease))
 
-    assert pauses == [RECONCILING_SECONDS] * 2 == [60.0] * 2
+    assert pauses == [RECONCILE_SECONDS] * 2 == [60.0] * 2
     assert office.now().state == "released"
 
 
@@ -95,9 +96,9 @@ def test_payments_are_looked_after_once_a_minute(office: Office) -> None:
 def test_a_round_that_fails_is_made_up_for_by_the_next(
     office: Office, failure: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    duty, _ = office.duty(2, failure)
+    job, _ = office.job(2, failure)
     with pytest.raises(Stopped):
-        office.run(duty(office.lease))
+        office.run(job(office.lease))
 
     assert "payments not reconciled" in caplog.messages
     assert office.now().state == "released"
@@ -106,9 +107,9 @@ def test_a_round_that_fails_is_made_up_for_by_the_next(
 def test_a_lost_lease_ends_it_and_changes_no_payment(office: Office) -> None:
     office.clock.pass_seconds(2)
     assert office.run(office.new_lease("other").acquire())
-    duty, _ = office.duty(1)
+    job, _ = office.job(1)
 
     with pytest.raises(LeaseLost):
-        office.run(duty(office.lease))
+        office.run(job(office.lease))
 
     assert office.now() == office.payment

@@ -1,0 +1,113 @@
+"""How the collector is put together: its databases, its upstreams and its jobs."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from barograph.collector.jobs import (
+    Job,
+    MacroJob,
+    MailJob,
+    ReconcileJob,
+    SettlementJob,
+    StanceJob,
+)
+from barograph.collector.leader import Collector
+from barograph.entitlements.purchases import FeedGrants
+from barograph.entitlements.store import Entitlements
+from barograph.history.ledger import Ledger
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, SQLiteDatabase
+from barograph.macro.records import MacroSource
+from barograph.payments.journal import Journal
+from barograph.payments.reconcile import Reconciler
+from barograph.payments.records import Chain
+from barograph.settings import Settings
+from barograph.stances.issue import StanceDesk
+from barograph.upstream.bybit import BybitExchange
+from barograph.upstream.chain import JsonRpcChain
+from barograph.upstream.etf import IssuerHoldings, OperatorFlows
+from barograph.upstream.files import FileClient
+from barograph.upstream.mail import SmtpSender
+from barograph.upstream.nyfed import Rate, ReferenceRate
+from barograph.upstream.treasury import TreasuryYields
+
+FILE_SECONDS = 20.0
+"""Timeout of one file of daily figures, including retries."""
+
+TREASURY = "US Treasury daily par yield curve"
+NYFED = "Federal Reserve Bank of New York"
+RATES: tuple[Rate, ...] = ("sofr", "effr")
+
+
+@asynccontextmanager
+async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Collector]:
+    """The collector that the settings describe; its connections are closed at the end.
+
+    Raises:
+        ConfigurationError: the mail server can't be used.
+    """
+    mail = SmtpSender(settings, clock=clock) if settings.sends_mail else None
+    async with AsyncExitStack() as stack:
+        database = SQLiteDatabase(settings.database_path, create=False)
+        stack.push_async_callback(database.close)
+        # Reads happen on the event loop, so a locked history must not delay the measuring.
+        history = SQLiteDatabase(
+            settings.history_path, busy_ms=50, write_busy_ms=5_000, create=False
+        )
+        stack.push_async_callback(history.close)
+        files = FileClient(seconds=FILE_SECONDS, clock=clock)
+        stack.push_async_callback(files.close)
+        exchange = BybitExchange(settings, clock=clock)
+        stack.push_async_callback(exchange.close)
+        ledger = Ledger(history, clock)
+        sources = macro_sources(settings, files, clock=clock)
+        jobs: list[Job] = [
+            MacroJob(sources, database, seconds=settings.macro_seconds, clock=clock),
+            SettlementJob(exchange, database, clock=clock),
+            StanceJob(StanceDesk(settings, database, ledger, clock), ledger),
+        ]
+        if mail is not None:
+            jobs.append(MailJob(database, mail, clock=clock))
+        if settings.takes_payments:
+            chain = JsonRpcChain(settings) if settings.x402_chain_url else None
+            if chain is not None:
+                stack.push_async_callback(chain.close)
+            jobs.append(
+                ReconcileJob(
+                    database, lambda fenced: build_reconciler(settings, fenced, chain, clock)
+                )
+            )
+        yield Collector(settings, exchange, database, clock=clock, jobs=jobs)
+
+
+def build_reconciler(
+    settings: Settings, database: Database, chain: Chain | None, clock: Clock
+) -> Reconciler:
+    """What resolves unfinished payments and grants what they paid for."""
+    entitlements = Entitlements(database, clock)
+    grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)
+    return Reconciler(Journal(database, clock), chain, clock, grants.grant_for)
+
+
+def macro_sources(settings: Settings, files: FileClient, *, clock: Clock) -> list[MacroSource]:
+    """The configured sources of daily figures."""
+    sources: list[MacroSource] = []
+    named = settings.macro_source
+    if address := settings.treasury_url:
+        source = named or TREASURY
+        sources.append(TreasuryYields(files, base_url=address, source=source, clock=clock))
+    if address := settings.nyfed_url:
+        source = named or NYFED
+        sources += [
+            ReferenceRate(rate, files, base_url=address, source=source, clock=clock)
+            for rate in RATES
+        ]
+    if address := settings.etf_url:
+        fund = settings.etf_fund
+        source = named or f"{fund} issuer's holdings file"
+        sources.append(
+            IssuerHoldings(files, fund=fund, address=address, source=source, clock=clock)
+        )
+    if settings.etf_file is not None:
+        sources.append(OperatorFlows(settings.etf_file, source="operator's file", clock=clock))
+    return sources

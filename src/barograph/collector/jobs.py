@@ -1,0 +1,306 @@
+"""What the leading collector repeats besides measuring.
+
+Daily figures, settled funding, stances, unfinished payments and mails. A job logs what fails and
+tries again, so it never stops the measuring. Only a lost lease ends it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
+
+from barograph.board.feeds import Publication
+from barograph.board.snapshots import latest, publish
+from barograph.errors import LeaseLost, UpstreamError
+from barograph.history.ledger import Ledger
+from barograph.keys.outbox import MailSender, deliver_due
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
+from barograph.kit.lease import Lease
+from barograph.macro.records import (
+    MACRO_HEALTH,
+    MacroHealth,
+    MacroSource,
+    Reading,
+    RemembersDays,
+    SourceHealth,
+)
+from barograph.macro.store import record_readings
+from barograph.markets.ports import SettlementHistory
+from barograph.markets.settlements import bitcoin_contract
+from barograph.markets.store import record_reports
+from barograph.markets.view import PERPETUALS
+from barograph.payments.reconcile import Reconciler
+from barograph.stances.issue import StanceDesk
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+SETTLEMENT_SECONDS = 60.0
+ISSUE_SECONDS = 15.0
+RECONCILE_SECONDS = 60.0
+MAIL_SECONDS = 1.0
+
+MAX_READINGS = 5_000
+"""Limit of one transaction: every small write would wait for a huge one."""
+
+
+class Job:
+    """Repeats its work for as long as the collector leads."""
+
+    def __init__(self, seconds: float, sleep: Sleep) -> None:
+        self._seconds = seconds
+        self._sleep = sleep
+
+    async def __call__(self, lease: Lease) -> None:
+        """Run until the lease is lost."""
+        while True:
+            await self.run_once(lease)
+            await self._sleep(self._seconds)
+
+    async def run_once(self, lease: Lease) -> None:
+        """Do the work once.
+
+        Raises:
+            LeaseLost: another collector leads.
+        """
+        raise NotImplementedError
+
+
+class MacroJob(Job):
+    """Reads every source of daily figures and stores what is new."""
+
+    def __init__(
+        self,
+        sources: Sequence[MacroSource],
+        database: Database,
+        *,
+        seconds: float,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(seconds, sleep)
+        self._sources = sources
+        self._database = database
+        self._clock = clock
+
+    async def run_once(self, lease: Lease) -> None:
+        """Read every source once."""
+        if not self._sources:
+            with _logged("figures not stored"):
+                await self._publish_none(lease)
+        for source in self._sources:
+            readings, failure = await _read(source)
+            with _logged("figures not stored", source=source.name):
+                await self._store(source.name, readings, failure, lease)
+                if isinstance(source, RemembersDays):
+                    source.kept(readings)
+
+    async def _store(
+        self, name: str, readings: Sequence[Reading], failure: str | None, lease: Lease
+    ) -> None:
+        """Store the oldest days first, and the health of the source with the newest days.
+
+        Those two are one transaction, so nothing is judged by half of the new figures.
+        """
+        now = self._clock()
+        older, newest = readings[:-MAX_READINGS], readings[-MAX_READINGS:]
+        for start in range(0, len(older), MAX_READINGS):
+            part = older[start : start + MAX_READINGS]
+            await self._database.write(partial(_record, lease, part, now))
+        newest_day = max((each.day for each in newest), default=None)
+
+        async def last(tx: Transaction) -> None:
+            await _record(lease, newest, now, tx)
+            health = await latest(tx, MACRO_HEALTH) or MacroHealth({})
+            before = health.sources.get(name, SourceHealth(now))
+            after = _health_after(before, now, failure, newest_day)
+            configured = {each.name for each in self._sources}
+            others = {key: value for key, value in health.sources.items() if key in configured}
+            await publish(tx, [Publication.of(MACRO_HEALTH, MacroHealth({**others, name: after}))])
+
+        await self._database.write(last)
+
+    async def _publish_none(self, lease: Lease) -> None:
+        """Publish that no source is configured, even if one was before."""
+
+        async def work(tx: Transaction) -> None:
+            await lease.fence(tx)
+            await publish(tx, [Publication.of(MACRO_HEALTH, MacroHealth({}))])
+
+        await self._database.write(work)
+
+
+async def _read(source: MacroSource) -> tuple[list[Reading], str | None]:
+    """The readings of a source, and the kind of its failure."""
+    try:
+        return await source.read(), None
+    except UpstreamError as error:
+        why = {"source": source.name, "kind": error.kind, "why": str(error)}
+        log.warning("figures not read", extra=why)
+        return [], error.kind
+    except Exception:
+        log.exception("figures not read", extra={"source": source.name})
+        return [], UpstreamError.kind
+
+
+async def _record(lease: Lease, readings: Sequence[Reading], now: int, tx: Transaction) -> None:
+    await lease.fence(tx)
+    await record_readings(tx, readings, now)
+
+
+def _health_after(
+    before: SourceHealth, now: int, failure: str | None, newest_day: str | None
+) -> SourceHealth:
+    since = before.failing_since
+    days = [day for day in (before.newest_day, newest_day) if day is not None]
+    return SourceHealth(
+        as_of=now,
+        failure=failure,
+        failing_since=None if failure is None else now if since is None else since,
+        newest_day=max(days, default=None),
+    )
+
+
+class SettlementJob(Job):
+    """Reads the exchange's report of the BTC perpetual's settled funding."""
+
+    def __init__(
+        self,
+        history: SettlementHistory,
+        database: Database,
+        *,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(SETTLEMENT_SECONDS, sleep)
+        self._history = history
+        self._database = database
+        self._clock = clock
+
+    async def run_once(self, lease: Lease) -> None:
+        """Read the report once and store what is new in it."""
+        with _logged("settlements not read"):
+            newest = await self._database.read(lambda tx: latest(tx, PERPETUALS))
+            rates = await self._history.settlements(bitcoin_contract(newest))
+            now = self._clock()
+
+            async def work(tx: Transaction) -> None:
+                await lease.fence(tx)
+                await record_reports(tx, rates, now)
+
+            await self._database.write(work)
+
+
+class StanceJob(Job):
+    """Issues a stance whenever its evidence has changed."""
+
+    def __init__(self, desk: StanceDesk, ledger: Ledger, *, sleep: Sleep = asyncio.sleep) -> None:
+        super().__init__(ISSUE_SECONDS, sleep)
+        self._desk = desk
+        self._ledger = ledger
+        self._announced: int | None = None
+
+    async def run_once(self, lease: Lease) -> None:
+        """Announce a new leader to the history, then issue every kind once."""
+        if self._announced != lease.token:
+            with _logged("the history cannot be written"):
+                await self._announce(lease)
+        with _logged("stances not issued"):
+            try:
+                await self._desk.issue(lease)
+            except LeaseLost:
+                await lease.renew()  # raises if the lease is really lost
+
+    async def _announce(self, lease: Lease) -> None:
+        """Keep earlier leaders from recording anything."""
+        try:
+            await self._ledger.take(lease.token)
+        except LeaseLost:
+            await lease.renew()  # raises if the lease is really lost
+            log.critical("the history has a later leader than us; stances are not durable")
+        else:
+            self._announced = lease.token
+
+
+class ReconcileJob(Job):
+    """Resolves payments whose result is not known."""
+
+    def __init__(
+        self,
+        database: Database,
+        build: Callable[[Database], Reconciler],
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        """`build` makes a reconciler that writes to a database."""
+        super().__init__(RECONCILE_SECONDS, sleep)
+        self._database = database
+        self._build = build
+
+    async def run_once(self, lease: Lease) -> None:
+        """Go through all unfinished payments once."""
+        with _logged("payments not reconciled"):
+            await self._build(_FencedDatabase(self._database, lease)).once()
+
+
+class _FencedDatabase:
+    """A database to which only the holder of the lease writes."""
+
+    def __init__(self, database: Database, lease: Lease) -> None:
+        self._database = database
+        self._lease = lease
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._database.read(work)
+
+    async def write(self, work: Work[T]) -> T:
+        async def fenced(tx: Transaction) -> T:
+            await self._lease.fence(tx)
+            return await work(tx)
+
+        return await self._database.write(fenced)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+class MailJob(Job):
+    """Sends the mails in the outbox."""
+
+    def __init__(
+        self,
+        database: Database,
+        sender: MailSender,
+        *,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(MAIL_SECONDS, sleep)
+        self._database = database
+        self._sender = sender
+        self._clock = clock
+
+    async def run_once(self, lease: Lease) -> None:
+        """Send every mail that is due."""
+        with _logged("mails cannot be sent"):
+            await deliver_due(self._database, lease, self._sender, self._clock)
+
+
+@contextmanager
+def _logged(event: str, **fields: str) -> Iterator[None]:
+    """Log any failure and go on, unless the lease is lost."""
+    try:
+        yield
+    except LeaseLost:
+        raise
+    except UpstreamError as error:
+        log.warning(event, extra={**fields, "kind": error.kind, "why": str(error)})
+    except DatabaseUnavailable as error:
+        log.warning(event, extra={**fields, "reason": str(error)})
+    except Exception:
+        log.exception(event, extra=fields)
