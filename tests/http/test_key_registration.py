@@ -20,9 +20,9 @@ from barograph.keys.endpoints import INVALID_BODY, NO_MAIL, NOT_JSON, OTHER_SITE
 from barograph.keys.registration import Registrations
 from barograph.kit.database import Row, Transaction
 from barograph.kit.http import error_response
-from barograph.limits.callers import Gate, Network
+from barograph.limits.callers import Network
 from barograph.limits.memory_store import MemoryStore
-from barograph.limits.rate_limits import KEYS_PATH, REGISTRATIONS
+from barograph.limits.rate_limits import KEYS_PATH, REGISTRATIONS, RateLimiter
 from support.clock import HandClock
 from support.databases import upgraded_database
 from support.service import Service
@@ -43,8 +43,8 @@ class Desk:
         self.registrations = Registrations(self.database, keys, base_url=BASE_URL, clock=self.clock)
         self.app = FastAPI(openapi_url=None)
         self.app.add_exception_handler(RequestError, _answer_error)
-        gate = Gate(store, keys.verify, trusted)
-        routes = key_routes(self.registrations if mail else None, gate, self.clock)
+        limiter = RateLimiter(store, keys.verify, trusted)
+        routes = key_routes(self.registrations if mail else None, limiter, self.clock)
         self.app.include_router(routes)
 
     def post(

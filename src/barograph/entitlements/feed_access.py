@@ -23,8 +23,7 @@ from barograph.identity.bearer import (
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.http import Scope
-from barograph.limits.callers import Gate
-from barograph.limits.rate_limits import PROOFS, TooManyRequests, retry_seconds
+from barograph.limits.rate_limits import PROOFS, RateLimiter, TooManyRequests, retry_seconds
 from barograph.payments.journal import Journal
 from barograph.payments.proof import parse_proof, presented, require_timely
 from barograph.payments.records import (
@@ -46,10 +45,12 @@ from barograph.payments.refusals import TooManyProofs
 class Wallets:
     """Verifies proofs without any charge."""
 
-    def __init__(self, verifier: ProofVerifier, journal: Journal, gate: Gate, clock: Clock) -> None:
+    def __init__(
+        self, verifier: ProofVerifier, journal: Journal, limiter: RateLimiter, clock: Clock
+    ) -> None:
         self._verifier = verifier
         self._journal = journal
-        self._gate = gate
+        self._limiter = limiter
         self._clock = clock
 
     async def payer(self, scope: Scope, offers: Sequence[Requirements]) -> str | None:
@@ -106,9 +107,9 @@ class Wallets:
             TooManyProofs: this address has caused too many.
         """
         try:
-            await self._gate.charge(PROOFS, self._gate.caller(scope))
+            await self._limiter.count(PROOFS, self._limiter.caller(scope))
         except TooManyRequests as error:
-            raise TooManyProofs(retry_seconds(error.standing)) from error
+            raise TooManyProofs(retry_seconds(error.usage)) from error
 
 
 log = logging.getLogger(__name__)

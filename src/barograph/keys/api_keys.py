@@ -70,7 +70,7 @@ class ApiKeys:
     async def verify(self, text: str) -> str | None:
         """The mailbox that a key that works belongs to, or None for everything else.
 
-        The mailbox is what an allowance is charged to: a new key brings no new one.
+        The mailbox is what an limit is charged to: a new key brings no new one.
 
         Raises:
             DatabaseUnavailable: nobody can tell.

@@ -16,8 +16,13 @@ from barograph.kit.documents import CORS, JSON, NO_STORE, Headers
 from barograph.kit.http import error_response, read_body
 from barograph.kit.origins import is_cross_site
 from barograph.kit.wire import JSON_TYPE, WireModel, refusal
-from barograph.limits.callers import Gate
-from barograph.limits.rate_limits import KEYS_PATH, Refusal, Standing, rate_limit_fields
+from barograph.limits.rate_limits import (
+    KEYS_PATH,
+    CallerRefused,
+    RateLimiter,
+    Usage,
+    rate_limit_fields,
+)
 
 INVALID_BODY = (
     'the body must be a JSON object with exactly one member, such as {"email": "name@example.com"}'
@@ -77,7 +82,9 @@ OTHER_SITE = (
 AWAY = "keys cannot be handed out right now; try again shortly"
 
 
-def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) -> APIRouter:
+def key_routes(
+    registrations: Registrations | None, limiter: RateLimiter, clock: Clock
+) -> APIRouter:
     """The route of `/api/v1/keys`; without registrations it says that there is no mail."""
     router = APIRouter(tags=["keys"])
 
@@ -107,12 +114,12 @@ def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) ->
         if _media_type(request) != JSON:
             return error_response(415, NOT_JSON)
         try:
-            standing = await register(request, email_from_body, registrations, gate)
-        except Refusal as refusal:
+            usage = await register(request, email_from_body, registrations, limiter)
+        except CallerRefused as refusal:
             return error_response(refusal.status, refusal.message, *refusal.fields(clock()))
         except DatabaseUnavailable:
             return error_response(503, AWAY, (b"retry-after", b"%d" % RETRY_SECONDS))
-        return _accepted(rate_limit_fields(standing, clock()))
+        return _accepted(rate_limit_fields(usage, clock()))
 
     return router
 
@@ -121,8 +128,8 @@ async def register(
     request: Request,
     email_from: Callable[[bytes], str],
     registrations: Registrations,
-    gate: Gate,
-) -> Standing:
+    limiter: RateLimiter,
+) -> Usage:
     """Mail a link to the address in a request's body, and charge the caller for it.
 
     A request that is malformed or can't be stored is not charged.
@@ -134,7 +141,7 @@ async def register(
         DatabaseUnavailable: nothing will be mailed.
     """
     address = parse_address(email_from(await read_body(request, MAX_BODY_BYTES)))
-    return await registrations.request(address, gate.caller(request.scope))
+    return await registrations.request(address, limiter.caller(request.scope))
 
 
 def _media_type(request: Request) -> bytes:

@@ -21,9 +21,9 @@ from barograph.kit.timestamps import HOUR
 from barograph.limits.rate_limits import (
     MAILBOX,
     REGISTRATIONS,
-    Allowance,
-    Standing,
+    RateLimit,
     TooManyRequests,
+    Usage,
 )
 
 LINK_FOLDER = "/keys"
@@ -65,7 +65,7 @@ class Registrations:
         self.base_url = base_url
         self._clock = clock
 
-    async def request(self, address: Address, caller: str) -> Standing:
+    async def request(self, address: Address, caller: str) -> Usage:
         """Mail a link to an address, unless its mailbox received enough of them today.
 
         The transaction that stores the registration also counts both limits, so a failed write
@@ -80,22 +80,22 @@ class Registrations:
         token = token_urlsafe(TOKEN_BYTES)
         now = self._clock()
 
-        async def admit(tx: Transaction) -> Standing:
-            standing = await _standing(tx, REGISTRATIONS, _BY_CALLER, hashed, now)
-            if not standing.accepted:
-                raise TooManyRequests(standing)
-            return standing
+        async def admit(tx: Transaction) -> Usage:
+            usage = await _usage(tx, REGISTRATIONS, _BY_CALLER, hashed, now)
+            if not usage.accepted:
+                raise TooManyRequests(usage)
+            return usage
 
-        async def work(tx: Transaction) -> Standing:
-            standing = await admit(tx)
-            mailed = (await _standing(tx, MAILBOX, _BY_MAILBOX, address.mailbox, now)).accepted
+        async def work(tx: Transaction) -> Usage:
+            usage = await admit(tx)
+            mailed = (await _usage(tx, MAILBOX, _BY_MAILBOX, address.mailbox, now)).accepted
             row = (_digest(token), *address, now, now + LINK_HOURS * HOUR, hashed, int(mailed))
             await tx.execute(_REGISTER, *row)
             if mailed:
                 text = _text(self.base_url, token)
                 give_up_at = now + MAIL_HOURS * HOUR
                 await put_mail(tx, address.email, SUBJECT, text, now=now, give_up_at=give_up_at)
-            return standing
+            return usage
 
         # Read first: a caller that is refused must not hold the write lock.
         await self._database.read(admit)
@@ -141,15 +141,13 @@ async def forget_registrations(tx: Transaction, now: int) -> None:
     await tx.execute(_FORGET_MAILS, now, FORGET_ROWS)
 
 
-async def _standing(
-    tx: Transaction, allowance: Allowance, sql: str, who: str, now: int
-) -> Standing:
+async def _usage(tx: Transaction, limit: RateLimit, sql: str, who: str, now: int) -> Usage:
     """What one more registration leaves of the limit of a caller or a mailbox."""
-    _, requests, window = allowance
+    _, requests, window = limit
     [(used, oldest)] = await tx.fetch(sql, who, now - window)
     remaining = requests - used - 1
     resets_in = window if oldest is None else oldest + window - now
-    return Standing(allowance, remaining >= 0, max(0, remaining), resets_in)
+    return Usage(limit, remaining >= 0, max(0, remaining), resets_in)
 
 
 def _digest(token: str) -> str:

@@ -47,10 +47,9 @@ from barograph.kit.dependency_health import Contact, Watched
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, FreeReads, hardened
 from barograph.kit.request_limits import RequestLimits, limited
-from barograph.limits.callers import Gate
 from barograph.limits.fallback_store import FallbackStore
 from barograph.limits.memory_store import MemoryStore
-from barograph.limits.rate_limits import AllowanceStore
+from barograph.limits.rate_limits import LimitStore, RateLimiter
 from barograph.limits.sqlite_store import SQLiteStore
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
@@ -110,7 +109,7 @@ class PayingParts(NamedTuple):
 def paying_parts(
     settings: Settings,
     database: Database,
-    gate: Gate,
+    limiter: RateLimiter,
     facilitator: Facilitator | None,
     clock: Clock,
 ) -> PayingParts:
@@ -123,7 +122,7 @@ def paying_parts(
     price = stance_requirements(settings)
     return PayingParts(
         FeedEntry(base_url, feed_requirements(settings)),
-        Wallets(facilitator, journal, gate, clock),
+        Wallets(facilitator, journal, limiter, clock),
         till,
         {kind: stance_offer(kind, price, base_url) for kind in STANCE_PATHS},
         [till.close, facilitator.close],
@@ -150,12 +149,12 @@ class CallerParts(NamedTuple):
 
     provider: IdentityProvider
     facilitator: Facilitator | None
-    allowances: AllowanceStore
+    allowances: LimitStore
     limits_failing: LimitsFailing
     registrations: Registrations | None
     """None where no mail can be sent."""
 
-    gate: Gate
+    limiter: RateLimiter
 
 
 class FreeParts(NamedTuple):
@@ -220,8 +219,8 @@ def caller_parts(
     registrations = None
     if settings.sends_mail:
         registrations = Registrations(database, keys, base_url=settings.base_url, clock=clock)
-    gate = Gate(allowances, keys.verify, settings.proxy_networks)
-    return CallerParts(provider, facilitator, allowances, limits_failing, registrations, gate)
+    limiter = RateLimiter(allowances, keys.verify, settings.proxy_networks)
+    return CallerParts(provider, facilitator, allowances, limits_failing, registrations, limiter)
 
 
 def free_parts(
@@ -277,7 +276,7 @@ def entitled_parts(
 ) -> EntitledParts:
     """Put together the doors of Feed and of payments."""
     entitlements = Entitlements(database, clock)
-    paying = paying_parts(settings, database, callers.gate, callers.facilitator, clock)
+    paying = paying_parts(settings, database, callers.limiter, callers.facilitator, clock)
     door = FeedDoor(callers.provider, entitlements, paying.entry, paying.wallets)
     grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)
     return EntitledParts(entitlements, grants, paying, door, paying.door(door))
@@ -309,7 +308,7 @@ def _hot(
 
 def _allowance_store(
     settings: Settings, pepper: bytes, clock: Clock
-) -> tuple[AllowanceStore, LimitsFailing]:
+) -> tuple[LimitStore, LimitsFailing]:
     """Where requests are counted, and since when workers don't share their counts."""
     local = MemoryStore(clock)
     if not settings.limits_are_shared:
@@ -426,9 +425,9 @@ def _parts(
         record=record_parts(settings, history, free.board, signed, clock),
         entitled=entitled_parts(settings, database, callers, clock),
         mcp=open_door(
-            ToolCalls(free.for_tools, callers.gate), callers.gate, settings.base_url, clock
+            ToolCalls(free.for_tools, callers.limiter), callers.limiter, settings.base_url, clock
         ),
-        signals=signals_answer(free.board, free.signals, callers.gate),
+        signals=signals_answer(free.board, free.signals, callers.limiter),
         described=Descriptions(
             partial(descriptions, base_url=settings.base_url, deprecations=DEPRECATIONS)
         ),
@@ -466,8 +465,8 @@ def _api_routes(parts: _Parts) -> list[APIRouter]:
         brief_routes(board, free.briefs),
         guide_routes(free.guides, clock),
         signals_routes(parts.signals),
-        key_routes(callers.registrations, callers.gate, clock),
-        history_routes(record.ledger, record.logs, record.continuity, callers.gate, clock),
+        key_routes(callers.registrations, callers.limiter, clock),
+        history_routes(record.ledger, record.logs, record.continuity, callers.limiter, clock),
         stance_routes(reads, budget),
         buying_routes(entitled.paid, paying.entry, entitled.entitlements, entitled.grants),
         feed_routes(entitled.door, feed, budget),
@@ -487,13 +486,13 @@ def _page_routes(parts: _Parts) -> list[Router]:
         briefs=free.briefs,
         status=free.status,
         series=SeriesReader(parts.database, parts.clock, settings.liquidations_min_coverage_pct),
-        renders=Renders(callers.gate, parts.clock),
+        renders=Renders(callers.limiter, parts.clock),
     )
     made_of = SiteParts(
         catalog=free.catalog,
         terms=_terms(settings, callers.facilitator),
         registrations=callers.registrations,
-        gate=callers.gate,
+        limiter=callers.limiter,
         described=parts.described,
         tools=TOOLS,
         ledger=record.ledger,
