@@ -16,7 +16,7 @@ from barograph.entitlements.refusals import FEED_PATH
 from barograph.entitlements.store import FEED, Entitlements, Holder
 from barograph.kit.clock import Clock
 from barograph.kit.database import Transaction
-from barograph.kit.disconnects import presence
+from barograph.kit.disconnects import watch_disconnect
 from barograph.kit.http import Scope
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.payments.checkout import IsGone, Till, Verified, stays
@@ -223,7 +223,10 @@ async def paying(request: Request) -> AsyncIterator[IsGone]:
     Raises:
         PrivateError: `PaymentPending`, or what the work itself raised.
     """
-    async with bounded(PAYING_SECONDS, PaymentPending), presence(request.receive) as is_gone:
+    async with (
+        bounded(PAYING_SECONDS, PaymentPending),
+        watch_disconnect(request.receive) as is_gone,
+    ):
         yield is_gone
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from barograph.identity.bearer import IdentityRefused, IdentityUnavailable
 from barograph.identity.public_keys import KeySet, PublicKey, read_key_set
 from barograph.kit.clock import Clock
-from barograph.kit.dependency_health import Contact
+from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.timestamps import HOUR, SECOND
 
 FRESH = 600 * SECOND
@@ -37,7 +37,7 @@ class KeySetCache:
         self._tried_at: int | None = None
         self._failed = False
         self._renewal: asyncio.Task[bool] | None = None
-        self.contact = Contact(clock)
+        self.health = DependencyHealth(clock)
 
     async def find(self, kid: str | None, made_by: int | None = None) -> PublicKey:
         """The key that a token names; `made_by` tells when the token had been made, if it says so.
@@ -104,9 +104,9 @@ class KeySetCache:
         else:
             self._read_at, failed = asked, False
         if failed:
-            self.contact.failed()
+            self.health.failed()
         else:
-            self.contact.answered()
+            self.health.answered()
         if counts:
             self._tried_at = self._clock()
         if counts or not failed:

@@ -9,7 +9,7 @@ from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavail
 from barograph.identity.tokens import Token
 from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
-from barograph.kit.dependency_health import Contact
+from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.timestamps import SECOND
 
 MAX_VERDICTS = 10_000
@@ -42,7 +42,7 @@ class UserVerdicts:
         self._limit = limit
         self._verdicts: dict[bytes, Verdict] = {}
         self._flight: SingleFlight[bytes, Verdict] = SingleFlight()
-        self.contact = Contact(clock)
+        self.health = DependencyHealth(clock)
 
     def known(self, text: str) -> Identity | None:
         """Who a token was found to be lately; it was verified then, and has not expired since."""
@@ -69,7 +69,7 @@ class UserVerdicts:
         try:
             identity = await ask()
         except IdentityUnavailable:
-            self.contact.failed()
+            self.health.failed()
             raise
         except IdentityRefused as refusal:
             lasts = int(min(self._seconds, REFUSAL_SECONDS) * SECOND)
@@ -77,7 +77,7 @@ class UserVerdicts:
         else:
             lasts = min(int(self._seconds * SECOND), token.expires_at - asked)
             verdict = Verdict(asked, lasts, identity)
-        self.contact.answered()
+        self.health.answered()
         self._keep(key, verdict)
         return verdict
 

@@ -16,7 +16,7 @@ import httpx
 
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock, system_clock
-from barograph.kit.dependency_health import Contact, of_one_part
+from barograph.kit.dependency_health import DependencyHealth, linked
 from barograph.payments.proof import wire_payload, wire_requirements
 from barograph.payments.records import (
     X402_VERSION,
@@ -154,15 +154,15 @@ class HttpFacilitator:
         self._settle_seconds = settle_seconds
         token = settings.x402_facilitator_token.get_secret_value()
         self._http = JsonHttp(longest=MAX_REPLY_BYTES, headers=_bearer(token), transport=transport)
-        self._payments = Contact(clock)
-        self._offer = Contact(clock)
-        self._contacts = of_one_part(self._payments, self._offer)
+        self._payments = DependencyHealth(clock)
+        self._offer = DependencyHealth(clock)
+        self._health = linked(self._payments, self._offer)
         self._doubted_payer: str | None = None
 
     @property
-    def contacts(self) -> Sequence[Contact]:
+    def health(self) -> Sequence[DependencyHealth]:
         """How asking about payments went, and reading what it supports."""
-        return self._contacts
+        return self._health
 
     async def probe(self) -> None:
         """Read what it supports; one that does not tell that at all has said nothing of itself."""
@@ -260,11 +260,11 @@ class HttpFacilitator:
         _note(self._payments, answered=answered)
 
 
-def _note(contact: Contact, *, answered: bool) -> None:
+def _note(health: DependencyHealth, *, answered: bool) -> None:
     if answered:
-        contact.answered()
+        health.answered()
     else:
-        contact.failed()
+        health.failed()
 
 
 def _settled(reply: Reply, proof: Proof) -> Settled | None:

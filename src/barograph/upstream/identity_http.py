@@ -15,7 +15,7 @@ from barograph.identity.key_set import KeySetCache
 from barograph.identity.tokens import Token, TokenVerifier
 from barograph.identity.users import UserVerdicts
 from barograph.kit.clock import Clock
-from barograph.kit.dependency_health import Contact, of_one_part
+from barograph.kit.dependency_health import DependencyHealth, linked
 from barograph.kit.timeouts import within
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
@@ -146,7 +146,7 @@ class TokenIdentity(ABC):
             clock=clock,
         )
         self._users = UserVerdicts(clock, settings.identity_cache_seconds)
-        self._contacts = of_one_part(self._keys.contact, self._users.contact)
+        self._health = linked(self._keys.health, self._users.health)
 
     async def identify(self, token: str) -> Identity:
         """Tell whose token it is.
@@ -165,9 +165,9 @@ class TokenIdentity(ABC):
             raise IdentityUnavailable("the identity provider does not answer in time") from error
 
     @property
-    def contacts(self) -> Sequence[Contact]:
+    def health(self) -> Sequence[DependencyHealth]:
         """How reading its keys went, and asking about a user."""
-        return self._contacts
+        return self._health
 
     async def probe(self) -> None:
         """Read its keys, unless that was done just now."""

@@ -43,7 +43,7 @@ from barograph.keys.endpoints import key_routes
 from barograph.keys.registration import Registrations
 from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import Database
-from barograph.kit.dependency_health import Contact, Watched
+from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, FreeReads, hardened
 from barograph.kit.request_limits import RequestLimits, limited
@@ -240,8 +240,8 @@ def free_parts(
         clock(),
         callers.limits_failing,
         signed,
-        identity=_contacts(callers.provider),
-        payments=None if callers.facilitator is None else _contacts(callers.facilitator),
+        identity=_health(callers.provider),
+        payments=None if callers.facilitator is None else _health(callers.facilitator),
     )
     badges = BadgeReader(
         markets,
@@ -317,14 +317,14 @@ def _allowance_store(
     return store, lambda: store.failing_since
 
 
-def _watched(*parts: object) -> list[Watched]:
-    return [each for each in parts if isinstance(each, Watched)]
+def _watched(*parts: object) -> list[MonitoredDependency]:
+    return [each for each in parts if isinstance(each, MonitoredDependency)]
 
 
-def _contacts(part: IdentityProvider | Facilitator) -> Sequence[Contact] | None:
+def _health(part: IdentityProvider | Facilitator) -> Sequence[DependencyHealth] | None:
     """How questions to a part went; None where no such part is configured."""
-    if isinstance(part, Watched):
-        return part.contacts
+    if isinstance(part, MonitoredDependency):
+        return part.health
     return None if isinstance(part, NoIdentityProvider) else ()
 
 
