@@ -12,7 +12,7 @@ from barograph.errors import BarographError
 from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
 from barograph.identity.key_set import KeySetCache
 from barograph.identity.tokens import Token
-from barograph.identity.users import UserVerdicts
+from barograph.identity.user_cache import UserCache
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.payments.records import FacilitatorUnavailable, InvalidProof, SettlementUnknown
@@ -172,7 +172,7 @@ def test_an_unknown_key_that_meets_a_probe_is_asked_for_once_more_and_not_again(
 def test_what_came_of_a_question_about_a_user_is_noted(
     error: BarographError | None, learned: str
 ) -> None:
-    verdicts = UserVerdicts(HandClock(), 60)
+    verdicts = UserCache(HandClock(), 60)
 
     async def ask() -> Identity:
         if error is not None:
@@ -180,7 +180,7 @@ def test_what_came_of_a_question_about_a_user_is_noted(
         return Identity("user")
 
     async def judge() -> None:
-        await verdicts.judge("token", Token("user", START + HOUR, {}), ask)
+        await verdicts.check("token", Token("user", START + HOUR, {}), ask)
 
     if error is None:
         asyncio.run(judge())

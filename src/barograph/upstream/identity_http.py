@@ -13,7 +13,7 @@ from barograph.errors import InvalidReply
 from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
 from barograph.identity.key_set import KeySetCache
 from barograph.identity.tokens import Token, TokenVerifier
-from barograph.identity.users import UserVerdicts
+from barograph.identity.user_cache import UserCache
 from barograph.kit.clock import Clock
 from barograph.kit.dependency_health import DependencyHealth, linked
 from barograph.kit.timeouts import within
@@ -145,7 +145,7 @@ class TokenIdentity(ABC):
             audience=settings.identity_audience,
             clock=clock,
         )
-        self._users = UserVerdicts(clock, settings.identity_cache_seconds)
+        self._users = UserCache(clock, settings.identity_cache_seconds)
         self._health = linked(self._keys.health, self._users.health)
 
     async def identify(self, token: str) -> Identity:

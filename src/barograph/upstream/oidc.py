@@ -70,7 +70,7 @@ class OidcIdentity(TokenIdentity):
     async def _judge(self, token: str, verified: Token) -> Identity:
         if not self._asks_userinfo:
             return _confirmed(verified.claims, self._claim, verified.subject)
-        return await self._users.judge(token, verified, lambda: self._ask(token, verified))
+        return await self._users.check(token, verified, lambda: self._ask(token, verified))
 
     async def _ask(self, token: str, verified: Token) -> Identity:
         assert self._userinfo is not None  # read together with the keys that verified the token

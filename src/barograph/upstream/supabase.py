@@ -41,7 +41,7 @@ class SupabaseIdentity(TokenIdentity):
 
     async def _judge(self, token: str, verified: Token) -> Identity:
         _refuse_anonymous(verified.claims)
-        return await self._users.judge(token, verified, lambda: self._ask(token, verified.subject))
+        return await self._users.check(token, verified, lambda: self._ask(token, verified.subject))
 
     async def _ask(self, token: str, subject: str) -> Identity:
         headers = {"Authorization": f"Bearer {token}", "apikey": self._api_key}
