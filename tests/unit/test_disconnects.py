@@ -32,17 +32,17 @@ class Wire:
 
 def look(receive: Callable[[], Awaitable[dict[str, Any]]]) -> bool:
     async def run() -> bool:
-        async with watch_disconnect(receive) as is_gone:
-            assert not is_gone()
+        async with watch_disconnect(receive) as is_disconnected:
+            assert not is_disconnected()
             for _ in range(5):
                 await asyncio.sleep(0)
-            return is_gone()
+            return is_disconnected()
 
     return asyncio.run(run())
 
 
 @pytest.mark.parametrize(
-    ("messages", "is_gone"),
+    ("messages", "is_disconnected"),
     [
         ([], False),
         ([REQUEST], False),
@@ -57,9 +57,9 @@ def look(receive: Callable[[], Awaitable[dict[str, Any]]]) -> bool:
     ],
 )
 def test_a_disconnect_is_known_once_the_server_reports_it(
-    messages: list[Any], is_gone: bool
+    messages: list[Any], is_disconnected: bool
 ) -> None:
-    assert look(Wire(*messages).receive) is is_gone
+    assert look(Wire(*messages).receive) is is_disconnected
 
 
 def test_a_server_that_repeats_the_request_is_not_listened_to_for_ever() -> None:

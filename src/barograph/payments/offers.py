@@ -1,4 +1,4 @@
-"""What is asked for at a paid door, as an x402 v2 payer reads it (pure)."""
+"""Offers of paid endpoints, as an x402 v2 payer reads them (pure)."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -55,14 +55,14 @@ class PaymentRequiredBody(WireModel):
 
 
 MAX_OFFER = 2 * 1024
-"""So many bytes an offer may have: a payer repeats nearly all of it in a proof, in base64, and
-that must stay readable (`proof.MAX_PROOF`)."""
+"""The longest offer in bytes: a payer's proof repeats nearly all of it in base64, and must not be
+longer than `proof.MAX_PROOF`."""
 
 _EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])
 
 
 class PaymentTerms(Protocol):
-    """The settings that make a price an offer."""
+    """The settings of x402 payments."""
 
     @property
     def x402_network(self) -> str:
@@ -82,15 +82,15 @@ class PaymentTerms(Protocol):
 
     @property
     def x402_asset_decimals(self) -> int:
-        """How many decimals it has."""
+        """The token's decimals."""
 
     @property
     def x402_pay_to(self) -> str:
-        """The address that is paid, in either case."""
+        """The address that receives payments, in either case."""
 
     @property
     def x402_timeout_seconds(self) -> int:
-        """How long a proof may be good."""
+        """How long a proof may be valid."""
 
     @property
     def feed_price_usd(self) -> Decimal:
@@ -120,10 +120,9 @@ def payment_required(
     mime_type: str = "application/json",
     output_example: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """The x402 v2 payment-required object; without requirements nothing can be paid for here.
+    """The x402 v2 payment-required object; without requirements it offers nothing.
 
-    With an example of what a payer gets it carries discovery metadata, so that a facilitator's
-    catalog can list the door.
+    With an example of the paid body it has discovery metadata for facilitators' catalogs.
 
     Raises:
         ValueError: it is so long that a payer's proof, which repeats it, would be refused.
@@ -140,7 +139,7 @@ def payment_required(
         }
     )
     if len(body) > MAX_OFFER:
-        raise ValueError(f"an offer may have {MAX_OFFER} bytes, and this has {len(body)}")
+        raise ValueError(f"an offer may have at most {MAX_OFFER} bytes, this one has {len(body)}")
     return body
 
 
@@ -150,10 +149,10 @@ def payment_required_field(body: bytes) -> tuple[bytes, bytes]:
 
 
 def payment_response_field(payment: Payment) -> tuple[bytes, bytes]:
-    """The header field that is the payer's receipt of a settled payment."""
+    """The header field with the payer's receipt of a settled payment."""
     receipt = {
         "success": True,
-        # Found on the chain later, it moved in a transaction that nobody named to us.
+        # A payment that was found on the chain later may have no transaction.
         "transaction": payment.transaction or "",
         "network": payment.network,
         "payer": checksummed(payment.payer),
@@ -186,11 +185,11 @@ _IDENTIFIER = {
         "required": ["required"],
     },
 }
-"""The `payment-identifier` extension: with an id of its own a payer can repeat a paid request."""
+"""The `payment-identifier` extension: with its own id a payer can repeat a paid request."""
 
 
 def _discovery(output_example: Mapping[str, Any]) -> dict[str, Any]:
-    """The `bazaar` extension of a door that is read with a plain GET."""
+    """The `bazaar` extension of an endpoint that is read with a plain GET."""
     return {
         "info": {
             "input": {"type": "http", "method": "GET"},

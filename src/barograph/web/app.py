@@ -20,8 +20,8 @@ from barograph.discovery.deprecation import Deprecations, announcing
 from barograph.discovery.endpoints import Descriptions, descriptions, discovery_routes
 from barograph.discovery.files import INDEX_PATH
 from barograph.discovery.index import index_document
-from barograph.entitlements.feed_access import FeedDoor, Wallets
-from barograph.entitlements.purchases import FeedGrants, Offer, PaidDoor
+from barograph.entitlements.feed_access import FeedAccess, WalletIdentity
+from barograph.entitlements.purchases import FeedGrants, Offer, PaidAccess
 from barograph.entitlements.refusals import FeedEntry
 from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
@@ -61,7 +61,7 @@ from barograph.material_change.endpoints import LatestPair, material_change_rout
 from barograph.mcp.calls import Readers, ToolCalls, free_readers
 from barograph.mcp.endpoints import McpDoor, mcp_door, mcp_routes, open_door
 from barograph.mcp.tools import TOOLS
-from barograph.payments.checkout import Till
+from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.offers import feed_requirements, stance_requirements
 from barograph.payments.records import Facilitator
@@ -93,17 +93,17 @@ class PayingParts(NamedTuple):
     """The parts that payments need; without a facilitator there are none."""
 
     entry: FeedEntry
-    wallets: Wallets | None = None
-    till: Till | None = None
+    wallets: WalletIdentity | None = None
+    cashier: Cashier | None = None
     offers: Mapping[str, Offer] = {}
     closings: Sequence[Callable[[], Awaitable[None]]] = ()
 
-    def door(self, feed: FeedDoor) -> PaidDoor | None:
+    def access(self, feed: FeedAccess) -> PaidAccess | None:
         """The paid doors, beside the one of Feed."""
         terms = self.entry.requirements
-        if self.wallets is None or self.till is None or terms is None:
+        if self.wallets is None or self.cashier is None or terms is None:
             return None
-        return PaidDoor(feed, self.wallets, self.till, terms)
+        return PaidAccess(feed, self.wallets, self.cashier, terms)
 
 
 def paying_parts(
@@ -118,14 +118,14 @@ def paying_parts(
     if facilitator is None:
         return PayingParts(FeedEntry(base_url))
     journal = Journal(database, clock)
-    till = Till(journal, facilitator, clock)
+    cashier = Cashier(journal, facilitator, clock)
     price = stance_requirements(settings)
     return PayingParts(
         FeedEntry(base_url, feed_requirements(settings)),
-        Wallets(facilitator, journal, limiter, clock),
-        till,
+        WalletIdentity(facilitator, journal, limiter, clock),
+        cashier,
         {kind: stance_offer(kind, price, base_url) for kind in STANCE_PATHS},
-        [till.close, facilitator.close],
+        [cashier.close, facilitator.close],
     )
 
 
@@ -198,8 +198,8 @@ class EntitledParts(NamedTuple):
     entitlements: Entitlements
     grants: FeedGrants
     paying: PayingParts
-    door: FeedDoor
-    paid: PaidDoor | None
+    access: FeedAccess
+    paid: PaidAccess | None
 
 
 def caller_parts(
@@ -277,9 +277,9 @@ def entitled_parts(
     """Put together the doors of Feed and of payments."""
     entitlements = Entitlements(database, clock)
     paying = paying_parts(settings, database, callers.limiter, callers.facilitator, clock)
-    door = FeedDoor(callers.provider, entitlements, paying.entry, paying.wallets)
+    access = FeedAccess(callers.provider, entitlements, paying.entry, paying.wallets)
     grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)
-    return EntitledParts(entitlements, grants, paying, door, paying.door(door))
+    return EntitledParts(entitlements, grants, paying, access, paying.access(access))
 
 
 def status_keeper(
@@ -451,12 +451,12 @@ def _api_routes(parts: _Parts) -> list[APIRouter]:
     board, record, entitled = free.board, parts.record, parts.entitled
     budget, paying, base_url = settings.comparison_seconds, entitled.paying, settings.base_url
     pair = LatestPair(parts.history, record.continuity)
-    reads = StanceReads(record.stances, clock, entitled.door, entitled.paid, paying.offers)
+    reads = StanceReads(record.stances, clock, entitled.access, entitled.paid, paying.offers)
     feed = FeedParts(board, record.stances, free.markets, free.briefs, base_url)
     contact = settings.security_contact
     return [
         # Routes are tried in order; what is hot is answered before them, and this is not.
-        material_change_routes(entitled.door, pair, clock, budget),
+        material_change_routes(entitled.access, pair, clock, budget),
         discovery_routes(
             base_url, free.agent_index, parts.described, clock, security_contact=contact
         ),
@@ -469,7 +469,7 @@ def _api_routes(parts: _Parts) -> list[APIRouter]:
         history_routes(record.ledger, record.logs, record.continuity, callers.limiter, clock),
         stance_routes(reads, budget),
         buying_routes(entitled.paid, paying.entry, entitled.entitlements, entitled.grants),
-        feed_routes(entitled.door, feed, budget),
+        feed_routes(entitled.access, feed, budget),
         status_routes(board, free.status),
         badge_routes(board, free.badges),
     ]
