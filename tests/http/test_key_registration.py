@@ -325,7 +325,7 @@ def test_a_database_that_is_away_is_503_with_a_time_to_come_back(tmp_path: Path)
     desk = Desk(tmp_path)
 
     answer = desk.ask("name@example.com")
-    assert_error(answer, 503, "keys cannot be handed out right now; try again shortly")
+    assert_error(answer, 503, "key registration is unavailable right now; try again shortly")
     statuses = {desk.ask("name@example.com").status_code for _ in range(2 * REGISTRATIONS.requests)}
     assert statuses == {503}  # what cannot be stored is not charged
     assert answer.headers["retry-after"] == "5"

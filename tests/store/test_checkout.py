@@ -74,6 +74,7 @@ class Counter:
             period_ms=30 * DAY,
             source="x402",
             by=payment.id,
+            why="x402",
             now=self.clock(),
         )
         return granted.id

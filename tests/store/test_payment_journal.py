@@ -324,6 +324,7 @@ def grant_feed(entitlements: Entitlements) -> Callable[..., Coroutine[Any, Any, 
             period_ms=30 * DAY,
             source="x402",
             by=payment.id,
+            why="x402",
             now=START,
         )
         return granted.id

@@ -96,6 +96,7 @@ def feed_grant(entitlements: Entitlements, clock: Clock) -> Grant:
             period_ms=PERIOD,
             source="x402",
             by=payment.id,
+            why="x402",
             now=clock(),
         )
         return granted.id

@@ -27,7 +27,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.keys.outbox import Mail, PutOff, Undeliverable
+from barograph.keys.outbox import Deferred, Mail, Undeliverable
 from barograph.settings import Settings
 from barograph.upstream.mail import MailServer, SmtpSender, parse_smtp_url
 from support.clock import HandClock
@@ -195,7 +195,7 @@ def test_a_mail_that_is_put_off_can_be_sent_later(stage: str) -> None:
 
     async def scenario() -> None:
         async with aiosmtpd_server(handler) as port:
-            with pytest.raises(PutOff, match=r"\(451\)") as refusal:
+            with pytest.raises(Deferred, match=r"\(451\)") as refusal:
                 await sender(port).send(MAIL)
             assert_nameless(refusal.value)
             await sender(port).send(MAIL)

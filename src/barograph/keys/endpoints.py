@@ -30,7 +30,7 @@ INVALID_BODY = (
 
 
 class KeyRequest(BaseModel):
-    """Who asks for a key."""
+    """A request for a key."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,19 +38,19 @@ class KeyRequest(BaseModel):
 
 
 class KeyAnswer(WireModel):
-    """What everybody is answered, whether or not the address is known."""
+    """The same response for every address, known or not."""
 
     ok: Annotated[Literal[True], Field(description="Always true.")]
     message: str
 
 
 def email_from_body(body: bytes) -> str:
-    """Read the one member of a request's body.
+    """Read the e-mail address from a request body.
 
-    By hand, because a framework's parser takes the last of two members and guesses encodings.
+    Not with the framework's parser, which accepts repeated members and guesses encodings.
 
     Raises:
-        InvalidRequest: it is not one JSON object in UTF-8 with the one member `email`, a string.
+        InvalidRequest: it isn't one JSON object in UTF-8 with the one member `email`, a string.
     """
     try:
         members = json.loads(body.decode(), object_pairs_hook=_Members)
@@ -65,7 +65,7 @@ def email_from_body(body: bytes) -> str:
 
 
 class _Members(list[tuple[str, Any]]):
-    """An object as it was written, with what comes twice; a JSON array is a plain list."""
+    """A JSON object with its repeated members; a JSON array is a plain list."""
 
 
 KEYS_ALLOW = b"POST, OPTIONS"
@@ -73,13 +73,13 @@ MAX_BODY_BYTES = 4_096
 RETRY_SECONDS = 5
 
 ACCEPTED = KeyAnswer(ok=True, message=ANSWER).encode()
-NO_MAIL = "this instance sends no mail, so keys come from its operator"
+NO_MAIL = "this instance sends no mail; ask its operator for a key"
 NOT_JSON = "send the body as JSON, with the header Content-Type: application/json"
 OTHER_SITE = (
     "pages of other websites can't ask for keys: use the form on our own page, or send the request "
     "from a program"
 )
-AWAY = "keys cannot be handed out right now; try again shortly"
+AWAY = "key registration is unavailable right now; try again shortly"
 
 
 def key_routes(
@@ -110,7 +110,7 @@ def key_routes(
             return error_response(503, NO_MAIL)
         if is_cross_site(request.scope["headers"], registrations.base_url):
             return error_response(403, OTHER_SITE)
-        # Otherwise a page could send JSON as text/plain, which needs no preflight.
+        # A page of another site could send JSON as text/plain without a preflight.
         if _media_type(request) != JSON:
             return error_response(415, NOT_JSON)
         try:
@@ -130,13 +130,13 @@ async def register(
     registrations: Registrations,
     limiter: RateLimiter,
 ) -> Usage:
-    """Mail a link to the address in a request's body, and charge the caller for it.
+    """Mail a link to the address in a request body, and count the request.
 
-    A request that is malformed or can't be stored is not charged.
+    A request that is malformed or can't be stored is not counted.
 
     Raises:
         BodyTimeout, BodyTooLong: the body did not arrive in time, or is too long.
-        InvalidRequest: it holds no address.
+        InvalidRequest: it has no valid address.
         TooManyRequests: the caller's limit is used up.
         DatabaseUnavailable: nothing will be mailed.
     """
@@ -145,7 +145,7 @@ async def register(
 
 
 def _media_type(request: Request) -> bytes:
-    """The type of the body without its parameters."""
+    """The body's media type without parameters."""
     given = [value for name, value in request.scope["headers"] if name == b"content-type"]
     return b",".join(given).partition(b";")[0].strip().lower()
 

@@ -77,11 +77,7 @@ class Journal:
         Raises:
             UnknownPayment: there is none with that id.
         """
-
-        async def work(tx: Transaction) -> Payment:
-            return await _one(tx, payment_id)
-
-        return await self._database.read(work)
+        return await self._database.read(lambda tx: _one(tx, payment_id))
 
     async def search(
         self, *, state: State | None = None, payer: str | None = None, limit: int = 100
@@ -98,19 +94,12 @@ class Journal:
 
     async def purchases(self, network: str, asset: str, payer: str, door: str) -> Purchases:
         """What a wallet has bought at a door so far."""
-
-        async def work(tx: Transaction) -> Purchases:
-            return await _purchases(tx, network, asset, payer, door)
-
-        return await self._database.read(work)
+        return await self._database.read(lambda tx: _purchases(tx, network, asset, payer, door))
 
     async def trail(self, payment_id: str) -> list[TrailStep]:
         """Every step of a payment in order."""
-
-        async def work(tx: Transaction) -> list[TrailStep]:
-            return [TrailStep(*row) for row in await tx.fetch(_TRAIL, payment_id)]
-
-        return await self._database.read(work)
+        rows = await self._database.read(lambda tx: tx.fetch(_TRAIL, payment_id))
+        return [TrailStep(*row) for row in rows]
 
     async def claim(self, proof: Proof, door: str, order: Order = PLAIN_ORDER) -> Payment:
         """Claim a verified proof; no other request can claim it until it is released.
@@ -235,20 +224,16 @@ class Journal:
         return await self._update(_UNDELIVER, (payment.id, payment.released_at), payment.id, step)
 
     async def _rows(self, sql: str, *values: Value) -> list[Payment]:
-        async def work(tx: Transaction) -> list[Payment]:
-            return [Payment(*row) for row in await tx.fetch(sql, *values)]
-
-        return await self._database.read(work)
+        rows = await self._database.read(lambda tx: tx.fetch(sql, *values))
+        return [Payment(*row) for row in rows]
 
     async def _step(
         self, payment_id: str, to: State, reason: str | None, claimed_at: int | None = None
     ) -> Payment:
         step = TrailStep(to, self._clock(), reason)
-
-        async def work(tx: Transaction) -> Payment:
-            return await _move(tx, payment_id, step, claimed_at=claimed_at)
-
-        return await self._database.write(work)
+        return await self._database.write(
+            lambda tx: _move(tx, payment_id, step, claimed_at=claimed_at)
+        )
 
     async def _update(
         self, sql: str, values: tuple[Value, ...], payment_id: str, step: TrailStep

@@ -59,22 +59,27 @@ class PaymentUsed(PrivateError):
         )
 
 
-class TooManyProofs(PrivateError):
+class _TryLater(PrivateError):
+    def __init__(self, message: str, seconds: int = RETRY_SECONDS) -> None:
+        super().__init__(message)
+        self._seconds = seconds
+
+    def fields(self) -> Sequence[tuple[bytes, bytes]]:
+        """When to try again."""
+        return [(b"retry-after", b"%d" % self._seconds)]
+
+
+class TooManyProofs(_TryLater):
     """One address sent too many proofs; we verify no more of them for now."""
 
     status = 429
     code = "too_many_requests"
 
     def __init__(self, seconds: int) -> None:
-        super().__init__("too many payment proofs from this address; nothing was charged")
-        self._seconds = seconds
-
-    def fields(self) -> Sequence[tuple[bytes, bytes]]:
-        """When to try again."""
-        return [(b"retry-after", str(self._seconds).encode())]
+        super().__init__("too many payment proofs from this address; nothing was charged", seconds)
 
 
-class PaymentPending(PrivateError):
+class PaymentPending(_TryLater):
     """Another request is using this proof, or we don't know yet whether it was charged."""
 
     status = 503
@@ -86,12 +91,7 @@ class PaymentPending(PrivateError):
         "send the same proof again later",
         seconds: int = RETRY_SECONDS,
     ) -> None:
-        super().__init__(message)
-        self._seconds = seconds
-
-    def fields(self) -> Sequence[tuple[bytes, bytes]]:
-        """When to try again."""
-        return [(b"retry-after", str(self._seconds).encode())]
+        super().__init__(message, seconds)
 
 
 class PurchasePending(PaymentPending):
@@ -106,15 +106,11 @@ class PurchasePending(PaymentPending):
         )
 
 
-class PaymentUnavailable(PrivateError):
+class PaymentUnavailable(_TryLater):
     """The facilitator is unavailable."""
 
     status = 503
     code = "payment_unavailable"
 
     def __init__(self) -> None:
-        super().__init__("payments cannot be taken at the moment; nothing was charged")
-
-    def fields(self) -> Sequence[tuple[bytes, bytes]]:
-        """When to try again."""
-        return [(b"retry-after", str(RETRY_SECONDS).encode())]
+        super().__init__("payments are unavailable at the moment; nothing was charged")

@@ -190,7 +190,7 @@ class KeyPages:
             return self._refuse(request, 503, AWAY, _AWAY, _RETRY)
 
     async def _button(self, token: str) -> Response:
-        if self._registrations is None or not await self._registrations.peek(token):
+        if self._registrations is None or not await self._registrations.is_usable(token):
             raise LinkNotUsable
         return private_page(200, write_link(self._pages, LINK_PATH.format(token=token)))
 

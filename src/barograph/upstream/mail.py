@@ -30,7 +30,7 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.keys.email_address import Address, parse_address
-from barograph.keys.outbox import Mail, PutOff, Undeliverable
+from barograph.keys.outbox import Deferred, Mail, Undeliverable
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
@@ -89,7 +89,7 @@ class SmtpSender:
 
         Raises:
             Undeliverable: this mail is refused for good.
-            PutOff: this mail is not taken now; others may be.
+            Deferred: this mail is not taken now; others may be.
             UpstreamError: no mail is taken now; it may be later.
         """
         message = self._message(mail)
@@ -224,7 +224,7 @@ def _about_this_mail(code: int, what: str) -> UpstreamError:
     if code in _PERMANENT:
         return Undeliverable(f"the mail server refuses {what} ({code})")
     if code in _TEMPORARY and code != _CLOSING:
-        return PutOff(f"the mail server puts {what} off ({code})")
+        return Deferred(f"the mail server puts {what} off ({code})")
     return _about_us(code)
 
 
