@@ -1,4 +1,4 @@
-"""Times out without cancelling."""
+"""Waiting for something only so long, without breaking it off."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _left: set["asyncio.Task[Any]"] = set()
-"""Work that timed out: asyncio drops a task that nothing references."""
+"""Work that nobody waits for any more: somebody must hold it until it ends."""
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """Wait for some work at most `seconds`; after that it goes on in the background.
+    """Wait for some work for so long, and leave it to end by itself after that.
 
-    Cancelling a request can cost the client's pool a connection for good. Work that times out here
-    needs timeouts of its own.
+    A request that is cancelled can cost the client's pool a connection for good; one that is let
+    go ends by its own timeouts, which it must have.
 
     Raises:
         TimeoutError: it took longer.
@@ -34,4 +34,4 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
 def _forget(task: "asyncio.Task[Any]") -> None:
     _left.discard(task)
     if not task.cancelled():
-        task.exception()  # retrieved, so that asyncio does not log it
+        task.exception()  # seen, though nobody asks for it

@@ -1,4 +1,4 @@
-"""Time out without cancelling."""
+"""Waiting only so long, and what becomes of what is left."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import pytest
 from barograph.kit.timeouts import within
 
 
-def test_work_that_ends_in_time_returns_its_result() -> None:
+def test_what_is_done_in_time_is_given() -> None:
     async def work() -> str:
         await asyncio.sleep(0)
         return "done"
@@ -15,7 +15,7 @@ def test_work_that_ends_in_time_returns_its_result() -> None:
     assert asyncio.run(within(60, work())) == "done"
 
 
-def test_the_error_of_the_work_is_raised() -> None:
+def test_its_error_is_given_too() -> None:
     async def work() -> None:
         raise KeyError("x")
 
@@ -24,7 +24,7 @@ def test_the_error_of_the_work_is_raised() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_work_that_times_out_goes_on_and_is_not_cancelled(fails: bool) -> None:
+def test_what_takes_longer_is_left_to_end_and_not_broken_off(fails: bool) -> None:
     seen = []
 
     async def main() -> None:
@@ -46,7 +46,7 @@ def test_work_that_times_out_goes_on_and_is_not_cancelled(fails: bool) -> None:
     assert seen == ["ended"]
 
 
-def test_a_cancelled_caller_does_not_cancel_the_work() -> None:
+def test_a_caller_that_goes_away_breaks_nothing_off() -> None:
     seen = []
 
     async def main() -> None:
