@@ -1,4 +1,4 @@
-"""How identity providers are asked: briefly, without redirects, and never with a memory."""
+"""HTTP to identity providers: with a time limit, and without redirects or cookies."""
 
 import asyncio
 import logging
@@ -32,23 +32,23 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a provider answered."""
+    """A provider's response."""
 
     status: int
     body: bytes
     challenge: str
-    """What its `WWW-Authenticate` says."""
+    """Its `WWW-Authenticate` header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What a reply other than 200 means."""
+    """The meaning of a response other than 200."""
 
     code: str | None
-    """The provider's own word for it, a fixed one of the protocol: it may be logged."""
+    """The provider's error code, one of the protocol's fixed words, so it may be logged."""
 
     is_of_token: bool
-    """Whether the token or its user is refused; otherwise it may be us who are."""
+    """Whether the token or its user is refused, rather than our own request."""
 
 
 class IdentityHttp:
@@ -68,10 +68,10 @@ class IdentityHttp:
         )
 
     async def read(self, address: str) -> bytes:
-        """Read something that the provider publishes.
+        """Read a published document.
 
         Raises:
-            IdentityUnavailable: it does not come, in time and as it should.
+            IdentityUnavailable: there is no usable response in time.
         """
         reply = await self._get(address, {})
         if reply.status != _OK:
@@ -85,7 +85,7 @@ class IdentityHttp:
 
         Raises:
             IdentityRefused: the provider does not accept the token or its user.
-            IdentityUnavailable: no answer comes, in time and as it should.
+            IdentityUnavailable: there is no usable response in time.
         """
         reply = await self._get(address, headers)
         if reply.status == _OK:
@@ -133,7 +133,7 @@ PROBE_AGE = 10 * SECOND
 
 
 class TokenIdentity(ABC):
-    """Verifies a token with the issuer's keys and judges its user, within one budget."""
+    """Verifies a token with the issuer's keys and checks its user, within one time limit."""
 
     def __init__(self, issuer: str, settings: Settings, http: IdentityHttp, clock: Clock) -> None:
         self._issuer = issuer
@@ -149,12 +149,7 @@ class TokenIdentity(ABC):
         self._health = linked(self._keys.health, self._users.health)
 
     async def identify(self, token: str) -> Identity:
-        """Tell whose token it is.
-
-        Raises:
-            IdentityRefused: nobody's who is accepted.
-            IdentityUnavailable: that cannot be told now.
-        """
+        """See `IdentityProvider.identify`."""
         known = self._users.known(token)
         if known is not None:
             return known
@@ -166,11 +161,11 @@ class TokenIdentity(ABC):
 
     @property
     def health(self) -> Sequence[DependencyHealth]:
-        """How reading its keys went, and asking about a user."""
+        """The health of reading its keys, and of asking about users."""
         return self._health
 
     async def probe(self) -> None:
-        """Read its keys, unless that was done just now."""
+        """Read its keys, unless they were read just now."""
         await self._keys.renew(PROBE_AGE)
 
     async def close(self) -> None:
@@ -182,14 +177,14 @@ class TokenIdentity(ABC):
         """Read the key set as the issuer publishes it.
 
         Raises:
-            IdentityUnavailable: it does not come, in time and as it should.
+            IdentityUnavailable: it can't be read.
         """
 
     @abstractmethod
     async def _judge(self, token: str, verified: Token) -> Identity:
-        """Say whether the user of a token is accepted.
+        """Check the user of a token.
 
         Raises:
-            IdentityRefused: not so.
-            IdentityUnavailable: that cannot be told now.
+            IdentityRefused: the user is not accepted.
+            IdentityUnavailable: the provider is unavailable.
         """
