@@ -6,8 +6,7 @@ import pytest
 
 from barograph.errors import BarographError
 from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
-from barograph.identity.tokens import Token
-from barograph.identity.user_cache import REFUSAL_SECONDS, UserCache
+from barograph.identity.tokens import REFUSAL_SECONDS, Token, UserCache
 from support.clock import START, HandClock
 
 HOUR = 3_600_000

@@ -1,13 +1,16 @@
-"""Verifies bearer tokens: JSON Web Tokens (RFC 7519), signed by the identity provider."""
+"""Verifies bearer tokens, JSON Web Tokens (RFC 7519), and caches their users for a short time."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from barograph.identity.bearer import MAX_TOKEN, IdentityRefused
+from barograph.identity.bearer import MAX_TOKEN, Identity, IdentityRefused, IdentityUnavailable
 from barograph.identity.key_set import MAX_KEY_ID, KeySetCache, decode_base64url
+from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
+from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.json import strict_object
 from barograph.kit.timestamps import SECOND
 
@@ -15,6 +18,9 @@ LEEWAY_SECONDS = 30
 """How far the provider's clock may be off from ours."""
 
 MAX_SUBJECT = 200
+MAX_CACHED_USERS = 10_000
+REFUSAL_SECONDS = 5.0
+"""How long a refusal is cached, so that a refused token can't make us ask all the time."""
 
 _SEGMENTS: Final = 3
 _TYPES: Final = ("jwt", "at+jwt", "application/jwt", "application/at+jwt")
@@ -148,3 +154,77 @@ def _seconds(value: object) -> int:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     raise IdentityRefused("the token has a time that is not a whole number")
+
+
+Ask = Callable[[], Coroutine[Any, Any, Identity]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    asked_at: int
+    lasts: int
+    """Both in milliseconds."""
+
+    identity: Identity | None
+    reason: str = ""
+
+    def is_valid(self, now: int) -> bool:
+        """Whether it is recent; false after the clock was set back."""
+        return 0 <= now - self.asked_at < self.lasts
+
+
+class UserCache:
+    """Asks the provider once for many requests with the same token; stores only token hashes."""
+
+    def __init__(self, clock: Clock, seconds: float, limit: int = MAX_CACHED_USERS) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._limit = limit
+        self._entries: dict[bytes, _Entry] = {}
+        self._flight: SingleFlight[bytes, _Entry] = SingleFlight()
+        self.health = DependencyHealth(clock)
+
+    def known(self, text: str) -> Identity | None:
+        """The cached user of a token. An entry never outlives the token, which was verified."""
+        entry = self._entries.get(sha256(text.encode()).digest())
+        return entry.identity if entry is not None and entry.is_valid(self._clock()) else None
+
+    async def check(self, text: str, token: Token, ask: Ask) -> Identity:
+        """The user of a verified token; calls `ask` unless the cache has a recent answer.
+
+        Raises:
+            IdentityRefused: the provider does not accept the user.
+            IdentityUnavailable: the provider is unavailable, which is not cached.
+        """
+        key = sha256(text.encode()).digest()
+        entry = self._entries.get(key)
+        if entry is None or not entry.is_valid(self._clock()):
+            entry = await self._flight.do(key, lambda: self._ask(key, token, ask))
+        if entry.identity is None:
+            raise IdentityRefused(entry.reason)
+        return entry.identity
+
+    async def _ask(self, key: bytes, token: Token, ask: Ask) -> _Entry:
+        asked_at = self._clock()  # before the call: the answer may be as old as that
+        try:
+            identity = await ask()
+        except IdentityUnavailable:
+            self.health.failed()
+            raise
+        except IdentityRefused as refusal:
+            lasts = int(min(self._seconds, REFUSAL_SECONDS) * SECOND)
+            entry = _Entry(asked_at, lasts, None, str(refusal))
+        else:
+            lasts = min(int(self._seconds * SECOND), token.expires_at - asked_at)
+            entry = _Entry(asked_at, lasts, identity)
+        self.health.answered()
+        self._store(key, entry)
+        return entry
+
+    def _store(self, key: bytes, entry: _Entry) -> None:
+        self._entries.pop(key, None)
+        if not entry.is_valid(self._clock()):
+            return
+        self._entries[key] = entry
+        while len(self._entries) > self._limit:
+            del self._entries[next(iter(self._entries))]

@@ -12,8 +12,7 @@ import httpx
 from barograph.errors import InvalidReply
 from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
 from barograph.identity.key_set import KeySetCache
-from barograph.identity.tokens import Token, TokenVerifier
-from barograph.identity.user_cache import UserCache
+from barograph.identity.tokens import Token, TokenVerifier, UserCache
 from barograph.kit.clock import Clock
 from barograph.kit.dependency_health import DependencyHealth, linked
 from barograph.kit.timeouts import within
