@@ -128,7 +128,7 @@ def test_locked_file_leaves_each_worker_limiting_by_itself(
     assert "limits" not in "".join(str(vars(record).get("reason")) for record in caplog.records)
 
 
-def test_short_lock_gives_nobody_a_second_helping(path: Path, clock: HandClock) -> None:
+def test_short_lock_gives_no_caller_more_requests(path: Path, clock: HandClock) -> None:
     worker = Worker(path, clock)
     assert worker.accepted_of(8) == SMALL.requests
     with locked(path):

@@ -157,7 +157,7 @@ def test_forgetting_a_busy_caller_takes_many_short_looks(tmp_path: Path) -> None
     assert sizes[-1] == 0
 
 
-def test_caller_that_comes_back_while_it_is_forgotten_begins_anew(tmp_path: Path) -> None:
+def test_caller_that_comes_back_while_it_is_forgotten_starts_again(tmp_path: Path) -> None:
     clock, path = HandClock(), tmp_path / "limits.sqlite3"
     store = SQLiteStore(path, clock, b"secret")
     spend(store, PERSONAL, *["busy"] * 1_000)
@@ -182,7 +182,7 @@ def test_callers_in_the_window_stay_in_the_file(tmp_path: Path) -> None:
     assert len(set(rows(path))) == 301
 
 
-def test_changed_allowance_starts_anew(tmp_path: Path) -> None:
+def test_changed_limit_starts_again(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "limits.sqlite3", HandClock(), b"secret")
     spend(store, RateLimit("anon", 5, HOUR), *["a"] * 5)
     assert spend(store, RateLimit("anon", 7, HOUR), "a").remaining == 6

@@ -44,14 +44,14 @@ def test_refused_request_is_told_when_to_come_again() -> None:
 
 
 @given(st.integers(START, START + HOUR), st.integers(1, HOUR))
-def test_nobody_is_told_to_come_too_early_or_at_once(now: int, resets_in: int) -> None:
+def test_retry_after_is_never_too_early_or_zero(now: int, resets_in: int) -> None:
     fields = dict(rate_limit_fields(Usage(ANONYMOUS, False, 0, resets_in), now))
     assert int(fields[b"retry-after"]) >= 1
     assert 0 <= int(fields[b"retry-after"]) * 1000 - resets_in < 1000
     assert 0 <= int(fields[b"x-ratelimit-reset"]) * 1000 - (now + resets_in) < 1000
 
 
-def test_refusal_names_the_allowance_the_wait_and_where_a_key_comes_from() -> None:
+def test_refusal_names_the_limit_the_wait_and_where_a_key_comes_from() -> None:
     refusal = TooManyRequests(Usage(ANONYMOUS, False, 0, 36_001))
     assert refusal.status == 429
     assert refusal.message == (
@@ -71,7 +71,7 @@ def test_refusal_names_the_allowance_the_wait_and_where_a_key_comes_from() -> No
         (RateLimit("other", 5, 90_000), "5 requests (other) are allowed in any 90 seconds"),
     ],
 )
-def test_every_allowance_has_its_words(limit: RateLimit, words: str) -> None:
+def test_every_limit_has_its_words(limit: RateLimit, words: str) -> None:
     message = TooManyRequests(Usage(limit, False, 0, 1)).message
     assert message.startswith(f"too many requests: {words}; try again in 1 second")
 

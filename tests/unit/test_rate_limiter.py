@@ -21,7 +21,7 @@ from support.clock import HandClock
 KEYS = {"good": "id-1", "also good": "id-2"}
 
 
-class Door:
+class Limited:
     """A limiter with two valid keys, and a memory of which texts were looked up."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Door:
         self.looked_up.append(text)
         return KEYS.get(text)
 
-    def knock(self, *keys: str, peer: str | None = "203.0.113.7", forwarded: str = "") -> Usage:
+    def request(self, *keys: str, peer: str | None = "203.0.113.7", forwarded: str = "") -> Usage:
         headers = [(b"accept", b"*/*"), *((b"x-api-key", key.encode("latin-1")) for key in keys)]
         headers += [(b"x-forwarded-for", forwarded.encode())] if forwarded else []
         client = None if peer is None else (peer, 40_000)
@@ -44,93 +44,93 @@ class Door:
         )
 
 
-def spend(door: Door, times: int, *keys: str) -> None:
+def spend(limited: Limited, times: int, *keys: str) -> None:
     for _ in range(times):
-        door.knock(*keys)
+        limited.request(*keys)
 
 
 @pytest.fixture
-def door() -> Door:
-    return Door()
+def limited() -> Limited:
+    return Limited()
 
 
 @pytest.mark.contract("auth.signals-none")
-def test_request_without_a_key_spends_the_anonymous_allowance(door: Door) -> None:
-    usage = door.knock()
+def test_request_without_a_key_spends_the_anonymous_limit(limited: Limited) -> None:
+    usage = limited.request()
     assert (usage.limit, usage.remaining) == (ANONYMOUS, 119)
-    assert door.looked_up == []
+    assert limited.looked_up == []
 
 
 @pytest.mark.contract("auth.key-raises-limit")
-def test_request_with_a_key_spends_the_keys_allowance_wherever_it_comes_from(door: Door) -> None:
-    assert door.knock("good").limit == PERSONAL
-    assert door.knock("good", peer="198.51.100.1").remaining == 998
-    assert door.knock("also good").remaining == 999
-    assert door.knock().remaining == 119
+def test_request_with_a_key_spends_the_keys_limit_wherever_it_comes_from(limited: Limited) -> None:
+    assert limited.request("good").limit == PERSONAL
+    assert limited.request("good", peer="198.51.100.1").remaining == 998
+    assert limited.request("also good").remaining == 999
+    assert limited.request().remaining == 119
 
 
 @pytest.mark.contract("limits.signals.anonymous")
-def test_121st_anonymous_request_gets_429(door: Door) -> None:
-    spend(door, 120)
+def test_121st_anonymous_request_gets_429(limited: Limited) -> None:
+    spend(limited, 120)
     with pytest.raises(TooManyRequests) as refused:
-        door.knock()
+        limited.request()
     assert refused.value.usage == Usage(ANONYMOUS, False, 0, ANONYMOUS.window)
-    assert door.knock(peer="198.51.100.1").accepted
+    assert limited.request(peer="198.51.100.1").accepted
 
 
 @pytest.mark.contract("limits.signals.personal-key")
-def test_1001st_request_with_a_key_gets_429(door: Door) -> None:
-    spend(door, 1_000, "good")
+def test_1001st_request_with_a_key_gets_429(limited: Limited) -> None:
+    spend(limited, 1_000, "good")
     with pytest.raises(TooManyRequests) as refused:
-        door.knock("good")
+        limited.request("good")
     assert refused.value.usage.limit == PERSONAL
 
 
 @pytest.mark.parametrize(
     "keys", [("bad",), ("",), ("good", "good"), ("good", "bad"), ("x" * 5_000,), ("g\xf6\xf6d",)]
 )
-def test_key_that_is_not_valid_gets_401_and_never_the_anonymous_allowance(
-    door: Door, keys: Iterable[str]
+def test_key_that_is_not_valid_gets_401_and_never_the_anonymous_limit(
+    limited: Limited, keys: Iterable[str]
 ) -> None:
     with pytest.raises(InvalidApiKey) as refused:
-        door.knock(*keys)
+        limited.request(*keys)
     assert (refused.value.usage.limit, refused.value.usage.remaining) == (BAD_KEYS, 59)
-    assert door.knock().remaining == 119
+    assert limited.request().remaining == 119
 
 
 @pytest.mark.parametrize("keys", [("",), ("good", "good"), ("x" * 5_000,)])
-def test_what_cannot_be_a_key_is_not_looked_up(door: Door, keys: Iterable[str]) -> None:
+def test_what_cannot_be_a_key_is_not_looked_up(limited: Limited, keys: Iterable[str]) -> None:
     with pytest.raises(InvalidApiKey):
-        door.knock(*keys)
-    assert door.looked_up == []
+        limited.request(*keys)
+    assert limited.looked_up == []
 
 
-def test_bad_key_gets_401_even_when_the_anonymous_allowance_is_spent(door: Door) -> None:
-    spend(door, 120)
+def test_bad_key_gets_401_even_when_the_anonymous_limit_is_spent(limited: Limited) -> None:
+    spend(limited, 120)
     with pytest.raises(InvalidApiKey):
-        door.knock("bad")
+        limited.request("bad")
 
 
-def test_61st_bad_key_gets_429_while_good_ones_and_others_are_served(door: Door) -> None:
+def test_61st_bad_key_gets_429_while_good_ones_and_others_are_served(limited: Limited) -> None:
     for _ in range(60):
         with pytest.raises(InvalidApiKey):
-            door.knock("bad")
+            limited.request("bad")
     with pytest.raises(TooManyRequests) as refused:
-        door.knock("bad")
+        limited.request("bad")
     assert refused.value.usage.limit == BAD_KEYS
-    assert door.knock("good").remaining == 999
-    assert door.knock().remaining == 119
+    assert limited.request("good").remaining == 999
+    assert limited.request().remaining == 119
     with pytest.raises(InvalidApiKey):
-        door.knock("bad", peer="198.51.100.1")
+        limited.request("bad", peer="198.51.100.1")
 
 
-def test_caller_behind_a_trusted_proxy_is_told_apart(door: Door) -> None:
-    assert door.knock(peer="10.0.0.1", forwarded="203.0.113.7").remaining == 119
-    assert door.knock(peer="10.0.0.1", forwarded="198.51.100.1").remaining == 119
-    assert door.knock(peer="10.0.0.1", forwarded="192.0.2.9, 203.0.113.7").remaining == 118
-    assert door.knock(peer="203.0.113.7", forwarded="192.0.2.9").remaining == 117
+def test_caller_behind_a_trusted_proxy_is_told_apart(limited: Limited) -> None:
+    assert limited.request(peer="10.0.0.1", forwarded="203.0.113.7").remaining == 119
+    assert limited.request(peer="10.0.0.1", forwarded="198.51.100.1").remaining == 119
+    assert limited.request(peer="10.0.0.1", forwarded="192.0.2.9, 203.0.113.7").remaining == 118
+    assert limited.request(peer="203.0.113.7", forwarded="192.0.2.9").remaining == 117
 
 
-def test_callers_without_an_address_share_one_allowance(door: Door) -> None:
-    assert door.knock(peer=None).remaining == 119
-    assert door.knock(peer=None).remaining == 118
+def test_callers_without_an_address_share_one_limit(limited: Limited) -> None:
+    assert limited.request(peer=None).remaining == 119
+    assert limited.request(peer=None).remaining == 118

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-NOBODY = "unknown"
+UNKNOWN = "unknown"
 """The group of all callers whose address is not known."""
 
 MAX_HOPS = 32
@@ -26,7 +26,7 @@ def caller_group(peer: str | None, forwarded: Sequence[bytes], trusted: Sequence
     isn't an address ends the search, and the last good address counts.
     """
     if not trusted or not forwarded or peer is None:
-        return NOBODY if peer is None else _group_of(peer)
+        return UNKNOWN if peer is None else _group_of(peer)
     found = _address(peer)
     if found is None or not _is_trusted(found, trusted):
         return _group_of(peer)
@@ -63,7 +63,7 @@ def _is_trusted(address: Address, trusted: Sequence[Network]) -> bool:
 @lru_cache(maxsize=16_384)
 def _group_of(peer: str) -> str:
     address = _address(peer)
-    return NOBODY if address is None else _group(address)
+    return UNKNOWN if address is None else _group(address)
 
 
 def _group(address: Address) -> str:

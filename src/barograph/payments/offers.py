@@ -43,14 +43,12 @@ class PaymentTermsBody(WireModel):
 
 
 class PaymentRequiredBody(WireModel):
-    """What is asked for. Nothing was charged, and nobody pays again automatically."""
+    """The price of the endpoint. Nothing was charged. Do not pay again automatically."""
 
     x402Version: Literal[2]
     error: str
     resource: PaidResource
-    accepts: Annotated[
-        list[PaymentTermsBody], Field(description="Empty where nothing can be paid by x402.")
-    ]
+    accepts: Annotated[list[PaymentTermsBody], Field(description="Empty if x402 is disabled.")]
     extensions: dict[str, Any]
 
 

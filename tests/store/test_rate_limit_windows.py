@@ -1,4 +1,4 @@
-"""Every store of allowances is an exact moving window; the same tests for all of them."""
+"""Every store counts an exact sliding window: the same tests for all of them."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -128,7 +128,7 @@ def test_refused_requests_are_never_charged(counter: Counter) -> None:
     assert counter.count(SMALL) == Usage(SMALL, True, SMALL.requests - 1, SMALL.window)
 
 
-def test_callers_and_allowances_are_counted_apart(counter: Counter) -> None:
+def test_callers_and_limits_are_counted_apart(counter: Counter) -> None:
     other = RateLimit("other", 3, 10 * SECOND)
     for _ in range(SMALL.requests):
         counter.count(SMALL, "a")
