@@ -22,12 +22,12 @@ from barograph.demo.servers.chain import NETWORK
 from barograph.demo.servers.facilitator import Question, read_question, verdict
 from barograph.demo.servers.facilitator_server import SETTLE_PATH, VERIFY_PATH
 from barograph.demo.servers.identity import demo_token
+from barograph.entitlements.purchases import stance_requirements
 from barograph.kit.clock import system_clock
 from barograph.kit.documents import JSON
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
 from barograph.kit.process import die_with_parent
 from barograph.limits.rate_limits import PROOFS
-from barograph.payments.offers import stance_requirements
 from barograph.payments.proof import decode_proof, match_offer, wire_payload, wire_requirements
 from barograph.settings import Settings
 from barograph.stances import rates

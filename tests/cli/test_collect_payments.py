@@ -7,13 +7,13 @@ from barograph.cli.collect import reconciler
 from barograph.cli.demo_run import payment_settings
 from barograph.demo.servers.facilitator_server import load_ledger, running_facilitator
 from barograph.demo.servers.wallets import demo_proof
+from barograph.entitlements.purchases import feed_requirements
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.entitlements.store import Entitlement, Entitlements, Holder
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY
 from barograph.payments.journal import Journal
-from barograph.payments.offers import feed_requirements
 from barograph.payments.proof import decode_proof, match_offer, wire_requirements
 from barograph.payments.reconcile import Reconciled
 from barograph.payments.records import Payment

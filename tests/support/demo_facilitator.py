@@ -15,7 +15,7 @@ from barograph.demo.servers.control import ServerAddress
 from barograph.demo.servers.facilitator_faults import FacilitatorFaults
 from barograph.demo.servers.facilitator_server import load_ledger, running_facilitator
 from barograph.demo.servers.wallets import demo_proof, load_or_create_wallets
-from barograph.payments.offers import feed_requirements
+from barograph.entitlements.purchases import feed_requirements
 from barograph.payments.proof import decode_proof, match_offer, wire_payload, wire_requirements
 from barograph.payments.records import (
     ChainUnavailable,

@@ -7,6 +7,7 @@ errors.
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from functools import partial
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from barograph.kit.database import Transaction
 from barograph.kit.disconnects import watch_disconnect
 from barograph.kit.http import Scope
 from barograph.kit.timestamps import DAY, SECOND
-from barograph.payments.checkout import Cashier, IsDisconnected, Verified, never_disconnected
+from barograph.payments.checkout import Cashier, IsDisconnected, Verified
 from barograph.payments.journal import Grant, is_paid_with
 from barograph.payments.offers import payment_response_field
 from barograph.payments.proof import (
@@ -53,6 +54,7 @@ from barograph.payments.refusals import (
     PaymentUsed,
     PurchasePending,
 )
+from barograph.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +72,31 @@ IDEMPOTENCY_KEY = {
     "schema": {"type": "string"},
 }
 """The OpenAPI description of the header."""
+
+_EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])
+
+
+def feed_requirements(settings: Settings) -> Requirements:
+    """The price of one period of Feed."""
+    return _requirements(settings, settings.feed_price_usd)
+
+
+def stance_requirements(settings: Settings) -> Requirements:
+    """The price of one read of a stance."""
+    return _requirements(settings, settings.stance_price_usd)
+
+
+def _requirements(settings: Settings, price: Decimal) -> Requirements:
+    units = _EXACT.multiply(price, Decimal(10) ** settings.x402_asset_decimals)
+    return Requirements(
+        network=settings.x402_network,
+        asset=settings.x402_asset.lower(),
+        pay_to=settings.x402_pay_to.lower(),
+        amount=int(_EXACT.to_integral_exact(units)),
+        max_timeout_seconds=settings.x402_timeout_seconds,
+        name=settings.x402_asset_name,
+        version=settings.x402_asset_version,
+    )
 
 
 class Offer(NamedTuple):
@@ -112,20 +139,15 @@ class PaidAccess:
         feed: FeedAccess,
         wallets: WalletIdentity,
         cashier: Cashier,
-        feed_requirements: Requirements,
+        feed_terms: Requirements,
     ) -> None:
         self._feed = feed
         self._wallets = wallets
         self._cashier = cashier
-        self._feed_terms = feed_requirements
+        self._feed_terms = feed_terms
 
     async def read(
-        self,
-        scope: Scope,
-        offer: Offer,
-        goods: Goods,
-        *,
-        is_disconnected: IsDisconnected = never_disconnected,
+        self, scope: Scope, offer: Offer, goods: Goods, is_disconnected: IsDisconnected
     ) -> Sold:
         """One read: free with Feed, otherwise for its price.
 
@@ -163,12 +185,7 @@ class PaidAccess:
         return Sold(delivery.body, (payment_response_field(delivery.payment),))
 
     async def sell(
-        self,
-        scope: Scope,
-        offer: Offer,
-        grant: Grant,
-        *,
-        is_disconnected: IsDisconnected = never_disconnected,
+        self, scope: Scope, offer: Offer, grant: Grant, is_disconnected: IsDisconnected
     ) -> Payment:
         """Sell what `grant` grants, once. A repeat with its idempotency key shows that purchase.
 

@@ -2,8 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping
-from decimal import Context, Decimal, Inexact, InvalidOperation
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from msgspec.json import encode
 from pydantic import Field
@@ -56,58 +55,6 @@ MAX_OFFER = 2 * 1024
 """The longest offer in bytes: a payer's proof repeats nearly all of it in base64, and must not be
 longer than `proof.MAX_PROOF`."""
 
-_EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])
-
-
-class PaymentTerms(Protocol):
-    """The settings of x402 payments."""
-
-    @property
-    def x402_network(self) -> str:
-        """CAIP-2."""
-
-    @property
-    def x402_asset(self) -> str:
-        """The token's address, in either case."""
-
-    @property
-    def x402_asset_name(self) -> str:
-        """Of its EIP-712 domain."""
-
-    @property
-    def x402_asset_version(self) -> str:
-        """Of its EIP-712 domain."""
-
-    @property
-    def x402_asset_decimals(self) -> int:
-        """The token's decimals."""
-
-    @property
-    def x402_pay_to(self) -> str:
-        """The address that receives payments, in either case."""
-
-    @property
-    def x402_timeout_seconds(self) -> int:
-        """How long a proof may be valid."""
-
-    @property
-    def feed_price_usd(self) -> Decimal:
-        """For one period."""
-
-    @property
-    def stance_price_usd(self) -> Decimal:
-        """For one read."""
-
-
-def feed_requirements(terms: PaymentTerms) -> Requirements:
-    """What one period of Feed costs."""
-    return _requirements(terms, terms.feed_price_usd)
-
-
-def stance_requirements(terms: PaymentTerms) -> Requirements:
-    """What one read of a stance costs."""
-    return _requirements(terms, terms.stance_price_usd)
-
 
 def payment_required(
     requirements: Requirements | None,
@@ -156,19 +103,6 @@ def payment_response_field(payment: Payment) -> tuple[bytes, bytes]:
         "payer": checksummed(payment.payer),
     }
     return (b"payment-response", b64encode(encode(receipt)))
-
-
-def _requirements(terms: PaymentTerms, price: Decimal) -> Requirements:
-    units = _EXACT.multiply(price, Decimal(10) ** terms.x402_asset_decimals)
-    return Requirements(
-        network=terms.x402_network,
-        asset=terms.x402_asset.lower(),
-        pay_to=terms.x402_pay_to.lower(),
-        amount=int(_EXACT.to_integral_exact(units)),
-        max_timeout_seconds=terms.x402_timeout_seconds,
-        name=terms.x402_asset_name,
-        version=terms.x402_asset_version,
-    )
 
 
 _IDENTIFIER = {

@@ -21,7 +21,13 @@ from barograph.discovery.endpoints import Descriptions, descriptions, discovery_
 from barograph.discovery.files import INDEX_PATH
 from barograph.discovery.index import index_document
 from barograph.entitlements.feed_access import FeedAccess, WalletIdentity
-from barograph.entitlements.purchases import FeedGrants, Offer, PaidAccess
+from barograph.entitlements.purchases import (
+    FeedGrants,
+    Offer,
+    PaidAccess,
+    feed_requirements,
+    stance_requirements,
+)
 from barograph.entitlements.refusals import FeedEntry
 from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
@@ -63,7 +69,6 @@ from barograph.mcp.endpoints import McpDoor, mcp_door, mcp_routes, open_door
 from barograph.mcp.tools import TOOLS
 from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
-from barograph.payments.offers import feed_requirements, stance_requirements
 from barograph.payments.records import Facilitator
 from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_door, signals_routes
