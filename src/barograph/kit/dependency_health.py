@@ -8,7 +8,7 @@ from barograph.kit.timestamps import MINUTE
 
 FAILURE_MEMORY = MINUTE
 """How long a failure counts although another call to the same dependency succeeded since: different
-calls may reach different machines, and nobody may repeat the first call."""
+calls may reach different machines, and the first may not be repeated soon."""
 
 
 class DependencyHealth:
@@ -22,12 +22,12 @@ class DependencyHealth:
         self.failing_since: int | None = None
 
     def answered(self) -> None:
-        """Note an answer, whatever it said."""
+        """Record an answer, even a refusal."""
         self.answered_at = self._clock()
         self.failing_since = None
 
     def failed(self) -> None:
-        """Note that no usable answer came."""
+        """Record that no usable answer came."""
         now = self._clock()
         if self.failing_since is None or self.is_superseded(now):
             self.failing_since = now
@@ -62,4 +62,4 @@ class MonitoredDependency(Protocol):
         """The health of each kind of call."""
 
     async def probe(self) -> None:
-        """Make a call that costs nothing, in bounded time, and note how it went."""
+        """Make a free call, in bounded time, and record its outcome."""

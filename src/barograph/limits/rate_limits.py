@@ -1,4 +1,4 @@
-"""Rate limits: how many requests each caller may make, and what a refused one is told (pure).
+"""Rate limits: how many requests each caller may make, and how others are refused (pure).
 
 A store counts the requests in a sliding window: see `memory_store`, `sqlite_store` and
 `fallback_store`. Errors:
@@ -26,7 +26,7 @@ MAX_KEY_BYTES = 200
 
 
 class RateLimit(NamedTuple):
-    """At most so many requests, at least one, in any `window` milliseconds."""
+    """At most `requests`, at least one, in any `window` milliseconds."""
 
     name: str
     requests: int

@@ -44,8 +44,8 @@ class SQLiteStore:
     """Exact sliding windows in a file, whichever worker gets a request.
 
     The clock is read under the file's write lock, so timestamps are in order across processes. If
-    the system clock is set back, the repeated time doesn't count as passed: nobody gets more
-    requests, and nobody waits more than a second longer than a window. The file is opened at the
+    the system clock is set back, the repeated time doesn't count as passed: no caller gets
+    more requests, or waits more than a second longer than a window. The file is opened at the
     first request, which is after the fork.
     """
 

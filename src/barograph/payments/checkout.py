@@ -6,7 +6,7 @@ journal shows how far the payment came. We record `settling` before we ask the f
 
 A response can be lost on its way to the payer. A payer who sent an idempotency key with the first
 request can repeat it for a short time: one charge, the same body. Without a key only an undelivered
-body can be read again, because anybody can rebuild the proof from the chain.
+body can be read again, because anyone can rebuild the proof from the chain.
 """
 
 import asyncio
@@ -282,7 +282,7 @@ class Cashier:
         try:
             await self._journal.mark_settling(payment.id, claimed_at=payment.claimed_at)
         except WrongTransition as error:
-            # It took so long that it was released, and another request may have claimed it.
+            # It was released as stale, and another request may have claimed it.
             raise InProgress("the payment was released meanwhile", payment) from error
         except BaseException:
             await self._release(payment, NOT_SERVED)

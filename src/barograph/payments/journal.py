@@ -206,16 +206,16 @@ class Journal:
         return await self._update(_ABANDON, values, payment.id, step)
 
     async def mark_delivered(self, payment_id: str) -> Payment:
-        """Record that the body goes out now; if two requests try, one may send it.
+        """Record the delivery of the body; if two requests try, one may deliver it.
 
         Raises:
-            WrongTransition: it was not settled, or the body went out already.
+            WrongTransition: it was not settled, or the body was delivered already.
         """
         step = TrailStep("delivered", self._clock(), None)
         return await self._update(_DELIVER, (step.at, payment_id), payment_id, step)
 
     async def mark_undelivered(self, payment: Payment) -> Payment:
-        """Record that the body did not go out after all: the same proof gets it later.
+        """Record that the body was not delivered after all: the same proof gets it later.
 
         Raises:
             WrongTransition: it is not recorded as delivered, or was at another time.

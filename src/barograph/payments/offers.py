@@ -70,7 +70,7 @@ def payment_required(
     With an example of the paid body it has discovery metadata for facilitators' catalogs.
 
     Raises:
-        ValueError: it is so long that a payer's proof, which repeats it, would be refused.
+        ValueError: it is too long, so that we would refuse the proof that repeats it.
     """
     body = encode(
         {

@@ -19,13 +19,13 @@ GrantFor = Callable[[Payment], Grant | None]
 """The grant of a payment, if it bought anything that is granted."""
 
 STALE_MS: Final = 2 * MINUTE
-"""A request that did not continue for so long was cut off; producing and settling take less."""
+"""After this time without a step a request was cut off; producing and settling take less."""
 
 MAX_PAYMENTS = 500
 """How many payments one round handles."""
 
 MAX_FAILURES = 5
-"""After so many failed calls to the chain in a row, the remaining payments wait."""
+"""After this many failed calls to the chain in a row, the remaining payments wait."""
 
 SETTLED: Final = "settled"
 FAILED: Final = "failed"

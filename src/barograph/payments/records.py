@@ -11,9 +11,9 @@ SCHEME: Final = "exact"
 
 State = Literal["claimed", "settling", "settled", "released", "failed", "unknown"]
 """`claimed`: a request is using the proof. `settling`: the facilitator was asked to move the money.
-`settled`: it moved. `released`: nobody asked to move it, and the proof can be used again. `failed`:
-the facilitator or the journal refused, and it did not move. `unknown`: we don't know whether it
-moved; the chain decides."""
+`settled`: it moved. `released`: we did not ask to move it, and the proof can be used again.
+`failed`: the facilitator or the journal refused, and it did not move. `unknown`: we don't know
+whether it moved; the chain decides."""
 
 
 class Requirements(Struct, frozen=True):

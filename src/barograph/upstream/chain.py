@@ -238,16 +238,20 @@ class JsonRpcChain:
         number = next(self._ids)
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         try:
-            status, said = await self._http.post(self._url, message, self._seconds / 4)
+            status, reply = await self._http.post(self._url, message, self._seconds / 4)
         except (NotSent, NoAnswer) as error:
             raise ChainUnavailable(f"the node is unavailable: {error}") from error
-        if said.get("jsonrpc") != "2.0" or type(said.get("id")) is not int or said["id"] != number:
+        if (
+            reply.get("jsonrpc") != "2.0"
+            or type(reply.get("id")) is not int
+            or reply["id"] != number
+        ):
             raise ChainUnavailable(f"the node answered another request (HTTP {status})")
-        if isinstance(said.get("error"), dict):
-            raise RpcError(method, said["error"].get("code"))
-        if status != _OK or "result" not in said or said.get("error") is not None:
+        if isinstance(reply.get("error"), dict):
+            raise RpcError(method, reply["error"].get("code"))
+        if status != _OK or "result" not in reply or reply.get("error") is not None:
             raise ChainUnavailable(f"the node gives no result (HTTP {status})")
-        return said["result"]
+        return reply["result"]
 
 
 def _quantity(given: object) -> int:

@@ -208,10 +208,10 @@ class HttpFacilitator:
         await self._http.close()
 
     def _refused(self, reply: Reply) -> NotSettled:
-        said = reply.members
-        reason = _reason(said.get("errorReason"))
-        is_no = said.get("success") is False and _may_refuse(reply.status)
-        if is_no and said.get("transaction") in (None, ""):
+        members = reply.members
+        reason = _reason(members.get("errorReason"))
+        is_no = members.get("success") is False and _may_refuse(reply.status)
+        if is_no and members.get("transaction") in (None, ""):
             if reason in OUR_TERMS:
                 raise FacilitatorUnavailable(
                     f"the facilitator does not accept our terms ({reason})"
@@ -259,10 +259,10 @@ def _note(health: DependencyHealth, *, answered: bool) -> None:
 
 def _settled(reply: Reply, proof: Proof) -> Settled | None:
     """A clear yes about this payment; None if it isn't a yes."""
-    said, transaction = reply.members, reply.members.get("transaction")
-    if said.get("success") is not True or reply.status != _OK:
+    members, transaction = reply.members, reply.members.get("transaction")
+    if members.get("success") is not True or reply.status != _OK:
         return None
-    ours = said.get("network") == proof.requirements.network and _is_payer(reply, proof)
+    ours = members.get("network") == proof.requirements.network and _is_payer(reply, proof)
     if ours and isinstance(transaction, str) and _HASH.fullmatch(transaction):
         return Settled(transaction.lower())
     raise SettlementUnknown("the facilitator reports another settlement")
@@ -282,14 +282,14 @@ def _is_payer(reply: Reply, proof: Proof) -> bool:
     )
 
 
-def _is_about_the_payment(said: dict[str, Any]) -> bool:
+def _is_about_the_payment(members: dict[str, Any]) -> bool:
     """Whether the reason of a no is about the payment."""
-    name = _name(said.get("invalidReason"))
+    name = _name(members.get("invalidReason"))
     if name in CANNOT_TELL or name in OUR_TERMS:
         return False
     if _SIMULATION in name:
         # The contract refuses with a revert; anything else means that the chain failed.
-        return _REVERT in name or _REVERT in _name(said.get("invalidMessage"))
+        return _REVERT in name or _REVERT in _name(members.get("invalidMessage"))
     return not any(part in name for part in CANNOT_TELL_PARTS)
 
 

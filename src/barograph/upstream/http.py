@@ -67,8 +67,8 @@ class _Unpacker:
 
 CONNECT_SECONDS = 2.0
 KEEPALIVE_SECONDS = 2.0
-"""Less than any server keeps an idle connection: what goes out on one that is just being closed
-has an outcome that nobody knows."""
+"""Shorter than any server keeps an idle connection: if a request meets one that is being closed,
+its outcome is unknown."""
 
 MAX_QUESTIONS = 32
 """At once. Whoever comes later waits before anything of it is sent."""

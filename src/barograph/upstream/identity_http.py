@@ -60,7 +60,7 @@ class IdentityHttp:
             transport=transport,
             timeout=seconds,
             headers={"User-Agent": "barograph", "Accept-Encoding": "identity"},
-            # A cookie that came with one user's answer must not go out with another's question.
+            # A cookie from one user's response must not be sent with another's request.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             follow_redirects=False,
             trust_env=False,
@@ -90,11 +90,11 @@ class IdentityHttp:
         if reply.status == _OK:
             return reply.body
         refusal = read_refusal(reply)
-        said = {"status": reply.status, "code": refusal.code}
+        fields = {"status": reply.status, "code": refusal.code}
         if refusal.is_of_token:
-            log.info("token refused by the identity provider", extra=said)
+            log.info("token refused by the identity provider", extra=fields)
             raise IdentityRefused(f"the identity provider refuses the token (HTTP {reply.status})")
-        log.warning("question refused by the identity provider", extra=said)
+        log.warning("question refused by the identity provider", extra=fields)
         raise IdentityUnavailable(f"the identity provider answers with HTTP {reply.status}")
 
     async def close(self) -> None:

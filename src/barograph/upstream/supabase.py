@@ -56,11 +56,11 @@ def read_refusal(reply: Reply) -> Refusal:
     fault.
     """
     try:
-        said = strict_object(reply.body)
+        members = strict_object(reply.body)
     except ValueError:
-        said = {}
+        members = {}
     # Newer API versions call it `code`, which was the status before.
-    code = said.get("error_code", said.get("code"))
+    code = members.get("error_code", members.get("code"))
     if not isinstance(code, str) or _CODE.fullmatch(code) is None:
         return Refusal(None, is_of_token=False)
     return Refusal(code, is_of_token=reply.status in _REFUSALS and code in _ABOUT_TOKENS)
