@@ -9,22 +9,27 @@ from statistics import median
 
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import HOUR
-from barograph.limits.callers import Gate
 from barograph.limits.memory_store import MemoryStore
-from barograph.limits.rate_limits import ANONYMOUS, Allowance, AllowanceStore, rate_limit_fields
+from barograph.limits.rate_limits import (
+    ANONYMOUS,
+    LimitStore,
+    RateLimit,
+    RateLimiter,
+    rate_limit_fields,
+)
 from barograph.limits.sqlite_store import SQLiteStore
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section
 
 TITLE = "Request allowances: operations per CPU-second, median of the rounds"
 OPERATIONS = 5_000
-AMPLE = Allowance("ample", 1_000_000, HOUR)
+AMPLE = RateLimit("ample", 1_000_000, HOUR)
 ONE = ("203.0.113.7",)
 MANY = tuple(f"198.18.{number >> 8}.{number & 255}" for number in range(2_000))
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Count in memory and in the shared file, and pass the whole gate."""
+    """Count in memory and in the shared file, and pass the whole limiter."""
     print("allowances", file=sys.stderr)
     return Section(TITLE, asyncio.run(_measure(plan.rounds, folder)))
 
@@ -34,35 +39,35 @@ async def _measure(rounds: int, folder: Path) -> list[Figure]:
     shared = SQLiteStore(folder / "limits.sqlite3", system_clock, b"secret")
     figures = []
     for place, store in (("in memory", memory), ("in the shared file", shared)):
-        cases: tuple[tuple[str, Allowance, Sequence[str]], ...] = (
+        cases: tuple[tuple[str, RateLimit, Sequence[str]], ...] = (
             ("one caller, accepted", AMPLE, ONE),
             (f"{len(MANY):,} callers, accepted", AMPLE, MANY),
             ("one caller, refused", ANONYMOUS, ONE),
         )
-        for name, allowance, callers in cases:
-            rates = [await _spend(store, allowance, callers) for _ in range(rounds)]
+        for name, limit, callers in cases:
+            rates = [await _spend(store, limit, callers) for _ in range(rounds)]
             figures.append(_figure(f"{place}: {name}", rates))
     rates = [await _admit(MemoryStore(system_clock)) for _ in range(rounds)]
-    figures.append(_figure("keyless request through the gate, with its fields", rates))
+    figures.append(_figure("keyless request through the limiter, with its fields", rates))
     await shared.close()
     return figures
 
 
-async def _spend(store: AllowanceStore, allowance: Allowance, callers: Sequence[str]) -> float:
+async def _spend(store: LimitStore, limit: RateLimit, callers: Sequence[str]) -> float:
     started = time.process_time()
     for number in range(OPERATIONS):
-        await store.spend(allowance, callers[number % len(callers)])
+        await store.count(limit, callers[number % len(callers)])
     return OPERATIONS / (time.process_time() - started)
 
 
-async def _admit(store: AllowanceStore) -> float:
-    gate = Gate(store, _no_key, ())
+async def _admit(store: LimitStore) -> float:
+    limiter = RateLimiter(store, _no_key, ())
     headers = [(b"host", b"barograph.example"), (b"accept", b"*/*"), (b"user-agent", b"benchmark")]
     scopes = [{"headers": headers, "client": (caller, 40_000)} for caller in MANY]
     started = time.process_time()
     for number in range(OPERATIONS):
-        standing = await gate.admit(scopes[number % len(scopes)])
-        rate_limit_fields(standing, system_clock())
+        usage = await limiter.admit(scopes[number % len(scopes)])
+        rate_limit_fields(usage, system_clock())
     return OPERATIONS / (time.process_time() - started)
 
 

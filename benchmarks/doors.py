@@ -20,7 +20,7 @@ import barograph.web.server
 from barograph.kit.http import ASGIApp
 from barograph.kit.process import die_with_parent
 from barograph.kit.timestamps import HOUR
-from barograph.limits.rate_limits import Allowance
+from barograph.limits.rate_limits import RateLimit
 from barograph.settings import Settings
 from barograph.signals.documents import SIGNALS_PATH
 from benchmarks.hot_reads import Contender, alternate, answer_of, ratios
@@ -34,7 +34,7 @@ TITLE = "Signals and badges: requests per CPU-second, against a bare ASGI reply"
 SIGNALS_SHARE = 0.7
 BADGE_SHARE = 0.8
 BADGE_PATH = "/badge/regime.svg"
-AMPLE = Allowance("anon", 100_000_000, HOUR)
+AMPLE = RateLimit("anon", 100_000_000, HOUR)
 # Each answer says anew how much is left.
 COUNTED = ("date", "ratelimit", "x-ratelimit-remaining", "x-ratelimit-reset")
 

@@ -29,7 +29,7 @@ import barograph.web.server
 from barograph.kit.http import ASGIApp
 from barograph.kit.process import die_with_parent
 from barograph.kit.timestamps import HOUR
-from barograph.limits.rate_limits import Allowance
+from barograph.limits.rate_limits import RateLimit
 from barograph.mcp.tools import BY_NAME, MARKET_STATE
 from barograph.settings import Settings
 from benchmarks.hot_reads import Contender, alternate, ratios
@@ -44,7 +44,7 @@ TITLE = "Tool calls: requests per CPU-second, against a trivial tool on the SDK'
 SDK_SHARE = 0.9
 PATH = "/api/mcp"
 TOOL = BY_NAME[MARKET_STATE]
-AMPLE = Allowance("mcp", 100_000_000, HOUR)
+AMPLE = RateLimit("mcp", 100_000_000, HOUR)
 COMMAND = (sys.executable, "-m", "benchmarks.mcp")
 
 Context = ServerRequestContext[Any, Any]

@@ -22,13 +22,13 @@ from barograph.demo.servers.chain import NETWORK
 from barograph.demo.servers.facilitator import Question, read_question, verdict
 from barograph.demo.servers.facilitator_server import SETTLE_PATH, VERIFY_PATH
 from barograph.demo.servers.identity import demo_token
+from barograph.entitlements.purchases import stance_requirements
 from barograph.kit.clock import system_clock
 from barograph.kit.documents import JSON
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
 from barograph.kit.process import die_with_parent
 from barograph.limits.rate_limits import PROOFS
-from barograph.payments.offers import stance_requirements
-from barograph.payments.proof import read_proof, wire_payload, wire_requirements
+from barograph.payments.proof import decode_proof, match_offer, wire_payload, wire_requirements
 from barograph.settings import Settings
 from barograph.stances import rates
 from barograph.stances.documents import STANCE_PATHS
@@ -164,7 +164,7 @@ def _questions(shop: Shop, path: str, proofs: Sequence[str]) -> list[Request]:
     """What the service asks about proofs."""
     terms = stance_requirements(shop.settings)
     wire = wire_requirements(terms)
-    read = [read_proof(each, [terms]) for each in proofs]
+    read = [match_offer(decode_proof(each), [terms]) for each in proofs]
     whole = [
         {"x402Version": 2, "paymentPayload": wire_payload(each), "paymentRequirements": wire}
         for each in read

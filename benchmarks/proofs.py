@@ -24,7 +24,7 @@ from barograph.demo.servers.wallets import Wallet, signed_payload
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.payments.journal import Journal
-from barograph.payments.proof import parse_proof, read_proof
+from barograph.payments.proof import decode_proof, match_offer, parse_proof
 from barograph.payments.records import Payment, PaymentKey, Requirements
 from benchmarks.processes import BenchmarkFailed
 from benchmarks.signatures import Check, bare_check
@@ -90,7 +90,7 @@ def stock_proof(wallet: Wallet, offer: Mapping[str, Any], now: int) -> StockProo
 
 def load_payments(database: Path, terms: Requirements, known: Sequence[str], count: int) -> None:
     """Fill the journal with payments that were settled; those of the `known` proofs are there."""
-    keys = [read_proof(header, [terms]).key for header in known]
+    keys = [match_offer(decode_proof(header), [terms]).key for header in known]
     rows = _payments(asyncio.run(_claimed(database, terms, known[0])), keys[1:], count - 1)
     connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.pragma("synchronous", "off")
@@ -106,7 +106,9 @@ async def _claimed(path: Path, terms: Requirements, header: str) -> Payment:
     """A payment as the journal itself writes it, which the others are made like."""
     database = SQLiteDatabase(path)
     try:
-        return await Journal(database, system_clock).claim(read_proof(header, [terms]), DOOR)
+        return await Journal(database, system_clock).claim(
+            match_offer(decode_proof(header), [terms]), DOOR
+        )
     finally:
         await database.close()
 

@@ -28,7 +28,7 @@ from barograph.history.endpoints import HistoryUnavailable
 from barograph.keys.endpoints import AWAY
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.kit.wire import JSON_TYPE
-from barograph.limits.rate_limits import MCP_POSTS, RENDERS, Standing, TooManyRequests
+from barograph.limits.rate_limits import MCP_POSTS, RENDERS, TooManyRequests, Usage
 from barograph.material_change.query import ComparisonUnavailable
 from barograph.payments.refusals import (
     InvalidIdempotencyKey,
@@ -225,7 +225,7 @@ def mcp_answers(demo: Demo) -> Answers:
         "421": (b"", {"Host": "elsewhere.example"}),
     }
     answers: dict[str, Any] = {"500": {"error": "internal error"}}
-    spent_posts = TooManyRequests(Standing(MCP_POSTS, False, 0, MINUTE))
+    spent_posts = TooManyRequests(Usage(MCP_POSTS, False, 0, MINUTE))
     answers["429"] = {"error": spent_posts.message}
     for status, (body, fields) in asked.items():
         answered = demo.client.post(MCP_PATH, content=body, headers={**usual, **fields})
@@ -282,7 +282,7 @@ def told() -> Answers:
     closed, many = _said(FeedEntryClosed()), _said(TooManyProofs(17))
     key = _said(InvalidIdempotencyKey())
     used = {"400": key, "409": _said(PaymentUsed()), "429": many}
-    spent = Standing(RENDERS, accepted=False, remaining=0, resets_in=17 * SECOND)
+    spent = Usage(RENDERS, accepted=False, remaining=0, resets_in=17 * SECOND)
     unreadable = {"429": _said(TooManyRequests(spent)), "503": {"error": UNREADABLE}}
     reads = {"404": _said(StanceNotActive()), **used, "503": _said(StanceUnavailable())}
     return {

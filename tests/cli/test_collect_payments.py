@@ -7,14 +7,14 @@ from barograph.cli.demo_run import payment_settings
 from barograph.collector.app import build_reconciler
 from barograph.demo.servers.facilitator_server import load_ledger, running_facilitator
 from barograph.demo.servers.wallets import demo_proof
+from barograph.entitlements.purchases import feed_requirements
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.entitlements.store import Entitlement, Entitlements, Holder
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY
 from barograph.payments.journal import Journal
-from barograph.payments.offers import feed_requirements
-from barograph.payments.proof import read_proof, wire_requirements
+from barograph.payments.proof import decode_proof, match_offer, wire_requirements
 from barograph.payments.reconcile import Reconciled
 from barograph.payments.records import Payment
 from barograph.settings import Settings
@@ -29,13 +29,13 @@ async def settle_and_lose_sight(
     """Move the money for Feed, and tell the journal that nobody knows."""
     terms = feed_requirements(settings)
     text = demo_proof(folder, "none", wire_requirements(terms), now)
-    proof = read_proof(text, [terms])
+    proof = match_offer(decode_proof(text), [terms])
     claimed = await journal.claim(proof, FEED_PATH)
-    await journal.settling(claimed.id)
+    await journal.mark_settling(claimed.id)
     facilitator = HttpFacilitator(settings)
     await facilitator.settle(proof)
     await facilitator.close()
-    return await journal.unknown(claimed.id, "no answer")
+    return await journal.mark_unknown(claimed.id, "no answer")
 
 
 async def collect_once(folder: Path) -> tuple[Payment, list[Entitlement]]:

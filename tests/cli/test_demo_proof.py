@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from barograph.cli.demo import demo
 from barograph.cli.demo_run import demo_settings, payment_settings, welcome
 from barograph.demo.servers.wallets import WALLETS, load_or_create_wallets
+from barograph.entitlements.purchases import feed_requirements, stance_requirements
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
-from barograph.payments.offers import feed_requirements, stance_requirements
 from barograph.payments.proof import parse_proof
 from barograph.settings import Settings
 

@@ -52,11 +52,11 @@ class Folder:
         async def work(journal: Journal) -> str:
             claimed = await journal.claim(proof(offer=FEED, now_seconds=now), door)
             if state != "claimed":
-                await journal.settling(claimed.id)
+                await journal.mark_settling(claimed.id)
             if state == "unknown":
-                await journal.unknown(claimed.id, "no answer")
+                await journal.mark_unknown(claimed.id, "no answer")
             if state == "failed":
-                await journal.failed(claimed.id, "insufficient_funds")
+                await journal.mark_failed(claimed.id, "insufficient_funds")
             return claimed.id
 
         return self.use(work)
@@ -88,11 +88,11 @@ def journal(tmp_path: Path) -> Path:
         found = Journal(database, system_clock)
         for number in (1, 2):
             claimed = await found.claim(proof(number), "/api/x402/rates-desk")
-            await found.settling(claimed.id)
+            await found.mark_settling(claimed.id)
             if number == 1:
-                await found.unknown(claimed.id, "no answer")
+                await found.mark_unknown(claimed.id, "no answer")
             else:
-                await found.settled(claimed.id, "0x" + "ab" * 32)
+                await found.mark_settled(claimed.id, "0x" + "ab" * 32)
         await database.close()
 
     asyncio.run(fill())

@@ -85,7 +85,7 @@ class Shop:
 
         async def read() -> list[Payment]:
             database = SQLiteDatabase(self.server.folder / "data/barograph.sqlite3")
-            found = await Journal(database, system_clock).list(payer=wallet.address.lower())
+            found = await Journal(database, system_clock).search(payer=wallet.address.lower())
             await database.close()
             return found
 

@@ -22,9 +22,9 @@ from barograph.keys.endpoints import INVALID_BODY, NO_MAIL, NOT_JSON, OTHER_SITE
 from barograph.keys.registration import Registrations
 from barograph.kit.database import Row, Transaction
 from barograph.kit.http import error_response
-from barograph.limits.callers import Gate, Network
+from barograph.limits.callers import Network
 from barograph.limits.memory_store import MemoryStore
-from barograph.limits.rate_limits import KEYS_PATH, REGISTRATIONS
+from barograph.limits.rate_limits import KEYS_PATH, REGISTRATIONS, RateLimiter
 from support.clock import HandClock
 from support.databases import upgraded_database
 from support.service import Service
@@ -43,8 +43,8 @@ class Desk:
         store = MemoryStore(self.clock)
         keys = ApiKeys(self.database, b"p" * 32, self.clock)
         self.registrations = Registrations(self.database, keys, base_url=BASE_URL, clock=self.clock)
-        gate = Gate(store, keys.verify, trusted)
-        routes = key_routes(self.registrations if mail else None, gate, self.clock)
+        limiter = RateLimiter(store, keys.verify, trusted)
+        routes = key_routes(self.registrations if mail else None, limiter, self.clock)
         self.app = Starlette(routes=routes.routes, exception_handlers={RequestError: _answer_error})
 
     def post(
@@ -325,7 +325,7 @@ def test_a_database_that_is_away_is_503_with_a_time_to_come_back(tmp_path: Path)
     desk = Desk(tmp_path)
 
     answer = desk.ask("name@example.com")
-    assert_error(answer, 503, "keys cannot be handed out right now; try again shortly")
+    assert_error(answer, 503, "key registration is unavailable right now; try again shortly")
     statuses = {desk.ask("name@example.com").status_code for _ in range(2 * REGISTRATIONS.requests)}
     assert statuses == {503}  # what cannot be stored is not charged
     assert answer.headers["retry-after"] == "5"

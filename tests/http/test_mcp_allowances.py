@@ -54,7 +54,7 @@ def test_signals_that_are_spent_are_an_error_of_the_tool_and_charge_nothing(peer
 
     assert peer.refusal("get_signals") == (
         "too many requests: 120 requests without a key are allowed in any hour; try again in 3600 "
-        "seconds, or get a free key for 1,000 requests an hour with POST /api/v1/keys"
+        "seconds, or get a free key for 1,000 requests per hour with POST /api/v1/keys"
     )
     assert peer.call("get_market")["isError"] is False
     peer.service.clock.pass_seconds(3_600)
@@ -103,7 +103,7 @@ def test_calls_are_counted_by_address_and_a_loop_is_stopped(service: Service) ->
     assert {peer.call("get_guides")["isError"] for _ in range(CALLS)} == {False}
 
     assert peer.refusal("get_guides") == (
-        "too many requests: 300 calls of tools from one address are allowed in any minute; "
+        "too many requests: 300 tool calls from one address are allowed in any minute; "
         "try again in 60 seconds"
     )
     assert "too many requests" in peer.refusal("get_signals")

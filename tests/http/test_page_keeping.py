@@ -19,9 +19,8 @@ from barograph.history.signing import SignedHeads
 from barograph.kit.database import DatabaseUnavailable, Transaction
 from barograph.kit.http import Scope
 from barograph.kit.timestamps import SECOND
-from barograph.limits.callers import Gate
 from barograph.limits.memory_store import MemoryStore
-from barograph.limits.rate_limits import RENDERS, Allowance, Standing, TooManyRequests
+from barograph.limits.rate_limits import RENDERS, RateLimit, RateLimiter, TooManyRequests, Usage
 from barograph.markets.reader import MarketReader, market_bounds
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import PERPETUALS
@@ -64,9 +63,9 @@ def market(tmp_path: Path) -> Iterator[Service]:
 class SuspendingStore(MemoryStore):
     """Takes a moment to count, as a shared store does."""
 
-    async def spend(self, allowance: Allowance, caller: str) -> Standing:
+    async def count(self, allowance: RateLimit, caller: str) -> Usage:
         await asyncio.sleep(0)
-        return await super().spend(allowance, caller)
+        return await super().count(allowance, caller)
 
 
 class Shelf:
@@ -89,7 +88,7 @@ class Shelf:
             ),
             series=SeriesReader(service.database, service.clock, bounds.min_coverage_pct),
             renders=Renders(
-                Gate(SuspendingStore(service.clock), _no_key, ()),
+                RateLimiter(SuspendingStore(service.clock), _no_key, ()),
                 service.clock,
                 sleep=self._rest,
                 monotonic=lambda: self.time,

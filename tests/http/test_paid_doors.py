@@ -901,8 +901,8 @@ def test_a_proof_that_is_charged_elsewhere_meanwhile_is_not_asked_to_pay(
 
     async def charged_elsewhere() -> None:
         claimed = await journal.claim(shown, FEED_ENTRY)
-        await journal.settling(claimed.id)
-        await journal.settled(claimed.id, "0x" + "ab" * 32)
+        await journal.mark_settling(claimed.id)
+        await journal.mark_settled(claimed.id, "0x" + "ab" * 32)
         raise InvalidProof("nonce_used")
 
     shop.facilitator.before_verifying = charged_elsewhere

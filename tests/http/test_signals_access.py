@@ -59,7 +59,7 @@ def test_a_429_says_clearly_what_to_do_and_is_kept_by_nobody(service: Service) -
     assert list(answer.json()) == ["error"]
     assert answer.json()["error"] == (
         "too many requests: 120 requests without a key are allowed in any hour; try again in 3540 "
-        "seconds, or get a free key for 1,000 requests an hour with POST /api/v1/keys"
+        "seconds, or get a free key for 1,000 requests per hour with POST /api/v1/keys"
     )
     assert answer.headers["retry-after"] == "3540"
     assert answer.headers["content-type"] == "application/json"

@@ -13,7 +13,7 @@ from barograph.cli.demo_run import payment_settings
 from barograph.demo.servers.identity import API_KEY
 from barograph.identity.bearer import NoIdentityProvider
 from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
-from barograph.kit.dependency_health import Contact, Watched
+from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.timestamps import MINUTE
 from barograph.settings import Settings
 from barograph.status.incidents import INCIDENT_RULE, sightings
@@ -74,8 +74,8 @@ class Watch:
         self.clock.now = self.service.clock.now
         self.service.watch_day()
         self.service.publish(reading(self.clock()), shares(self.clock()))
-        assert isinstance(self.identity, Watched)
-        assert isinstance(self.facilitator, Watched)
+        assert isinstance(self.identity, MonitoredDependency)
+        assert isinstance(self.facilitator, MonitoredDependency)
         asyncio.run(self.identity.probe())
         asyncio.run(self.facilitator.probe())
 
@@ -331,11 +331,11 @@ class ProbedIdentity(NoIdentityProvider):
     """Vouches for nobody, and tells when it was probed."""
 
     def __init__(self) -> None:
-        self.contacts = (Contact(HandClock()),)
+        self.health = (DependencyHealth(HandClock()),)
         self.probed = asyncio.Event()
 
     async def probe(self) -> None:
-        self.contacts[0].answered()
+        self.health[0].answered()
         self.probed.set()
 
 

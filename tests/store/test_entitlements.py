@@ -69,7 +69,14 @@ class Desk:
     def pay(self, holder: Holder = USER, tier: Tier = FEED, period: int = PERIOD) -> Entitlement:
         async def work(tx: Transaction) -> Entitlement:
             return await self.store.grant_period(
-                tx, holder, tier, period_ms=period, source="x402", by="payment", now=self.clock()
+                tx,
+                holder,
+                tier,
+                period_ms=period,
+                source="x402",
+                by="payment",
+                why="x402",
+                now=self.clock(),
             )
 
         return self.runner.run(self.database.write(work))
@@ -263,7 +270,7 @@ def test_a_period_that_is_none_is_refused(desk: Desk, period: int) -> None:
 def test_a_period_is_part_of_its_transaction(desk: Desk) -> None:
     async def work(tx: Transaction) -> None:
         await desk.store.grant_period(
-            tx, USER, FEED, period_ms=PERIOD, source="x402", by="payment", now=START
+            tx, USER, FEED, period_ms=PERIOD, source="x402", by="payment", why="x402", now=START
         )
         raise KeyError
 

@@ -14,11 +14,11 @@ import pytest
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.limits.fallback_store import RETRY, FallbackStore
 from barograph.limits.memory_store import MemoryStore
-from barograph.limits.rate_limits import Allowance, AllowancesUnavailable, Standing
+from barograph.limits.rate_limits import LimitsUnavailable, RateLimit, Usage
 from barograph.limits.sqlite_store import MAX_MEGABYTES, SQLiteStore
 from support.clock import HandClock
 
-SMALL = Allowance("small", 5, HOUR)
+SMALL = RateLimit("small", 5, HOUR)
 NOBODY_ID = 65_534
 
 
@@ -29,11 +29,11 @@ class Worker:
         shared = SQLiteStore(path, clock, b"secret", tries=tries)
         self.store = FallbackStore(shared, MemoryStore(clock), clock)
 
-    def spend(self, caller: str = "a") -> Standing:
-        return asyncio.run(self.store.spend(SMALL, caller))
+    def count(self, caller: str = "a") -> Usage:
+        return asyncio.run(self.store.count(SMALL, caller))
 
     def accepted_of(self, attempts: int, caller: str = "a") -> int:
-        return sum(self.spend(caller).accepted for _ in range(attempts))
+        return sum(self.count(caller).accepted for _ in range(attempts))
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def assert_counted_together(first: Worker, second: Worker, caller: str) -> None:
-    turns = [each.spend(caller).accepted for _ in range(SMALL.requests) for each in (first, second)]
+    turns = [each.count(caller).accepted for _ in range(SMALL.requests) for each in (first, second)]
     assert turns == [True] * SMALL.requests + [False] * SMALL.requests
     assert [each.store.failing_since for each in (first, second)] == [None, None]
 
@@ -68,7 +68,7 @@ def locked(path: Path) -> Iterator[None]:
 )
 def test_event_loop_keeps_turning_while_a_peer_holds_the_lock(path: Path, clock: HandClock) -> None:
     worker = Worker(path, clock, tries=10_000)
-    worker.spend()
+    worker.count()
     peer = apsw.Connection(str(path))
     peer.execute("BEGIN IMMEDIATE")
 
@@ -77,8 +77,8 @@ def test_event_loop_keeps_turning_while_a_peer_holds_the_lock(path: Path, clock:
             await asyncio.sleep(0)
         peer.close()
 
-    async def meanwhile() -> Standing:
-        spending = asyncio.create_task(worker.store.spend(SMALL, "a"))
+    async def meanwhile() -> Usage:
+        spending = asyncio.create_task(worker.store.count(SMALL, "a"))
         await release_after_some_turns()
         return await spending
 
@@ -96,13 +96,13 @@ def test_requests_of_one_worker_wait_for_a_locked_file_together(path: Path) -> N
     store = SQLiteStore(path, clock, b"secret", tries=5)
 
     async def spend_all() -> list[object]:
-        await store.spend(SMALL, "a")
+        await store.count(SMALL, "a")
         read.clear()
         with locked(path):
-            asked = [store.spend(SMALL, "a") for _ in range(100)]
+            asked = [store.count(SMALL, "a") for _ in range(100)]
             return await asyncio.gather(*asked, return_exceptions=True)
 
-    assert {type(each) for each in asyncio.run(spend_all())} == {AllowancesUnavailable}
+    assert {type(each) for each in asyncio.run(spend_all())} == {LimitsUnavailable}
     assert len(read) == 5
 
 
@@ -115,20 +115,20 @@ def test_locked_file_leaves_each_worker_limiting_by_itself(
 ) -> None:
     caplog.set_level(logging.INFO)
     first, second = Worker(path, clock), Worker(path, clock)
-    assert [first.spend().remaining, second.spend().remaining] == [4, 3]
+    assert [first.count().remaining, second.count().remaining] == [4, 3]
     with locked(path):
         assert [first.accepted_of(8), second.accepted_of(8)] == [4, 4]
         assert first.store.failing_since == clock.now
         assert len(caplog.records) == 2
         clock.now += RETRY
         assert first.store.failing_since == clock.now - RETRY
-    assert [first.spend().remaining, second.spend().remaining] == [2, 1]
+    assert [first.count().remaining, second.count().remaining] == [2, 1]
     assert [each.store.failing_since for each in (first, second)] == [None, None]
     assert len(caplog.records) == 4
     assert "limits" not in "".join(str(vars(record).get("reason")) for record in caplog.records)
 
 
-def test_short_lock_gives_nobody_a_second_helping(path: Path, clock: HandClock) -> None:
+def test_short_lock_gives_no_caller_more_requests(path: Path, clock: HandClock) -> None:
     worker = Worker(path, clock)
     assert worker.accepted_of(8) == SMALL.requests
     with locked(path):
@@ -217,8 +217,8 @@ def test_workers_meet_again_in_a_new_file(
 ) -> None:
     first, second = Worker(path, clock), Worker(path, clock)
     for number in range(50):
-        first.spend(f"before-{number}")
-        second.spend(f"before-{number}")
+        first.count(f"before-{number}")
+        second.count(f"before-{number}")
     if is_checkpointed:
         connection = apsw.Connection(str(path))
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
@@ -228,7 +228,7 @@ def test_workers_meet_again_in_a_new_file(
         assert worker.accepted_of(8, "during") <= SMALL.requests
     clock.now += SECOND
     for worker in (first, second, third):
-        worker.spend("again")
+        worker.count("again")
     assert_counted_together(first, second, "after")
     assert_counted_together(second, third, "at last")
 
@@ -246,7 +246,7 @@ def test_file_that_is_no_database_is_replaced_at_the_start(
 
 def test_file_that_is_full_is_replaced(path: Path, clock: HandClock) -> None:
     store = SQLiteStore(path, clock, b"secret")
-    asyncio.run(store.spend(SMALL, "a"))
+    asyncio.run(store.count(SMALL, "a"))
     assert store._cursor is not None
     pragma = store._cursor.connection.pragma
     assert pragma("max_page_count") * pragma("page_size") == MAX_MEGABYTES * 1024 * 1024
@@ -254,10 +254,10 @@ def test_file_that_is_full_is_replaced(path: Path, clock: HandClock) -> None:
 
     async def fill() -> None:
         for number in range(1_000):
-            await store.spend(SMALL, f"new-{number}")
+            await store.count(SMALL, f"new-{number}")
 
     asyncio.run(fill())
-    assert asyncio.run(store.spend(SMALL, "a")).remaining == 4
+    assert asyncio.run(store.count(SMALL, "a")).remaining == 4
 
 
 @contextmanager
@@ -301,7 +301,7 @@ def test_read_only_file_leaves_each_worker_limiting_by_itself(
     open_folder: Path, clock: HandClock, make_read_only: Callable[[Path], None]
 ) -> None:
     path = open_folder / "limits.sqlite3"
-    Worker(path, clock).spend("before")
+    Worker(path, clock).count("before")
     make_read_only(open_folder)
     worker = Worker(path, clock)
     with without_rights():
@@ -312,7 +312,7 @@ def test_read_only_file_leaves_each_worker_limiting_by_itself(
         each.chmod(0o666)
     clock.now += RETRY
     with without_rights():
-        assert worker.spend().remaining == 4
+        assert worker.count().remaining == 4
     assert worker.store.failing_since is None
 
 
@@ -336,11 +336,11 @@ class BrokenStore:
         self.is_broken = True
         self.asked = 0
 
-    async def spend(self, allowance: Allowance, caller: str) -> Standing:
+    async def count(self, limit: RateLimit, caller: str) -> Usage:
         self.asked += 1
         if self.is_broken:
-            raise AllowancesUnavailable("broken")
-        return await self._mended.spend(allowance, caller)
+            raise LimitsUnavailable("broken")
+        return await self._mended.count(limit, caller)
 
     async def close(self) -> None:
         await self._mended.close()
@@ -352,7 +352,7 @@ def test_only_one_request_a_second_waits_for_a_store_that_fails(clock: HandClock
 
     def ask(times: int) -> int:
         for _ in range(times):
-            asyncio.run(store.spend(SMALL, "a"))
+            asyncio.run(store.count(SMALL, "a"))
         return shared.asked
 
     assert ask(10) == 1

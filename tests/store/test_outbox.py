@@ -10,8 +10,8 @@ from barograph.errors import Forbidden, LeaseLost, Throttled, Unreachable, Upstr
 from barograph.keys.outbox import (
     BATCH,
     IN_FLIGHT,
+    Deferred,
     Mail,
-    PutOff,
     Undeliverable,
     deliver_due,
     pause_after,
@@ -122,7 +122,7 @@ def test_pauses_double_from_ten_seconds_to_a_quarter_of_an_hour() -> None:
     [
         Unreachable("away"),
         Throttled("slow down", retry_after=0.0),
-        PutOff("later"),
+        Deferred("later"),
         Forbidden("no login"),
     ],
 )
@@ -193,7 +193,7 @@ def test_no_log_line_holds_an_address_or_a_mail(
         office.clock.pass_seconds(10)
         office.deliver()
 
-    assert [record.message for record in caplog.records] == ["mail put off", "mail given up"]
+    assert [record.message for record in caplog.records] == ["mail deferred", "mail given up"]
     text = str([vars(record) for record in caplog.records])
     assert SECRET_ADDRESS not in text
     assert "subject-of-the-mail" not in text
@@ -216,7 +216,7 @@ def test_a_server_that_does_not_answer_or_says_slow_down_is_asked_once_a_round(
 def test_a_mail_that_is_put_off_does_not_keep_the_others_back(office: Office) -> None:
     for subject in "abc":
         office.put(subject)
-    office.server.failures["a"] = PutOff("later")
+    office.server.failures["a"] = Deferred("later")
 
     assert office.deliver() == 2
     assert office.server.subjects == ["b", "c"]

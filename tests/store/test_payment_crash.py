@@ -13,7 +13,7 @@ import pytest
 import support
 from barograph.entitlements.store import Entitlements
 from barograph.kit.database import Database
-from barograph.payments.checkout import Till
+from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
 from barograph.payments.records import AlreadyUsed, InProgress, InvalidProof, PaymentRefused
@@ -72,7 +72,7 @@ class Aftermath:
         self.journal = Journal(database, self.clock)
         self.entitlements = Entitlements(database, self.clock)
         self.grant = feed_grant(self.entitlements, self.clock)
-        self.till = Till(self.journal, self.ledger, self.clock)
+        self.cashier = Cashier(self.journal, self.ledger, self.clock)
         self.bodies: Counter[str] = Counter()
 
     def left(self) -> dict[str, Left]:
@@ -94,7 +94,7 @@ class Aftermath:
         for point in POINTS:
             try:
                 of = proof_of(point)
-                self.runner.run(show(self.till, of, DOOR, self.produce, self.grant, key=KEY))
+                self.runner.run(show(self.cashier, of, DOOR, self.produce, self.grant, key=KEY))
             except (AlreadyUsed, InProgress, InvalidProof, PaymentRefused) as error:
                 told[point] = type(error).__name__
             else:

@@ -62,14 +62,14 @@ class Desk:
             return payment
         if state == "released":
             return self.run(journal.release(own, "why"))
-        payment = self.run(journal.settling(own))
+        payment = self.run(journal.mark_settling(own))
         if state == "settling":
             return payment
         if state == "settled":
-            return self.run(journal.settled(own, TRANSACTION))
+            return self.run(journal.mark_settled(own, TRANSACTION))
         if state == "failed":
-            return self.run(journal.failed(own, "why"))
-        return self.run(journal.unknown(own, "why"))
+            return self.run(journal.mark_failed(own, "why"))
+        return self.run(journal.mark_unknown(own, "why"))
 
     def sql(self, text: str) -> None:
         async def work(tx: Transaction) -> None:
@@ -119,15 +119,15 @@ ALLOWED: dict[str, set[State]] = {
     "failed": {"settling", "unknown"},
     "unknown": {"settling"},
     "release": {"claimed", "settling"},
-    "mark_released": {"settled"},
+    "mark_delivered": {"settled"},
 }
 STEPS: dict[str, Callable[[Journal, str], Coroutine[Any, Any, Payment]]] = {
-    "settling": lambda journal, own: journal.settling(own),
-    "settled": lambda journal, own: journal.settled(own, None, reason="found on chain"),
-    "failed": lambda journal, own: journal.failed(own, "refused"),
-    "unknown": lambda journal, own: journal.unknown(own, "silence"),
+    "settling": lambda journal, own: journal.mark_settling(own),
+    "settled": lambda journal, own: journal.mark_settled(own, None, reason="found on chain"),
+    "failed": lambda journal, own: journal.mark_failed(own, "refused"),
+    "unknown": lambda journal, own: journal.mark_unknown(own, "silence"),
     "release": lambda journal, own: journal.release(own, "not_produced"),
-    "mark_released": lambda journal, own: journal.mark_released(own),
+    "mark_delivered": lambda journal, own: journal.mark_delivered(own),
 }
 
 
@@ -149,7 +149,7 @@ def test_each_step_is_made_only_from_its_own_states(desk: Desk, state: State, na
         assert desk.runner.run(desk.journal.get(before.id)) == before
 
 
-@pytest.mark.parametrize("name", sorted(set(STEPS) - {"mark_released"}))
+@pytest.mark.parametrize("name", sorted(set(STEPS) - {"mark_delivered"}))
 def test_no_step_of_an_unknown_payment_is_made(desk: Desk, name: str) -> None:
     with pytest.raises(UnknownPayment):
         desk.run(STEPS[name](desk.journal, "pay_none"))
@@ -260,9 +260,9 @@ def test_upgrade_keeps_purchases_that_were_open_side_by_side(
     assert runner.run(old.journal.purchases("n", "a", "p", FEED_DOOR)) == Purchases(True, 1)
     for number in (0, 1, 4):
         if number != 1:
-            old.run(old.journal.failed(f"pay_{number}", "expired unused"))
+            old.run(old.journal.mark_failed(f"pay_{number}", "expired unused"))
         else:
-            old.run(old.journal.settled("pay_1", None))
+            old.run(old.journal.mark_settled("pay_1", None))
     old.run(old.journal.release("pay_2", "abandoned"))
     assert runner.run(old.journal.purchases("n", "a", "p", FEED_DOOR)) == Purchases(False, 2)
 
@@ -274,19 +274,19 @@ def test_a_claim_that_slept_cannot_go_on_with_somebody_elses(desk: Desk) -> None
     second = desk.claim(door="/elsewhere")
 
     with pytest.raises(WrongTransition):
-        desk.run(desk.journal.settling(first.id, claimed_at=first.claimed_at))
+        desk.run(desk.journal.mark_settling(first.id, claimed_at=first.claimed_at))
     with pytest.raises(WrongTransition):
         desk.run(desk.journal.release(first.id, "why", claimed_at=first.claimed_at))
-    settling = desk.run(desk.journal.settling(second.id, claimed_at=second.claimed_at))
+    settling = desk.run(desk.journal.mark_settling(second.id, claimed_at=second.claimed_at))
     assert (settling.state, settling.door) == ("settling", "/elsewhere")
 
 
 def test_a_body_goes_out_once(desk: Desk) -> None:
     settled = desk.bring(desk.claim(), "settled")
     desk.clock.pass_seconds(1)
-    assert desk.run(desk.journal.mark_released(settled.id)).released_at == START + 1000
+    assert desk.run(desk.journal.mark_delivered(settled.id)).released_at == START + 1000
     with pytest.raises(WrongTransition):
-        desk.run(desk.journal.mark_released(settled.id))
+        desk.run(desk.journal.mark_delivered(settled.id))
     assert [each.step for each in desk.trail(settled)] == [
         "claimed",
         "settling",
@@ -297,16 +297,16 @@ def test_a_body_goes_out_once(desk: Desk) -> None:
 
 def test_a_body_that_did_not_go_out_after_all_goes_out_later(desk: Desk) -> None:
     settled = desk.bring(desk.claim(), "settled")
-    sent = desk.run(desk.journal.mark_released(settled.id))
+    sent = desk.run(desk.journal.mark_delivered(settled.id))
     desk.clock.pass_seconds(1)
-    assert desk.run(desk.journal.take_back(sent)) == settled
+    assert desk.run(desk.journal.mark_undelivered(sent)) == settled
     with pytest.raises(WrongTransition):
-        desk.run(desk.journal.take_back(sent))
+        desk.run(desk.journal.mark_undelivered(sent))
 
     desk.clock.pass_seconds(1)
-    later = desk.run(desk.journal.mark_released(settled.id))
+    later = desk.run(desk.journal.mark_delivered(settled.id))
     with pytest.raises(WrongTransition):
-        desk.run(desk.journal.take_back(sent))
+        desk.run(desk.journal.mark_undelivered(sent))
     assert desk.runner.run(desk.journal.get(settled.id)) == later
     assert desk.trail(settled)[-3:] == [
         TrailStep("delivered", START, None),
@@ -324,6 +324,7 @@ def grant_feed(entitlements: Entitlements) -> Callable[..., Coroutine[Any, Any, 
             period_ms=30 * DAY,
             source="x402",
             by=payment.id,
+            why="x402",
             now=START,
         )
         return granted.id
@@ -342,12 +343,14 @@ def test_a_settlement_and_its_grant_are_one(desk: Desk) -> None:
         raise RuntimeError("nobody foresaw this")
 
     with pytest.raises(RuntimeError):
-        desk.run(desk.journal.settled(settling.id, TRANSACTION, broken))
+        desk.run(desk.journal.mark_settled(settling.id, TRANSACTION, broken))
     assert given[0].transaction == TRANSACTION
     assert desk.runner.run(desk.journal.get(settling.id)) == settling
     assert desk.runner.run(entitlements.find()) == []
 
-    settled = desk.run(desk.journal.settled(settling.id, TRANSACTION, grant_feed(entitlements)))
+    settled = desk.run(
+        desk.journal.mark_settled(settling.id, TRANSACTION, grant_feed(entitlements))
+    )
     (granted,) = desk.runner.run(entitlements.find())
     assert (settled.state, settled.transaction) == ("settled", TRANSACTION)
     assert settled.entitlement_id == granted.id
@@ -355,13 +358,13 @@ def test_a_settlement_and_its_grant_are_one(desk: Desk) -> None:
     assert desk.trail(settled)[-1] == TrailStep("settled", START, TRANSACTION)
 
     with pytest.raises(WrongTransition):
-        desk.run(desk.journal.settled(settling.id, TRANSACTION, grant_feed(entitlements)))
+        desk.run(desk.journal.mark_settled(settling.id, TRANSACTION, grant_feed(entitlements)))
     assert desk.runner.run(entitlements.find()) == [granted]
 
 
 def test_what_the_chain_told_is_settled_without_a_transaction(desk: Desk) -> None:
     unknown = desk.bring(desk.claim(), "unknown")
-    settled = desk.run(desk.journal.settled(unknown.id, None, reason="found on chain"))
+    settled = desk.run(desk.journal.mark_settled(unknown.id, None, reason="found on chain"))
     assert (settled.state, settled.transaction, settled.reason) == (
         "settled",
         None,
@@ -372,7 +375,9 @@ def test_what_the_chain_told_is_settled_without_a_transaction(desk: Desk) -> Non
 
 def test_the_trail_keeps_the_transaction_of_a_settlement_and_why_it_counts(desk: Desk) -> None:
     unknown = desk.bring(desk.claim(), "unknown")
-    settled = desk.run(desk.journal.settled(unknown.id, TRANSACTION, reason="by operator: seen"))
+    settled = desk.run(
+        desk.journal.mark_settled(unknown.id, TRANSACTION, reason="by operator: seen")
+    )
     assert settled.reason == "by operator: seen"
     assert desk.trail(settled)[-1].detail == f"{TRANSACTION} by operator: seen"
 
@@ -416,7 +421,7 @@ def test_payments_are_listed_by_state_and_payer(desk: Desk) -> None:
     desk.claim(proof(3))
 
     def nonces(**wanted: Any) -> list[int]:
-        found = desk.runner.run(desk.journal.list(**wanted))
+        found = desk.runner.run(desk.journal.search(**wanted))
         return [int(each.nonce, 16) for each in found]
 
     assert nonces() == [3, 2, 1]

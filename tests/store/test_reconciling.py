@@ -13,7 +13,7 @@ from barograph.entitlements.store import FEED as FEED_TIER
 from barograph.entitlements.store import Entitlement, Entitlements
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.timestamps import DAY, SECOND
-from barograph.payments.checkout import Till
+from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Grant, Journal, WrongTransition
 from barograph.payments.reconcile import (
     ABANDONED,
@@ -100,14 +100,14 @@ class Desk:
         if state == "released":
             return await self.journal.release(payment.id, "why")
         if state != "claimed":
-            payment = await self.journal.settling(payment.id)
+            payment = await self.journal.mark_settling(payment.id)
         match state:
             case "settled":
-                payment = await self.journal.settled(payment.id, TRANSACTION)
+                payment = await self.journal.mark_settled(payment.id, TRANSACTION)
             case "failed":
-                payment = await self.journal.failed(payment.id, "why")
+                payment = await self.journal.mark_failed(payment.id, "why")
             case "unknown":
-                payment = await self.journal.unknown(payment.id, "why")
+                payment = await self.journal.mark_unknown(payment.id, "why")
         return payment
 
     def now(self, payment: Payment) -> Payment:
@@ -168,7 +168,7 @@ def test_a_claim_that_nobody_went_on_with_is_let_go(desk: Desk) -> None:
 
 def test_a_claim_that_somebody_goes_on_with_meanwhile_is_not_let_go(desk: Desk) -> None:
     payment = desk.pay(state="claimed")
-    desk.run(desk.journal.settling(payment.id))
+    desk.run(desk.journal.mark_settling(payment.id))
 
     with pytest.raises(WrongTransition):
         desk.run(desk.journal.abandon(payment, ABANDONED))
@@ -212,8 +212,8 @@ def test_whoever_goes_on_at_the_last_moment_is_let_go_on(desk: Desk) -> None:
 
     async def go_on() -> None:
         if (await desk.journal.get(claimed.id)).state == "claimed":
-            await desk.journal.settling(claimed.id)
-            await desk.journal.settled(settling.id, TRANSACTION)
+            await desk.journal.mark_settling(claimed.id)
+            await desk.journal.mark_settled(settling.id, TRANSACTION)
 
     found = desk.run(desk.reconciler(Late(desk.database, go_on)).once())
 
@@ -440,7 +440,7 @@ def test_who_settles_late_and_who_reconciles_grant_once_between_them(desk: Desk)
     desk.chain.otherwise = ChainFinding("used", TRANSACTION)
 
     async def settle_late() -> None:
-        await desk.journal.settled(payment.id, TRANSACTION, desk.grants().grant)
+        await desk.journal.mark_settled(payment.id, TRANSACTION, desk.grants().grant)
 
     desk.chain.meanwhile = settle_late
     assert desk.reconcile().settled == 0
@@ -454,14 +454,14 @@ def test_who_paid_and_was_never_told_gets_it_with_the_same_proof(desk: Desk) -> 
     """From the first request to the body, by way of a settlement that nobody told of."""
     facilitator = HandFacilitator()
     facilitator.fall_silent(after_charging=True)
-    till = Till(desk.journal, facilitator, desk.clock)
+    cashier = Cashier(desk.journal, facilitator, desk.clock)
     own = proof(offer=FEED)
 
     async def produce() -> str:
         return "the body"
 
     async def take() -> str:
-        taken = await show(till, own, FEED_PATH, produce, desk.grants().grant)
+        taken = await show(cashier, own, FEED_PATH, produce, desk.grants().grant)
         return taken.body
 
     for _ in range(2):

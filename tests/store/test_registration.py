@@ -50,7 +50,7 @@ class Desk:
         self._runner.run(self.registrations.request(parse_address(email), CALLER))
 
     def peek(self, token: str) -> bool:
-        return self._runner.run(self.registrations.peek(token))
+        return self._runner.run(self.registrations.is_usable(token))
 
     def redeem(self, token: str) -> str:
         return self._runner.run(self.registrations.redeem(token)).key

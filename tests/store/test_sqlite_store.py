@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from barograph.kit.timestamps import HOUR, SECOND
-from barograph.limits.rate_limits import ANONYMOUS, PERSONAL, Allowance, Standing
+from barograph.limits.rate_limits import ANONYMOUS, PERSONAL, RateLimit, Usage
 from barograph.limits.sqlite_store import SWEEP_EVERY, SWEEP_ROWS, SQLiteStore
 from support.clock import HandClock
 
@@ -22,7 +22,7 @@ WORKERS = 4
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from barograph.limits.rate_limits import Allowance
+from barograph.limits.rate_limits import RateLimit
 from barograph.limits.sqlite_store import SQLiteStore
 from barograph.kit.clock import system_clock
 
@@ -37,9 +37,9 @@ async def work():
     store = SQLiteStore(Path(path), clock, b"secret", tries=10_000)  # the machine may be busy
     stamps, left = [], attempts
     while left > 0 or len(stamps) < until_accepted:
-        standing = await store.spend(Allowance("small", requests, window), "203.0.113.7")
+        usage = await store.count(RateLimit("small", requests, window), "203.0.113.7")
         left -= 1
-        stamps += read if standing.accepted else []
+        stamps += read if usage.accepted else []
     await store.close()
     print(*stamps)
 
@@ -94,9 +94,9 @@ def test_four_workers_keep_every_short_window_exact_as_it_moves(tmp_path: Path) 
         assert beyond - first >= window
 
 
-def spend(store: SQLiteStore, allowance: Allowance, *callers: str) -> Standing:
-    async def all_of_them() -> Standing:
-        return [await store.spend(allowance, caller) for caller in callers][-1]
+def spend(store: SQLiteStore, limit: RateLimit, *callers: str) -> Usage:
+    async def all_of_them() -> Usage:
+        return [await store.count(limit, caller) for caller in callers][-1]
 
     return asyncio.run(all_of_them())
 
@@ -157,7 +157,7 @@ def test_forgetting_a_busy_caller_takes_many_short_looks(tmp_path: Path) -> None
     assert sizes[-1] == 0
 
 
-def test_caller_that_comes_back_while_it_is_forgotten_begins_anew(tmp_path: Path) -> None:
+def test_caller_that_comes_back_while_it_is_forgotten_starts_again(tmp_path: Path) -> None:
     clock, path = HandClock(), tmp_path / "limits.sqlite3"
     store = SQLiteStore(path, clock, b"secret")
     spend(store, PERSONAL, *["busy"] * 1_000)
@@ -182,7 +182,7 @@ def test_callers_in_the_window_stay_in_the_file(tmp_path: Path) -> None:
     assert len(set(rows(path))) == 301
 
 
-def test_changed_allowance_starts_anew(tmp_path: Path) -> None:
+def test_changed_limit_starts_again(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "limits.sqlite3", HandClock(), b"secret")
-    spend(store, Allowance("anon", 5, HOUR), *["a"] * 5)
-    assert spend(store, Allowance("anon", 7, HOUR), "a").remaining == 6
+    spend(store, RateLimit("anon", 5, HOUR), *["a"] * 5)
+    assert spend(store, RateLimit("anon", 7, HOUR), "a").remaining == 6

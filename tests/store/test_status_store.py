@@ -9,7 +9,7 @@ import pytest
 
 from barograph import NOTICE
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
-from barograph.kit.dependency_health import Contact
+from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.status.incidents import KEPT_FOR, Count, Incident, Record, Sighting
 from barograph.status.recorder import (
@@ -415,7 +415,7 @@ class Outside:
     """Somebody outside who fails in an unexpected way, or hangs."""
 
     def __init__(self, clock: HandClock, error: Exception | None = None) -> None:
-        self.contacts = (Contact(clock),)
+        self.health = (DependencyHealth(clock),)
         self.probed = 0
         self._error = error
 

@@ -15,8 +15,8 @@ from barograph.demo.servers.control import ServerAddress
 from barograph.demo.servers.facilitator_faults import FacilitatorFaults
 from barograph.demo.servers.facilitator_server import load_ledger, running_facilitator
 from barograph.demo.servers.wallets import demo_proof, load_or_create_wallets
-from barograph.payments.offers import feed_requirements
-from barograph.payments.proof import read_proof, wire_payload, wire_requirements
+from barograph.entitlements.purchases import feed_requirements
+from barograph.payments.proof import decode_proof, match_offer, wire_payload, wire_requirements
 from barograph.payments.records import (
     ChainUnavailable,
     FacilitatorUnavailable,
@@ -54,7 +54,8 @@ class World:
     def proof(self, wallet: str = "none", **changes: Any) -> Proof:
         """A good proof; changed after it was signed, if told."""
         terms = wire_requirements(self.terms)
-        made = read_proof(demo_proof(self.folder, wallet, terms, self.clock()), [self.terms])
+        text = demo_proof(self.folder, wallet, terms, self.clock())
+        made = match_offer(decode_proof(text), [self.terms])
         return Proof(**{name: getattr(made, name) for name in Proof.__struct_fields__} | changes)
 
     async def verified(self, proof: Proof) -> str:

@@ -11,7 +11,7 @@ from barograph.entitlements.store import Entitlements, Holder
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import DAY
-from barograph.payments.checkout import Till
+from barograph.payments.checkout import Cashier
 from barograph.payments.journal import PLAIN_ORDER, Grant, Journal
 from barograph.payments.records import (
     ChainFinding,
@@ -96,6 +96,7 @@ def feed_grant(entitlements: Entitlements, clock: Clock) -> Grant:
             period_ms=PERIOD,
             source="x402",
             by=payment.id,
+            why="x402",
             now=clock(),
         )
         return granted.id
@@ -131,18 +132,18 @@ class MortalJournal(Journal):
         self._death.at("claimed")
         return claimed
 
-    async def settling(self, payment_id: str, **how: Any) -> Payment:
-        payment = await super().settling(payment_id, **how)
+    async def mark_settling(self, payment_id: str, **how: Any) -> Payment:
+        payment = await super().mark_settling(payment_id, **how)
         self._death.at("settling")
         return payment
 
-    async def settled(self, *given: Any, **how: Any) -> Payment:
-        payment = await super().settled(*given, **how)
+    async def mark_settled(self, *given: Any, **how: Any) -> Payment:
+        payment = await super().mark_settled(*given, **how)
         self._death.at("settled")
         return payment
 
-    async def mark_released(self, payment_id: str) -> Payment:
-        payment = await super().mark_released(payment_id)
+    async def mark_delivered(self, payment_id: str) -> Payment:
+        payment = await super().mark_delivered(payment_id)
         self._death.at("delivered")
         return payment
 
@@ -170,7 +171,9 @@ class MortalLedger(Ledger):
 def take_and_die(database: Database, charges: Path, point: str) -> None:
     """Take the payment of a point, and come no further than that."""
     clock, death = HandClock(), Death(point)
-    till = Till(MortalJournal(database, clock, death), MortalLedger(charges, clock, death), clock)
+    cashier = Cashier(
+        MortalJournal(database, clock, death), MortalLedger(charges, clock, death), clock
+    )
     grant = feed_grant(Entitlements(database, clock), clock)
 
     async def limit() -> None:
@@ -188,4 +191,4 @@ def take_and_die(database: Database, charges: Path, point: str) -> None:
 
     death.at("before")
     of = proof_of(point)
-    asyncio.run(show(till, of, DOOR, produce, mortal_grant, before_verify=limit, key=KEY))
+    asyncio.run(show(cashier, of, DOOR, produce, mortal_grant, before_verify=limit, key=KEY))

@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from barograph.payments.checkout import IsGone, Taken, Till, stays
+from barograph.payments.checkout import Cashier, Delivery, IsDisconnected, never_disconnected
 from barograph.payments.journal import Grant
 from barograph.payments.proof import wire_payload
 from barograph.payments.records import (
@@ -86,7 +86,7 @@ def header(content: object) -> str:
 
 
 async def show(
-    till: Till,
+    cashier: Cashier,
     of: Proof,
     door: str,
     produce: Callable[[], Awaitable[T]],
@@ -94,14 +94,18 @@ async def show(
     *,
     before_verify: Callable[[], Awaitable[None]] | None = None,
     key: str | None = None,
-    is_gone: IsGone = stays,
-) -> Taken[T]:
+    is_disconnected: IsDisconnected = never_disconnected,
+) -> Delivery[T]:
     """Show a proof as a door does: what it was charged for before, or else a new payment."""
-    resumed = await till.resume(of, door, lambda _: produce(), key, is_gone=is_gone)
+    resumed = await cashier.redeliver(
+        of, door, lambda _: produce(), key, is_disconnected=is_disconnected
+    )
     if resumed is not None:
         return resumed
-    verified = await till.verify(of, before_verify)
-    return await till.take(verified, door, produce, grant, Order(key=key), is_gone=is_gone)
+    verified = await cashier.verify(of, before_verify)
+    return await cashier.charge(
+        verified, door, produce, grant, Order(key=key), is_disconnected=is_disconnected
+    )
 
 
 class HandFacilitator:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.limits.callers import MAX_HOPS, NOBODY, Network, caller_group
+from barograph.limits.callers import MAX_HOPS, UNKNOWN, Network, caller_group
 
 PROXIES: tuple[Network, ...] = (
     ip_network("127.0.0.1"),
@@ -26,9 +26,9 @@ PROXIES: tuple[Network, ...] = (
         ("::FFFF:cb00:7107", "203.0.113.7"),
         ("fe80::1%eth0", "fe80::/64"),
         ("::1", "::/64"),
-        ("", NOBODY),
-        ("/run/service.sock", NOBODY),
-        (None, NOBODY),
+        ("", UNKNOWN),
+        ("/run/service.sock", UNKNOWN),
+        (None, UNKNOWN),
     ],
 )
 def test_peer_belongs_to_its_address_or_network(peer: str | None, group: str) -> None:
@@ -40,7 +40,7 @@ def test_peer_belongs_to_its_address_or_network(peer: str | None, group: str) ->
 def test_header_of_an_untrusted_peer_is_not_believed(trusted: tuple[Network, ...]) -> None:
     assert caller_group("203.0.113.7", [b"198.51.100.1"], trusted) == "203.0.113.7"
     assert caller_group("2001:db8::7", [b"198.51.100.1"], trusted) == "2001:db8::/64"
-    assert caller_group(None, [b"198.51.100.1"], trusted) == NOBODY
+    assert caller_group(None, [b"198.51.100.1"], trusted) == UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from barograph.cli.demo_run import payment_settings
 from barograph.demo.servers.chain import ASSET, PAY_TO, TOKEN
 from barograph.demo.servers.signatures import Domain
 from barograph.demo.servers.wallets import SECRET_FILE, WALLETS, demo_proof, load_or_create_wallets
+from barograph.entitlements.purchases import feed_requirements, stance_requirements
 from barograph.errors import ConfigurationError
 from barograph.kit.keccak import keccak256
-from barograph.payments.offers import feed_requirements, stance_requirements
 from barograph.payments.proof import checksummed, parse_proof, wire_requirements
 from barograph.payments.records import InvalidProof
 from barograph.settings import Settings

@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 from barograph.identity.bearer import IdentityRefused, IdentityUnavailable
-from barograph.identity.key_set import ASK_AGAIN, FRESH, TRY_AGAIN, USABLE, KeySetCache
-from barograph.identity.public_keys import MAX_KEY_SET_BYTES, MAX_KEYS, read_key_set
+from barograph.identity.key_set import (
+    ASK_AGAIN,
+    FRESH,
+    MAX_KEY_SET_BYTES,
+    MAX_KEYS,
+    TRY_AGAIN,
+    USABLE,
+    KeySetCache,
+    read_key_set,
+)
 from support.clock import HandClock
 from support.tokens import SigningKey, key, key_set
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from barograph.limits.callers import Gate
 from barograph.limits.memory_store import MemoryStore
+from barograph.limits.rate_limits import RateLimiter
 from barograph.mcp.calls import INTERNAL, Outcome, Readers, ToolCalls
 from barograph.mcp.tools import BY_NAME, TOOLS
 from support.clock import HandClock
@@ -20,7 +20,7 @@ async def nobody(_: str) -> str | None:
 
 
 def calls(readers: Readers) -> ToolCalls:
-    return ToolCalls(readers, Gate(MemoryStore(HandClock()), nobody, ()))
+    return ToolCalls(readers, RateLimiter(MemoryStore(HandClock()), nobody, ()))
 
 
 def call(readers: Readers, name: str, **given: Any) -> Outcome:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from barograph.kit.http import Receive, Scope, Send
-from barograph.limits.callers import Gate
 from barograph.limits.memory_store import MemoryStore
+from barograph.limits.rate_limits import RateLimiter
 from barograph.mcp.endpoints import McpDoor
 from support.clock import HandClock
 from support.mcp_peer import FIELDS, PATH
@@ -44,7 +44,7 @@ def door_to(load: Any) -> McpDoor:
         return None
 
     clock = HandClock()
-    return McpDoor(BASE_URL, Gate(MemoryStore(clock), nobody, ()), clock, load)
+    return McpDoor(BASE_URL, RateLimiter(MemoryStore(clock), nobody, ()), clock, load)
 
 
 @pytest.mark.outcome(

@@ -4,10 +4,10 @@ import asyncio
 
 from barograph.kit.timestamps import SECOND
 from barograph.limits.memory_store import MemoryStore
-from barograph.limits.rate_limits import MAILBOX, Allowance
+from barograph.limits.rate_limits import MAILBOX, RateLimit
 from support.clock import HandClock
 
-SMALL = Allowance("small", 2, 10 * SECOND)
+SMALL = RateLimit("small", 2, 10 * SECOND)
 
 
 def test_idle_callers_are_forgotten_as_new_ones_come() -> None:
@@ -17,7 +17,7 @@ def test_idle_callers_are_forgotten_as_new_ones_come() -> None:
     async def crowds() -> None:
         for crowd in range(5):
             for number in range(100):
-                await store.spend(SMALL, f"{crowd}-{number}")
+                await store.count(SMALL, f"{crowd}-{number}")
             clock.pass_seconds(10)
 
     asyncio.run(crowds())
@@ -29,9 +29,9 @@ def test_long_window_does_not_keep_the_callers_of_a_short_one() -> None:
     store = MemoryStore(clock)
 
     async def crowds() -> None:
-        await store.spend(MAILBOX, "first")
+        await store.count(MAILBOX, "first")
         for number in range(100):
-            await store.spend(SMALL, str(number))
+            await store.count(SMALL, str(number))
             clock.pass_seconds(10)
 
     asyncio.run(crowds())
@@ -42,7 +42,7 @@ def test_past_the_cap_the_caller_not_seen_for_longest_is_forgotten() -> None:
     store = MemoryStore(HandClock(), max_callers=3)
 
     async def remaining_after(callers: str) -> list[int]:
-        return [(await store.spend(SMALL, caller)).remaining for caller in callers]
+        return [(await store.count(SMALL, caller)).remaining for caller in callers]
 
     # "a" is refused at the end of the first line, yet seen: it is "b" that has to go.
     assert asyncio.run(remaining_after("abcaaa")) == [1, 1, 1, 0, 0, 0]
@@ -54,7 +54,7 @@ def test_closed_store_has_forgotten_everybody() -> None:
     store = MemoryStore(HandClock())
 
     async def use() -> None:
-        await store.spend(SMALL, "a")
+        await store.count(SMALL, "a")
         await store.close()
 
     asyncio.run(use())

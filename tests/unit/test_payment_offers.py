@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+from barograph.entitlements.purchases import feed_requirements, stance_requirements
 from barograph.payments.offers import (
     MAX_OFFER,
-    feed_requirements,
     payment_required,
     payment_required_field,
     payment_response_field,
-    stance_requirements,
 )
 from barograph.payments.proof import MAX_PROOF, parse_proof
 from barograph.payments.records import Payment

@@ -14,12 +14,11 @@ from barograph.payments.proof import (
     MAX_PROOF,
     MIN_LEFT_SECONDS,
     SKEW_SECONDS,
-    agreed,
     checksummed,
+    decode_proof,
+    match_offer,
     parse_proof,
-    presented,
-    read_proof,
-    read_shown,
+    proof_header,
     require_timely,
     wire_payload,
     wire_requirements,
@@ -80,22 +79,22 @@ def test_which_payment_a_proof_is_can_be_read_whatever_is_asked_for_now() -> Non
     content = payload(proof(7))
     content["accepted"] |= {"amount": "1", "payTo": PAYER, "maxTimeoutSeconds": None}
     content["payload"]["authorization"]["value"] = "1"
-    shown = read_shown(header(content))
+    shown = decode_proof(header(content))
     assert (shown.key, shown.signature) == (proof(7).key, SIGNATURE)
     with pytest.raises(InvalidProof, match=r"^wrong_terms$"):
-        agreed(shown, OFFERS)
+        match_offer(shown, OFFERS)
 
 
 def test_what_is_no_proof_at_all_is_none_on_any_terms() -> None:
     for change in ({"x402Version": 1}, {"accepted": None}, {"payload": None}):
         with pytest.raises(InvalidProof):
-            read_shown(header(payload() | change))
+            decode_proof(header(payload() | change))
     for name in ("network", "asset"):
         for value in (None, 7, [STANCE.asset]):
             content = payload()
             content["accepted"][name] = value
             with pytest.raises(InvalidProof, match=r"^wrong_terms$"):
-                read_shown(header(content))
+                decode_proof(header(content))
 
 
 def test_addresses_nonce_and_signature_may_be_written_in_either_case() -> None:
@@ -432,7 +431,7 @@ def test_a_proof_is_good_now_for_long_enough_and_not_for_too_long(
         assert parse_proof(sent, OFFERS, START).valid_after == after
     else:
         assert reason(sent) == expected
-        assert read_proof(sent, OFFERS).valid_after == after
+        assert match_offer(decode_proof(sent), OFFERS).valid_after == after
 
 
 def test_a_proof_ends_at_the_millisecond() -> None:
@@ -487,12 +486,12 @@ def test_a_proof_with_anything_in_any_place_is_a_proof_or_is_refused(
 
 def test_the_current_header_wins_over_the_older_one() -> None:
     old, new = (b"X-Payment", b"old"), (b"Payment-Signature", b" new\t")
-    assert presented([]) is None
-    assert presented([(b"accept", b"*/*"), (b"authorization", b"Bearer x")]) is None
-    assert presented([old]) == "old"
-    assert presented([old, new]) == "new"
-    assert presented([new, old, old]) == "new"
-    assert presented([(b"payment-signature", b"\xff")]) == "\xff"
+    assert proof_header([]) is None
+    assert proof_header([(b"accept", b"*/*"), (b"authorization", b"Bearer x")]) is None
+    assert proof_header([old]) == "old"
+    assert proof_header([old, new]) == "new"
+    assert proof_header([new, old, old]) == "new"
+    assert proof_header([(b"payment-signature", b"\xff")]) == "\xff"
 
 
 @pytest.mark.parametrize(
@@ -510,7 +509,7 @@ def test_an_empty_or_repeated_header_is_a_proof_that_is_none(
     headers: list[tuple[bytes, bytes]],
 ) -> None:
     with pytest.raises(InvalidProof):
-        presented(headers)
+        proof_header(headers)
 
 
 @pytest.mark.parametrize(

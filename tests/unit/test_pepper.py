@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import ConfigurationError
-from barograph.keys.api_keys import FILE_NAME, load_pepper
+from barograph.keys.api_keys import PEPPER_FILE, load_pepper
 from barograph.settings import Settings
 
 GIVEN = "a pepper of at least 32 characters"
@@ -22,8 +22,8 @@ def test_a_pepper_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) ->
     pepper = load_pepper(settings(tmp_path))
 
     assert len(pepper) == 32
-    assert load_pepper(settings(tmp_path)) == pepper == (tmp_path / FILE_NAME).read_bytes()
-    assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o600
+    assert load_pepper(settings(tmp_path)) == pepper == (tmp_path / PEPPER_FILE).read_bytes()
+    assert stat.S_IMODE((tmp_path / PEPPER_FILE).stat().st_mode) == 0o600
 
 
 def test_two_instances_have_unlike_peppers(tmp_path: Path) -> None:
@@ -64,22 +64,22 @@ def test_processes_that_start_at_once_get_the_same_pepper(tmp_path: Path) -> Non
         process.stdin.flush()
     found = {process.communicate(timeout=120)[0] for process in processes}
 
-    assert found == {(tmp_path / FILE_NAME).read_bytes().hex() + "\n"}
+    assert found == {(tmp_path / PEPPER_FILE).read_bytes().hex() + "\n"}
 
 
 def test_a_file_that_was_left_empty_is_filled(tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).touch(0o644)
+    (tmp_path / PEPPER_FILE).touch(0o644)
     assert len(load_pepper(settings(tmp_path))) == 32
-    assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / PEPPER_FILE).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("content", [b"short", b"x" * 33])
 def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / FILE_NAME).write_bytes(content)
-    (tmp_path / FILE_NAME).chmod(0o600)
-    with pytest.raises(ConfigurationError, match="damaged: put back the file of 32 bytes"):
+    (tmp_path / PEPPER_FILE).write_bytes(content)
+    (tmp_path / PEPPER_FILE).chmod(0o600)
+    with pytest.raises(ConfigurationError, match="damaged: restore the file of 32 bytes"):
         load_pepper(settings(tmp_path))
-    assert (tmp_path / FILE_NAME).read_bytes() == content
+    assert (tmp_path / PEPPER_FILE).read_bytes() == content
 
 
 def test_a_folder_that_is_missing_is_named_with_the_remedy(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What an answer says about the allowance."""
+"""What an answer says about the limit."""
 
 import pytest
 from hypothesis import given
@@ -11,17 +11,17 @@ from barograph.limits.rate_limits import (
     MAILBOX,
     PERSONAL,
     REGISTRATIONS,
-    Allowance,
-    InvalidKey,
-    Standing,
+    InvalidApiKey,
+    RateLimit,
     TooManyRequests,
+    Usage,
     rate_limit_fields,
 )
 from support.clock import START
 
 
 def test_accepted_request_is_told_policy_rest_and_reset() -> None:
-    fields = rate_limit_fields(Standing(ANONYMOUS, True, 7, 119_001), START)
+    fields = rate_limit_fields(Usage(ANONYMOUS, True, 7, 119_001), START)
     assert fields == [
         (b"ratelimit-policy", b'"anon";q=120;w=3600'),
         (b"ratelimit", b'"anon";r=7;t=120'),
@@ -32,52 +32,52 @@ def test_accepted_request_is_told_policy_rest_and_reset() -> None:
 
 
 def test_key_has_its_own_policy() -> None:
-    fields = dict(rate_limit_fields(Standing(PERSONAL, True, 999, HOUR), START))
+    fields = dict(rate_limit_fields(Usage(PERSONAL, True, 999, HOUR), START))
     assert fields[b"ratelimit-policy"] == b'"key";q=1000;w=3600'
     assert fields[b"ratelimit"] == b'"key";r=999;t=3600'
 
 
 def test_refused_request_is_told_when_to_come_again() -> None:
-    fields = dict(rate_limit_fields(Standing(ANONYMOUS, False, 0, 36_001), START))
+    fields = dict(rate_limit_fields(Usage(ANONYMOUS, False, 0, 36_001), START))
     assert fields[b"retry-after"] == b"37"
     assert fields[b"x-ratelimit-remaining"] == b"0"
 
 
 @given(st.integers(START, START + HOUR), st.integers(1, HOUR))
-def test_nobody_is_told_to_come_too_early_or_at_once(now: int, resets_in: int) -> None:
-    fields = dict(rate_limit_fields(Standing(ANONYMOUS, False, 0, resets_in), now))
+def test_retry_after_is_never_too_early_or_zero(now: int, resets_in: int) -> None:
+    fields = dict(rate_limit_fields(Usage(ANONYMOUS, False, 0, resets_in), now))
     assert int(fields[b"retry-after"]) >= 1
     assert 0 <= int(fields[b"retry-after"]) * 1000 - resets_in < 1000
     assert 0 <= int(fields[b"x-ratelimit-reset"]) * 1000 - (now + resets_in) < 1000
 
 
-def test_refusal_names_the_allowance_the_wait_and_where_a_key_comes_from() -> None:
-    refusal = TooManyRequests(Standing(ANONYMOUS, False, 0, 36_001))
+def test_refusal_names_the_limit_the_wait_and_where_a_key_comes_from() -> None:
+    refusal = TooManyRequests(Usage(ANONYMOUS, False, 0, 36_001))
     assert refusal.status == 429
     assert refusal.message == (
         "too many requests: 120 requests without a key are allowed in any hour; try again in 37 "
-        "seconds, or get a free key for 1,000 requests an hour with POST /api/v1/keys"
+        "seconds, or get a free key for 1,000 requests per hour with POST /api/v1/keys"
     )
     assert (b"retry-after", b"37") in refusal.fields(START)
 
 
 @pytest.mark.parametrize(
-    ("allowance", "words"),
+    ("limit", "words"),
     [
         (PERSONAL, "1,000 requests with this key are allowed in any hour"),
-        (BAD_KEYS, "60 requests with a key that is not valid are allowed in any hour"),
+        (BAD_KEYS, "60 requests with an invalid key are allowed in any hour"),
         (REGISTRATIONS, "10 registrations from one address are allowed in any hour"),
         (MAILBOX, "3 mails to one mailbox are allowed in any 24 hours"),
-        (Allowance("other", 5, 90_000), "5 requests (other) are allowed in any 90 seconds"),
+        (RateLimit("other", 5, 90_000), "5 requests (other) are allowed in any 90 seconds"),
     ],
 )
-def test_every_allowance_has_its_words(allowance: Allowance, words: str) -> None:
-    message = TooManyRequests(Standing(allowance, False, 0, 1)).message
+def test_every_limit_has_its_words(limit: RateLimit, words: str) -> None:
+    message = TooManyRequests(Usage(limit, False, 0, 1)).message
     assert message.startswith(f"too many requests: {words}; try again in 1 second")
 
 
 def test_invalid_key_is_told_how_to_present_one() -> None:
-    error = InvalidKey(Standing(BAD_KEYS, True, 29, HOUR))
+    error = InvalidApiKey(Usage(BAD_KEYS, True, 29, HOUR))
     fields = dict(error.fields(START))
     assert error.status == 401
     assert "X-API-Key" in error.message

@@ -9,7 +9,7 @@ import pytest
 from markupsafe import Markup
 
 from barograph.errors import PrivateError
-from barograph.limits.rate_limits import ANONYMOUS, MAILBOX, PERSONAL, Allowance
+from barograph.limits.rate_limits import ANONYMOUS, MAILBOX, PERSONAL, RateLimit
 from barograph.markets.regime import judge
 from barograph.site.developers import problems, reference
 from barograph.site.developers.interface import groups, marked, pretty
@@ -115,7 +115,7 @@ def test_a_price_is_shown_with_every_digit_it_has(price: float | Decimal, shown:
     ("allowance", "words"),
     [(ANONYMOUS, "120 per hour"), (PERSONAL, "1,000 per hour"), (MAILBOX, "3 per day")],
 )
-def test_an_allowance_is_told_by_its_own_window(allowance: Allowance, words: str) -> None:
+def test_an_allowance_is_told_by_its_own_window(allowance: RateLimit, words: str) -> None:
     assert per(allowance) == words
 
 

@@ -11,9 +11,8 @@ from msgspec import structs
 from barograph.errors import BarographError
 from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
 from barograph.identity.key_set import KeySetCache
-from barograph.identity.tokens import Token
-from barograph.identity.users import UserVerdicts
-from barograph.kit.dependency_health import Contact
+from barograph.identity.tokens import Token, UserCache
+from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.payments.records import FacilitatorUnavailable, InvalidProof, SettlementUnknown
 from barograph.settings import Settings
@@ -29,11 +28,11 @@ Answering = Callable[[httpx2.Request], httpx2.Response]
 AGE = 10 * SECOND
 
 
-def told(contact: Contact) -> str:
+def told(health: DependencyHealth) -> str:
     """The last thing that was learned."""
-    if contact.failing_since is not None:
+    if health.failing_since is not None:
         return "failed"
-    return "nothing" if contact.answered_at is None else "answered"
+    return "nothing" if health.answered_at is None else "answered"
 
 
 class Keys:
@@ -71,7 +70,7 @@ def test_a_key_set_is_read_again_for_a_probe_only_when_it_is_older_than_that() -
         keys.clock.now += milliseconds
         keys.renew()
         assert keys.asked == asked
-    assert keys.cache.contact.answered_at == START + AGE
+    assert keys.cache.health.answered_at == START + AGE
 
 
 @pytest.mark.parametrize("error", [None, IdentityUnavailable("no answer")])
@@ -99,9 +98,9 @@ def test_a_probe_that_joins_a_question_under_way_learns_what_came_of_it(
         await asyncio.gather(finding, probing, return_exceptions=True)
 
     asyncio.run(join())
-    contact = keys.cache.contact
+    health = keys.cache.health
     assert keys.asked == 1
-    noted = contact.answered_at if error is None else contact.failing_since
+    noted = health.answered_at if error is None else health.failing_since
     assert noted == START + 1_000
 
 
@@ -110,11 +109,11 @@ def test_a_key_set_that_does_not_come_is_noted_and_not_raised(error: Exception) 
     keys = Keys()
     keys.error = error
     keys.renew()
-    assert told(keys.cache.contact) == "failed"
+    assert told(keys.cache.health) == "failed"
 
     keys.error = None
     keys.renew()
-    assert told(keys.cache.contact) == "answered"
+    assert told(keys.cache.health) == "answered"
 
 
 def test_a_key_set_that_makes_no_sense_is_no_answer() -> None:
@@ -122,7 +121,7 @@ def test_a_key_set_that_makes_no_sense_is_no_answer() -> None:
     keys.body = b"<html>"
     keys.renew()
 
-    assert told(keys.cache.contact) == "failed"
+    assert told(keys.cache.health) == "failed"
 
 
 def test_a_key_that_is_new_right_after_a_probe_is_asked_for_at_once() -> None:
@@ -171,7 +170,7 @@ def test_an_unknown_key_that_meets_a_probe_is_asked_for_once_more_and_not_again(
 def test_what_came_of_a_question_about_a_user_is_noted(
     error: BarographError | None, learned: str
 ) -> None:
-    verdicts = UserVerdicts(HandClock(), 60)
+    verdicts = UserCache(HandClock(), 60)
 
     async def ask() -> Identity:
         if error is not None:
@@ -179,7 +178,7 @@ def test_what_came_of_a_question_about_a_user_is_noted(
         return Identity("user")
 
     async def judge() -> None:
-        await verdicts.judge("token", Token("user", START + HOUR, {}), ask)
+        await verdicts.check("token", Token("user", START + HOUR, {}), ask)
 
     if error is None:
         asyncio.run(judge())
@@ -187,7 +186,7 @@ def test_what_came_of_a_question_about_a_user_is_noted(
         with pytest.raises(type(error)):
             asyncio.run(judge())
 
-    assert told(verdicts.contact) == learned
+    assert told(verdicts.health) == learned
 
 
 @pytest.mark.parametrize("name", ["supabase", "oidc"])
@@ -211,7 +210,7 @@ def test_a_provider_is_probed_by_its_keys_and_only_those_are_an_answer(
     network = httpx2.MockTransport(answer)
     provider = identity_provider(settings, clock, network, resolve_example)
     assert isinstance(provider, TokenIdentity)
-    keys, users = provider.contacts
+    keys, users = provider.health
     learned = []
     for response in (httpx2.Response(200), httpx2.Response(status)):
         answers = [response] if response.status_code != 200 else []
@@ -265,7 +264,7 @@ def test_a_facilitator_is_probed_by_what_it_supports(
     probed = facilitator(reply)
     asyncio.run(probed.probe())
 
-    payments, offer = probed.contacts
+    payments, offer = probed.health
     assert (told(payments), told(offer)) == ("nothing", learned)
     assert asked == ["GET https://pay.example/supported"]
 
@@ -297,7 +296,7 @@ def test_whether_a_question_about_a_payment_was_answered_is_noted(
 
     asyncio.run(settle_and_verify())
 
-    payments, offer = asked.contacts
+    payments, offer = asked.health
     assert (told(payments), told(offer)) == (learned, "nothing")
 
 
@@ -328,7 +327,7 @@ def test_a_server_error_counts_when_the_payments_of_two_wallets_meet_it(
 
     asyncio.run(verify())
 
-    assert told(asked.contacts[0]) == learned
+    assert told(asked.health[0]) == learned
 
 
 def test_a_set_that_a_probe_could_read_tells_again_which_keys_there_are() -> None:

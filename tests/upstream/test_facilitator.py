@@ -313,7 +313,7 @@ def test_a_full_pool_of_our_own_tells_nothing_about_the_facilitator() -> None:
             settling = [asyncio.create_task(settle(client)) for _ in range(MAX_QUESTIONS)]
             await is_full.wait()
             _, outcome = await asyncio.gather(client.probe(), verify(client))
-            learned = {(each.answered_at, each.failing_since) for each in client.contacts}
+            learned = {(each.answered_at, each.failing_since) for each in client.health}
             assert learned == {(None, None)}
             for task in settling:
                 task.cancel()

@@ -27,7 +27,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.keys.outbox import Mail, PutOff, Undeliverable
+from barograph.keys.outbox import Deferred, Mail, Undeliverable
 from barograph.settings import Settings
 from barograph.upstream.mail import MailServer, SmtpSender, parse_smtp_url
 from support.clock import HandClock
@@ -195,7 +195,7 @@ def test_a_mail_that_is_put_off_can_be_sent_later(stage: str) -> None:
 
     async def scenario() -> None:
         async with aiosmtpd_server(handler) as port:
-            with pytest.raises(PutOff, match=r"\(451\)") as refusal:
+            with pytest.raises(Deferred, match=r"\(451\)") as refusal:
                 await sender(port).send(MAIL)
             assert_nameless(refusal.value)
             await sender(port).send(MAIL)
@@ -208,7 +208,7 @@ def test_a_mail_that_is_put_off_can_be_sent_later(stage: str) -> None:
 def test_a_server_that_closes_in_the_middle_of_a_mail_speaks_of_us(stage: str) -> None:
     handler = Handler()
     setattr(handler, stage, [f"421 too many from you, {RECIPIENT}"])
-    with pytest.raises(Throttled, match=r"puts us off \(421\)") as refusal:
+    with pytest.raises(Throttled, match=r"slow down \(421\)") as refusal:
         send(handler)
     assert_nameless(refusal.value)
 
@@ -458,7 +458,7 @@ def test_an_address_that_cannot_work_is_refused_without_showing_a_password(url: 
     with pytest.raises(ConfigurationError, match="BAROGRAPH_SMTP_URL") as refusal:
         parse_smtp_url(url)
     assert "sec" not in str(refusal.value)
-    assert "is needed" in str(refusal.value)
+    assert "it needs" in str(refusal.value)
 
 
 @pytest.mark.parametrize("mail_from", ["Barograph <b@example.com>", "barograph", "a@b.example\r\n"])

@@ -66,8 +66,8 @@ def payment_settings(place: str) -> dict[str, Any]:
 def print_demo_proof(data: Path, wallet: str, what: str, place: str) -> None:
     """Print a proof of a wallet for what a door asks, and nothing else."""
     from barograph.demo.servers.wallets import demo_proof
+    from barograph.entitlements.purchases import feed_requirements, stance_requirements
     from barograph.kit.clock import system_clock
-    from barograph.payments.offers import feed_requirements, stance_requirements
     from barograph.payments.proof import wire_requirements
     from barograph.settings import Settings
 

@@ -168,7 +168,7 @@ async def _disk(settings: "Settings") -> Diagnosis:
 
 async def _secrets(settings: "Settings") -> Diagnosis:
     from barograph.history.signing import FILE_NAME as HISTORY_KEY
-    from barograph.keys.api_keys import FILE_NAME as PEPPER
+    from barograph.keys.api_keys import PEPPER_FILE as PEPPER
     from barograph.kit.secret_file import is_exposed, is_world_writable
 
     exposed = [file for name in (PEPPER, HISTORY_KEY) if is_exposed(file := settings.data / name)]

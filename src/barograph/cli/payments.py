@@ -13,7 +13,7 @@ from barograph.cli.common import data_option, read_settings, run_on_database, ru
 if TYPE_CHECKING:
     from barograph.kit.database import Database
     from barograph.payments.journal import Journal
-    from barograph.payments.reconcile import ByHand, Reconciled
+    from barograph.payments.reconcile import ManualReconciler, Reconciled
     from barograph.payments.records import Payment, State, TrailStep
     from barograph.settings import Settings
 
@@ -67,7 +67,7 @@ def list_payments(
     """
 
     async def work(journal: "Journal") -> "list[Payment]":
-        return await journal.list(state=state, payer=wallet, limit=last)
+        return await journal.search(state=state, payer=wallet, limit=last)
 
     found = _on_journal(read_settings(data=data), work)
     if as_json:
@@ -177,7 +177,7 @@ def settle(
         found = _on_journal(settings, lambda journal: journal.get(payment_id))
         click.confirm(f"Settle {_line(found)}? It cannot be undone", abort=True)
 
-    async def work(by_hand: "ByHand") -> "Payment":
+    async def work(by_hand: "ManualReconciler") -> "Payment":
         return await by_hand.settle(payment_id, transaction, by=by, why=why)
 
     _tell(_decide(settings, work), as_json=as_json)
@@ -205,27 +205,27 @@ def fail(payment_id: str, why: str, by: str, yes: bool, as_json: bool, data: Pat
         found = _on_journal(settings, lambda journal: journal.get(payment_id))
         click.confirm(f"Fail {_line(found)}? It cannot be undone", abort=True)
 
-    async def work(by_hand: "ByHand") -> "Payment":
+    async def work(by_hand: "ManualReconciler") -> "Payment":
         return await by_hand.fail(payment_id, by=by, why=why)
 
     _tell(_decide(settings, work), as_json=as_json)
 
 
 def _decide(
-    settings: "Settings", use: "Callable[[ByHand], Coroutine[Any, Any, Payment]]"
+    settings: "Settings", use: "Callable[[ManualReconciler], Coroutine[Any, Any, Payment]]"
 ) -> "Payment":
     from barograph.entitlements.purchases import FeedGrants
     from barograph.entitlements.store import Entitlements
     from barograph.kit.clock import system_clock
     from barograph.payments.journal import Journal
-    from barograph.payments.reconcile import ByHand
+    from barograph.payments.reconcile import ManualReconciler
 
     async def action(database: "Database") -> "Payment":
         entitlements = Entitlements(database, system_clock)
         days = settings.feed_period_days
         grants = FeedGrants(entitlements, system_clock, period_days=days)
         journal = Journal(database, system_clock)
-        return await use(ByHand(journal, system_clock, grants.grant_for))
+        return await use(ManualReconciler(journal, system_clock, grants.grant_for))
 
     return run_on_database(settings, action)
 

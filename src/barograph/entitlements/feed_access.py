@@ -1,9 +1,10 @@
-"""The door of everything that Feed opens: who calls, and whether they may come in."""
+"""Admits callers with Feed: by a bearer token, or by a payment proof of a wallet."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from barograph.entitlements.refusals import (
     FEED_PATH,
@@ -23,109 +24,82 @@ from barograph.identity.bearer import (
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.http import Scope
-from barograph.limits.callers import Gate
-from barograph.limits.rate_limits import PROOFS, TooManyRequests, retry_seconds
-from barograph.payments.journal import Journal
-from barograph.payments.proof import parse_proof, presented, require_timely
+from barograph.limits.rate_limits import PROOFS, RateLimiter, TooManyRequests, retry_seconds
+from barograph.payments.checkout import ProofChecker
+from barograph.payments.journal import AlreadyClaimed, Journal
+from barograph.payments.proof import parse_proof, proof_header
 from barograph.payments.records import (
-    AlreadyUsed,
     FacilitatorUnavailable,
     InvalidProof,
-    PaymentError,
-    PaymentRefused,
-    Proof,
     ProofVerifier,
-    PurchaseOpen,
     Purchases,
     Requirements,
-    in_the_way,
 )
 from barograph.payments.refusals import TooManyProofs
-
-
-class Wallets:
-    """Verifies proofs without any charge."""
-
-    def __init__(self, verifier: ProofVerifier, journal: Journal, gate: Gate, clock: Clock) -> None:
-        self._verifier = verifier
-        self._journal = journal
-        self._gate = gate
-        self._clock = clock
-
-    async def payer(self, scope: Scope, offers: Sequence[Requirements]) -> str | None:
-        """The wallet whose proof of one of these offers is presented; None without a proof.
-
-        Raises:
-            IdentityRefused: it does not verify, or was settled already.
-            IdentityUnavailable: whether it does cannot be told now.
-        """
-        try:
-            header = presented(scope["headers"])
-            if header is None:
-                return None
-            proof = parse_proof(header, offers, self._clock())
-            await self.verify(proof, scope)
-        except (InvalidProof, AlreadyUsed, PaymentRefused, PurchaseOpen) as error:
-            raise IdentityRefused("the payment proof does not verify") from error
-        except (FacilitatorUnavailable, PaymentError, TooManyProofs) as error:
-            raise IdentityUnavailable("the payment proof cannot be verified now") from error
-        return proof.payer
-
-    async def verify(self, proof: Proof, scope: Scope) -> None:
-        """Return when a proof is good, was not settled and is not about to be.
-
-        Raises:
-            InvalidProof: it cannot be used now, or the facilitator says no.
-            PaymentError: it is a payment, or whether it is one is being found out.
-            FacilitatorUnavailable: it cannot be told.
-            TooManyProofs: its address has shown too many.
-        """
-        await self._require_unclaimed(proof)
-        try:
-            require_timely(proof, self._clock())
-            await self.limit(scope)
-            await self._verifier.verify(proof)
-        except InvalidProof:
-            # It may have been charged at another door since it was looked up.
-            await self._require_unclaimed(proof)
-            raise
-
-    async def purchases(self, payer: str, offer: Requirements, door: str) -> Purchases:
-        """What a wallet has bought at a door so far, and whether a purchase is unfinished."""
-        return await self._journal.purchases(offer.network, offer.asset, payer, door)
-
-    async def _require_unclaimed(self, proof: Proof) -> None:
-        standing = await self._journal.find(proof.key)
-        if standing is not None and standing.state != "released":
-            raise in_the_way(standing)
-
-    async def limit(self, scope: Scope) -> None:
-        """Count a question to the facilitator.
-
-        Raises:
-            TooManyProofs: this address has caused too many.
-        """
-        try:
-            await self._gate.charge(PROOFS, self._gate.caller(scope))
-        except TooManyRequests as error:
-            raise TooManyProofs(retry_seconds(error.standing)) from error
-
 
 log = logging.getLogger(__name__)
 
 
-class FeedDoor:
-    """Lets in whoever has Feed, by a bearer token or by a payment proof.
+class WalletIdentity:
+    """Identifies wallets by their payment proofs; never charges one."""
 
-    Without `wallets`, which tell whose proof it is and cannot settle one, Feed x402 is disabled.
-    """
+    def __init__(
+        self, verifier: ProofVerifier, journal: Journal, limiter: RateLimiter, clock: Clock
+    ) -> None:
+        self._checker = ProofChecker(verifier, journal, clock)
+        self._journal = journal
+        self._limiter = limiter
+        self._clock = clock
+
+    async def identify(self, scope: Scope, offer: Requirements) -> str | None:
+        """The wallet that signed the request's proof of this offer; None without a proof.
+
+        Raises:
+            IdentityRefused: the proof does not verify, or was settled already.
+            IdentityUnavailable: the proof can't be verified now.
+        """
+        try:
+            header = proof_header(scope["headers"])
+            if header is None:
+                return None
+            proof = parse_proof(header, [offer], self._clock())
+            await self._checker.require_unclaimed(proof)
+            await self._checker.verify(proof, partial(self.limit, scope))
+        except InvalidProof as error:
+            raise IdentityRefused("the payment proof does not verify") from error
+        except AlreadyClaimed as error:
+            if error.payment.state in {"settled", "failed"}:
+                raise IdentityRefused("the payment proof was used before") from error
+            raise IdentityUnavailable("the payment proof is in use") from error
+        except (FacilitatorUnavailable, TooManyProofs) as error:
+            raise IdentityUnavailable("the payment proof cannot be verified now") from error
+        return proof.payer
+
+    async def purchases(self, payer: str, offer: Requirements, door: str) -> Purchases:
+        """What a wallet has bought at an endpoint so far, and whether a purchase is unfinished."""
+        return await self._journal.purchases(offer.network, offer.asset, payer, door)
+
+    async def limit(self, scope: Scope) -> None:
+        """Count a proof that we are about to send to the facilitator.
+
+        Raises:
+            TooManyProofs: the caller has sent too many.
+        """
+        try:
+            await self._limiter.count(PROOFS, self._limiter.caller(scope))
+        except TooManyRequests as error:
+            raise TooManyProofs(retry_seconds(error.usage)) from error
+
+
+class FeedAccess:
+    """Admits callers that have Feed. Without `wallets`, Feed x402 is disabled."""
 
     def __init__(
         self,
         provider: IdentityProvider,
         entitlements: Entitlements,
         entry: FeedEntry,
-        wallets: Wallets | None = None,
+        wallets: WalletIdentity | None = None,
     ) -> None:
         self._provider = provider
         self._entitlements = entitlements
@@ -133,14 +107,14 @@ class FeedDoor:
         self._wallets = wallets
 
     async def admit(self, scope: Scope) -> Holder:
-        """Identity first, then the entitlement; a bearer decides alone.
+        """Check the identity, then the entitlement; with a bearer token a proof is ignored.
 
         Raises:
-            FeedIdentityRequired: what was presented does not verify.
-            FeedEntryClosed: no credential counts here, and Feed x402 is disabled.
-            FeedEntitlementRequired: no credential, or no active Feed entitlement.
-            IdentityUnavailable: the identity cannot be verified now.
-            DatabaseUnavailable: the entitlement cannot be looked up now.
+            FeedIdentityRequired: the token or proof does not verify.
+            FeedEntryClosed: there is no token, and Feed x402 is disabled.
+            FeedEntitlementRequired: there is no credential, or no active Feed entitlement.
+            IdentityUnavailable: the identity can't be verified now.
+            DatabaseUnavailable: the entitlement can't be looked up now.
         """
         try:
             holder = await self.bearer(scope) or await self._wallet(scope)
@@ -154,11 +128,11 @@ class FeedDoor:
         return holder
 
     async def bearer(self, scope: Scope) -> Holder | None:
-        """The user whose token is presented; None without one.
+        """The user of the request's bearer token; None without one.
 
         Raises:
-            FeedIdentityRequired: it does not verify.
-            IdentityUnavailable: whether it does cannot be told now.
+            FeedIdentityRequired: the token does not verify.
+            IdentityUnavailable: the token can't be verified now.
         """
         try:
             token = bearer_token(scope["headers"])
@@ -184,13 +158,13 @@ class FeedDoor:
     async def _wallet(self, scope: Scope) -> Holder | None:
         if self._wallets is None or self._entry.requirements is None:
             raise FeedEntryClosed
-        payer = await self._wallets.payer(scope, [self._entry.requirements])
+        payer = await self._wallets.identify(scope, self._entry.requirements)
         return None if payer is None else Holder("wallet", payer)
 
 
 @asynccontextmanager
 async def bounded(seconds: float, unavailable: Callable[[], PrivateError]) -> AsyncIterator[None]:
-    """Do something entitled within a budget; whatever cannot be asked in it makes it unavailable.
+    """Limit the time of an entitled read, and turn every outage into `unavailable`.
 
     Raises:
         PrivateError: `unavailable`, or what the work itself raised.
@@ -204,6 +178,6 @@ async def bounded(seconds: float, unavailable: Callable[[], PrivateError]) -> As
         log.warning("entitled read unavailable", extra={"reason": type(error).__name__})
         raise unavailable() from error
     except Exception as error:
-        # A failure that nobody foresaw must not look like an answer either.
+        # An unexpected failure must not look like an answer either.
         log.exception("entitled read failed")
         raise unavailable() from error

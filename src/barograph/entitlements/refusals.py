@@ -1,16 +1,10 @@
-"""How somebody is refused who neither has Feed nor pays.
+"""Errors of the endpoints that need Feed, and the Feed entry resource (pure).
 
 PrivateError
-├── InvalidIdempotencyKey           400
 ├── FeedIdentityRequired            401
-├── PaymentRequired                 402, with what is asked for
+├── PaymentRequired                 402
 │   └── FeedEntitlementRequired     with the Feed entry resource
-├── FeedEntryClosed                 404, while nothing can be paid for by x402
-├── PaymentUsed                     409: it was charged, and nothing is asked for
-├── TooManyProofs                   429
-├── PaymentPending                  503: never pay again, ask again
-│   └── PurchasePending             another proof of the wallet came first
-└── PaymentUnavailable              503: nothing was charged
+└── FeedEntryClosed                 404, while Feed x402 is disabled
 """
 
 from collections.abc import Sequence
@@ -27,18 +21,18 @@ FEED_PATH = "/api/x402/feed"
 PRICING_PATH = "/pricing"
 
 _DESCRIPTION = (
-    "Barograph Feed is needed here. Do not pay again automatically: if you have paid already, "
-    "look first whether your entitlement is active."
+    "This endpoint needs Barograph Feed. Do not pay again automatically: if you have already paid, "
+    "first check whether your entitlement is active."
 )
 _EXAMPLE = {"tier": "feed", "ends_at": "2026-12-15T10:00:00.000Z"}
 
 
 class FeedEntry(NamedTuple):
-    """Where Feed is to be had."""
+    """The Feed entry resource: where to buy Feed."""
 
     base_url: str
     requirements: Requirements | None = None
-    """How it is paid for by x402; None where that is disabled."""
+    """The x402 price; None if Feed x402 is disabled."""
 
     def document(self, error: str = ENTITLEMENT_REQUIRED) -> bytes:
         """The x402 v2 payment-required object."""
@@ -57,7 +51,7 @@ class FeedEntry(NamedTuple):
 
 
 class FeedIdentityRequired(PrivateError):
-    """An identity was presented, and it cannot be verified."""
+    """The bearer token or payment proof does not verify."""
 
     status = 401
     code = "verified_feed_identity_required"
@@ -68,12 +62,12 @@ class FeedIdentityRequired(PrivateError):
         )
 
     def fields(self) -> Sequence[tuple[bytes, bytes]]:
-        """How to present an identity."""
+        """How to authenticate."""
         return [(b"www-authenticate", b'Bearer realm="Barograph Feed"')]
 
 
 class FeedEntitlementRequired(PaymentRequired):
-    """Whoever calls has no active Feed entitlement."""
+    """The caller has no active Feed entitlement."""
 
     code = ENTITLEMENT_REQUIRED
 
@@ -82,12 +76,10 @@ class FeedEntitlementRequired(PaymentRequired):
 
 
 class FeedEntryClosed(PrivateError):
-    """Nothing was presented that counts, and nothing can be paid for by x402 here."""
+    """The request has no credential that counts here, and Feed x402 is disabled."""
 
     status = 404
     code = "not_found"
 
     def __init__(self) -> None:
-        super().__init__(
-            "Feed cannot be bought by x402 here; with Feed, send a bearer token to what it opens"
-        )
+        super().__init__("Feed x402 is disabled here; if you have Feed, send your bearer token")

@@ -1,8 +1,8 @@
-"""Entitlements: who may read what, from when to when, and who said so.
+"""Entitlements: which holder may read which tier, from when to when, and who granted it.
 
-A holder may have several of one tier at once; what they open is open while any of them is active.
-Each tier stands alone: Reserve does not open Feed. Whatever is done to an entitlement leaves an
-entry in its trail, in the same transaction, and the database refuses to change that trail.
+A holder may have several entitlements of one tier, and has access while any of them is active.
+Tiers are independent: Reserve does not include Feed. Every change adds an entry to the
+entitlement's trail in the same transaction, and the database refuses to change that trail.
 """
 
 import re
@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr
 
 from barograph.errors import BarographError
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Row, Transaction, Value
+from barograph.kit.database import Database, Transaction, Value
 from barograph.kit.text import one_line
 from barograph.payments.proof import checksummed
 
@@ -28,7 +28,7 @@ FEED: Final = "feed"
 RESERVE: Final = "reserve"
 
 LATEST = 253_402_300_799_000
-"""The last second of the year 9999: a later instant cannot be written down."""
+"""The last second of the year 9999, the latest that an ISO timestamp can express."""
 
 MAX_USER = 200
 MAX_NAME = 100
@@ -39,11 +39,11 @@ _WALLET = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
 class InvalidHolder(BarographError):
-    """That is no user's id and no wallet; the message does not repeat it."""
+    """Not a user's id or a wallet; the message does not repeat it."""
 
 
 class CannotGrant(BarographError):
-    """What was to be granted or revoked makes no sense; nothing was changed."""
+    """The grant or revocation makes no sense; nothing was changed."""
 
 
 class UnknownEntitlement(BarographError):
@@ -51,20 +51,19 @@ class UnknownEntitlement(BarographError):
 
 
 class Holder(Struct, frozen=True):
-    """Whose entitlement it is.
+    """A user, by the identity provider's exact `sub`, or a wallet, by its address.
 
-    A user is known by the identity provider's `sub`, exactly as it is. A wallet is known by its
-    address: all lower case, all upper case, or in EIP-55 mixed case, which is a checksum.
+    An address may be all lower case, all upper case, or in EIP-55 mixed case, which is a checksum.
 
     Raises:
-        InvalidHolder: it can be neither.
+        InvalidHolder: the id is malformed.
     """
 
     kind: HolderKind
     id: str
 
     def __post_init__(self) -> None:
-        """Refuse what names nobody, and bring a wallet to its one spelling."""
+        """Check the id, and write a wallet in lower case."""
         if self.kind == "wallet":
             if _WALLET.fullmatch(self.id) is None:
                 raise InvalidHolder("a wallet is 0x and 40 hexadecimal digits")
@@ -79,7 +78,7 @@ class Holder(Struct, frozen=True):
 
 
 class Entitlement(NamedTuple):
-    """One right to read, in the order of the query's columns."""
+    """One entitlement, in the order of the table's columns."""
 
     id: str
     tier: Tier
@@ -92,20 +91,20 @@ class Entitlement(NamedTuple):
     revoked_at: int | None
 
     def has_begun(self, now: int) -> bool:
-        """Whether its start is reached.
+        """Whether it has started.
 
-        What had begun when it was granted has begun for every clock, also for one that was set
-        back or runs a little behind: who has just paid must not be told to pay.
+        If it had started when it was granted, it has started for every clock, also a slow one: a
+        caller who has just paid must not be asked to pay.
         """
         return self.starts_at <= max(now, self.granted_at)
 
     def is_active(self, now: int) -> bool:
-        """Whether it opens anything now: from its start on, before its end, and not revoked."""
+        """Whether it gives access now: started, not ended and not revoked."""
         return self.has_begun(now) and now < self.ends_at and self.revoked_at is None
 
 
 class TrailEntry(NamedTuple):
-    """What was done to an entitlement; `ends_at` is its end after that."""
+    """A change of an entitlement; `ends_at` is its end after that."""
 
     action: Action
     at: int
@@ -115,24 +114,16 @@ class TrailEntry(NamedTuple):
 
 
 class Entitlements:
-    """Every entitlement of this instance."""
+    """Every entitlement. A method that raises DatabaseUnavailable changed nothing."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
 
     async def has_active(self, holder: Holder, tier: Tier) -> bool:
-        """Whether a holder may read what the tier opens, now.
-
-        Raises:
-            DatabaseUnavailable: nobody can tell.
-        """
-        now = self._clock()
-
-        async def work(tx: Transaction) -> bool:
-            return bool(await tx.fetch(_HAS_ACTIVE, tier, holder.kind, holder.id, now))
-
-        return await self._database.read(work)
+        """Whether a holder has access to a tier now."""
+        values = (tier, holder.kind, holder.id, self._clock())
+        return bool(await self._database.read(lambda tx: tx.fetch(_HAS_ACTIVE, *values)))
 
     async def grant(
         self,
@@ -145,11 +136,10 @@ class Entitlements:
         by: str,
         why: str,
     ) -> Entitlement:
-        """Grant exactly these instants, whatever else the holder has.
+        """Grant exactly this time span, whatever else the holder has.
 
         Raises:
-            CannotGrant: it would end before it starts or is over already, or a text is missing.
-            DatabaseUnavailable: nothing was granted.
+            CannotGrant: it ends before it starts or is over already, or a text is missing.
         """
         now = self._clock()
         _require_span(starts_at, ends_at, now)
@@ -157,24 +147,18 @@ class Entitlements:
         whose = (tier, holder.kind, holder.id)
         new = Entitlement(_new_id(), *whose, starts_at, ends_at, source, now, revoked_at=None)
         entry = TrailEntry("granted", now, ends_at, *_signed(by, why))
-
-        async def work(tx: Transaction) -> Entitlement:
-            return await _add(tx, new, entry)
-
-        return await self._database.write(work)
+        return await self._database.write(lambda tx: _add(tx, new, entry))
 
     async def add_period(
         self, holder: Holder, tier: Tier, *, period_ms: int, source: str, by: str, why: str
     ) -> Entitlement:
-        """Grant a period from now on, as a transaction of its own: see `grant_period`."""
+        """Grant a period in a transaction of its own: see `grant_period`."""
         now = self._clock()
-
-        async def work(tx: Transaction) -> Entitlement:
-            return await self.grant_period(
+        return await self._database.write(
+            lambda tx: self.grant_period(
                 tx, holder, tier, period_ms=period_ms, source=source, by=by, now=now, why=why
             )
-
-        return await self._database.write(work)
+        )
 
     async def grant_period(
         self,
@@ -186,50 +170,46 @@ class Entitlements:
         source: str,
         by: str,
         now: int,
-        why: str | None = None,
+        why: str,
     ) -> Entitlement:
-        """Add a period to what the holder has, as a part of a larger transaction.
+        """Add a period to what the holder has, as part of a larger transaction.
 
-        A running entitlement is extended, otherwise a new one begins now. Either way access lasts
-        longer by the whole period: time that the holder has already is not sold a second time.
-        The source stands for the reason where none is given.
+        This extends an active entitlement, or else starts a new one now. Either way access lasts
+        longer by the whole period: the holder never pays for time that they already have.
 
         Raises:
-            CannotGrant: the period is not longer than nothing, or a text is missing.
+            CannotGrant: the period is not positive, or a text is missing.
         """
         if period_ms <= 0:
             raise CannotGrant("a period must be longer than nothing")
-        said = _signed(by, source if why is None else why)
+        signed = _signed(by, why)
         source = _text("source", source, MAX_NAME)
         whose = (tier, holder.kind, holder.id)
-        standing = [Entitlement(*row) for row in await tx.fetch(_STANDING, *whose, now)]
-        ends_at = min(_end_after(standing, period_ms, now), LATEST)
-        running = [each for each in standing if each.is_active(now)]
-        if running:
-            entry = TrailEntry("extended", now, ends_at, *said)
-            return await _extend(tx, max(running, key=lambda each: each.ends_at), entry)
+        current = [Entitlement(*row) for row in await tx.fetch(_CURRENT, *whose, now)]
+        ends_at = min(_end_after(current, period_ms, now), LATEST)
+        active = [each for each in current if each.is_active(now)]
+        if active:
+            entry = TrailEntry("extended", now, ends_at, *signed)
+            return await _extend(tx, max(active, key=lambda each: each.ends_at), entry)
         new = Entitlement(_new_id(), *whose, now, ends_at, source, now, revoked_at=None)
-        return await _add(tx, new, TrailEntry("granted", now, ends_at, *said))
+        return await _add(tx, new, TrailEntry("granted", now, ends_at, *signed))
 
     async def revoke(self, entitlement_id: str, *, by: str, why: str) -> Entitlement:
-        """Make an entitlement open nothing any more; one that was revoked stays as it is.
-
-        Other entitlements of the same holder are not touched.
+        """Permanently revoke an entitlement; a revoked one stays as it is.
 
         Raises:
             UnknownEntitlement: there is none with that id.
             CannotGrant: who revokes, or the reason, is missing.
-            DatabaseUnavailable: nothing was revoked.
         """
         now = self._clock()
-        said = _signed(by, why)
+        signed = _signed(by, why)
 
         async def work(tx: Transaction) -> Entitlement:
             rows = await tx.fetch(_REVOKE, now, entitlement_id)
             if not rows:
                 return await _one(tx, entitlement_id)
             revoked = Entitlement(*rows[0])
-            await _note(tx, revoked, TrailEntry("revoked", now, revoked.ends_at, *said))
+            await _add_to_trail(tx, revoked, TrailEntry("revoked", now, revoked.ends_at, *signed))
             return revoked
 
         return await self._database.write(work)
@@ -240,11 +220,7 @@ class Entitlements:
         Raises:
             UnknownEntitlement: there is none with that id.
         """
-
-        async def work(tx: Transaction) -> Entitlement:
-            return await _one(tx, entitlement_id)
-
-        return await self._database.read(work)
+        return await self._database.read(lambda tx: _one(tx, entitlement_id))
 
     async def find(
         self,
@@ -254,7 +230,7 @@ class Entitlements:
         active_only: bool = False,
         limit: int = 100,
     ) -> list[Entitlement]:
-        """The entitlements that fit, the newest first."""
+        """The entitlements that match, newest first."""
         wanted: list[tuple[str, Value]] = []
         if holder is not None:
             wanted += [("holder_kind = ${0}", holder.kind), ("holder = ${0}", holder.id)]
@@ -263,19 +239,13 @@ class Entitlements:
         if active_only:
             wanted.append((_IS_ACTIVE, self._clock()))
         sql, values = _query(wanted, limit)
-
-        async def work(tx: Transaction) -> list[Entitlement]:
-            return [Entitlement(*row) for row in await tx.fetch(sql, *values)]
-
-        return await self._database.read(work)
+        rows = await self._database.read(lambda tx: tx.fetch(sql, *values))
+        return [Entitlement(*row) for row in rows]
 
     async def trail(self, entitlement_id: str) -> list[TrailEntry]:
-        """Everything that was done to an entitlement, in the order in which it was done."""
-
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(_TRAIL, entitlement_id)
-
-        return [TrailEntry(*row) for row in await self._database.read(work)]
+        """Every change of an entitlement, oldest first."""
+        rows = await self._database.read(lambda tx: tx.fetch(_TRAIL, entitlement_id))
+        return [TrailEntry(*row) for row in rows]
 
 
 def _has_valid_checksum(address: str) -> bool:
@@ -283,10 +253,10 @@ def _has_valid_checksum(address: str) -> bool:
     return digits in {digits.lower(), digits.upper()} or address == checksummed(address)
 
 
-def _end_after(standing: Iterable[Entitlement], period: int, now: int) -> int:
-    """Until when access lasts if a period is put into the gaps of what stands, and behind it."""
+def _end_after(current: Iterable[Entitlement], period: int, now: int) -> int:
+    """When access ends if a period fills the gaps between current entitlements."""
     spans = sorted(
-        (now if each.has_begun(now) else each.starts_at, each.ends_at) for each in standing
+        (now if each.has_begun(now) else each.starts_at, each.ends_at) for each in current
     )
     until, left = now, period
     for start, end in spans:
@@ -299,9 +269,9 @@ def _end_after(standing: Iterable[Entitlement], period: int, now: int) -> int:
 
 def _require_span(starts_at: int, ends_at: int, now: int) -> None:
     if not 0 <= starts_at < ends_at <= LATEST:
-        raise CannotGrant("an entitlement ends after it starts, both between 1970 and 9999")
+        raise CannotGrant("an entitlement must end after it starts, both between 1970 and 9999")
     if ends_at <= now:
-        raise CannotGrant("an entitlement that is over already opens nothing")
+        raise CannotGrant("the entitlement would already be over")
 
 
 def _signed(by: str, why: str) -> tuple[str, str]:
@@ -321,18 +291,18 @@ def _new_id() -> str:
 
 async def _add(tx: Transaction, new: Entitlement, entry: TrailEntry) -> Entitlement:
     await tx.execute(_ADD, *new)
-    await _note(tx, new, entry)
+    await _add_to_trail(tx, new, entry)
     return new
 
 
-async def _extend(tx: Transaction, running: Entitlement, entry: TrailEntry) -> Entitlement:
-    await tx.execute(_EXTEND, entry.ends_at, running.id)
-    await _note(tx, running, entry)
-    return running._replace(ends_at=entry.ends_at)
+async def _extend(tx: Transaction, active: Entitlement, entry: TrailEntry) -> Entitlement:
+    await tx.execute(_EXTEND, entry.ends_at, active.id)
+    await _add_to_trail(tx, active, entry)
+    return active._replace(ends_at=entry.ends_at)
 
 
-async def _note(tx: Transaction, entitlement: Entitlement, entry: TrailEntry) -> None:
-    await tx.execute(_NOTE, entitlement.id, *entry)
+async def _add_to_trail(tx: Transaction, entitlement: Entitlement, entry: TrailEntry) -> None:
+    await tx.execute(_ADD_TO_TRAIL, entitlement.id, *entry)
 
 
 async def _one(tx: Transaction, entitlement_id: str) -> Entitlement:
@@ -361,7 +331,7 @@ _HAS_ACTIVE = f"""
 SELECT 1 FROM entitlements
 WHERE tier = $1 AND holder_kind = $2 AND holder = $3 AND {_IS_ACTIVE.format(4)} LIMIT 1
 """  # noqa: S608 - our own words only
-_STANDING = f"""
+_CURRENT = f"""
 SELECT {_COLUMNS} FROM entitlements
 WHERE tier = $1 AND holder_kind = $2 AND holder = $3 AND ends_at > $4 AND revoked_at IS NULL
 """  # noqa: S608 - the names of our own columns
@@ -371,7 +341,7 @@ _EXTEND = "UPDATE entitlements SET ends_at = $1 WHERE id = $2"
 _REVOKE = f"""
 UPDATE entitlements SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL RETURNING {_COLUMNS}
 """  # noqa: S608 - the names of our own columns
-_NOTE = """
+_ADD_TO_TRAIL = """
 INSERT INTO entitlement_trail (sequence, entitlement_id, action, at, ends_at, by, why)
 VALUES (
     (SELECT coalesce(max(sequence), 0) + 1 FROM entitlement_trail), $1, $2, $3, $4, $5, $6

@@ -12,7 +12,7 @@ from barograph import NOTICE
 from barograph.board.board import Board
 from barograph.briefs.documents import DEFAULT, brief_bodies
 from barograph.briefs.reader import BriefsReader
-from barograph.entitlements.feed_access import FeedDoor, bounded
+from barograph.entitlements.feed_access import FeedAccess, bounded
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.feed.documents import FeedNow, FeedUnavailable
 from barograph.history.records import StanceNow
@@ -38,7 +38,7 @@ class FeedParts(NamedTuple):
     base_url: str
 
 
-def feed_routes(door: FeedDoor, parts: FeedParts, seconds: float) -> ApiRouter:
+def feed_routes(access: FeedAccess, parts: FeedParts, seconds: float) -> ApiRouter:
     """The route of the feed, within a budget of `seconds`."""
     router = ApiRouter(tags=["entitled"])
 
@@ -51,7 +51,7 @@ def feed_routes(door: FeedDoor, parts: FeedParts, seconds: float) -> ApiRouter:
     )
     async def feed_now(request: Request) -> Response:
         async with bounded(seconds, FeedUnavailable):
-            await door.admit(request.scope)
+            await access.admit(request.scope)
             stances = [await parts.stances.now(kind) for kind in STANCE_PATHS]
             issued = [each for each in stances if each is not None]
             body = feed_body(parts, issued, parts.board.clock())

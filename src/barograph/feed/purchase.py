@@ -7,7 +7,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph import NOTICE
-from barograph.entitlements.purchases import IDEMPOTENCY_KEY, FeedGrants, Offer, PaidDoor, paying
+from barograph.entitlements.purchases import (
+    IDEMPOTENCY_KEY,
+    FeedGrants,
+    Offer,
+    PaidAccess,
+    paid_request,
+)
 from barograph.entitlements.refusals import (
     ENTITLEMENT_REQUIRED,
     FEED_PATH,
@@ -24,9 +30,9 @@ from barograph.payments.records import Payment
 
 
 def buying_routes(
-    door: PaidDoor | None, entry: FeedEntry, entitlements: Entitlements, grants: FeedGrants
+    access: PaidAccess | None, entry: FeedEntry, entitlements: Entitlements, grants: FeedGrants
 ) -> ApiRouter:
-    """The route of the entry; without a door it is closed."""
+    """The route of the entry; without a access it is closed."""
     router = ApiRouter(tags=["paid"])
 
     @router.get(
@@ -38,11 +44,13 @@ def buying_routes(
         openapi_extra={"parameters": [IDEMPOTENCY_KEY]},
     )
     async def buy_feed(request: Request) -> Response:
-        if door is None or entry.requirements is None:
+        if access is None or entry.requirements is None:
             raise FeedEntryClosed
-        async with paying(request) as is_gone:
+        async with paid_request(request) as is_disconnected:
             offer = Offer(FEED_PATH, entry.requirements, entry.document, ENTITLEMENT_REQUIRED)
-            payment = await door.sell(request.scope, offer, grants.grant, is_gone=is_gone)
+            payment = await access.sell(
+                request.scope, offer, grants.grant, is_disconnected=is_disconnected
+            )
             assert payment.entitlement_id is not None
             granted = await entitlements.get(payment.entitlement_id)
         return private_response(200, _body(payment, granted), payment_response_field(payment))

@@ -37,8 +37,7 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.wire import refusal
-from barograph.limits.callers import Gate
-from barograph.limits.rate_limits import RENDERS, rate_limit_fields
+from barograph.limits.rate_limits import RENDERS, RateLimiter, rate_limit_fields
 
 T = TypeVar("T")
 
@@ -62,7 +61,7 @@ class HistoryUnavailable(RequestError):
 
 
 def history_routes(
-    ledger: Ledger, logs: PublicLogs, continuity: Continuity, gate: Gate, clock: Clock
+    ledger: Ledger, logs: PublicLogs, continuity: Continuity, limiter: RateLimiter, clock: Clock
 ) -> ApiRouter:
     """The routes of the lists, their checkpoints and their proofs."""
     router = ApiRouter(tags=["history"])
@@ -79,7 +78,7 @@ def history_routes(
         return DocumentResponse(checkpoints_document(published, logs.public_key), clock())
 
     _route_lists(router, ledger, continuity, clock)
-    _route_proofs(router, logs, gate, clock)
+    _route_proofs(router, logs, limiter, clock)
     return router
 
 
@@ -116,14 +115,14 @@ def _route_lists(router: ApiRouter, ledger: Ledger, continuity: Continuity, cloc
         return DocumentResponse(events_document(kind, page, rows, count), clock())
 
 
-def _route_proofs(router: ApiRouter, logs: PublicLogs, gate: Gate, clock: Clock) -> None:
+def _route_proofs(router: ApiRouter, logs: PublicLogs, limiter: RateLimiter, clock: Clock) -> None:
     async def answer(request: Request, name: LogName) -> DocumentResponse:
         kind, asked = _kind(request), proof_from_query(request.query_params)
-        standing = await gate.charge(RENDERS, gate.caller(request.scope))
+        usage = await limiter.count(RENDERS, limiter.caller(request.scope))
         head = await _readable(logs.head(kind, name))
         body = await _readable(_proof(kind, name, logs.log(kind, name), head, asked))
         now = clock()
-        return DocumentResponse(Document(body.encode()), now, rate_limit_fields(standing, now))
+        return DocumentResponse(Document(body.encode()), now, rate_limit_fields(usage, now))
 
     @router.get(
         HISTORY_FOLDER + "{kind}/proof",

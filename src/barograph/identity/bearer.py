@@ -1,4 +1,4 @@
-"""The bearer token of a request (pure)."""
+"""The bearer token of a request, and the identity behind it (pure)."""
 
 import re
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ class IdentityRefused(BarographError):
 
 
 class IdentityUnavailable(BarographError):
-    """The identity provider cannot be asked, or cannot tell, in time."""
+    """The identity provider is unavailable, or does not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user with a confirmed e-mail address, named by the provider's own id."""
+    """A user with a confirmed e-mail address; the id is the provider's."""
 
     user_id: str
 
 
 class IdentityProvider(Protocol):
-    """Vouches for bearer tokens."""
+    """Identifies the users of bearer tokens."""
 
     async def identify(self, token: str) -> Identity:
-        """Tell whose token it is.
+        """The user of a token.
 
         Raises:
-            IdentityRefused: nobody's who is accepted.
-            IdentityUnavailable: that cannot be told now.
+            IdentityRefused: the token or its user is not accepted.
+            IdentityUnavailable: the provider is unavailable.
         """
 
     async def close(self) -> None:
@@ -38,7 +38,7 @@ class IdentityProvider(Protocol):
 
 
 class NoIdentityProvider:
-    """Stands where none is configured: no token is anybody's."""
+    """Refuses every token, where no provider is configured."""
 
     async def identify(self, token: str) -> Identity:  # noqa: ARG002
         """Refuse.
@@ -53,19 +53,19 @@ class NoIdentityProvider:
 
 
 MAX_TOKEN = 8 * 1024
-"""So many characters a token may have; those of real providers have about one thousand."""
+"""The longest token in characters; those of real providers have about one thousand."""
 
 _SCHEME = b"bearer"
 _VISIBLE = re.compile(rb"[!-~]+")
 
 
 def bearer_token(headers: list[tuple[bytes, bytes]]) -> str | None:
-    """The token of the `Authorization` header; None when the request presents none.
+    """The token of the `Authorization` header; None without one.
 
-    Another scheme and an empty bearer are no credential, so they are as good as absent.
+    Another scheme and an empty bearer count as absent.
 
     Raises:
-        IdentityRefused: there are two such headers, or what it holds cannot be a token.
+        IdentityRefused: there are two such headers, or the token is malformed.
     """
     found = [value for name, value in headers if name.lower() == b"authorization"]
     if not found:
@@ -81,5 +81,5 @@ def bearer_token(headers: list[tuple[bytes, bytes]]) -> str | None:
     if len(token) > MAX_TOKEN:
         raise IdentityRefused(f"the token has more than {MAX_TOKEN} characters")
     if _VISIBLE.fullmatch(token) is None:
-        raise IdentityRefused("the token has characters that no token has")
+        raise IdentityRefused("the token has invalid characters")
     return token.decode("ascii")

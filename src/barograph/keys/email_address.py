@@ -1,8 +1,7 @@
-"""E-mail addresses, strictly (pure).
+"""Parses e-mail addresses strictly (pure).
 
-What the standard allows and nobody uses (quotes, comments, routes, address literals) is refused:
-these forms are where mail servers disagree about who gets the mail. So is a name that begins with
-a plus: without its tag nothing would be left, and all of them would be one mailbox.
+Quotes, comments, routes and address literals are refused, because mail servers disagree about who
+gets such mail. So is a name that begins with a plus: without its tag nothing would be left.
 """
 
 import re
@@ -17,26 +16,26 @@ INVALID = "email must be one plain address such as name@example.com"
 _GMAIL = frozenset({"gmail.com", "googlemail.com"})
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-# The last label has a letter first, so that an IP address is no domain.
+# The last label starts with a letter, so that an IP address is not a domain.
 _DOMAIN = rf"(?:{_LABEL}\.)+(?=[A-Za-z]){_LABEL}"
 _ADDRESS = re.compile(rf"((?!\+){_ATOM}(?:\.{_ATOM})*)@({_DOMAIN})", re.ASCII)
 
 
 class Address(NamedTuple):
-    """Where to send, and whose it is."""
+    """An address, and the mailbox that it belongs to."""
 
     email: str
-    """As it was given, the domain in lower case."""
+    """As given, the domain in lower case."""
 
     mailbox: str
     """The same for every spelling: lower case, without a +tag, and for Gmail without dots."""
 
 
 def parse_address(text: str) -> Address:
-    """Read an address.
+    """Parse an address.
 
     Raises:
-        InvalidRequest: it is none; the message does not repeat it.
+        InvalidRequest: it isn't an address; the message does not repeat it.
     """
     found = _ADDRESS.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if found is None or len(found[1]) > MAX_LOCAL:

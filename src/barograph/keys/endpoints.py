@@ -17,8 +17,13 @@ from barograph.kit.documents import CORS, JSON, NO_STORE, Headers
 from barograph.kit.http import ApiRouter, error_response, read_body
 from barograph.kit.origins import is_cross_site
 from barograph.kit.wire import JSON_TYPE, WireModel, refusal
-from barograph.limits.callers import Gate
-from barograph.limits.rate_limits import KEYS_PATH, Refusal, Standing, rate_limit_fields
+from barograph.limits.rate_limits import (
+    KEYS_PATH,
+    CallerRefused,
+    RateLimiter,
+    Usage,
+    rate_limit_fields,
+)
 
 INVALID_BODY = (
     'the body must be a JSON object with exactly one member, such as {"email": "name@example.com"}'
@@ -26,7 +31,7 @@ INVALID_BODY = (
 
 
 class KeyRequest(BaseModel):
-    """Who asks for a key."""
+    """A request for a key."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -34,19 +39,19 @@ class KeyRequest(BaseModel):
 
 
 class KeyAnswer(WireModel):
-    """What everybody is answered, whether or not the address is known."""
+    """The same response for every address, known or not."""
 
     ok: Annotated[Literal[True], Field(description="Always true.")]
     message: str
 
 
 def email_from_body(body: bytes) -> str:
-    """Read the one member of a request's body.
+    """Read the e-mail address from a request body.
 
-    By hand, because a framework's parser takes the last of two members and guesses encodings.
+    Not with the framework's parser, which accepts repeated members and guesses encodings.
 
     Raises:
-        InvalidRequest: it is not one JSON object in UTF-8 with the one member `email`, a string.
+        InvalidRequest: it isn't one JSON object in UTF-8 with the one member `email`, a string.
     """
     try:
         members = json.loads(body.decode(), object_pairs_hook=_Members)
@@ -61,7 +66,7 @@ def email_from_body(body: bytes) -> str:
 
 
 class _Members(list[tuple[str, Any]]):
-    """An object as it was written, with what comes twice; a JSON array is a plain list."""
+    """A JSON object with its repeated members; a JSON array is a plain list."""
 
 
 KEYS_ALLOW = b"POST, OPTIONS"
@@ -69,16 +74,18 @@ MAX_BODY_BYTES = 4_096
 RETRY_SECONDS = 5
 
 ACCEPTED = KeyAnswer(ok=True, message=ANSWER).encode()
-NO_MAIL = "this instance sends no mail, so keys come from its operator"
+NO_MAIL = "this instance sends no mail; ask its operator for a key"
 NOT_JSON = "send the body as JSON, with the header Content-Type: application/json"
 OTHER_SITE = (
     "pages of other websites can't ask for keys: use the form on our own page, or send the request "
     "from a program"
 )
-AWAY = "keys cannot be handed out right now; try again shortly"
+AWAY = "key registration is unavailable right now; try again shortly"
 
 
-def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) -> ApiRouter:
+def key_routes(
+    registrations: Registrations | None, limiter: RateLimiter, clock: Clock
+) -> ApiRouter:
     """The route of `/api/v1/keys`; without registrations it says that there is no mail."""
     router = ApiRouter(tags=["keys"])
 
@@ -104,16 +111,16 @@ def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) ->
             return error_response(503, NO_MAIL)
         if is_cross_site(request.scope["headers"], registrations.base_url):
             return error_response(403, OTHER_SITE)
-        # Otherwise a page could send JSON as text/plain, which needs no preflight.
+        # A page of another site could send JSON as text/plain without a preflight.
         if _media_type(request) != JSON:
             return error_response(415, NOT_JSON)
         try:
-            standing = await register(request, email_from_body, registrations, gate)
-        except Refusal as refusal:
+            usage = await register(request, email_from_body, registrations, limiter)
+        except CallerRefused as refusal:
             return error_response(refusal.status, refusal.message, *refusal.fields(clock()))
         except DatabaseUnavailable:
             return error_response(503, AWAY, (b"retry-after", b"%d" % RETRY_SECONDS))
-        return _accepted(rate_limit_fields(standing, clock()))
+        return _accepted(rate_limit_fields(usage, clock()))
 
     return router
 
@@ -122,24 +129,24 @@ async def register(
     request: Request,
     email_from: Callable[[bytes], str],
     registrations: Registrations,
-    gate: Gate,
-) -> Standing:
-    """Mail a link to the address in a request's body, and charge the caller for it.
+    limiter: RateLimiter,
+) -> Usage:
+    """Mail a link to the address in a request body, and count the request.
 
-    A request that is malformed or can't be stored is not charged.
+    A request that is malformed or can't be stored is not counted.
 
     Raises:
         BodyTimeout, BodyTooLong: the body did not arrive in time, or is too long.
-        InvalidRequest: it holds no address.
+        InvalidRequest: it has no valid address.
         TooManyRequests: the caller's limit is used up.
         DatabaseUnavailable: nothing will be mailed.
     """
     address = parse_address(email_from(await read_body(request, MAX_BODY_BYTES)))
-    return await registrations.request(address, gate.caller(request.scope))
+    return await registrations.request(address, limiter.caller(request.scope))
 
 
 def _media_type(request: Request) -> bytes:
-    """The type of the body without its parameters."""
+    """The body's media type without parameters."""
     given = [value for name, value in request.scope["headers"] if name == b"content-type"]
     return b",".join(given).partition(b";")[0].strip().lower()
 

@@ -1,8 +1,7 @@
-"""Mails that are still to be sent, kept until they were.
+"""The outbox: mails that are not sent yet.
 
-A mail is stored in the transaction that gives the reason for it, and sent by the leader. It is sent
-at least once: a crash between sending and forgetting makes it go out again, always with the same
-`Message-ID`. Until it is sent the store holds its text.
+The transaction that causes a mail also stores it, and the leader sends it at least once. After a
+crash between sending and deleting it goes out again, with the same `Message-ID`.
 """
 
 import logging
@@ -20,20 +19,20 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE = 10 * SECOND
 LONGEST_PAUSE = 15 * MINUTE
 IN_FLIGHT = MINUTE
-"""For so long nobody else tries a mail that is being sent: longer than any attempt lasts."""
+"""How long no other process tries a mail that is being sent: longer than any attempt lasts."""
 
 BATCH = 20
-"""At most this many mails are taken at a time."""
+"""The most mails per round."""
 
 
 class Undeliverable(Forbidden):
-    """The mail server will never take this mail; others may go through."""
+    """The mail server permanently refuses this mail; it may accept others."""
 
 
-class PutOff(UpstreamError):
-    """The mail server does not take this mail now; others may go through."""
+class Deferred(UpstreamError):
+    """The mail server does not accept this mail now; it may accept others."""
 
-    kind = "put off"
+    kind = "deferred"
 
 
 class Mail(NamedTuple):
@@ -48,66 +47,61 @@ class Mail(NamedTuple):
 
 
 class MailSender(Protocol):
-    """What is needed from a mail server."""
+    """A mail server."""
 
     async def send(self, mail: Mail) -> None:
-        """Hand a mail over.
+        """Send a mail.
 
         Raises:
-            Undeliverable: this mail is refused for good.
-            PutOff: this mail is not taken now; others may be.
-            UpstreamError: no mail is taken now; it may be later. No message holds an address.
+            Undeliverable: the server permanently refuses this mail.
+            Deferred: the server does not accept this mail now.
+            UpstreamError: the server accepts no mail now. No message contains an address.
         """
 
 
 async def put_mail(
     tx: Transaction, recipient: str, subject: str, body: str, *, now: int, give_up_at: int
 ) -> None:
-    """Have a mail sent, if the transaction is kept."""
+    """Store a mail, which is sent if the transaction is committed."""
     await tx.execute(_PUT, token_hex(16), recipient, subject, body, now, 0, now, give_up_at)
 
 
 async def deliver_due(database: Database, lease: Lease, sender: MailSender, clock: Clock) -> int:
-    """Send the mails whose time has come, one after the other; return how many went out.
+    """Send the due mails one after the other; returns how many were sent.
 
-    A server that does not answer, or asks us to slow down, ends the round: the other mails would
-    fare no better. What it has against one mail does not.
+    A server that does not answer, or asks us to slow down, ends the round. A refusal of one mail
+    does not.
 
     Raises:
         LeaseLost: another process sends them.
-        DatabaseUnavailable: the outbox cannot be read or written.
+        DatabaseUnavailable: the outbox is unavailable.
     """
     sent = 0
-    for mail in await _due(database, clock()):
+    now = clock()
+    for row in await database.read(lambda tx: tx.fetch(_DUE, now, BATCH)):
+        mail = Mail(*row)
         if not await _claim(database, lease, mail, clock()):
             continue
         try:
             await sender.send(mail)
         except UpstreamError as error:
             await _note_failure(database, mail, error, clock())
-            if not isinstance(error, Undeliverable | PutOff):
+            if not isinstance(error, Undeliverable | Deferred):
                 break
         else:
-            await _forget(database, mail)
+            await _delete(database, mail)
             sent += 1
     return sent
 
 
 def pause_after(attempts: int) -> int:
-    """How long to wait after that many attempts, in milliseconds."""
-    doublings = min(attempts - 1, 16)  # a number of attempts may be large, a shift should not
+    """The pause after that many attempts, in milliseconds."""
+    doublings = min(attempts - 1, 16)  # attempts may be many, but a shift must not
     return min(LONGEST_PAUSE, FIRST_PAUSE << doublings)
 
 
-async def _due(database: Database, now: int) -> list[Mail]:
-    async def work(tx: Transaction) -> list[Mail]:
-        return [Mail(*row) for row in await tx.fetch(_DUE, now, BATCH)]
-
-    return await database.read(work)
-
-
 async def _claim(database: Database, lease: Lease, mail: Mail, now: int) -> bool:
-    """Count the attempt before it is made; tell whether the mail is still ours to send."""
+    """Count the attempt before it is made; false if another process has made one."""
 
     async def work(tx: Transaction) -> bool:
         await lease.fence(tx)
@@ -122,28 +116,16 @@ async def _note_failure(database: Database, mail: Mail, error: UpstreamError, no
     next_try_at = now + pause_after(attempts)
     if isinstance(error, Undeliverable) or next_try_at >= mail.give_up_at:
         log.warning("mail given up", extra=fields)
-        await _forget(database, mail)
+        await _delete(database, mail)
     else:
-        log.warning("mail put off", extra=fields)
-        await _put_off(database, mail, next_try_at)
+        log.warning("mail deferred", extra=fields)
+        # Unless another process has made an attempt meanwhile.
+        await database.write(lambda tx: tx.execute(_DEFER, next_try_at, mail.id, attempts))
 
 
-async def _put_off(database: Database, mail: Mail, next_try_at: int) -> None:
-    """Set the next attempt, unless another process made one meanwhile."""
-
-    async def work(tx: Transaction) -> None:
-        await tx.execute(_PUT_OFF, next_try_at, mail.id, mail.attempts + 1)
-
-    await database.write(work)
-
-
-async def _forget(database: Database, mail: Mail) -> None:
-    """Take a mail out, also when the lease was lost meanwhile: what was done is done."""
-
-    async def work(tx: Transaction) -> None:
-        await tx.execute("DELETE FROM outbox WHERE id = $1", mail.id)
-
-    await database.write(work)
+async def _delete(database: Database, mail: Mail) -> None:
+    """Delete a mail even without the lease, because it was sent or refused."""
+    await database.write(lambda tx: tx.execute("DELETE FROM outbox WHERE id = $1", mail.id))
 
 
 _PUT = """
@@ -159,4 +141,4 @@ _CLAIM = """
 UPDATE outbox SET attempts = attempts + 1, next_try_at = $1
 WHERE id = $2 AND attempts = $3 RETURNING id
 """
-_PUT_OFF = "UPDATE outbox SET next_try_at = $1 WHERE id = $2 AND attempts = $3"
+_DEFER = "UPDATE outbox SET next_try_at = $1 WHERE id = $2 AND attempts = $3"

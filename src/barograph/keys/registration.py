@@ -1,9 +1,9 @@
-"""Registration by e-mail: who can read a mailbox gets the key that belongs to it.
+"""Registration for a personal key by e-mail.
 
 A request mails a link that works once, for a day. Opening the link only shows a page, because mail
-scanners open every link; the key is made, and shown once, when its button is pressed.
+scanners open every link. Pressing the button there makes the key and shows it once.
 
-Nothing here asks whether an address is known, so no answer can tell.
+Nothing here looks up whether an address is known, so no response can reveal it.
 """
 
 import re
@@ -21,43 +21,43 @@ from barograph.kit.timestamps import HOUR
 from barograph.limits.rate_limits import (
     MAILBOX,
     REGISTRATIONS,
-    Allowance,
-    Standing,
+    RateLimit,
     TooManyRequests,
+    Usage,
 )
 
 LINK_FOLDER = "/keys"
 LINK_HOURS = 24
 MAIL_HOURS = 12
-"""A link that arrived later than this would leave too little time to use it."""
+"""How long we try to send the link; a later one would leave too little time to use it."""
 
 ANSWER = (
     f"If this mailbox was sent fewer than {MAILBOX.requests} links in the last "
     f"{MAILBOX.window // HOUR} hours, one is on its way; open it within {LINK_HOURS} hours to get "
     "the key."
 )
-"""What everybody who asks is told: it is true of an address that is mailed nothing more, too."""
+"""The response to every request, true also for an address that gets no more mails."""
 
 FORGET_ROWS = 2_000
-"""At most this many rows go in one transaction, so that nobody waits for a clean-up."""
+"""The most rows that one transaction deletes, so that a clean-up blocks no request for long."""
 
 TOKEN_BYTES = 32
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
 class LinkNotUsable(RequestError):
-    """A link that is unknown, too old or was used; the answer does not tell which."""
+    """The link is unknown, too old or was used; the response does not reveal which."""
 
     status = 410
 
     def __init__(self) -> None:
         super().__init__(
-            "this link was used already, is older than a day or never existed; ask for a new one"
+            "this link was already used, is older than a day or never existed; ask for a new one"
         )
 
 
 class Registrations:
-    """Everybody who asked for a key and has not got it yet."""
+    """Requests for a key. A method that raises DatabaseUnavailable changed nothing."""
 
     def __init__(self, database: Database, keys: ApiKeys, *, base_url: str, clock: Clock) -> None:
         self._database = database
@@ -65,7 +65,7 @@ class Registrations:
         self.base_url = base_url
         self._clock = clock
 
-    async def request(self, address: Address, caller: str) -> Standing:
+    async def request(self, address: Address, caller: str) -> Usage:
         """Mail a link to an address, unless its mailbox received enough of them today.
 
         The transaction that stores the registration also counts both limits, so a failed write
@@ -74,56 +74,47 @@ class Registrations:
 
         Raises:
             TooManyRequests: the caller's limit is used up.
-            DatabaseUnavailable: nothing was stored and nothing will be mailed.
         """
         hashed = self._keys.digest(f"caller {caller}")
         token = token_urlsafe(TOKEN_BYTES)
         now = self._clock()
 
-        async def admit(tx: Transaction) -> Standing:
-            standing = await _standing(tx, REGISTRATIONS, _BY_CALLER, hashed, now)
-            if not standing.accepted:
-                raise TooManyRequests(standing)
-            return standing
+        async def admit(tx: Transaction) -> Usage:
+            usage = await _usage(tx, REGISTRATIONS, _BY_CALLER, hashed, now)
+            if not usage.accepted:
+                raise TooManyRequests(usage)
+            return usage
 
-        async def work(tx: Transaction) -> Standing:
-            standing = await admit(tx)
-            mailed = (await _standing(tx, MAILBOX, _BY_MAILBOX, address.mailbox, now)).accepted
+        async def work(tx: Transaction) -> Usage:
+            usage = await admit(tx)
+            mailed = (await _usage(tx, MAILBOX, _BY_MAILBOX, address.mailbox, now)).accepted
             row = (_digest(token), *address, now, now + LINK_HOURS * HOUR, hashed, int(mailed))
             await tx.execute(_REGISTER, *row)
             if mailed:
                 text = _text(self.base_url, token)
                 give_up_at = now + MAIL_HOURS * HOUR
                 await put_mail(tx, address.email, SUBJECT, text, now=now, give_up_at=give_up_at)
-            return standing
+            return usage
 
-        # Read first: a caller that is refused must not hold the write lock.
+        # Read first, so that a refused caller does not take the write lock.
         await self._database.read(admit)
         return await self._database.write(work)
 
-    async def peek(self, token: str) -> bool:
-        """Whether a link can still be used; changes nothing.
-
-        Raises:
-            DatabaseUnavailable: nobody can tell.
-        """
+    async def is_usable(self, token: str) -> bool:
+        """Whether a link can still be used."""
         if _TOKEN.fullmatch(token) is None:
             return False
-
-        async def work(tx: Transaction) -> bool:
-            return bool(await tx.fetch(_PEEK, _digest(token), self._clock()))
-
-        return await self._database.read(work)
+        values = (_digest(token), self._clock())
+        return bool(await self._database.read(lambda tx: tx.fetch(_USABLE, *values)))
 
     async def redeem(self, token: str) -> NewKey:
-        """Use a link up and make the key; the mailbox's earlier key stops working.
+        """Use up a link and make the key; the mailbox's earlier key stops working.
 
         Raises:
-            LinkNotUsable: there is no such link, or not any more.
-            DatabaseUnavailable: no key was made and the link still works.
+            LinkNotUsable: the link can't be used, or not any more.
         """
-        # Whoever tries out links must not keep those who write waiting.
-        if not await self.peek(token):
+        # Read first, so that guessed links do not take the write lock.
+        if not await self.is_usable(token):
             raise LinkNotUsable
 
         async def work(tx: Transaction) -> NewKey:
@@ -136,36 +127,34 @@ class Registrations:
 
 
 async def forget_registrations(tx: Transaction, now: int) -> None:
-    """Drop links that ran out and mails that nobody sent in time, a bounded number at once."""
+    """Delete expired links and unsent mails, a bounded number at once."""
     await tx.execute(_FORGET_LINKS, now, FORGET_ROWS)
     await tx.execute(_FORGET_MAILS, now, FORGET_ROWS)
 
 
-async def _standing(
-    tx: Transaction, allowance: Allowance, sql: str, who: str, now: int
-) -> Standing:
+async def _usage(tx: Transaction, limit: RateLimit, sql: str, who: str, now: int) -> Usage:
     """What one more registration leaves of the limit of a caller or a mailbox."""
-    _, requests, window = allowance
+    _, requests, window = limit
     [(used, oldest)] = await tx.fetch(sql, who, now - window)
     remaining = requests - used - 1
     resets_in = window if oldest is None else oldest + window - now
-    return Standing(allowance, remaining >= 0, max(0, remaining), resets_in)
+    return Usage(limit, remaining >= 0, max(0, remaining), resets_in)
 
 
 def _digest(token: str) -> str:
-    """How a link is stored; with 256 random bits there is nothing to guess."""
+    """The stored form of a link; 256 random bits need no salt."""
     return sha256(token.encode()).hexdigest()
 
 
 def _text(base_url: str, token: str) -> str:
     return f"""\
-Somebody, probably you, asked for a free API key of Barograph.
+Someone, probably you, asked for a free Barograph API key.
 
 Open this link within {LINK_HOURS} hours and press the button on its page:
 
 {base_url}{LINK_FOLDER}/{token}
 
-The key is shown once. If you had one before, the new one takes its place.
+The key is shown once. It replaces any earlier key of yours.
 
 If you did not ask for a key, ignore this mail: nothing happens without the link.
 """
@@ -185,7 +174,7 @@ _BY_MAILBOX = """
 SELECT COUNT(*), MIN(created_at) FROM registrations
 WHERE mailbox = $1 AND created_at > $2 AND mailed = 1
 """
-_PEEK = """
+_USABLE = """
 SELECT 1 FROM registrations WHERE link_digest = $1 AND used_at IS NULL AND expires_at > $2
 """
 _REDEEM = """
@@ -202,7 +191,7 @@ DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE give_up_at <= $1 LIM
 
 
 class Forgotten(NamedTuple):
-    """How many rows of each kind are gone."""
+    """How many rows of each kind were deleted."""
 
     keys: int
     links: int
@@ -210,12 +199,9 @@ class Forgotten(NamedTuple):
 
 
 async def forget_mailbox(database: Database, mailbox: str) -> Forgotten:
-    """Delete a mailbox's keys, also revoked ones, its links and the mails that wait for it.
+    """Delete a mailbox's keys, also revoked ones, its links and its unsent mails.
 
     Rate limits never contain the address.
-
-    Raises:
-        DatabaseUnavailable: nothing was deleted.
     """
 
     async def work(tx: Transaction) -> Forgotten:

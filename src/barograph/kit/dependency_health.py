@@ -1,4 +1,4 @@
-"""What a process learned, by its own questions, about somebody outside whom it depends on."""
+"""When a dependency last answered or failed."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -6,60 +6,60 @@ from typing import Protocol, runtime_checkable
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import MINUTE
 
-REMEMBERED = MINUTE
-"""So long a failure counts beside another question that was answered since: not every question has
-the same machine behind it, and nobody may come to ask the first again."""
+FAILURE_MEMORY = MINUTE
+"""How long a failure counts although another call to the same dependency succeeded since: different
+calls may reach different machines, and the first may not be repeated soon."""
 
 
-class Contact:
-    """How one question to somebody outside went: a few timestamps, noted as it is asked anyway."""
+class DependencyHealth:
+    """The times of the last answer and failure of one kind of call to a dependency."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._others: Sequence[Contact] = ()
+        self._others: Sequence[DependencyHealth] = ()
         self.answered_at: int | None = None
         self.failed_at: int | None = None
         self.failing_since: int | None = None
 
     def answered(self) -> None:
-        """Note that an answer came, whatever it said."""
+        """Record an answer, even a refusal."""
         self.answered_at = self._clock()
         self.failing_since = None
 
     def failed(self) -> None:
-        """Note that none came, or none that can be one."""
+        """Record that no usable answer came."""
         now = self._clock()
-        if self.failing_since is None or self.is_forgotten(now):
+        if self.failing_since is None or self.is_superseded(now):
             self.failing_since = now
         self.failed_at = now
 
-    def is_forgotten(self, now: int) -> bool:
-        """Whether a failure is past, because the same part has answered another question since."""
+    def is_superseded(self, now: int) -> bool:
+        """Whether the dependency answered another call since an old failure of this one."""
         failed = self.failed_at
-        if failed is None or now - failed < REMEMBERED:
+        if failed is None or now - failed < FAILURE_MEMORY:
             return False
         answers = (each.answered_at for each in self._others)
         return any(answer is not None and answer > failed for answer in answers)
 
-    def stand_beside(self, others: "Sequence[Contact]") -> None:
-        """Know of the other questions to the same part."""
+    def link_to(self, others: "Sequence[DependencyHealth]") -> None:
+        """Set the records of the other calls to the same dependency."""
         self._others = others
 
 
-def of_one_part(*contacts: Contact) -> Sequence[Contact]:
-    """The questions to one and the same part, which know of each other from now on."""
-    for contact in contacts:
-        contact.stand_beside([each for each in contacts if each is not contact])
-    return contacts
+def linked(*calls: DependencyHealth) -> Sequence[DependencyHealth]:
+    """Link the records of all calls to one dependency."""
+    for call in calls:
+        call.link_to([each for each in calls if each is not call])
+    return calls
 
 
 @runtime_checkable
-class Watched(Protocol):
-    """Somebody outside whose answers are noted, and who can be asked without anybody's request."""
+class MonitoredDependency(Protocol):
+    """A dependency that records its health and can be probed without a user's request."""
 
     @property
-    def contacts(self) -> Sequence[Contact]:
-        """How each question to it went."""
+    def health(self) -> Sequence[DependencyHealth]:
+        """The health of each kind of call."""
 
     async def probe(self) -> None:
-        """Ask it something that costs nothing, in bounded time; how that went is noted."""
+        """Make a free call, in bounded time, and record its outcome."""

@@ -1,4 +1,4 @@
-"""Whether somebody who asked is still there to get the answer."""
+"""Detects client disconnects."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,29 +8,29 @@ from barograph.kit.http import Receive
 
 
 @asynccontextmanager
-async def presence(receive: Receive) -> AsyncIterator[Callable[[], bool]]:
-    """Listen while a request is served; what it yields tells whether its caller has left.
+async def watch_disconnect(receive: Receive) -> AsyncIterator[Callable[[], bool]]:
+    """Yield a function that tells whether the client has disconnected.
 
-    Servers say so only to who waits for it: asking once and not waiting, as a framework's
-    `is_disconnected` does, hears of the request itself first and of nothing after that.
+    Servers report a disconnect only to a pending `receive`. Polling it once without waiting, as a
+    framework's `is_disconnected` does, returns the request itself and misses what follows.
     """
-    listening = asyncio.ensure_future(_leaves(receive))
+    listening = asyncio.ensure_future(_disconnects(receive))
 
-    def is_gone() -> bool:
+    def is_disconnected() -> bool:
         if not listening.done():
             return False
-        # A request that cannot even be listened to has nobody at its other end.
+        # If `receive` itself failed, the connection is gone.
         return listening.cancelled() or listening.exception() is not None or listening.result()
 
     try:
-        yield is_gone
+        yield is_disconnected
     finally:
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
 
 
-async def _leaves(receive: Receive) -> bool:
-    """Hear the request to its end, and then whatever comes next."""
+async def _disconnects(receive: Receive) -> bool:
+    """Read the request to its end, and then wait for the next message."""
     while (message := await receive())["type"] == "http.request":
         if not message.get("more_body", False):
             message = await receive()

@@ -1,41 +1,41 @@
-"""Allowances counted in this process."""
+"""Rate limits counted in the memory of this process."""
 
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
 
 from barograph.kit.clock import Clock
-from barograph.limits.rate_limits import Allowance, Standing
+from barograph.limits.rate_limits import RateLimit, Usage
 
 MAX_CALLERS = 100_000
-"""So many callers are remembered for each allowance. Past that the one that was not seen for the
-longest time is forgotten, and would begin anew; who keeps asking is never forgotten."""
+"""How many callers the store keeps per limit. Beyond that it drops the one that was idle longest,
+so a caller that keeps asking is never dropped."""
 
 _Callers = OrderedDict[str, "array[int]"]
 
 
 class MemoryStore:
-    """Exact windows in memory, for a service that has one worker, and beside a shared store.
+    """Exact sliding windows, for a service with one worker and as the fallback of a shared store.
 
-    A caller costs eight bytes for each request of the window. The clock may be set back: the time
-    that it repeats does not count as passed, so nobody gets more, and nobody waits longer than a
-    window.
+    A caller costs eight bytes per request in the window. If the system clock is set back, the
+    repeated time doesn't count as passed: no caller gets more requests, or waits
+    longer than a window.
     """
 
     def __init__(self, clock: Clock, *, max_callers: int = MAX_CALLERS) -> None:
         self._clock = clock
         self._max_callers = max_callers
-        self._allowances: dict[Allowance, _Callers] = {}
+        self._limits: dict[RateLimit, _Callers] = {}
         self._now = 0
         self._lag = 0
 
-    async def spend(self, allowance: Allowance, caller: str) -> Standing:
-        """Charge one request to a caller, if the allowance has one left."""
+    async def count(self, limit: RateLimit, caller: str) -> Usage:
+        """Count one request of a caller, if the limit has one left."""
         now = self._steady_now()
-        _, requests, window = allowance
-        callers = self._allowances.get(allowance)
+        _, requests, window = limit
+        callers = self._limits.get(limit)
         if callers is None:
-            callers = self._allowances[allowance] = OrderedDict()
+            callers = self._limits[limit] = OrderedDict()
         stamps = callers.get(caller)
         if stamps is None:
             self._make_room(callers, now - window)
@@ -47,15 +47,15 @@ class MemoryStore:
         accepted = len(stamps) < requests
         if accepted:
             stamps.append(now)
-        return Standing(allowance, accepted, requests - len(stamps), stamps[0] + window - now)
+        return Usage(limit, accepted, requests - len(stamps), stamps[0] + window - now)
 
     async def close(self) -> None:
-        """Forget everybody."""
-        self._allowances.clear()
+        """Drop all callers."""
+        self._limits.clear()
 
     def __len__(self) -> int:
-        """How many callers are remembered."""
-        return sum(map(len, self._allowances.values()))
+        """How many callers the store keeps."""
+        return sum(map(len, self._limits.values()))
 
     def _steady_now(self) -> int:
         now = self._clock() + self._lag
@@ -66,9 +66,9 @@ class MemoryStore:
         return now
 
     def _make_room(self, callers: _Callers, expired: int) -> None:
-        """Forget up to two idle callers for each new one, and the idlest when there are too many.
+        """Drop up to two idle callers per new one, and the one idle longest if there are too many.
 
-        Callers are in the order in which they were last seen, so the idle ones come first.
+        Callers are in the order of their last request, so idle ones come first.
         """
         for _ in range(2):
             if not callers:

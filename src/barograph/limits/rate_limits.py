@@ -1,183 +1,247 @@
-"""How a caller is refused, and told what to do about it.
+"""Rate limits: how many requests each caller may make, and how others are refused (pure).
+
+A store counts the requests in a sliding window: see `memory_store`, `sqlite_store` and
+`fallback_store`. Errors:
 
 RequestError
-└── Refusal              carries the standing, for the rate-limit fields
-    ├── InvalidKey       401
+└── CallerRefused        carries the usage, for the rate-limit header fields
+    ├── InvalidApiKey    401
     └── TooManyRequests  429
 """
 
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from barograph.errors import BarographError, RequestError
 from barograph.kit.documents import Headers
+from barograph.kit.http import Scope
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+from barograph.limits.callers import Network, caller_group
+
+KEYS_PATH = "/api/v1/keys"
+KEY_FIELD = b"x-api-key"
+FORWARDED_FIELD = b"x-forwarded-for"
+MAX_KEY_BYTES = 200
 
 
-class Allowance(NamedTuple):
-    """So many requests in any `window` milliseconds; at least one."""
+class RateLimit(NamedTuple):
+    """At most `requests`, at least one, in any `window` milliseconds."""
 
     name: str
     requests: int
     window: int
 
 
-ANONYMOUS = Allowance("anon", 120, HOUR)
-"""Without a key, by caller group."""
+ANONYMOUS = RateLimit("anon", 120, HOUR)
+"""Signals without a key, per caller group."""
 
-PERSONAL = Allowance("key", 1_000, HOUR)
-"""With a personal key, by the mailbox that it belongs to."""
+PERSONAL = RateLimit("key", 1_000, HOUR)
+"""Signals with a personal key, per mailbox that the key belongs to."""
 
-BAD_KEYS = Allowance("bad-key", 60, HOUR)
-"""With a key that is not valid, by caller group."""
+BAD_KEYS = RateLimit("bad-key", 60, HOUR)
+"""Requests with an invalid key, per caller group."""
 
-REGISTRATIONS = Allowance("register", 10, HOUR)
-"""Asking for a key, by caller group."""
+REGISTRATIONS = RateLimit("register", 10, HOUR)
+"""Requests for a key, per caller group."""
 
-MAILBOX = Allowance("mailbox", 3, DAY)
-"""Mails to one mailbox, whoever asks for them."""
+MAILBOX = RateLimit("mailbox", 3, DAY)
+"""Mails to one mailbox, whichever callers ask for them."""
 
-PROOFS = Allowance("proof", 30, MINUTE)
-"""Payment proofs that a facilitator is asked about, by caller group."""
+PROOFS = RateLimit("proof", 30, MINUTE)
+"""Payment proofs that we send to the facilitator, per caller group."""
 
-TOOL_CALLS = Allowance("mcp", 300, MINUTE)
-"""Calls of tools, by caller group. A loop is stopped soon and may go on soon: behind one address of
-an assistant's operator there are many people."""
+TOOL_CALLS = RateLimit("mcp", 300, MINUTE)
+"""MCP tool calls, per caller group. The window is short because many people may share one address
+of an assistant's operator."""
 
-RENDERS = Allowance("render", 600, MINUTE)
-"""Uncached pages, downloads and history proofs, by caller group: all of them have to be rendered. A
-tab that refreshes itself every five seconds needs 12 per minute."""
+RENDERS = RateLimit("render", 600, MINUTE)
+"""Uncached pages, downloads and history proofs, per caller group: each has to be rendered. A tab
+that refreshes itself every five seconds needs 12 per minute."""
+
+MCP_POSTS = RateLimit("mcp-post", 600, MINUTE)
+"""Messages to the MCP server, per caller group: room for another message with each tool call."""
 
 
-MCP_POSTS = Allowance("mcp-post", 600, MINUTE)
-"""Messages to the MCP server, by caller group: room for another message with each tool call."""
+class Usage(NamedTuple):
+    """Whether a request was accepted, and what is left of the caller's limit."""
 
-
-class Standing(NamedTuple):
-    """What became of a request, and where it leaves the caller."""
-
-    allowance: Allowance
+    limit: RateLimit
     accepted: bool
     remaining: int
     resets_in: int
     """Milliseconds until the oldest counted request leaves the window, which gives one back."""
 
 
-class AllowancesUnavailable(BarographError):
-    """A shared store can't count now; nothing was charged. `FallbackStore` handles it."""
+class LimitsUnavailable(BarographError):
+    """A shared store can't count now; nothing was counted. `FallbackStore` handles it."""
 
 
-class AllowanceStore(Protocol):
+class LimitStore(Protocol):
     """Where requests are counted."""
 
-    async def spend(self, allowance: Allowance, caller: str) -> Standing:
-        """Charge one request to a caller, if the allowance has one left."""
+    async def count(self, limit: RateLimit, caller: str) -> Usage:
+        """Count one request of a caller, if the limit has one left."""
 
     async def close(self) -> None:
         """Release what the store holds."""
 
 
-def rate_limit_fields(standing: Standing, now: int) -> Headers:
-    """The rate-limit fields of an answer that is given now.
+VerifyKey = Callable[[str], Awaitable[str | None]]
+"""Returns the owner of a key that is valid now, None for any other text."""
 
-    `RateLimit-Policy` and `RateLimit` are the fields of the IETF's draft, the `X-RateLimit-` trio
-    is what clients still read. A refusal says with `Retry-After` when to come again; who waits
-    exactly that long, and lets nobody of the same group come first, is accepted.
+
+class RateLimiter:
+    """Finds the caller of each request and counts the request."""
+
+    def __init__(
+        self, store: LimitStore, verify_key: VerifyKey, trusted_networks: Sequence[Network]
+    ) -> None:
+        self._store = store
+        self._verify_key = verify_key
+        self._trusted = tuple(trusted_networks)
+
+    async def admit(self, scope: Scope) -> Usage:
+        """Count a request for which a key is optional.
+
+        An invalid key never falls back to the anonymous limit: its owner would see the wrong limit
+        and not know why.
+
+        Raises:
+            InvalidApiKey: the request has a key that is not valid.
+            TooManyRequests: the limit is used up.
+        """
+        keys = [value for name, value in scope["headers"] if name == KEY_FIELD]
+        if not keys:
+            return await self.count(ANONYMOUS, self.caller(scope))
+        owner = await self._owner(keys)
+        if owner is None:
+            raise InvalidApiKey(await self.count(BAD_KEYS, self.caller(scope)))
+        return await self.count(PERSONAL, owner)
+
+    async def count(self, limit: RateLimit, caller: str) -> Usage:
+        """Count one request of a caller.
+
+        Raises:
+            TooManyRequests: the limit is used up.
+        """
+        usage = await self._store.count(limit, caller)
+        if not usage.accepted:
+            raise TooManyRequests(usage)
+        return usage
+
+    def caller(self, scope: Scope) -> str:
+        """The group that an anonymous request belongs to."""
+        client = scope.get("client")
+        peer = None if client is None else client[0]
+        if not self._trusted:
+            return caller_group(peer, (), ())
+        forwarded = [value for name, value in scope["headers"] if name == FORWARDED_FIELD]
+        return caller_group(peer, forwarded, self._trusted)
+
+    async def _owner(self, keys: Sequence[bytes]) -> str | None:
+        if len(keys) > 1 or not 0 < len(keys[0]) <= MAX_KEY_BYTES:
+            return None
+        return await self._verify_key(keys[0].decode("latin-1"))
+
+
+def rate_limit_fields(usage: Usage, now: int) -> Headers:
+    """The rate-limit header fields of a response that is sent now.
+
+    `RateLimit-Policy` and `RateLimit` are the fields of the IETF draft; many clients still read the
+    `X-RateLimit-` trio. A refused caller is accepted after exactly `Retry-After`, unless another
+    caller of the same group comes first.
     """
-    allowance, accepted, remaining, resets_in = standing
+    limit, accepted, remaining, resets_in = usage
     seconds = -(-resets_in // SECOND)
-    policy, template, limit = _constant_parts(allowance)
+    policy, template, requests = _constant_parts(limit)
     fields = [
         policy,
         (b"ratelimit", template % (remaining, seconds)),
-        limit,
+        requests,
         (b"x-ratelimit-remaining", b"%d" % remaining),
         (b"x-ratelimit-reset", b"%d" % -(-(now + resets_in) // SECOND)),
     ]
     if not accepted:
-        fields.append((b"retry-after", b"%d" % retry_seconds(standing)))
+        fields.append((b"retry-after", b"%d" % retry_seconds(usage)))
     return fields
 
 
-def policy_field(allowance: Allowance) -> tuple[bytes, bytes]:
-    """What an allowance is, where nothing can be said about what is left of it."""
-    return _constant_parts(allowance)[0]
+def policy_field(limit: RateLimit) -> tuple[bytes, bytes]:
+    """The header field that describes a limit whose usage is not known."""
+    return _constant_parts(limit)[0]
 
 
-def retry_seconds(standing: Standing) -> int:
+def retry_seconds(usage: Usage) -> int:
     """After how many whole seconds a refused caller is accepted again."""
-    return max(1, -(-standing.resets_in // SECOND))
+    return max(1, -(-usage.resets_in // SECOND))
 
 
 @lru_cache(maxsize=64)
-def _constant_parts(allowance: Allowance) -> tuple[tuple[bytes, bytes], bytes, tuple[bytes, bytes]]:
-    name, requests, window = allowance
+def _constant_parts(limit: RateLimit) -> tuple[tuple[bytes, bytes], bytes, tuple[bytes, bytes]]:
+    name, requests, window = limit
     policy = f'"{name}";q={requests};w={window // SECOND}'.encode()
-    limit = str(requests).encode()
     template = f'"{name}";r=%d;t=%d'.encode()
-    return (b"ratelimit-policy", policy), template, (b"x-ratelimit-limit", limit)
+    return (b"ratelimit-policy", policy), template, (b"x-ratelimit-limit", b"%d" % requests)
 
 
-KEYS_PATH = "/api/v1/keys"
+class CallerRefused(RequestError):
+    """A refused request, with the caller's usage."""
 
-
-class Refusal(RequestError):
-    """A request that is not let in, and where that leaves the caller."""
-
-    def __init__(self, message: str, standing: Standing) -> None:
+    def __init__(self, message: str, usage: Usage) -> None:
         super().__init__(message)
-        self.standing = standing
+        self.usage = usage
 
     def fields(self, now: int) -> Headers:
-        """The header fields that the answer carries beside its body."""
-        return rate_limit_fields(self.standing, now)
+        """The rate-limit header fields of the response."""
+        return rate_limit_fields(self.usage, now)
 
 
-class InvalidKey(Refusal):
-    """The caller presented a key, and it is not a valid one."""
+class InvalidApiKey(CallerRefused):
+    """The request has an API key that is not valid."""
 
     status = 401
 
-    def __init__(self, standing: Standing) -> None:
-        super().__init__(_INVALID_KEY, standing)
+    def __init__(self, usage: Usage) -> None:
+        super().__init__(_INVALID_KEY, usage)
 
     def fields(self, now: int) -> Headers:
-        """The rate-limit fields, and how to present a key."""
+        """The rate-limit header fields, and how to present a key."""
         return [*super().fields(now), (b"www-authenticate", b'ApiKey header="X-API-Key"')]
 
 
-class TooManyRequests(Refusal):
-    """The allowance is spent; the refused request was not charged."""
+class TooManyRequests(CallerRefused):
+    """The limit is used up; the refused request was not counted."""
 
     status = 429
 
-    def __init__(self, standing: Standing) -> None:
-        name, requests, window = standing.allowance
+    def __init__(self, usage: Usage) -> None:
+        name, requests, window = usage.limit
         subject, advice = _WORDS.get(name, (f"requests ({name})", ""))
         span = _SPANS.get(window, f"{window // SECOND} seconds")
-        seconds = retry_seconds(standing)
+        seconds = retry_seconds(usage)
         unit = "second" if seconds == 1 else "seconds"
         super().__init__(
             f"too many requests: {requests:,} {subject} are allowed in any {span}; "
             f"try again in {seconds} {unit}{advice}",
-            standing,
+            usage,
         )
 
 
 _INVALID_KEY = (
     "the API key is not valid: send one valid key in the X-API-Key header, leave the header out to "
-    f"use the anonymous allowance, or get a free key with POST {KEYS_PATH}"
+    f"use the anonymous limit, or get a free key with POST {KEYS_PATH}"
 )
 _WORDS = {
     ANONYMOUS.name: (
         "requests without a key",
-        f", or get a free key for {PERSONAL.requests:,} requests an hour with POST {KEYS_PATH}",
+        f", or get a free key for {PERSONAL.requests:,} requests per hour with POST {KEYS_PATH}",
     ),
     PERSONAL.name: ("requests with this key", ""),
-    BAD_KEYS.name: ("requests with a key that is not valid", ", or send a valid key or none"),
+    BAD_KEYS.name: ("requests with an invalid key", ", or send a valid key or none"),
     REGISTRATIONS.name: ("registrations from one address", ""),
     MAILBOX.name: ("mails to one mailbox", ""),
-    TOOL_CALLS.name: ("calls of tools from one address", ""),
+    TOOL_CALLS.name: ("tool calls from one address", ""),
     MCP_POSTS.name: ("requests to the MCP server from one address", ""),
     RENDERS.name: ("uncached pages, downloads and proofs from one address", ""),
 }

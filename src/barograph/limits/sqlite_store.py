@@ -18,7 +18,7 @@ import apsw
 
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
-from barograph.limits.rate_limits import Allowance, AllowancesUnavailable, Standing
+from barograph.limits.rate_limits import LimitsUnavailable, RateLimit, Usage
 
 TRIES = 50
 PAUSE_SECONDS = 0.001
@@ -44,8 +44,8 @@ class SQLiteStore:
     """Exact sliding windows in a file, whichever worker gets a request.
 
     The clock is read under the file's write lock, so timestamps are in order across processes. If
-    the system clock is set back, the repeated time doesn't count as passed: nobody gets more
-    requests, and nobody waits more than a second longer than a window. The file is opened at the
+    the system clock is set back, the repeated time doesn't count as passed: no caller gets
+    more requests, or waits more than a second longer than a window. The file is opened at the
     first request, which is after the fork.
     """
 
@@ -61,29 +61,29 @@ class SQLiteStore:
         self._checked_at = 0
         self._accepted = 0
 
-    async def spend(self, allowance: Allowance, caller: str) -> Standing:
-        """Charge one request to a caller, if the allowance has one left.
+    async def count(self, limit: RateLimit, caller: str) -> Usage:
+        """Count one request of a caller, if the limit has one left.
 
         A transaction takes microseconds, less than handing it to a thread, so it runs on the event
         loop. SQLite never waits for a lock there: this coroutine sleeps and tries again, and the
         worker's other requests wait for its result.
 
         Raises:
-            AllowancesUnavailable: the file was locked, or could not be used, at every try.
+            LimitsUnavailable: the file was locked, or could not be used, at every try.
         """
         failures = self._failures
         async with self._turn:
             if self._failures != failures:
-                raise AllowancesUnavailable("the file failed for the request before")
-            return await self._spend(allowance, caller)
+                raise LimitsUnavailable("the file failed for the request before")
+            return await self._try_count(limit, caller)
 
-    async def _spend(self, allowance: Allowance, caller: str) -> Standing:
+    async def _try_count(self, limit: RateLimit, caller: str) -> Usage:
         failure: Exception | None = None
         for _ in range(self._tries):
             try:
                 cursor = self._opened()
                 with cursor.connection:
-                    return self._charge(cursor, allowance, self._hash(allowance, caller))
+                    return self._count(cursor, limit, self._hash(limit, caller))
             except apsw.BusyError as error:
                 failure = error
             except (apsw.Error, OSError) as error:
@@ -91,14 +91,14 @@ class SQLiteStore:
                 self._discard(is_broken=isinstance(error, _BROKEN))
             await asyncio.sleep(PAUSE_SECONDS)
         self._failures += 1
-        raise AllowancesUnavailable(f"the file fails ({type(failure).__name__})") from failure
+        raise LimitsUnavailable(f"the file fails ({type(failure).__name__})") from failure
 
     async def close(self) -> None:
         """Close the file."""
         self._discard(is_broken=False)
 
-    def _charge(self, cursor: apsw.Cursor, allowance: Allowance, caller: int) -> Standing:
-        _, requests, window = allowance
+    def _count(self, cursor: apsw.Cursor, limit: RateLimit, caller: int) -> Usage:
+        _, requests, window = limit
         newest: list[Any] = cursor.execute(_NEWEST, (caller,)).fetchall()
         expires_at, last = newest[0] if newest else (0, 0)
         now = max(self._steady_now(cursor), expires_at - window)
@@ -107,12 +107,12 @@ class SQLiteStore:
             [(oldest, first)] = cursor.execute(_OLDEST, (caller, now)).fetchall()
         used = last + 1 - first
         if used >= requests:
-            return Standing(allowance, False, 0, oldest - now)
+            return Usage(limit, False, 0, oldest - now)
         cursor.execute(_ADD, (caller, now + window, last + 1))
         self._accepted += 1
         if self._accepted % SWEEP_EVERY == 0:
             cursor.execute(_SWEEP, (now, SWEEP_ROWS))
-        return Standing(allowance, True, requests - used - 1, oldest - now)
+        return Usage(limit, True, requests - used - 1, oldest - now)
 
     def _steady_now(self, cursor: apsw.Cursor) -> int:
         """The clock without its backward steps, which the file records once per second."""
@@ -124,9 +124,9 @@ class SQLiteStore:
             cursor.execute("INSERT OR REPLACE INTO clock VALUES (1, ?1, ?2)", (now, lag))
         return now + lag
 
-    def _hash(self, allowance: Allowance, caller: str) -> int:
-        """The stored form of a caller: different for each allowance and each change of it."""
-        name, requests, window = allowance
+    def _hash(self, limit: RateLimit, caller: str) -> int:
+        """The stored form of a caller, different for each limit and each change of a limit."""
+        name, requests, window = limit
         text = f"{name} {requests} {window} {caller}".encode()
         digest = blake2b(text, digest_size=8, key=self._key).digest()
         return int.from_bytes(digest, "big", signed=True)

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.entitlements.feed_access import FeedDoor, bounded
+from barograph.entitlements.feed_access import FeedAccess, bounded
 from barograph.history.guards import Continuity
 from barograph.history.latest_versions import Recorded, latest_versions
 from barograph.kit.clock import Clock
@@ -61,7 +61,7 @@ MATERIAL_CHANGE_PATH = "/api/agents/material-change"
 
 
 def material_change_routes(
-    door: FeedDoor, latest: LatestPair, clock: Clock, seconds: float
+    access: FeedAccess, latest: LatestPair, clock: Clock, seconds: float
 ) -> ApiRouter:
     """The route of the comparison, within a budget of `seconds` over everything."""
     router = ApiRouter(tags=["entitled"])
@@ -76,7 +76,7 @@ def material_change_routes(
     )
     async def material_change(request: Request) -> Response:
         async with bounded(seconds, ComparisonUnavailable):
-            await door.admit(request.scope)
+            await access.admit(request.scope)
             pair = parse(request.scope["query_string"])
             before, after = await latest.require(pair, clock())
             assessment = assess(before.document, after.document)

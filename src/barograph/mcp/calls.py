@@ -13,8 +13,7 @@ from barograph.errors import RequestError
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import Scope
-from barograph.limits.callers import Gate
-from barograph.limits.rate_limits import TOOL_CALLS, Standing, retry_seconds
+from barograph.limits.rate_limits import TOOL_CALLS, RateLimiter, Usage, retry_seconds
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
@@ -112,8 +111,8 @@ class Outcome(NamedTuple):
 class ToolCalls:
     """Answers calls of tools by the services of the free endpoints."""
 
-    def __init__(self, readers: Readers, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, readers: Readers, limiter: RateLimiter) -> None:
+        self._limiter = limiter
         self._reads: dict[str, Callable[[Arguments], bytes]] = {
             tools.BRIEFS: lambda given: readers.briefs(limit_of(given)),
             tools.DERIVATIVES: lambda given: readers.derivatives(symbol_of(given)),
@@ -137,11 +136,11 @@ class ToolCalls:
             return Outcome((INTERNAL,))
 
     async def _answer(self, tool: Tool, given: Arguments, scope: Scope) -> Outcome:
-        await self._gate.charge(TOOL_CALLS, self._gate.caller(scope))
+        await self._limiter.count(TOOL_CALLS, self._limiter.caller(scope))
         check_names(tool, given)
         left: tuple[str, ...] = ()
         if tool.name == tools.SIGNALS:
-            left = (_left(await self._gate.admit(scope)),)
+            left = (_left(await self._limiter.admit(scope)),)
         text, facts = _told(self._reads[tool.name](given))
         return Outcome((text, *left), facts)
 
@@ -152,9 +151,9 @@ def _told(body: bytes) -> tuple[str, dict[str, Any]]:
     return body.decode(), msgspec.json.decode(body)
 
 
-def _left(standing: Standing) -> str:
-    requests = standing.allowance.requests
+def _left(usage: Usage) -> str:
+    requests = usage.limit.requests
     return (
-        f"{standing.remaining:,} of {requests:,} requests for signals are left; the next one comes "
-        f"back in {retry_seconds(standing)} seconds."
+        f"{usage.remaining:,} of {requests:,} requests for signals are left; the next one comes "
+        f"back in {retry_seconds(usage)} seconds."
     )

@@ -33,8 +33,7 @@ from barograph.kit.http import (
     preflight_fields,
 )
 from barograph.kit.request_limits import MAX_BODY_BYTES
-from barograph.limits.callers import Gate
-from barograph.limits.rate_limits import MCP_POSTS, TooManyRequests
+from barograph.limits.rate_limits import MCP_POSTS, RateLimiter, TooManyRequests
 from barograph.mcp import card
 from barograph.mcp.calls import ToolCalls
 from barograph.mcp.messages import FIELD as REVISION
@@ -67,11 +66,11 @@ class McpDoor:
     """Lets requests of the protocol in: an ASGI application."""
 
     def __init__(
-        self, base_url: str, gate: Gate, clock: Clock, load: Callable[[], "Transport"]
+        self, base_url: str, limiter: RateLimiter, clock: Clock, load: Callable[[], "Transport"]
     ) -> None:
         """Know the service by its base address; `load` gets what answers, and may take long."""
         self._names = Names(base_url)
-        self._gate = gate
+        self._limiter = limiter
         self._clock = clock
         self._load = load
         self._transport: Transport | None = None
@@ -111,7 +110,7 @@ class McpDoor:
         if scope["method"] == "OPTIONS":
             return _bare(204, preflight_fields(_ALLOW, _ASKED_WITH))
         try:
-            await self._gate.charge(MCP_POSTS, self._gate.caller(scope))
+            await self._limiter.count(MCP_POSTS, self._limiter.caller(scope))
         except TooManyRequests as error:
             return error_response(error.status, error.message, *error.fields(self._clock()))
         return _refused_by_head(fields)
@@ -136,14 +135,14 @@ class _Reply:
         await self._send(message)
 
 
-def open_door(calls: ToolCalls, gate: Gate, base_url: str, clock: Clock) -> McpDoor:
+def open_door(calls: ToolCalls, limiter: RateLimiter, base_url: str, clock: Clock) -> McpDoor:
     """The door to these calls; the SDK is imported when the first of them comes."""
 
     def load() -> "Transport":
         server = import_module("barograph.mcp.server")
         return cast("Transport", server.Transport(calls, base_url, MAX_BODY_BYTES))
 
-    return McpDoor(base_url, gate, clock, load)
+    return McpDoor(base_url, limiter, clock, load)
 
 
 def mcp_door(app: ASGIApp, door: McpDoor) -> ASGIApp:

@@ -1,12 +1,12 @@
-"""Taking a payment: nothing that went out is unpaid, nothing that failed is charged for.
+"""Charges payments: every delivered body is paid for, and no failed request is charged.
 
-The order is fixed: look the proof up in the journal, verify, claim, produce, note that it is being
-settled, settle, note that it is settled together with the grant, release the body. Wherever that
-stops, the journal says how far it came, and nothing is asked to move before the journal says so.
+The order is fixed: look the proof up in the journal, verify it, claim it, produce the body, record
+`settling`, settle, record `settled` together with the grant, deliver the body. If a step fails, the
+journal shows how far the payment came. We record `settling` before we ask the facilitator.
 
 A response can be lost on its way to the payer. A payer who sent an idempotency key with the first
-request can repeat it for a short while: one charge, one payer, the same body. Without a key only a
-body that was never sent can be read again, because anybody can rebuild the proof from the chain.
+request can repeat it for a short time: one charge, the same body. Without a key only an undelivered
+body can be read again, because anyone can rebuild the proof from the chain.
 """
 
 import asyncio
@@ -27,7 +27,8 @@ from barograph.payments.journal import (
 )
 from barograph.payments.proof import require_timely
 from barograph.payments.records import (
-    CallerGone,
+    ClientDisconnected,
+    DecodedProof,
     Facilitator,
     FacilitatorUnavailable,
     InProgress,
@@ -37,18 +38,18 @@ from barograph.payments.records import (
     Payment,
     PaymentError,
     Proof,
+    ProofVerifier,
     Settled,
     SettlementPending,
-    ShownProof,
-    in_the_way,
+    conflict_error,
 )
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-IsGone = Callable[[], bool]
-"""Whether whoever asked does not wait for the answer any more."""
+IsDisconnected = Callable[[], bool]
+"""Whether the client no longer waits for the response."""
 
 Pause = Callable[[float], Awaitable[None]]
 
@@ -57,32 +58,73 @@ NOT_SERVED = "not_served"
 UNAVAILABLE = "facilitator_unavailable"
 
 REPEAT_MS: Final = MINUTE
-"""So long after a body went out the same proof gets it again, also one that has expired by then."""
+"""How long after a delivery the same proof gets the body again, even if it has expired by then."""
 
-NOTING_PAUSES: Final = (0.1, 0.3, 1.0, 2.0, 4.0)
-"""Seconds between the attempts to note how a payment ended, which nobody else knows."""
+RETRY_PAUSES: Final = (0.1, 0.3, 1.0, 2.0, 4.0)
+"""Seconds between attempts to record the outcome of a settlement, which only we know."""
 
 
 class Verified(NamedTuple):
-    """A proof that the facilitator has just found valid."""
+    """A proof that the facilitator has just verified."""
 
     proof: Proof
 
 
-class Taken(NamedTuple, Generic[T]):
-    """What was paid for, and the payment."""
+class Delivery(NamedTuple, Generic[T]):
+    """A body and the payment that paid for it."""
 
     body: T
     payment: Payment
 
 
-def stays() -> bool:
-    """An `IsGone` of somebody who waits however long it takes."""
+def never_disconnected() -> bool:
+    """An `IsDisconnected` for a client that always waits."""
     return False
 
 
-class Till:
-    """Takes payments at every paid door."""
+class ProofChecker:
+    """Has the facilitator verify proofs; it can't settle one."""
+
+    def __init__(self, facilitator: ProofVerifier, journal: Journal, clock: Clock) -> None:
+        self._facilitator = facilitator
+        self._journal = journal
+        self._clock = clock
+
+    async def require_unclaimed(self, proof: Proof) -> None:
+        """Check that a proof is not a payment already.
+
+        Raises:
+            AlreadyClaimed: it is, and it was not released.
+        """
+        payment = await self._journal.find(proof.key)
+        if payment is not None and payment.state != "released":
+            raise AlreadyClaimed(payment)
+
+    async def verify(
+        self, proof: Proof, before_verify: Callable[[], Awaitable[None]] | None = None
+    ) -> Verified:
+        """Have the facilitator verify a proof; `before_verify` may refuse it before that.
+
+        Raises:
+            InvalidProof: it can't be used now, or the facilitator says that it is invalid.
+            AlreadyClaimed: it was claimed meanwhile.
+            FacilitatorUnavailable: the facilitator did not answer.
+            Exception: what `before_verify` raised.
+        """
+        require_timely(proof, self._clock())
+        if before_verify is not None:
+            await before_verify()
+        try:
+            await self._facilitator.verify(proof)
+        except InvalidProof:
+            # If it was charged while we asked, don't ask for another payment.
+            await self.require_unclaimed(proof)
+            raise
+        return Verified(proof)
+
+
+class Cashier:
+    """Charges payments for every paid endpoint."""
 
     def __init__(
         self,
@@ -94,78 +136,64 @@ class Till:
     ) -> None:
         self._journal = journal
         self._facilitator = facilitator
+        self._checker = ProofChecker(facilitator, journal, clock)
         self._clock = clock
         self._pause = pause
-        self._charging: set[asyncio.Task[Payment]] = set()
+        self._settling: set[asyncio.Task[Payment]] = set()
 
-    async def resume(
+    async def redeliver(
         self,
-        shown: ShownProof | Proof,
+        proof: DecodedProof | Proof,
         door: str,
         produce: Callable[[Payment], Awaitable[T]],
         key: str | None = None,
         *,
-        is_gone: IsGone = stays,
-    ) -> Taken[T] | None:
-        """Give away what a proof was charged for before; None where nobody has claimed it.
+        is_disconnected: IsDisconnected = never_disconnected,
+    ) -> Delivery[T] | None:
+        """Deliver what a proof was charged for before; None if it was never claimed.
 
-        This comes before anything else is asked about a proof: neither other prices nor an
-        entitlement of its payer may turn what was charged into a demand. A payer who was cut off
-        before the body went out gets it at any later time. One who sent an idempotency key with
-        the first request can read it again for a while.
+        Call this before any other check of a proof: neither a new price nor an entitlement of its
+        payer may turn a charged payment into a demand. A payer whose body was never delivered gets
+        it at any later time. A payer who sent an idempotency key can read it again for a while.
 
         Raises:
-            AlreadyUsed: it was charged, and the body went out, or is for another door, signer or
-                idempotency key.
-            InProgress: another request is being served with it.
-            CallerGone: the caller is; it can be had later.
-            SettlementPending: whether it was charged is being found out.
-            PaymentRefused: the facilitator would not settle it. Nothing was charged.
-            DatabaseUnavailable: nobody can tell.
-            Exception: what `produce` raised. The body can be had later.
+            AlreadyUsed: the body was delivered, or is for another endpoint, signer or key.
+            InProgress: another request is using the proof.
+            ClientDisconnected: the same proof gets the body later.
+            SettlementPending: we don't know yet whether it was charged.
+            PaymentRefused: the facilitator refused to settle it. Nothing was charged.
+            DatabaseUnavailable: the journal is unavailable.
+            Exception: what `produce` raised. The same proof gets the body later.
         """
-        payment = await self._journal.find(shown.key)
+        payment = await self._journal.find(proof.key)
         if payment is None or payment.state == "released":
             return None
-        if payment.state != "settled" or not is_paid_with(payment, shown, door, key):
-            raise in_the_way(payment)
+        if payment.state != "settled" or not is_paid_with(payment, proof, door, key):
+            raise conflict_error(payment)
         if payment.released_at is None:
             body = await produce(payment)
             # Without a key this may be an observer of the chain: the payer must still get the body.
-            deliver = self._deliver if payment.key_digest is not None else _require_present
-            return Taken(body, await deliver(payment, is_gone))
+            deliver = self._deliver if payment.key_digest is not None else _require_connected
+            return Delivery(body, await deliver(payment, is_disconnected))
         last = max(payment.valid_before, payment.released_at + REPEAT_MS)
         if payment.key_digest is None or self._clock() >= last:
-            raise in_the_way(payment)
-        return Taken(await produce(payment), payment)
+            raise conflict_error(payment)
+        return Delivery(await produce(payment), payment)
 
     async def verify(
         self, proof: Proof, before_verify: Callable[[], Awaitable[None]] | None = None
     ) -> Verified:
-        """Ask the facilitator to verify a proof that nobody has claimed yet.
-
-        `before_verify` may refuse the proof before we ask the facilitator.
+        """Verify a proof with `ProofChecker.verify`.
 
         Raises:
-            InvalidProof: it cannot be used now, or the facilitator says no. Nothing was charged.
             PaymentError: it was claimed meanwhile.
-            FacilitatorUnavailable: it did not answer. Nothing was charged.
-            Exception: what `before_verify` raised. Nothing was charged.
         """
-        require_timely(proof, self._clock())
-        if before_verify is not None:
-            await before_verify()
         try:
-            await self._facilitator.verify(proof)
-        except InvalidProof:
-            # If it was charged while we asked, don't ask for another payment.
-            standing = await self._journal.find(proof.key)
-            if standing is not None and standing.state != "released":
-                raise _overtaken_by(standing, proof) from None
-            raise
-        return Verified(proof)
+            return await self._checker.verify(proof, before_verify)
+        except AlreadyClaimed as error:
+            raise _overtaken_by(error.payment, proof) from error
 
-    async def take(
+    async def charge(
         self,
         verified: Verified,
         door: str,
@@ -173,190 +201,186 @@ class Till:
         grant: Grant | None = None,
         order: Order = PLAIN_ORDER,
         *,
-        is_gone: IsGone = stays,
-    ) -> Taken[T]:
-        """Produce what a proof pays for, charge the proof, and return the body.
+        is_disconnected: IsDisconnected = never_disconnected,
+    ) -> Delivery[T]:
+        """Produce what a proof pays for, charge the proof, and deliver the body.
 
         Raises:
-            PaymentRefused: the facilitator would not settle it. Nothing was charged.
-            InProgress: another request was quicker with it.
+            PaymentRefused: the facilitator refused to settle it. Nothing was charged.
+            InProgress: another request claimed the proof first.
             AlreadyUsed: another proof paid for the request with this idempotency key.
             PurchaseOpen: the wallet bought the same with another proof. This one is never charged.
-            CallerGone: the caller is. Nothing was charged, or the same proof gets the body later.
-            SettlementPending: whether it was charged is being found out.
-            FacilitatorUnavailable: nobody could be asked. Nothing was charged.
-            DatabaseUnavailable: nothing was charged, or it was and the body can be had again.
+            ClientDisconnected: nothing was charged, or the same proof gets the body later.
+            SettlementPending: we don't know yet whether it was charged.
+            FacilitatorUnavailable: the facilitator was not asked. Nothing was charged.
+            DatabaseUnavailable: nothing was charged, or the same proof gets the body later.
             Exception: what `produce` raised. Nothing was charged.
         """
         payment = await self._claim(verified.proof, door, order)
-        body = await self._produce(payment, produce, is_gone)
-        charged = await self._charge(payment, verified.proof, grant)
-        return Taken(body, await self._deliver(charged, is_gone))
+        body = await self._produce(payment, produce, is_disconnected)
+        settled = await self._settle_shielded(payment, verified.proof, grant)
+        return Delivery(body, await self._deliver(settled, is_disconnected))
 
     async def close(self) -> None:
-        """Wait for whatever is being charged, whose callers may be gone."""
-        await asyncio.gather(*self._charging, return_exceptions=True)
+        """Wait for running settlements, whose clients may have disconnected."""
+        await asyncio.gather(*self._settling, return_exceptions=True)
 
     async def _claim(self, proof: Proof, door: str, order: Order) -> Payment:
+        async def release(claimed: Payment) -> None:
+            await self._release(claimed, NOT_SERVED)
+
         try:
-            return await _to_the_end(self._journal.claim(proof, door, order), self._not_served)
+            return await _finish_or_undo(self._journal.claim(proof, door, order), release)
         except AlreadyClaimed as error:
             raise _overtaken_by(error.payment, proof) from error
 
-    async def _not_served(self, claimed: Payment) -> None:
-        """Let a claim go that would keep the proof from coming again."""
-        await self._let_go(claimed, NOT_SERVED)
-
     async def _produce(
-        self, payment: Payment, produce: Callable[[], Awaitable[T]], is_gone: IsGone
+        self,
+        payment: Payment,
+        produce: Callable[[], Awaitable[T]],
+        is_disconnected: IsDisconnected,
     ) -> T:
         try:
             body = await produce()
         except BaseException:
-            await self._let_go(payment, NOT_PRODUCED)
+            await self._release(payment, NOT_PRODUCED)
             raise
-        if is_gone():
-            await self._let_go(payment, NOT_SERVED)
-            raise CallerGone("nobody waits for the body; nothing was charged", payment)
+        if is_disconnected():
+            await self._release(payment, NOT_SERVED)
+            raise ClientDisconnected("the client disconnected; nothing was charged", payment)
         return body
 
-    async def _charge(self, payment: Payment, proof: Proof, grant: Grant | None) -> Payment:
-        """Charge to the end, whether or not the caller waits for it."""
-        charging = asyncio.ensure_future(self._settle(payment, proof, grant))
-        self._charging.add(charging)
-        charging.add_done_callback(self._charging.discard)
-        # The failure of one whose caller went away is nobody's to retrieve.
-        charging.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return await asyncio.shield(charging)
+    async def _settle_shielded(
+        self, payment: Payment, proof: Proof, grant: Grant | None
+    ) -> Payment:
+        """Settle to the end, even if the request is cancelled."""
+        task = asyncio.ensure_future(self._settle(payment, proof, grant))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+        # If the request was cancelled, nothing else retrieves the task's exception.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(task)
 
     async def _settle(self, payment: Payment, proof: Proof, grant: Grant | None) -> Payment:
-        await self._announce(payment)
-        outcome = await self._ask(payment, proof)
+        await self._mark_settling(payment)
+        outcome = await self._ask_facilitator(payment, proof)
         try:
-            payment = await self._note_end(payment, outcome, grant)
+            payment = await self._record_outcome(payment, outcome, grant)
         except BaseException as error:
-            # With this line an operator can say so: `barograph payments settle` or `fail`.
-            log.exception(
-                "end of a payment not noted",
-                extra={
-                    "payment": payment.id,
-                    "outcome": type(outcome).__name__,
-                    **outcome._asdict(),
-                },
-            )
+            # An operator can repair this from the log: `barograph payments settle` or `fail`.
+            fields = {"payment": payment.id, "outcome": type(outcome).__name__}
+            log.exception("payment outcome not recorded", extra={**fields, **outcome._asdict()})
             if not isinstance(error, Exception):
                 raise
-            raise SettlementPending("the payment is being looked into", payment) from error
+            raise SettlementPending("the outcome of the payment is unknown", payment) from error
         if payment.state != "settled":
-            raise in_the_way(payment)
+            raise conflict_error(payment)
         log.info("payment settled", extra={"payment": payment.id, "door": payment.door})
         return payment
 
-    async def _announce(self, payment: Payment) -> None:
-        """Nobody is asked to move anything before the journal says that they are."""
+    async def _mark_settling(self, payment: Payment) -> None:
         try:
-            await self._journal.settling(payment.id, claimed_at=payment.claimed_at)
+            await self._journal.mark_settling(payment.id, claimed_at=payment.claimed_at)
         except WrongTransition as error:
-            # It took so long that it was let go, and may be another request's by now.
-            raise InProgress("the payment was let go meanwhile", payment) from error
+            # It was released as stale, and another request may have claimed it.
+            raise InProgress("the payment was released meanwhile", payment) from error
         except BaseException:
-            await self._let_go(payment, NOT_SERVED)
+            await self._release(payment, NOT_SERVED)
             raise
 
-    async def _ask(self, payment: Payment, proof: Proof) -> Settled | NotSettled:
+    async def _ask_facilitator(self, payment: Payment, proof: Proof) -> Settled | NotSettled:
         try:
             return await self._facilitator.settle(proof)
         except FacilitatorUnavailable:
-            await self._let_go(payment, UNAVAILABLE)
+            await self._release(payment, UNAVAILABLE)
             raise
         except BaseException as error:
-            # Also a settlement that was cut off, and one that failed in a way nobody foresaw.
-            await self._lose_sight(payment, type(error).__name__)
+            # Also a cancelled settlement, and any unexpected failure.
+            await self._mark_unknown(payment, type(error).__name__)
             if not isinstance(error, Exception):
                 raise
-            raise SettlementPending("the payment is being looked into", payment) from error
+            raise SettlementPending("the outcome of the payment is unknown", payment) from error
 
-    async def _note_end(
+    async def _record_outcome(
         self, payment: Payment, outcome: Settled | NotSettled, grant: Grant | None
     ) -> Payment:
-        """Note what only we know, and not give up at the first failure of the database."""
-        for seconds in NOTING_PAUSES:
+        """Record what only we know; retry while the database is unavailable."""
+        for seconds in RETRY_PAUSES:
             try:
-                return await self._try_to_note(payment, outcome, grant)
+                return await self._try_record(payment, outcome, grant)
             except DatabaseUnavailable as error:
-                _log_not_noted(payment, error)
+                _log_not_recorded(payment, error)
                 await self._pause(seconds)
-        return await self._try_to_note(payment, outcome, grant)
+        return await self._try_record(payment, outcome, grant)
 
-    async def _try_to_note(
+    async def _try_record(
         self, payment: Payment, outcome: Settled | NotSettled, grant: Grant | None
     ) -> Payment:
         try:
             if isinstance(outcome, NotSettled):
-                return await self._journal.failed(payment.id, outcome.reason)
-            return await self._journal.settled(payment.id, outcome.transaction, grant)
+                return await self._journal.mark_failed(payment.id, outcome.reason)
+            return await self._journal.mark_settled(payment.id, outcome.transaction, grant)
         except WrongTransition:
-            # Whoever reconciles was there first, and asked the chain.
+            # The reconciler was first, and asked the chain.
             return await self._journal.get(payment.id)
 
-    async def _deliver(self, payment: Payment, is_gone: IsGone) -> Payment:
-        await _require_present(payment, is_gone)
+    async def _deliver(self, payment: Payment, is_disconnected: IsDisconnected) -> Payment:
+        await _require_connected(payment, is_disconnected)
+        marking = self._journal.mark_delivered(payment.id)
         try:
-            return await _to_the_end(self._journal.mark_released(payment.id), self._take_back)
+            return await _finish_or_undo(marking, self._mark_undelivered)
         except WrongTransition as error:
-            raise InProgress("another request sends the body", payment) from error
+            raise InProgress("another request delivers the body", payment) from error
 
-    async def _take_back(self, payment: Payment) -> None:
-        try:
-            await self._journal.take_back(payment)
-        except (DatabaseUnavailable, WrongTransition) as error:
-            _log_not_noted(payment, error)
+    async def _mark_undelivered(self, payment: Payment) -> None:
+        await _try_step(payment, self._journal.mark_undelivered(payment))
 
-    async def _let_go(self, payment: Payment, reason: str) -> None:
-        try:
-            await self._journal.release(payment.id, reason, claimed_at=payment.claimed_at)
-        except (DatabaseUnavailable, WrongTransition) as error:
-            _log_not_noted(payment, error)
+    async def _release(self, payment: Payment, reason: str) -> None:
+        step = self._journal.release(payment.id, reason, claimed_at=payment.claimed_at)
+        await _try_step(payment, step)
 
-    async def _lose_sight(self, payment: Payment, reason: str) -> None:
+    async def _mark_unknown(self, payment: Payment, reason: str) -> None:
         log.warning("settlement unknown", extra={"payment": payment.id, "reason": reason})
-        try:
-            await self._journal.unknown(payment.id, reason)
-        except (DatabaseUnavailable, WrongTransition) as error:
-            _log_not_noted(payment, error)
+        await _try_step(payment, self._journal.mark_unknown(payment.id, reason))
 
 
-async def _to_the_end(
+async def _finish_or_undo(
     write: Coroutine[Any, Any, Payment], undo: Callable[[Payment], Awaitable[None]]
 ) -> Payment:
-    """Write something that would be false if the caller left meanwhile; then it is undone."""
+    """Finish a write although the request is cancelled, and then undo it."""
     writing = asyncio.ensure_future(write)
     try:
         return await asyncio.shield(writing)
     except asyncio.CancelledError:
-        # It is written nevertheless.
         await asyncio.wait([writing])
         if not writing.cancelled() and writing.exception() is None:
             await undo(writing.result())
         raise
 
 
-async def _require_present(payment: Payment, is_gone: IsGone) -> Payment:
-    if is_gone():
-        raise CallerGone("the caller disconnected; the same proof gets the body later", payment)
+async def _require_connected(payment: Payment, is_disconnected: IsDisconnected) -> Payment:
+    if is_disconnected():
+        raise ClientDisconnected(
+            "the client disconnected; the same proof gets the body later", payment
+        )
     return payment
 
 
-def _log_not_noted(payment: Payment, error: Exception) -> None:
-    """The row stays as it is, which is found and looked into after a while."""
-    log.warning(
-        "step of a payment not noted",
-        extra={"payment": payment.id, "reason": type(error).__name__},
-    )
+async def _try_step(payment: Payment, step: Coroutine[Any, Any, Payment]) -> None:
+    """Record a step if possible; otherwise the reconciler finds the payment later."""
+    try:
+        await step
+    except (DatabaseUnavailable, WrongTransition) as error:
+        _log_not_recorded(payment, error)
+
+
+def _log_not_recorded(payment: Payment, error: Exception) -> None:
+    fields = {"payment": payment.id, "reason": type(error).__name__}
+    log.warning("payment step not recorded", extra=fields)
 
 
 def _overtaken_by(payment: Payment, proof: Proof) -> PaymentError:
     """The error for a request that another one has overtaken."""
     if payment.state == "settled" and payment.nonce == proof.nonce:
         return InProgress("the payment was charged meanwhile", payment)
-    return in_the_way(payment)
+    return conflict_error(payment)

@@ -1,15 +1,15 @@
-"""The journal: every payment that was taken seriously, and every step of it.
+"""The payment journal: one row per payment, and a trail of its steps.
 
     claimed ──▶ settling ──▶ settled
        │           │  ├────▶ failed
-       ▼           ▼  └────▶ unknown ──▶ settled or failed, as the chain tells
+       ▼           ▼  └────▶ unknown ──▶ settled or failed, as the chain shows
     released ◀─────┘
-       └──▶ claimed again, at any door
+       └──▶ claimed again, at any paid endpoint
 
-A proof of a wallet that is buying the same with another one is `failed` from the start.
+A proof of a wallet that is buying the same with another proof becomes `failed` at once.
 
-A step is one guarded UPDATE: of two that try, one succeeds. It leaves an entry in the payment's
-trail in the same transaction, and the database refuses to change that trail.
+A step is one guarded UPDATE: if two processes try, one succeeds. The same transaction adds an entry
+to the payment's trail, and the database refuses to change that trail.
 """
 
 from base64 import b32encode
@@ -19,30 +19,28 @@ from secrets import token_bytes
 
 from barograph.errors import BarographError
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import Database, Transaction, Value
 from barograph.kit.timestamps import SECOND
 from barograph.payments.records import (
     ANOTHER_PURCHASE,
+    DecodedProof,
     Order,
     Payment,
     PaymentKey,
     Proof,
     Purchases,
-    ShownProof,
     State,
     TrailStep,
-    in_the_way,
+    conflict_error,
 )
 
 Grant = Callable[[Transaction, Payment], Awaitable[str | None]]
-"""Grants what a payment is for, in its transaction; returns the entitlement's id, if there is one.
+"""Grants what a payment is for, in its transaction, and returns the entitlement's id, if any.
 
 Like every part of a transaction it may await only statements of that transaction."""
 
 ID_BYTES = 10
 PLAIN_ORDER = Order()
-
-_Payments = list[Payment]
 
 
 class UnknownPayment(BarographError):
@@ -50,11 +48,11 @@ class UnknownPayment(BarographError):
 
 
 class WrongTransition(BarographError):
-    """The payment is not in a state from which that step can be made; nothing was changed."""
+    """The payment's state does not allow that step; nothing was changed."""
 
 
 class AlreadyClaimed(BarographError):
-    """The authorization is a payment already, and not one that was let go."""
+    """The proof is a payment already, and was not released."""
 
     def __init__(self, payment: Payment) -> None:
         super().__init__("the payment was claimed already")
@@ -62,45 +60,54 @@ class AlreadyClaimed(BarographError):
 
 
 class Journal:
-    """Every payment of this instance."""
+    """Every payment of this instance. A method that raises DatabaseUnavailable changed nothing."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
 
-    async def purchases(self, network: str, asset: str, payer: str, door: str) -> Purchases:
-        """What a wallet has bought at a door so far.
-
-        Raises:
-            DatabaseUnavailable: nobody can tell.
-        """
-
-        async def work(tx: Transaction) -> Purchases:
-            return await _purchases(tx, network, asset, payer, door)
-
-        return await self._database.read(work)
-
     async def find(self, key: PaymentKey) -> Payment | None:
-        """The payment of an authorization, if it was ever claimed.
+        """The payment of a proof, if it was ever claimed."""
+        rows = await self._rows(_BY_KEY, *key)
+        return rows[0] if rows else None
+
+    async def get(self, payment_id: str) -> Payment:
+        """One payment.
 
         Raises:
-            DatabaseUnavailable: nobody can tell.
+            UnknownPayment: there is none with that id.
         """
+        return await self._database.read(lambda tx: _one(tx, payment_id))
 
-        async def work(tx: Transaction) -> Payment | None:
-            rows = await tx.fetch(_BY_KEY, *key)
-            return Payment(*rows[0]) if rows else None
+    async def search(
+        self, *, state: State | None = None, payer: str | None = None, limit: int = 100
+    ) -> list[Payment]:
+        """The payments that match, newest first."""
+        return await self._rows(_SEARCH, state, None if payer is None else payer.lower(), limit)
 
-        return await self._database.read(work)
+    async def open_payments(self, before: int, limit: int) -> list[Payment]:
+        """Unfinished payments whose last step is older than `before`.
+
+        Unknown ones come last: however many wait for the chain, the others are handled first.
+        """
+        return await self._rows(_OPEN, before, limit)
+
+    async def purchases(self, network: str, asset: str, payer: str, door: str) -> Purchases:
+        """What a wallet has bought at a door so far."""
+        return await self._database.read(lambda tx: _purchases(tx, network, asset, payer, door))
+
+    async def trail(self, payment_id: str) -> list[TrailStep]:
+        """Every step of a payment in order."""
+        rows = await self._database.read(lambda tx: tx.fetch(_TRAIL, payment_id))
+        return [TrailStep(*row) for row in rows]
 
     async def claim(self, proof: Proof, door: str, order: Order = PLAIN_ORDER) -> Payment:
-        """Begin to serve a proof that was verified; nobody else can until it is let go.
+        """Claim a verified proof; no other request can claim it until it is released.
 
         Raises:
-            AlreadyClaimed: it is being served, or was, or another proof came with the same key.
-            PurchaseOpen: the wallet bought the same with another proof since its request arrived,
-                or is buying it. That is noted, so that this proof can never be claimed.
-            DatabaseUnavailable: nothing was claimed.
+            AlreadyClaimed: it was claimed before, or another proof came with the same key.
+            PurchaseOpen: the wallet has bought the same with another proof since its request
+                arrived, or is buying it. That is recorded, so this proof can never be claimed.
         """
         now = self._clock()
         new = _new_payment(proof, door, now, order)
@@ -112,28 +119,29 @@ class Journal:
             rows = await tx.fetch(_CLAIM, *entry)
             if not rows:
                 raise AlreadyClaimed(Payment(*(await tx.fetch(_BY_KEY, *proof.key))[0]))
-            kept = Payment(*rows[0])
-            await _note(tx, kept.id, TrailStep(kept.state, now, kept.reason or door))
-            return kept
+            claimed = Payment(*rows[0])
+            await _add_to_trail(
+                tx, claimed.id, TrailStep(claimed.state, now, claimed.reason or door)
+            )
+            return claimed
 
-        kept = await self._database.write(work)
-        if kept.state != "claimed":
-            raise in_the_way(kept)
-        return kept
+        claimed = await self._database.write(work)
+        if claimed.state != "claimed":
+            raise conflict_error(claimed)
+        return claimed
 
-    async def settling(self, payment_id: str, *, claimed_at: int | None = None) -> Payment:
-        """Note that the facilitator is about to be asked to move the money.
+    async def mark_settling(self, payment_id: str, *, claimed_at: int | None = None) -> Payment:
+        """Record that we are about to ask the facilitator to settle.
 
-        With `claimed_at` only that very claim counts: one that slept until it was let go must not
-        go on with the claim of somebody else.
+        With `claimed_at` only that very claim counts: a slow request whose claim was released must
+        not continue with the claim of another request.
 
         Raises:
-            WrongTransition: it is not claimed, or not by that claim any more.
-            DatabaseUnavailable: it was not noted, so nobody may be asked.
+            WrongTransition: it is not claimed, or no longer by that claim.
         """
         return await self._step(payment_id, "settling", None, claimed_at)
 
-    async def settled(
+    async def mark_settled(
         self,
         payment_id: str,
         transaction: str | None,
@@ -141,11 +149,10 @@ class Journal:
         *,
         reason: str | None = None,
     ) -> Payment:
-        """Note that the money moved, and grant what it is for: both, or neither.
+        """Record that the money moved, and grant what it is for: both, or neither.
 
         Raises:
-            WrongTransition: it was not being settled, or it has ended already.
-            DatabaseUnavailable: neither was written.
+            WrongTransition: it was not being settled, or has ended already.
         """
         now = self._clock()
 
@@ -159,16 +166,16 @@ class Journal:
 
         return await self._database.write(work)
 
-    async def failed(self, payment_id: str, reason: str) -> Payment:
-        """Note that the money did not move, and never will by this authorization.
+    async def mark_failed(self, payment_id: str, reason: str) -> Payment:
+        """Record that the money did not move, and never will by this proof.
 
         Raises:
-            WrongTransition: it was not being settled, or it has ended already.
+            WrongTransition: it was not being settled, or has ended already.
         """
         return await self._step(payment_id, "failed", reason)
 
-    async def unknown(self, payment_id: str, reason: str) -> Payment:
-        """Note that nobody can say whether the money moved.
+    async def mark_unknown(self, payment_id: str, reason: str) -> Payment:
+        """Record that we don't know whether the money moved.
 
         Raises:
             WrongTransition: it is not being settled.
@@ -178,7 +185,7 @@ class Journal:
     async def release(
         self, payment_id: str, reason: str, *, claimed_at: int | None = None
     ) -> Payment:
-        """Let a proof go with which nothing was asked to move: it may come again.
+        """Release a proof that the facilitator was not asked to settle: it can be claimed again.
 
         Raises:
             WrongTransition: it is neither claimed nor being settled, or not by that claim.
@@ -186,111 +193,57 @@ class Journal:
         return await self._step(payment_id, "released", reason, claimed_at)
 
     async def abandon(self, payment: Payment, reason: str) -> Payment:
-        """Let a claim go that nobody seems to go on with, unless somebody does by now.
+        """Release a claim that no request seems to continue.
 
-        Who sees only the journal cannot tell whether a payment that is being settled was asked
-        to move, so such a one is never let go here.
+        The journal can't show whether the facilitator was asked about a payment that is being
+        settled, so this never releases one.
 
         Raises:
-            WrongTransition: it is not claimed any more, or by another claim.
+            WrongTransition: it is no longer claimed, or by another claim.
         """
         step = TrailStep("released", self._clock(), reason)
+        values = (step.at, reason, payment.id, payment.claimed_at)
+        return await self._update(_ABANDON, values, payment.id, step)
 
-        async def work(tx: Transaction) -> Payment:
-            rows = await tx.fetch(_ABANDON, step.at, reason, payment.id, payment.claimed_at)
-            if not rows:
-                raise WrongTransition("only a claim can be abandoned")
-            await _note(tx, payment.id, step)
-            return Payment(*rows[0])
-
-        return await self._database.write(work)
-
-    async def mark_released(self, payment_id: str) -> Payment:
-        """Note that the body goes out now; of two that try, one may send it.
+    async def mark_delivered(self, payment_id: str) -> Payment:
+        """Record the delivery of the body; if two requests try, one may deliver it.
 
         Raises:
-            WrongTransition: it was not settled, or the body went out already.
-            DatabaseUnavailable: it was not noted.
+            WrongTransition: it was not settled, or the body was delivered already.
         """
-        now = self._clock()
+        step = TrailStep("delivered", self._clock(), None)
+        return await self._update(_DELIVER, (step.at, payment_id), payment_id, step)
 
-        async def work(tx: Transaction) -> Payment:
-            rows = await tx.fetch(_DELIVER, now, payment_id)
-            if not rows:
-                raise WrongTransition("the body of this payment is not to be sent")
-            await _note(tx, payment_id, TrailStep("delivered", now, None))
-            return Payment(*rows[0])
-
-        return await self._database.write(work)
-
-    async def take_back(self, payment: Payment) -> Payment:
-        """Note that a body did not go out after all: the same proof gets it later.
+    async def mark_undelivered(self, payment: Payment) -> Payment:
+        """Record that the body was not delivered after all: the same proof gets it later.
 
         Raises:
-            WrongTransition: it is not noted as sent, or was sent at another time.
-            DatabaseUnavailable: it was not noted.
+            WrongTransition: it is not recorded as delivered, or was at another time.
         """
-        now = self._clock()
+        step = TrailStep("undelivered", self._clock(), None)
+        return await self._update(_UNDELIVER, (payment.id, payment.released_at), payment.id, step)
 
-        async def work(tx: Transaction) -> Payment:
-            rows = await tx.fetch(_TAKE_BACK, payment.id, payment.released_at)
-            if not rows:
-                raise WrongTransition("the body of this payment was not sent then")
-            await _note(tx, payment.id, TrailStep("undelivered", now, None))
-            return Payment(*rows[0])
-
-        return await self._database.write(work)
-
-    async def get(self, payment_id: str) -> Payment:
-        """One payment.
-
-        Raises:
-            UnknownPayment: there is none with that id.
-        """
-
-        async def work(tx: Transaction) -> Payment:
-            return await _one(tx, payment_id)
-
-        return await self._database.read(work)
-
-    async def trail(self, payment_id: str) -> list[TrailStep]:
-        """Every step of a payment, in the order in which they were made."""
-
-        async def work(tx: Transaction) -> list[TrailStep]:
-            return [TrailStep(*row) for row in await tx.fetch(_TRAIL, payment_id)]
-
-        return await self._database.read(work)
-
-    async def open_payments(self, before: int, limit: int) -> _Payments:
-        """Those without an end whose last step is older, those of a crash first.
-
-        What only the chain can tell comes last: however many of these wait, they keep nothing
-        else from being looked at.
-        """
-
-        async def work(tx: Transaction) -> _Payments:
-            return [Payment(*row) for row in await tx.fetch(_OPEN, before, limit)]
-
-        return await self._database.read(work)
-
-    async def list(
-        self, *, state: State | None = None, payer: str | None = None, limit: int = 100
-    ) -> _Payments:
-        """The payments that fit, the newest first."""
-        payer = None if payer is None else payer.lower()
-
-        async def work(tx: Transaction) -> _Payments:
-            return [Payment(*row) for row in await tx.fetch(_LIST, state, payer, limit)]
-
-        return await self._database.read(work)
+    async def _rows(self, sql: str, *values: Value) -> list[Payment]:
+        rows = await self._database.read(lambda tx: tx.fetch(sql, *values))
+        return [Payment(*row) for row in rows]
 
     async def _step(
         self, payment_id: str, to: State, reason: str | None, claimed_at: int | None = None
     ) -> Payment:
         step = TrailStep(to, self._clock(), reason)
+        return await self._database.write(
+            lambda tx: _move(tx, payment_id, step, claimed_at=claimed_at)
+        )
 
+    async def _update(
+        self, sql: str, values: tuple[Value, ...], payment_id: str, step: TrailStep
+    ) -> Payment:
         async def work(tx: Transaction) -> Payment:
-            return await _move(tx, payment_id, step, claimed_at=claimed_at)
+            rows = await tx.fetch(sql, *values)
+            if not rows:
+                raise WrongTransition(f"this payment cannot become {step.step} now")
+            await _add_to_trail(tx, payment_id, step)
+            return Payment(*rows[0])
 
         return await self._database.write(work)
 
@@ -316,13 +269,13 @@ def _new_payment(proof: Proof, door: str, now: int, order: Order) -> Payment:
     )
 
 
-def signature_digest(proof: Proof | ShownProof) -> str:
-    """What the journal keeps of a signature, which must not lie anywhere while it is money."""
+def signature_digest(proof: Proof | DecodedProof) -> str:
+    """The stored form of a signature: the signature itself is money until the proof expires."""
     return sha256(proof.signature.encode()).hexdigest()
 
 
 def is_paid_with(
-    payment: Payment, proof: Proof | ShownProof, door: str, key: str | None = None
+    payment: Payment, proof: Proof | DecodedProof, door: str, key: str | None = None
 ) -> bool:
     """Whether this proof made the payment, at this door and with this idempotency key."""
     return (payment.door, payment.signature_digest) == (door, signature_digest(proof)) and (
@@ -336,8 +289,8 @@ def _key_digest(key: str | None) -> str | None:
 
 async def _require_new_key(tx: Transaction, new: Payment) -> None:
     """Refuse a claim that would charge a wallet twice for one request."""
-    of = new.network, new.asset, new.payer, new.door
-    if rows := await tx.fetch(_SAME_KEY, *of, new.nonce, new.key_digest):
+    buyer = new.network, new.asset, new.payer, new.door
+    if rows := await tx.fetch(_SAME_KEY, *buyer, new.nonce, new.key_digest):
         raise AlreadyClaimed(Payment(*rows[0]))
 
 
@@ -349,8 +302,8 @@ async def _is_first(tx: Transaction, new: Payment, order: Order) -> bool:
     return now == Purchases(is_open=False, settled=order.settled_before)
 
 
-async def _purchases(tx: Transaction, *of: str) -> Purchases:
-    ((open_, settled),) = await tx.fetch(_PURCHASES, *of)
+async def _purchases(tx: Transaction, *buyer: str) -> Purchases:
+    ((open_, settled),) = await tx.fetch(_PURCHASES, *buyer)
     return Purchases(bool(open_), settled)
 
 
@@ -365,15 +318,15 @@ async def _move(
     values = (step.at, step.detail, transaction, payment_id, claimed_at)
     rows = await tx.fetch(_MOVES[step.step], *values)
     if not rows:
-        standing = await _one(tx, payment_id)
-        raise WrongTransition(f"a payment that is {standing.state} cannot become {step.step}")
+        payment = await _one(tx, payment_id)
+        raise WrongTransition(f"a payment that is {payment.state} cannot become {step.step}")
     detail = " ".join(each for each in (transaction, step.detail) if each is not None)
-    await _note(tx, payment_id, step._replace(detail=detail or None))
+    await _add_to_trail(tx, payment_id, step._replace(detail=detail or None))
     return Payment(*rows[0])
 
 
-async def _note(tx: Transaction, payment_id: str, step: TrailStep) -> None:
-    await tx.execute(_NOTE, payment_id, *step)
+async def _add_to_trail(tx: Transaction, payment_id: str, step: TrailStep) -> None:
+    await tx.execute(_ADD_TO_TRAIL, payment_id, *step)
 
 
 async def _one(tx: Transaction, payment_id: str) -> Payment:
@@ -424,7 +377,7 @@ _DELIVER = f"""
 UPDATE payments SET released_at = $1
 WHERE id = $2 AND state = 'settled' AND released_at IS NULL RETURNING {_COLUMNS}
 """  # noqa: S608 - the names of our own columns
-_TAKE_BACK = f"""
+_UNDELIVER = f"""
 UPDATE payments SET released_at = NULL WHERE id = $1 AND released_at = $2 RETURNING {_COLUMNS}
 """  # noqa: S608 - the names of our own columns
 _PURCHASES = """
@@ -446,12 +399,12 @@ SELECT {_COLUMNS} FROM payments
 WHERE state IN ('claimed', 'settling', 'unknown') AND updated_at < $1
 ORDER BY state, updated_at, id LIMIT $2
 """  # noqa: S608 - the names of our own columns
-_LIST = f"""
+_SEARCH = f"""
 SELECT {_COLUMNS} FROM payments
 WHERE state = coalesce($1, state) AND payer = coalesce($2, payer)
 ORDER BY claimed_at DESC, id LIMIT $3
 """  # noqa: S608 - the names of our own columns
-_NOTE = """
+_ADD_TO_TRAIL = """
 INSERT INTO payment_trail (sequence, payment_id, step, at, detail)
 VALUES ((SELECT coalesce(max(sequence), 0) + 1 FROM payment_trail), $1, $2, $3, $4)
 """

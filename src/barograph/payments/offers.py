@@ -1,9 +1,8 @@
-"""What is asked for at a paid door, as an x402 v2 payer reads it (pure)."""
+"""Offers of paid endpoints, as an x402 v2 payer reads them (pure)."""
 
 from base64 import b64encode
 from collections.abc import Mapping
-from decimal import Context, Decimal, Inexact, InvalidOperation
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from msgspec.json import encode
 from pydantic import Field
@@ -43,71 +42,18 @@ class PaymentTermsBody(WireModel):
 
 
 class PaymentRequiredBody(WireModel):
-    """What is asked for. Nothing was charged, and nobody pays again automatically."""
+    """The price of the endpoint. Nothing was charged. Do not pay again automatically."""
 
     x402Version: Literal[2]
     error: str
     resource: PaidResource
-    accepts: Annotated[
-        list[PaymentTermsBody], Field(description="Empty where nothing can be paid by x402.")
-    ]
+    accepts: Annotated[list[PaymentTermsBody], Field(description="Empty if x402 is disabled.")]
     extensions: dict[str, Any]
 
 
 MAX_OFFER = 2 * 1024
-"""So many bytes an offer may have: a payer repeats nearly all of it in a proof, in base64, and
-that must stay readable (`proof.MAX_PROOF`)."""
-
-_EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])
-
-PROOF_SECONDS = 60
-"""How long a payment proof is valid. The facilitator must settle it within this time."""
-
-
-class PaymentTerms(Protocol):
-    """The settings that make a price an offer."""
-
-    @property
-    def x402_network(self) -> str:
-        """CAIP-2."""
-
-    @property
-    def x402_asset(self) -> str:
-        """The token's address, in either case."""
-
-    @property
-    def x402_asset_name(self) -> str:
-        """Of its EIP-712 domain."""
-
-    @property
-    def x402_asset_version(self) -> str:
-        """Of its EIP-712 domain."""
-
-    @property
-    def x402_asset_decimals(self) -> int:
-        """How many decimals it has."""
-
-    @property
-    def x402_pay_to(self) -> str:
-        """The address that is paid, in either case."""
-
-    @property
-    def feed_price_usd(self) -> Decimal:
-        """For one period."""
-
-    @property
-    def stance_price_usd(self) -> Decimal:
-        """For one read."""
-
-
-def feed_requirements(terms: PaymentTerms) -> Requirements:
-    """What one period of Feed costs."""
-    return _requirements(terms, terms.feed_price_usd)
-
-
-def stance_requirements(terms: PaymentTerms) -> Requirements:
-    """What one read of a stance costs."""
-    return _requirements(terms, terms.stance_price_usd)
+"""The longest offer in bytes: a payer's proof repeats nearly all of it in base64, and must not be
+longer than `proof.MAX_PROOF`."""
 
 
 def payment_required(
@@ -119,13 +65,12 @@ def payment_required(
     mime_type: str = "application/json",
     output_example: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """The x402 v2 payment-required object; without requirements nothing can be paid for here.
+    """The x402 v2 payment-required object; without requirements it offers nothing.
 
-    With an example of what a payer gets it carries discovery metadata, so that a facilitator's
-    catalog can list the door.
+    With an example of the paid body it has discovery metadata for facilitators' catalogs.
 
     Raises:
-        ValueError: it is so long that a payer's proof, which repeats it, would be refused.
+        ValueError: it is too long, so that we would refuse the proof that repeats it.
     """
     body = encode(
         {
@@ -139,7 +84,7 @@ def payment_required(
         }
     )
     if len(body) > MAX_OFFER:
-        raise ValueError(f"an offer may have {MAX_OFFER} bytes, and this has {len(body)}")
+        raise ValueError(f"an offer may have at most {MAX_OFFER} bytes, this one has {len(body)}")
     return body
 
 
@@ -149,28 +94,15 @@ def payment_required_field(body: bytes) -> tuple[bytes, bytes]:
 
 
 def payment_response_field(payment: Payment) -> tuple[bytes, bytes]:
-    """The header field that is the payer's receipt of a settled payment."""
+    """The header field with the payer's receipt of a settled payment."""
     receipt = {
         "success": True,
-        # Found on the chain later, it moved in a transaction that nobody named to us.
+        # A payment that was found on the chain later may have no transaction.
         "transaction": payment.transaction or "",
         "network": payment.network,
         "payer": checksummed(payment.payer),
     }
     return (b"payment-response", b64encode(encode(receipt)))
-
-
-def _requirements(terms: PaymentTerms, price: Decimal) -> Requirements:
-    units = _EXACT.multiply(price, Decimal(10) ** terms.x402_asset_decimals)
-    return Requirements(
-        network=terms.x402_network,
-        asset=terms.x402_asset.lower(),
-        pay_to=terms.x402_pay_to.lower(),
-        amount=int(_EXACT.to_integral_exact(units)),
-        max_timeout_seconds=PROOF_SECONDS,
-        name=terms.x402_asset_name,
-        version=terms.x402_asset_version,
-    )
 
 
 _IDENTIFIER = {
@@ -185,11 +117,11 @@ _IDENTIFIER = {
         "required": ["required"],
     },
 }
-"""The `payment-identifier` extension: with an id of its own a payer can repeat a paid request."""
+"""The `payment-identifier` extension: with its own id a payer can repeat a paid request."""
 
 
 def _discovery(output_example: Mapping[str, Any]) -> dict[str, Any]:
-    """The `bazaar` extension of a door that is read with a plain GET."""
+    """The `bazaar` extension of an endpoint that is read with a plain GET."""
     return {
         "info": {
             "input": {"type": "http", "method": "GET"},

@@ -1,8 +1,8 @@
-"""A payment proof, read strictly: exactly our terms, signed for now, or nothing (pure).
+"""Reads payment proofs strictly: exactly our terms, valid now, or nothing (pure).
 
-What is read here is an x402 v2 payment payload with an EIP-3009 authorization. Whether the payer
-signed it is for the facilitator to say; that it is well-formed and meant for us is said here.
-Reasons are words without values: until it expires, a proof is money to whoever holds it.
+A proof is an x402 v2 payment payload with an EIP-3009 authorization. The facilitator checks the
+signature; this module checks that the proof is well-formed and pays us. The reasons in errors have
+no values, because a proof is money until it expires.
 """
 
 import re
@@ -17,50 +17,50 @@ from barograph.kit.timestamps import SECOND
 from barograph.payments.records import (
     SCHEME,
     X402_VERSION,
-    InvalidKey,
+    DecodedProof,
     InvalidProof,
     Proof,
     Requirements,
-    ShownProof,
 )
+from barograph.payments.refusals import InvalidIdempotencyKey
 
 MAX_PROOF = 4 * 1024
-"""So many characters a proof may have. A stock client repeats the whole offer in it."""
+"""The longest proof in characters. A stock client repeats the whole offer in it."""
 
 SKEW_SECONDS = 30
-"""A payer's clock may be ahead of ours by so much."""
+"""How far a payer's clock may be ahead of ours."""
 
 MIN_LEFT_SECONDS = 6
-"""A proof must be good for so much longer: verifying, producing the body and settling take time,
-and an authorization that expires on the way to the chain is a body made for nothing."""
+"""How much longer a proof must be valid, because verifying, producing the body and settling take
+time."""
 
 CURVE_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
-"""The order of secp256k1. Of s and its negative, which sign the same, only the lower one counts."""
+"""The order of secp256k1. Of the two s that sign the same, only the lower one counts."""
 
 _HEADERS = (b"payment-signature", b"x-payment")
 _KEY_HEADER = b"idempotency-key"
 _KEY = re.compile(r"[A-Za-z0-9_-]{16,128}")
-"""As x402 limits the id of its extension `payment-identifier`."""
+"""The form that x402 requires of the id in its extension `payment-identifier`."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _NONCE = re.compile(r"0x[0-9a-fA-F]{64}")
 _SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,77}")
-_NOBODY = "0x" + "0" * 40
+_ZERO_ADDRESS = "0x" + "0" * 40
 _ACCEPTED = {"scheme", "network", "amount", "asset", "payTo", "maxTimeoutSeconds"}
 _AUTHORIZATION = {"from", "to", "value", "validAfter", "validBefore", "nonce"}
 _RECOVERY = {0: "1b", 1: "1c", 27: "1b", 28: "1c"}
-"""Both ways to write the last byte of a signature, and the one that token contracts take."""
+"""Both ways to write the last byte of a signature, mapped to the one that tokens accept."""
 
 
-def presented(headers: list[tuple[bytes, bytes]]) -> str | None:
-    """The proof of a request, unread; None when it presents none.
+def proof_header(headers: list[tuple[bytes, bytes]]) -> str | None:
+    """The undecoded proof of a request; None without one.
 
-    `PAYMENT-SIGNATURE` decides alone, where it is there; `X-PAYMENT` is an older name of it.
+    `PAYMENT-SIGNATURE` wins over `X-PAYMENT`, its older name.
 
     Raises:
-        InvalidProof: such a header is there twice, or it is empty.
+        InvalidProof: the header is repeated or empty.
     """
     for wanted in _HEADERS:
         found = [value for name, value in headers if name.lower() == wanted]
@@ -80,25 +80,16 @@ def parse_proof(header: str, offers: Sequence[Requirements], now_ms: int) -> Pro
     Raises:
         InvalidProof: it is not one; the message is one word that says why.
     """
-    proof = read_proof(header, offers)
+    proof = match_offer(decode_proof(header), offers)
     require_timely(proof, now_ms)
     return proof
 
 
-def read_proof(header: str, offers: Sequence[Requirements]) -> Proof:
-    """Read a proof of one of these offers, whenever it was or will be good.
+def decode_proof(header: str) -> DecodedProof:
+    """Decode a proof of any terms, so that one that was charged before is found at any price.
 
     Raises:
-        InvalidProof: it is not one; the message is one word that says why.
-    """
-    return agreed(read_shown(header), offers)
-
-
-def read_shown(header: str) -> ShownProof:
-    """Read a proof of any terms: what was charged before is known by it, whatever is asked now.
-
-    Raises:
-        InvalidProof: it is none; the message is one word that says why.
+        InvalidProof: it is malformed; the message is one word that says why.
     """
     found = _object(header)
     version = found.get("x402Version")
@@ -107,7 +98,7 @@ def read_shown(header: str) -> ShownProof:
     accepted, network, asset = _terms(found.get("accepted"))
     payload = _members(found.get("payload"), {"signature", "authorization"}, "malformed_payload")
     signed = _members(payload["authorization"], _AUTHORIZATION, "malformed_authorization")
-    shown = ShownProof(
+    decoded = DecodedProof(
         accepted=accepted,
         network=network,
         asset=asset,
@@ -120,62 +111,39 @@ def read_shown(header: str) -> ShownProof:
         signature=_signature(payload["signature"]),
         identifier=_identifier(found.get("extensions")),
     )
-    if shown.payer == _NOBODY:
+    if decoded.payer == _ZERO_ADDRESS:
         raise InvalidProof("malformed_authorization")
-    return shown
+    return decoded
 
 
-def idempotency_key(headers: list[tuple[bytes, bytes]], shown: ShownProof) -> str | None:
-    """The key with which only the payer can repeat a request, as it was sent; None without one.
-
-    It is the id of the extension `payment-identifier`, or else the header `Idempotency-Key`, with
-    or without the quotes of a structured field. Neither ever goes on chain.
-    """
-    if shown.identifier is not None:
-        return shown.identifier
-    given = [value.strip(b" \t") for name, value in headers if name.lower() == _KEY_HEADER]
-    key = b",".join(given).decode("latin-1")
-    return key.removeprefix('"').removesuffix('"') if given else None
-
-
-def require_key(key: str | None) -> None:
-    """Refuse a key of the wrong form. A repeat needs no check, because such a key was never stored.
+def match_offer(decoded: DecodedProof, offers: Sequence[Requirements]) -> Proof:
+    """The proof of the offer that it repeats, not just of one that it would fit.
 
     Raises:
-        InvalidKey: it is too short to be a secret, too long, or has other characters.
+        InvalidProof: it repeats none of these offers, or signs other terms than it repeats.
     """
-    if key is not None and _KEY.fullmatch(key) is None:
-        raise InvalidKey("malformed_idempotency_key")
-
-
-def agreed(shown: ShownProof, offers: Sequence[Requirements]) -> Proof:
-    """The same as a proof of the offer that it repeats; not merely of one that it would fit.
-
-    Raises:
-        InvalidProof: its terms are of none of these offers, or not those that were signed.
-    """
-    terms = next((offer for offer in offers if _echoes(shown.accepted, offer)), None)
+    terms = next((offer for offer in offers if _echoes(decoded.accepted, offer)), None)
     if terms is None:
         raise InvalidProof("wrong_terms")
-    if shown.pay_to != terms.pay_to:
+    if decoded.pay_to != terms.pay_to:
         raise InvalidProof("wrong_recipient")
-    if shown.amount != str(terms.amount):
+    if decoded.amount != str(terms.amount):
         raise InvalidProof("wrong_amount")
     return Proof(
         requirements=terms,
-        payer=shown.payer,
-        valid_after=shown.valid_after,
-        valid_before=shown.valid_before,
-        nonce=shown.nonce,
-        signature=shown.signature,
+        payer=decoded.payer,
+        valid_after=decoded.valid_after,
+        valid_before=decoded.valid_before,
+        nonce=decoded.nonce,
+        signature=decoded.signature,
     )
 
 
 def require_timely(proof: Proof, now_ms: int) -> None:
-    """Refuse what is not good yet, not any more, not for long enough, or for too long.
+    """Check that a proof is valid now, for long enough and not for too long.
 
     Raises:
-        InvalidProof: it cannot be used now.
+        InvalidProof: it can't be used now.
     """
     left = proof.valid_before * SECOND - now_ms
     if proof.valid_after * SECOND > now_ms:
@@ -188,8 +156,31 @@ def require_timely(proof: Proof, now_ms: int) -> None:
         raise InvalidProof("valid_too_long")
 
 
+def idempotency_key(headers: list[tuple[bytes, bytes]], decoded: DecodedProof) -> str | None:
+    """The key with which only the payer can repeat a request, as sent; None without one.
+
+    It is the id of the extension `payment-identifier`, or else the header `Idempotency-Key`, with
+    or without the quotes of a structured field. Neither ever goes on chain.
+    """
+    if decoded.identifier is not None:
+        return decoded.identifier
+    given = [value.strip(b" \t") for name, value in headers if name.lower() == _KEY_HEADER]
+    key = b",".join(given).decode("latin-1")
+    return key.removeprefix('"').removesuffix('"') if given else None
+
+
+def require_key(key: str | None) -> None:
+    """Refuse a malformed key. A repeat needs no check, because such a key was never stored.
+
+    Raises:
+        InvalidIdempotencyKey: it is too short to be a secret, too long, or has other characters.
+    """
+    if key is not None and _KEY.fullmatch(key) is None:
+        raise InvalidIdempotencyKey
+
+
 def wire_payload(proof: Proof) -> dict[str, Any]:
-    """The x402 payment payload for a facilitator, made of what we read and nothing else."""
+    """The x402 payment payload for a facilitator, made only of what we decoded."""
     terms = proof.requirements
     return {
         "x402Version": X402_VERSION,
@@ -209,7 +200,7 @@ def wire_payload(proof: Proof) -> dict[str, Any]:
 
 
 def wire_requirements(requirements: Requirements) -> dict[str, Any]:
-    """The x402 payment requirements, as `accepts` shows them and as a facilitator gets them."""
+    """The x402 payment requirements, for `accepts` and for a facilitator."""
     return {
         "scheme": SCHEME,
         "network": requirements.network,
@@ -223,7 +214,7 @@ def wire_requirements(requirements: Requirements) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def checksummed(address: str) -> str:
-    """An address with the capitals of EIP-55, without which some readers refuse it."""
+    """An address in EIP-55 mixed case, which some readers require."""
     digits = address.removeprefix("0x").lower()
     marks = keccak256(digits.encode()).hex()
     return "0x" + "".join(
@@ -237,18 +228,18 @@ def _object(header: str) -> dict[str, Any]:
     if _BASE64.fullmatch(header) is None or len(header) % 4:
         raise InvalidProof("not_base64")
     body = b64decode(header, validate=True)
-    # The last character has bits that no byte takes: only one way to write them counts.
+    # The last character may have unused bits: only zeros are accepted.
     if b64encode(body).decode() != header:
         raise InvalidProof("not_base64")
     try:
         return strict_object(body)
     except ValueError:
-        # Without its cause, which may repeat what was sent.
+        # Without its cause, which may contain the proof.
         raise InvalidProof("not_json") from None
 
 
 def _terms(accepted: object) -> tuple[dict[str, Any], str, str]:
-    """The terms that a proof repeats, with the network and the asset among them."""
+    """The terms that a proof repeats, and their network and asset."""
     if isinstance(accepted, dict):
         network, asset = accepted.get("network"), accepted.get("asset")
         if isinstance(network, str) and isinstance(asset, str) and _ADDRESS.fullmatch(asset):
@@ -271,7 +262,7 @@ def _echoes(accepted: dict[str, Any], offer: Requirements) -> bool:
 
 
 def _signature(given: object) -> str:
-    """One that a wallet made by itself; a contract's signature has another length."""
+    """The normalized signature of a wallet; smart contracts' signatures are not supported."""
     if not isinstance(given, str) or _SIGNATURE.fullmatch(given) is None:
         raise InvalidProof("malformed_signature")
     r, s, v = int(given[2:66], 16), int(given[66:130], 16), int(given[130:], 16)

@@ -1,4 +1,4 @@
-"""An operator's word about a payment of which the journal cannot learn the end otherwise."""
+"""Finishes payments that a crash or an outage left open: by the chain, or by an operator."""
 
 import logging
 from collections import Counter
@@ -16,16 +16,16 @@ from barograph.payments.records import Chain, ChainFinding, ChainUnavailable, Pa
 log = logging.getLogger(__name__)
 
 GrantFor = Callable[[Payment], Grant | None]
-"""What the door of a payment grants, if it grants anything."""
+"""The grant of a payment, if it bought anything that is granted."""
 
 STALE_MS: Final = 2 * MINUTE
-"""Producing a body and settling take less, by far; who has not gone on by then is gone."""
+"""After this time without a step a request was cut off; producing and settling take less."""
 
 MAX_PAYMENTS = 500
-"""So many are looked at in one go."""
+"""How many payments one round handles."""
 
 MAX_FAILURES = 5
-"""After so many questions in a row that the chain did not answer, the others wait."""
+"""After this many failed calls to the chain in a row, the remaining payments wait."""
 
 SETTLED: Final = "settled"
 FAILED: Final = "failed"
@@ -39,11 +39,11 @@ SPENT: Final = "nonce spent on something else"
 
 
 class Reconciled(NamedTuple):
-    """What one round did, and what it leaves."""
+    """How many payments one round finished, and how many are left."""
 
     released: int = 0
     lost: int = 0
-    """Were being settled, and are now unknown."""
+    """Were `settling`, and are now `unknown`."""
 
     settled: int = 0
     failed: int = 0
@@ -51,11 +51,11 @@ class Reconciled(NamedTuple):
     """Still unknown."""
 
     busy: int = 0
-    """Being served, or cut off so lately that nobody can say yet."""
+    """In use by a request, or cut off less than `STALE_MS` ago."""
 
 
 class Reconciler:
-    """Looks after the payments of a journal; any number may do so at once."""
+    """Finishes open payments of a journal; several processes may run one at once."""
 
     def __init__(
         self,
@@ -73,15 +73,15 @@ class Reconciler:
         self._random = Random() if random is None else random
 
     async def once(self) -> Reconciled:
-        """Go through all open payments once.
+        """Handle all open payments once.
 
         Raises:
-            DatabaseUnavailable: the journal cannot be used; what was done by then stays done.
+            DatabaseUnavailable: the journal is unavailable; payments finished before stay so.
         """
         stale = await self._journal.open_payments(self._clock() - STALE_MS, MAX_PAYMENTS)
         released = sum([await self._abandon(each) for each in stale])
-        lost = sum([await self._lose_sight(each) for each in stale])
-        unknown = await self._journal.list(state="unknown", limit=MAX_PAYMENTS)
+        lost = sum([await self._mark_unknown(each) for each in stale])
+        unknown = await self._journal.search(state="unknown", limit=MAX_PAYMENTS)
         ended = await self._ask_chain(unknown)
         waiting = len(unknown) - ended[SETTLED] - ended[FAILED]
         still_open = await self._journal.open_payments(self._clock() + 1, MAX_PAYMENTS)
@@ -94,35 +94,36 @@ class Reconciler:
         try:
             await self._journal.abandon(payment, ABANDONED)
         except WrongTransition:
-            return False  # somebody went on with it
-        log.info("payment let go", extra={"payment": payment.id, "door": payment.door})
+            return False  # its request continued
+        log.info("payment released", extra={"payment": payment.id, "door": payment.door})
         return True
 
-    async def _lose_sight(self, payment: Payment) -> bool:
+    async def _mark_unknown(self, payment: Payment) -> bool:
         if payment.state != "settling":
             return False
         try:
-            await self._journal.unknown(payment.id, CUT_OFF)
+            await self._journal.mark_unknown(payment.id, CUT_OFF)
         except WrongTransition:
             return False
         log.warning("settlement unknown", extra={"payment": payment.id, "reason": CUT_OFF})
         return True
 
     async def _ask_chain(self, unknown: list[Payment]) -> Counter[str]:
-        """Settle or fail what the chain can tell; how many of each."""
+        """Settle or fail payments as the chain shows; returns how many of each."""
         ended: Counter[str] = Counter()
-        silent = 0
-        # In any order: a few of which the chain never tells must not keep the others waiting.
+        failures = 0
+        # In random order: payments that the chain never answers must not block the others.
         for payment in self._random.sample(unknown, len(unknown)):
-            if self._chain is None or silent == MAX_FAILURES:
+            if self._chain is None or failures == MAX_FAILURES:
                 break
             try:
                 found = await self._chain.authorization(payment)
             except ChainUnavailable as error:
-                _log_waiting(payment, str(error))
-                silent += 1
+                fields = {"payment": payment.id, "reason": str(error)}
+                log.warning("payment waits for the chain", extra=fields)
+                failures += 1
             else:
-                silent = 0
+                failures = 0
                 ended[await self._conclude(payment, found)] += 1
         return ended
 
@@ -138,40 +139,32 @@ class Reconciler:
                 case "unused":
                     pass
         except WrongTransition:
-            log.debug("payment ended elsewhere", extra={"payment": payment.id})
+            log.debug("payment finished elsewhere", extra={"payment": payment.id})
         except (DatabaseUnavailable, LeaseLost):
             raise
         except Exception:
-            # What cannot be granted must not keep the others from it.
+            # A grant that fails must not block the other payments.
             log.exception("payment not concluded", extra={"payment": payment.id})
         return WAITING
 
     async def _settle(self, payment: Payment, transaction: str | None) -> str:
         grant = self._grant_for(payment)
-        await self._journal.settled(payment.id, transaction, grant, reason=FOUND)
+        await self._journal.mark_settled(payment.id, transaction, grant, reason=FOUND)
         log.info("payment found on the chain", extra={"payment": payment.id, "door": payment.door})
         return SETTLED
 
     async def _fail(self, payment: Payment, reason: str) -> str:
-        await self._journal.failed(payment.id, reason)
-        log.info("payment did not come", extra={"payment": payment.id, "reason": reason})
+        await self._journal.mark_failed(payment.id, reason)
+        log.info("payment failed", extra={"payment": payment.id, "reason": reason})
         return FAILED
 
 
-def _log_waiting(payment: Payment, reason: str) -> None:
-    log.warning("payment waits for the chain", extra={"payment": payment.id, "reason": reason})
-
-
-OPEN = frozenset({"settling", "unknown"})
-"""What has no end yet, and was asked to move."""
-
-
 class TooEarly(BarographError):
-    """The payment may still end by itself; the message says when to come again."""
+    """The payment may still finish by itself; the message says when to try again."""
 
 
-class ByHand:
-    """Ends payments as an operator says, who has looked at the chain; the trail says who."""
+class ManualReconciler:
+    """Finishes payments on the word of an operator, whom the trail names."""
 
     def __init__(self, journal: Journal, clock: Clock, grant_for: GrantFor) -> None:
         self._journal = journal
@@ -179,39 +172,38 @@ class ByHand:
         self._grant_for = grant_for
 
     async def settle(self, payment_id: str, transaction: str, *, by: str, why: str) -> Payment:
-        """Note that the money moved, and grant what its door grants.
+        """Record that the money moved, and grant what it bought.
 
         Raises:
             UnknownPayment: there is no such payment.
-            TooEarly: somebody is settling it right now.
-            WrongTransition: it is neither being settled nor unknown.
+            TooEarly: a request is settling it.
+            WrongTransition: it is neither `settling` nor `unknown`.
         """
         payment = await self._journal.get(payment_id)
-        self._require_left_behind(payment)
+        self._require_stale(payment)
         grant = self._grant_for(payment)
-        return await self._journal.settled(
+        return await self._journal.mark_settled(
             payment_id, transaction.lower(), grant, reason=f"by {by}: {why}"
         )
 
     async def fail(self, payment_id: str, *, by: str, why: str) -> Payment:
-        """Note that the money did not move, and never will by this authorization.
+        """Record that the money did not move, and never will by this proof.
 
         Raises:
             UnknownPayment: there is no such payment.
-            TooEarly: somebody is settling it right now, or it can still be used.
-            WrongTransition: it is neither being settled nor unknown.
+            TooEarly: a request is settling it, or the proof can still be used.
+            WrongTransition: it is neither `settling` nor `unknown`.
         """
         payment = await self._journal.get(payment_id)
-        self._require_left_behind(payment)
-        # A block that was made in time may be seen a little later.
+        self._require_stale(payment)
+        # A block may arrive a little after its time.
         last = payment.valid_before + STALE_MS
-        if payment.state in OPEN and self._clock() <= last:
-            until = iso_timestamp(last)
-            raise TooEarly(f"the authorization can still move the money until {until}")
-        return await self._journal.failed(payment_id, f"by {by}: {why}")
+        if payment.state in {"settling", "unknown"} and self._clock() <= last:
+            raise TooEarly(f"the proof can still move the money until {iso_timestamp(last)}")
+        return await self._journal.mark_failed(payment_id, f"by {by}: {why}")
 
-    def _require_left_behind(self, payment: Payment) -> None:
-        """Refuse to decide about what a request is about to learn by itself."""
+    def _require_stale(self, payment: Payment) -> None:
+        """Refuse a payment whose request may still record the outcome."""
         free_at = payment.updated_at + STALE_MS
         if payment.state == "settling" and self._clock() < free_at:
-            raise TooEarly(f"it is being settled; come again after {iso_timestamp(free_at)}")
+            raise TooEarly(f"it is being settled; try again after {iso_timestamp(free_at)}")

@@ -1,4 +1,4 @@
-"""What a payment is, as frozen records: what is asked for, what was signed, what became of it."""
+"""Payments as frozen records, their errors, and the ports to facilitator and chain (pure)."""
 
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -10,14 +10,14 @@ X402_VERSION: Final = 2
 SCHEME: Final = "exact"
 
 State = Literal["claimed", "settling", "settled", "released", "failed", "unknown"]
-"""`claimed`: a proof is being served. `settling`: the facilitator was asked to move the money.
-`settled`: it moved. `released`: nothing was asked for and the proof may come again. `failed`: the
-facilitator or the journal refused, and it did not move. `unknown`: nobody could tell; the chain
-decides."""
+"""`claimed`: a request is using the proof. `settling`: the facilitator was asked to move the money.
+`settled`: it moved. `released`: we did not ask to move it, and the proof can be used again.
+`failed`: the facilitator or the journal refused, and it did not move. `unknown`: we don't know
+whether it moved; the chain decides."""
 
 
 class Requirements(Struct, frozen=True):
-    """What one door asks for: the only terms that a proof may have."""
+    """The price of a paid endpoint: the only terms that a proof may have."""
 
     network: str
     """CAIP-2, such as `eip155:8453`."""
@@ -37,8 +37,8 @@ class Requirements(Struct, frozen=True):
     """The token's EIP-712 domain."""
 
 
-class ShownProof(Struct, frozen=True):
-    """A proof as it was shown, read strictly; whether its terms are ours is not said yet."""
+class DecodedProof(Struct, frozen=True):
+    """A well-formed proof whose terms may not be ours."""
 
     accepted: dict[str, Any]
     """The terms that it repeats."""
@@ -52,41 +52,41 @@ class ShownProof(Struct, frozen=True):
     valid_before: int
     nonce: str
     signature: str
-    """All as in `Proof`."""
+    """The same as in `Proof`."""
 
     identifier: str | None = None
     """The id of x402's `payment-identifier` extension, if the payer sent one."""
 
     @property
     def key(self) -> "PaymentKey":
-        """What makes it the same payment wherever it is shown."""
+        """Identifies the payment."""
         return PaymentKey(self.network, self.asset, self.payer, self.nonce)
 
 
 class Proof(Struct, frozen=True):
-    """A signed EIP-3009 authorization, read strictly; every address in lower case."""
+    """A signed EIP-3009 authorization with our terms; every address in lower case."""
 
     requirements: Requirements
     payer: str
     valid_after: int
     valid_before: int
-    """Seconds, as they were signed."""
+    """Seconds, as signed."""
 
     nonce: str
     """0x and 64 lower-case hexadecimal digits."""
 
     signature: str
-    """0x and 130 lower-case hexadecimal digits, of which the last two are 1b or 1c."""
+    """0x and 130 lower-case hexadecimal digits, the last two 1b or 1c."""
 
     @property
     def key(self) -> "PaymentKey":
-        """What makes it the same payment wherever it is shown."""
+        """Identifies the payment."""
         terms = self.requirements
         return PaymentKey(terms.network, terms.asset, self.payer, self.nonce)
 
 
 class PaymentKey(NamedTuple):
-    """What makes a payment the same one, whichever door it is shown at."""
+    """Identifies a payment, whichever endpoint its proof is sent to."""
 
     network: str
     asset: str
@@ -103,10 +103,10 @@ class Payment(NamedTuple):
     payer: str
     nonce: str
     door: str
-    """The path at which it was claimed."""
+    """The path of the endpoint that claimed it."""
 
     pay_to: str
-    """Whom it pays, whoever is paid by now."""
+    """The address that it pays, which may differ from the one configured now."""
 
     amount: str
     valid_before: int
@@ -119,22 +119,22 @@ class Payment(NamedTuple):
     entitlement_id: str | None
     reason: str | None
     released_at: int | None
-    """When the body that was paid for went out first."""
+    """When the body was delivered first."""
 
     signature_digest: str
-    """SHA-256 of the signature that was verified. Payer and nonce can be read on the chain by
-    anybody, so they alone do not show whose payment it is."""
+    """SHA-256 of the verified signature. Payer and nonce are public on the chain, so they alone
+    don't prove whose payment it is."""
 
     key_digest: str | None = None
-    """SHA-256 of the idempotency key of the first request. Once the chain has the signature, only
-    the payer knows this key."""
+    """SHA-256 of the idempotency key of the first request, which only the payer knows. The chain
+    makes the signature public."""
 
     item: str | None = None
-    """What was sold: the sequence of a stance in the record of its kind."""
+    """What was sold: the sequence number of a stance within its kind."""
 
 
 class Purchases(NamedTuple):
-    """What a wallet has bought at one door so far."""
+    """What a wallet has bought at one endpoint so far."""
 
     is_open: bool
     """Whether a purchase is claimed, being settled or unknown."""
@@ -148,7 +148,7 @@ class Order(NamedTuple):
     item: str | None = None
     key: str | None = None
     settled_before: int | None = None
-    """How often the wallet had bought the same when its request arrived; None where it may buy in
+    """How often the wallet had bought the same when its request arrived; None if it may buy in
     parallel."""
 
 
@@ -158,7 +158,7 @@ class TrailStep(NamedTuple):
     step: State | Literal["delivered", "undelivered"]
     at: int
     detail: str | None
-    """The door of a claim, the transaction of a settlement, and the reason where there is one."""
+    """The door of a claim, the transaction of a settlement, and the reason if there is one."""
 
 
 class Settled(NamedTuple):
@@ -168,37 +168,33 @@ class Settled(NamedTuple):
 
 
 class NotSettled(NamedTuple):
-    """The facilitator refused, and nothing moved; `reason` is its code."""
+    """The facilitator refused, and no money moved; `reason` is its code."""
 
     reason: str
 
 
 ANOTHER_PURCHASE: Final = "another_purchase"
-"""The journal's reason for a proof that is never charged, because another one of its wallet was."""
+"""The journal's reason for a proof that is never charged, because the wallet used another one."""
 
 
 class InvalidProof(BarographError):
-    """It is no proof of these terms; the message names what is wrong, never a value."""
-
-
-class InvalidKey(BarographError):
-    """The idempotency key is too short to be a secret, too long, or has other characters."""
+    """It is not a valid proof of these terms; the message says why, without values."""
 
 
 class FacilitatorUnavailable(BarographError):
-    """The facilitator could not be asked, or could not tell. Nothing can have moved."""
+    """The facilitator is unavailable or gave no verdict. No money can have moved."""
 
 
 class SettlementUnknown(BarographError):
-    """The facilitator was asked to settle, and nobody can say whether it did."""
+    """The facilitator was asked to settle, and we don't know whether it did."""
 
 
 class ChainUnavailable(BarographError):
-    """The chain could not be asked, or its answer made no sense."""
+    """The chain is unavailable, or its answer makes no sense."""
 
 
 class PaymentError(BarographError):
-    """What has become of `payment`; the message names none of its values."""
+    """Why `payment` can't be used now; the message has none of its values."""
 
     def __init__(self, message: str, payment: Payment) -> None:
         super().__init__(message)
@@ -206,53 +202,53 @@ class PaymentError(BarographError):
 
 
 class AlreadyUsed(PaymentError):
-    """It was settled, and what it paid for went out, or is for another door."""
+    """It was settled, and the body was delivered or is for another endpoint."""
 
 
 class InProgress(PaymentError):
-    """Another request is being served with the same proof."""
+    """Another request is using the same proof."""
 
 
-class CallerGone(PaymentError):
-    """Whoever showed it went away before the body went out; the same proof gets it later."""
+class ClientDisconnected(PaymentError):
+    """The client disconnected before the delivery; the same proof gets the body later."""
 
 
 class SettlementPending(PaymentError):
-    """The facilitator was asked to move the money, and whether it did is not known yet."""
+    """The facilitator was asked to settle, and we don't know yet whether it did."""
 
 
 class PurchaseOpen(PaymentError):
-    """The wallet bought the same with another proof meanwhile. This one is never charged."""
+    """The wallet bought the same with another proof. This one is never charged."""
 
 
 class PaymentRefused(PaymentError):
-    """The facilitator refused to settle it: nothing moved, and nothing was granted."""
+    """The facilitator refused to settle it; nothing was charged or granted."""
 
 
-def in_the_way(payment: Payment) -> PaymentError:
-    """Why a proof cannot be taken that is a payment already and was not let go."""
+def conflict_error(payment: Payment) -> PaymentError:
+    """Why a proof can't be used that is a payment already and was not released."""
     match payment.state:
         case "settled":
-            return AlreadyUsed("the payment was used already", payment)
+            return AlreadyUsed("the payment was already used", payment)
         case "failed" if payment.reason == ANOTHER_PURCHASE:
             return PurchaseOpen("the wallet bought with another proof", payment)
         case "failed":
             return PaymentRefused("the facilitator refused to settle the payment", payment)
         case "unknown":
-            return SettlementPending("the payment is being looked into", payment)
+            return SettlementPending("the outcome of the payment is unknown", payment)
         case _:
-            return InProgress("the payment is being served already", payment)
+            return InProgress("another request is using the payment", payment)
 
 
 class ProofVerifier(Protocol):
-    """Tells whether a proof is good. It has no way to settle one."""
+    """Verifies proofs; it can't settle one."""
 
     async def verify(self, proof: Proof) -> None:
-        """Return when the facilitator says that the proof is valid and names the same payer.
+        """Return if the facilitator says that the proof is valid and names the same payer.
 
         Raises:
-            InvalidProof: the facilitator says no.
-            FacilitatorUnavailable: it cannot be asked, or cannot tell.
+            InvalidProof: the facilitator says that it is invalid.
+            FacilitatorUnavailable: the facilitator is unavailable or gave no verdict.
         """
 
 
@@ -263,9 +259,9 @@ class Facilitator(ProofVerifier, Protocol):
         """Move the money.
 
         Raises:
-            FacilitatorUnavailable: the request never left, or was refused because of how we are
-                set up; nothing can have moved.
-            SettlementUnknown: anything else that is neither a clear yes nor a clear no.
+            FacilitatorUnavailable: the request was not sent, or was refused because of our
+                configuration. No money can have moved.
+            SettlementUnknown: any other outcome without a clear yes or no.
         """
 
     async def close(self) -> None:
@@ -273,28 +269,28 @@ class Facilitator(ProofVerifier, Protocol):
 
 
 ChainWord = Literal["used", "unused", "expired", "spent"]
-"""`used`: the authorization moved the money to us. `unused`: not yet, or not for certain yet.
-`expired`: it never can any more. `spent`: its nonce was cancelled, or used for something else."""
+"""`used`: the authorization moved the money to us. `unused`: not yet, or not final yet. `expired`:
+it can't move it any more. `spent`: its nonce was cancelled, or used for something else."""
 
 
 class ChainFinding(NamedTuple):
-    """What the chain shows of an authorization, and in which transaction."""
+    """What the chain shows about an authorization, and in which transaction."""
 
     word: ChainWord
     transaction: str | None = None
 
 
 class Chain(Protocol):
-    """The chain's own evidence about an authorization."""
+    """Shows whether an authorization was used."""
 
     async def authorization(self, payment: Payment) -> ChainFinding:
-        """What became of the authorization of a payment, by the chain's own clock.
+        """What became of a payment's authorization, by the chain's own clock.
 
-        That a nonce is taken does not tell that anybody was paid: its owner may have cancelled it,
-        or signed something else with it.
+        A used nonce alone doesn't prove a payment: its owner may have cancelled it, or signed
+        something else with it.
 
         Raises:
-            ChainUnavailable: nobody can tell now.
+            ChainUnavailable: the chain gave no usable answer.
         """
 
     async def close(self) -> None:

@@ -1,16 +1,13 @@
-"""How somebody is refused who neither has Feed nor pays.
+"""Errors of paid endpoints.
 
 PrivateError
-├── InvalidIdempotencyKey           400
-├── FeedIdentityRequired            401
-├── PaymentRequired                 402, with what is asked for
-│   └── FeedEntitlementRequired     with the Feed entry resource
-├── FeedEntryClosed                 404, while nothing can be paid for by x402
-├── PaymentUsed                     409: it was charged, and nothing is asked for
-├── TooManyProofs                   429
-├── PaymentPending                  503: never pay again, ask again
-│   └── PurchasePending             another proof of the wallet came first
-└── PaymentUnavailable              503: nothing was charged
+├── InvalidIdempotencyKey   400
+├── PaymentRequired         402, with the price
+├── PaymentUsed             409: charged before, don't pay again
+├── TooManyProofs           429
+├── PaymentPending          503: don't pay again, send the same proof later
+│   └── PurchasePending     another proof of the wallet came first
+└── PaymentUnavailable      503: nothing was charged
 """
 
 from collections.abc import Sequence
@@ -22,11 +19,11 @@ RETRY_SECONDS = 15
 NEEDED = "Payment required"
 INVALID = "Invalid payment proof: {}"
 REFUSED = "The payment was refused and not charged"
-"""What the `error` of a 402 says, which x402 has as a text for people."""
+"""The `error` of a 402, a text for people."""
 
 
 class InvalidIdempotencyKey(PrivateError):
-    """Signing again would not help, so it is not 402."""
+    """Not 402, because signing again would not help."""
 
     status = 400
     code = "invalid_idempotency_key"
@@ -39,7 +36,7 @@ class InvalidIdempotencyKey(PrivateError):
 
 
 class PaymentRequired(PrivateError):
-    """Nothing was charged; `document` is the x402 v2 object that says what is asked for."""
+    """Nothing was charged; `document` is the x402 v2 payment-required object."""
 
     status = 402
     code = "payment_required"
@@ -50,7 +47,7 @@ class PaymentRequired(PrivateError):
 
 
 class PaymentUsed(PrivateError):
-    """This payment was charged before; never a reason to ask for another one."""
+    """This payment was charged before; never ask for another one."""
 
     status = 409
     code = "payment_used"
@@ -62,23 +59,28 @@ class PaymentUsed(PrivateError):
         )
 
 
-class TooManyProofs(PrivateError):
-    """One address showed so many proofs that no more are verified for now."""
+class _TryLater(PrivateError):
+    def __init__(self, message: str, seconds: int = RETRY_SECONDS) -> None:
+        super().__init__(message)
+        self._seconds = seconds
+
+    def fields(self) -> Sequence[tuple[bytes, bytes]]:
+        """When to try again."""
+        return [(b"retry-after", b"%d" % self._seconds)]
+
+
+class TooManyProofs(_TryLater):
+    """One address sent too many proofs; we verify no more of them for now."""
 
     status = 429
     code = "too_many_requests"
 
     def __init__(self, seconds: int) -> None:
-        super().__init__("too many payment proofs from this address; nothing was charged")
-        self._seconds = seconds
-
-    def fields(self) -> Sequence[tuple[bytes, bytes]]:
-        """When to come again."""
-        return [(b"retry-after", str(self._seconds).encode())]
+        super().__init__("too many payment proofs from this address; nothing was charged", seconds)
 
 
-class PaymentPending(PrivateError):
-    """This very proof is being served, or whether it was charged is being found out."""
+class PaymentPending(_TryLater):
+    """Another request is using this proof, or we don't know yet whether it was charged."""
 
     status = 503
     code = "payment_pending"
@@ -89,19 +91,14 @@ class PaymentPending(PrivateError):
         "send the same proof again later",
         seconds: int = RETRY_SECONDS,
     ) -> None:
-        super().__init__(message)
-        self._seconds = seconds
-
-    def fields(self) -> Sequence[tuple[bytes, bytes]]:
-        """When to come again."""
-        return [(b"retry-after", str(self._seconds).encode())]
+        super().__init__(message, seconds)
 
 
 class PurchasePending(PaymentPending):
     """The wallet was already buying Feed with another proof."""
 
     def __init__(self, seconds_left: int) -> None:
-        """Until the refused proof expires, in `seconds_left`, nobody should send it again."""
+        """The refused proof expires in `seconds_left`."""
         super().__init__(
             "this wallet was already buying Feed with another proof, so this proof was not charged "
             "and never will be: don't send it again, send the first one instead",
@@ -109,15 +106,11 @@ class PurchasePending(PaymentPending):
         )
 
 
-class PaymentUnavailable(PrivateError):
-    """Payments cannot be verified now."""
+class PaymentUnavailable(_TryLater):
+    """The facilitator is unavailable."""
 
     status = 503
     code = "payment_unavailable"
 
     def __init__(self) -> None:
-        super().__init__("payments cannot be taken at the moment; nothing was charged")
-
-    def fields(self) -> Sequence[tuple[bytes, bytes]]:
-        """When to come again."""
-        return [(b"retry-after", str(RETRY_SECONDS).encode())]
+        super().__init__("payments are unavailable at the moment; nothing was charged")

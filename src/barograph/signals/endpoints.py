@@ -24,8 +24,13 @@ from barograph.kit.http import (
     send_document,
 )
 from barograph.kit.wire import refusal
-from barograph.limits.callers import Gate
-from barograph.limits.rate_limits import PERSONAL, Refusal, policy_field, rate_limit_fields
+from barograph.limits.rate_limits import (
+    PERSONAL,
+    CallerRefused,
+    RateLimiter,
+    policy_field,
+    rate_limit_fields,
+)
 from barograph.signals.documents import SIGNALS_PATH, PublicSignals
 from barograph.signals.reader import SignalsReader
 
@@ -34,7 +39,7 @@ log = logging.getLogger(__name__)
 RETRY_AFTER = (b"retry-after", b"5")
 
 
-def signals_answer(board: Board, reader: SignalsReader, gate: Gate) -> ASGIApp:
+def signals_answer(board: Board, reader: SignalsReader, limiter: RateLimiter) -> ASGIApp:
     """Answer GET and HEAD of signals."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,9 +47,9 @@ def signals_answer(board: Board, reader: SignalsReader, gate: Gate) -> ASGIApp:
             send = bodiless(send)
         now = board.clock()
         try:
-            fields = rate_limit_fields(await gate.admit(scope), now)
+            fields = rate_limit_fields(await limiter.admit(scope), now)
             document = reader.document(board, now)
-        except Refusal as refusal:
+        except CallerRefused as refusal:
             response = error_response(refusal.status, refusal.message, *refusal.fields(now))
             await response(scope, receive, send)
         except DatabaseUnavailable:

@@ -21,8 +21,13 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.origins import is_cross_site
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.kit.wire import ErrorBody, WireModel
-from barograph.limits.callers import Gate
-from barograph.limits.rate_limits import PERSONAL, Refusal, rate_limit_fields, retry_seconds
+from barograph.limits.rate_limits import (
+    PERSONAL,
+    CallerRefused,
+    RateLimiter,
+    rate_limit_fields,
+    retry_seconds,
+)
 from barograph.site.frame.paths import DEVELOPERS_PATH
 from barograph.site.frame.responses import PageRouter, accepts, private_json, private_page
 from barograph.site.frame.writer import Pages
@@ -128,12 +133,12 @@ class KeyPages:
         self,
         pages: Pages,
         registrations: Registrations | None,
-        gate: Gate,
+        limiter: RateLimiter,
         clock: Clock,
     ) -> None:
         self._pages = pages
         self._registrations = registrations
-        self._gate = gate
+        self._limiter = limiter
         self._clock = clock
 
     def routes(self) -> PageRouter:
@@ -156,17 +161,17 @@ class KeyPages:
             return self._say(503, "No mail", _NO_MAIL)
         form = AddressForm()
         try:
-            standing = await register(request, form.read, self._registrations, self._gate)
+            usage = await register(request, form.read, self._registrations, self._limiter)
         except InvalidRequest:
             return self._ask_again(400, form, "Not an address", NOT_AN_ADDRESS)
-        except Refusal as refusal:
-            text = f"Too many came from your network. {again(retry_seconds(refusal.standing))}"
+        except CallerRefused as refusal:
+            text = f"Too many came from your network. {again(retry_seconds(refusal.usage))}"
             fields = refusal.fields(self._clock())
             return self._ask_again(refusal.status, form, "Too many requests", text, *fields)
         except DatabaseUnavailable:
             return self._ask_again(503, form, *_AWAY, _RETRY)
         body = write_mailed(self._pages, ANSWER)
-        return private_page(202, body, *rate_limit_fields(standing, self._clock()))
+        return private_page(202, body, *rate_limit_fields(usage, self._clock()))
 
     async def link(self, request: Request, token: str) -> Response:
         """Show the button of a link, or press it: the key is shown once.
@@ -185,7 +190,7 @@ class KeyPages:
             return self._refuse(request, 503, AWAY, _AWAY, _RETRY)
 
     async def _button(self, token: str) -> Response:
-        if self._registrations is None or not await self._registrations.peek(token):
+        if self._registrations is None or not await self._registrations.is_usable(token):
             raise LinkNotUsable
         return private_page(200, write_link(self._pages, LINK_PATH.format(token=token)))
 

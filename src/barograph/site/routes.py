@@ -16,7 +16,7 @@ from barograph.history.ledger import Ledger
 from barograph.history.public_log import PublicLogs
 from barograph.keys.registration import Registrations
 from barograph.kit.database import Transaction
-from barograph.limits.callers import Gate
+from barograph.limits.rate_limits import RateLimiter
 from barograph.markets.symbols import symbol_of
 from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS
@@ -78,7 +78,7 @@ class SiteParts(NamedTuple):
     catalog: Catalog
     terms: Terms
     registrations: Registrations | None
-    gate: Gate
+    limiter: RateLimiter
     described: Descriptions
     tools: Sequence[Tool]
     ledger: Ledger
@@ -110,7 +110,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         pricing_routes(site, terms),
         status_page_routes(site),
         series_routes(site, parts.source),
-        KeyPages(site.pages, parts.registrations, parts.gate, site.board.clock).routes(),
+        KeyPages(site.pages, parts.registrations, parts.limiter, site.board.clock).routes(),
         static_routes(site, partial(_known_paths, site, catalog)),
         _slashed_routes(site.pages.root),
     ]

@@ -8,14 +8,21 @@ from msgspec.json import encode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.entitlements.feed_access import FeedDoor, bounded
-from barograph.entitlements.purchases import IDEMPOTENCY_KEY, Goods, Offer, PaidDoor, Sold, paying
+from barograph.entitlements.feed_access import FeedAccess, bounded
+from barograph.entitlements.purchases import (
+    IDEMPOTENCY_KEY,
+    Goods,
+    Offer,
+    PaidAccess,
+    Sold,
+    paid_request,
+)
 from barograph.history.records import SCHEMA
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.http import ApiRouter, Scope, private_response
 from barograph.kit.wire import coded_refusal
-from barograph.payments.checkout import IsGone, stays
+from barograph.payments.checkout import IsDisconnected, never_disconnected
 from barograph.payments.offers import PaymentRequiredBody, payment_required
 from barograph.payments.records import Payment, Requirements
 from barograph.payments.refusals import PaymentRequired
@@ -54,27 +61,31 @@ class StanceReads:
         self,
         reader: StanceReader,
         clock: Clock,
-        door: FeedDoor,
-        paid: PaidDoor | None = None,
+        access: FeedAccess,
+        paid: PaidAccess | None = None,
         offers: Mapping[str, Offer] | None = None,
     ) -> None:
         """Without a `paid` door only Feed opens them."""
         self._reader = reader
         self._clock = clock
-        self._door = door
+        self._access = access
         self._paid = paid
         self._offers = offers or {}
 
-    async def read(self, scope: Scope, kind: str, *, is_gone: IsGone = stays) -> Sold:
+    async def read(
+        self, scope: Scope, kind: str, *, is_disconnected: IsDisconnected = never_disconnected
+    ) -> Sold:
         """The newest stance, or the one that was paid for before."""
         goods = Goods(
             partial(self._for_sale, kind), partial(self._sold, kind), partial(self._body, kind)
         )
         try:
             if self._paid is None:
-                await self._door.admit(scope)
+                await self._access.admit(scope)
                 return Sold(await goods.body(None))
-            return await self._paid.read(scope, self._offers[kind], goods, is_gone=is_gone)
+            return await self._paid.read(
+                scope, self._offers[kind], goods, is_disconnected=is_disconnected
+            )
         except PaymentRequired:
             await goods.for_sale()  # don't ask for payment for what we would not sell
             raise
@@ -136,8 +147,8 @@ def _route(router: ApiRouter, path: str, kind: str, reads: StanceReads, seconds:
     )
     async def read_stance(request: Request) -> Response:
         if _shows_proof(request.scope):
-            async with paying(request) as is_gone:
-                sold = await reads.read(request.scope, kind, is_gone=is_gone)
+            async with paid_request(request) as is_disconnected:
+                sold = await reads.read(request.scope, kind, is_disconnected=is_disconnected)
         else:
             async with bounded(seconds, StanceUnavailable):
                 sold = await reads.read(request.scope, kind)

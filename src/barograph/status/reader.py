@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from barograph import __version__
 from barograph.board.board import Board
 from barograph.history.signing import SignedHeads
-from barograph.kit.dependency_health import Contact
+from barograph.kit.dependency_health import DependencyHealth
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.view import EXCHANGE_HEALTH, LIQUIDATIONS, LONG_ACCOUNTS, PERPETUALS, Bounds
 from barograph.stances.reader import STANCES
@@ -26,8 +26,8 @@ class StatusReader:
         limits_failing: LimitsFailing,
         signed: SignedHeads,
         *,
-        identity: Sequence[Contact] | None = None,
-        payments: Sequence[Contact] | None = None,
+        identity: Sequence[DependencyHealth] | None = None,
+        payments: Sequence[DependencyHealth] | None = None,
     ) -> None:
         """Take what can be asked; `identity` and `payments` are None where there is none."""
         self._bounds = bounds
@@ -60,15 +60,15 @@ class StatusReader:
         )
 
 
-def reach(contacts: Sequence[Contact], now: int) -> Reach:
+def reach(health: Sequence[DependencyHealth], now: int) -> Reach:
     """What all questions to one and the same part tell together."""
-    answers = [each.answered_at for each in contacts if each.answered_at is not None]
+    answers = [each.answered_at for each in health if each.answered_at is not None]
     failing = [
         (each.failing_since, each.failed_at)
-        for each in contacts
+        for each in health
         if each.failing_since is not None
         and each.failed_at is not None
-        and not each.is_forgotten(now)
+        and not each.is_superseded(now)
     ]
     return Reach(
         max(answers, default=None),

@@ -1,14 +1,13 @@
-"""A node of the chain, asked over JSON-RPC what became of an authorization.
+"""Asks a node of the chain, over JSON-RPC, what became of an authorization.
 
 https://ethereum.org/developers/docs/apis/json-rpc and https://eips.ethereum.org/EIPS/eip-3009 .
 
-That a nonce is taken is not enough to say that somebody paid: its owner can cancel it, or sign a
-transfer to himself with the same nonce and be quicker. So a payment counts as made only by the
-token's own events: the use of the nonce and, in the same transaction, the transfer to us.
+A used nonce does not prove a payment: its owner can cancel it, or use it first for a transfer to
+another address. A payment counts only by the token's own events: the use of the nonce and, in the
+same transaction, the transfer to us.
 
-What speaks for the payer counts from the newest block on, as it does for facilitators. What speaks
-against him is final here, and so counts only once a block that will stay says it: the node's `safe`
-block, or the newest where a node has no such notion.
+A payment counts from the newest block on, as it does for facilitators. A failure is final, so it
+counts only in the node's `safe` block, or in the newest if a node has no such block.
 """
 
 import asyncio
@@ -27,14 +26,14 @@ MAX_REPLY_BYTES = 1024 * 1024
 """A block with the hashes of its transactions is about 100 kB on a busy chain."""
 
 CHAIN_SECONDS = 20.0
-"""The budget of one question: three calls, or some twenty for a nonce that is used. One call may
-take a quarter of it."""
+"""The time limit of one lookup: three calls, or about twenty for a used nonce. One call may take a
+quarter of it."""
 
 CLOCK_SECONDS = 300
-"""The chain's clock and ours may differ by so much."""
+"""How far the chain's clock and ours may differ."""
 
 MAX_BLOCKS = 500
-"""Events are asked for in so many blocks at once; many nodes refuse more than a few thousand."""
+"""Blocks per query of events; many nodes refuse more than a few thousand."""
 
 MAX_SPANS = 12
 NARROW = 200
@@ -45,7 +44,7 @@ USED: Final = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a
 CANCELED: Final = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81"
 
 _OK = 200
-# Invalid parameters, and an unknown block: how nodes say that they have no `safe` block.
+# Invalid parameters, and unknown block: how nodes without a `safe` block answer.
 _NO_SUCH_BLOCK = (-32602, -39001)
 _QUANTITY = re.compile(r"0x(0|[1-9a-fA-F][0-9a-fA-F]{0,15})")
 _WORD = re.compile(r"0x[0-9a-fA-F]{64}")
@@ -53,14 +52,14 @@ _FALSE, _TRUE = ("0x" + format(value, "064x") for value in (0, 1))
 
 
 class Block(NamedTuple):
-    """What is needed of a block; the time is in seconds."""
+    """The used part of a block; the time is in seconds."""
 
     number: int
     timestamp: int
 
 
-class Event(NamedTuple):
-    """What is needed of an event of the token; every text in lower case."""
+class TokenEvent(NamedTuple):
+    """The used part of a token's event, in lower case."""
 
     block: int
     transaction: str
@@ -78,7 +77,7 @@ class RpcError(ChainUnavailable):
 
 
 class JsonRpcChain:
-    """Asks the node of the settings."""
+    """The node of the settings."""
 
     def __init__(
         self,
@@ -95,11 +94,7 @@ class JsonRpcChain:
         self._is_ours = False
 
     async def authorization(self, payment: Payment) -> ChainFinding:
-        """What became of the authorization of a payment, by the chain's own clock.
-
-        Raises:
-            ChainUnavailable: nobody can tell now.
-        """
+        """See `Chain.authorization`."""
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._look(payment)
@@ -112,12 +107,12 @@ class JsonRpcChain:
 
     async def _look(self, payment: Payment) -> ChainFinding:
         await self._require_chain(payment.network)
-        # The block first, then the state of that very block: two answers about two different
-        # moments could make a payment look as if it never came.
+        # The block first, then the state of that block: answers about two different moments could
+        # make a payment look as if it never came.
         head = await self._block("latest")
         if await self._is_taken(payment, head):
             return await self._taken(payment, head)
-        # What the newest block does not have in time, no earlier one had either.
+        # If it is not used in the newest block, it was not used in an earlier one either.
         if head.timestamp * SECOND <= payment.valid_before:
             return ChainFinding("unused")
         safe = await self._safe(head)
@@ -133,13 +128,13 @@ class JsonRpcChain:
         return ChainFinding("spent", event.transaction) if is_final else ChainFinding("unused")
 
     async def _require_chain(self, network: str) -> None:
-        """Let only a node of the very chain speak that was paid on."""
+        """Require a node of the chain that was paid on."""
         if network != self._network:
             raise ChainUnavailable("the payment is on another chain than this node's")
         if not self._is_ours:
             chain = _quantity(await self._call("eth_chainId"))
             if network != f"eip155:{chain}":
-                raise ChainUnavailable("the node is one of another chain")
+                raise ChainUnavailable("the node belongs to another chain")
             self._is_ours = True
 
     async def _block(self, which: str) -> Block:
@@ -151,20 +146,20 @@ class JsonRpcChain:
     async def _numbered(self, number: int) -> Block:
         block = await self._block(hex(number))
         if block.number != number:
-            raise ChainUnavailable("the node tells of another block")
+            raise ChainUnavailable("the node returned another block")
         return block
 
     async def _safe(self, head: Block) -> Block:
-        """The newest block that will stay, among those up to `head`."""
+        """The newest final block up to `head`."""
         try:
             safe = await self._block("safe")
         except RpcError as error:
             if error.code in _NO_SUCH_BLOCK:
                 return head
             raise
-        # Another node answered, which is further on: nobody looked at what it has between.
+        # Another node answered that is ahead: we have not read the blocks in between.
         if safe.number > head.number:
-            raise ChainUnavailable("the node goes back in time")
+            raise ChainUnavailable("the node's safe block is newer than its newest")
         return safe
 
     async def _is_taken(self, payment: Payment, block: Block) -> bool:
@@ -172,10 +167,10 @@ class JsonRpcChain:
         call = {"to": payment.asset, "data": data}
         state = await self._call("eth_call", call, hex(block.number))
         if state not in (_FALSE, _TRUE):
-            raise ChainUnavailable("the token tells no state of an authorization")
+            raise ChainUnavailable("the token returned no state of the authorization")
         return bool(state == _TRUE)
 
-    async def _event_of(self, payment: Payment, head: Block) -> Event:
+    async def _event_of(self, payment: Payment, head: Block) -> TokenEvent:
         """The event of using or cancelling the nonce."""
         since = payment.claimed_at // SECOND - CLOCK_SECONDS
         first = await self._before(since, head)
@@ -194,7 +189,7 @@ class JsonRpcChain:
         raise ChainUnavailable("the node has no event of a nonce that is used")
 
     async def _before(self, seconds: int, head: Block) -> int:
-        """The number of a block that is older than that, and not by much."""
+        """The number of a block that is slightly older than that."""
         low, high, step = head.number, head.number, NARROW
         while low > 0:
             low = max(0, head.number - step)
@@ -207,7 +202,7 @@ class JsonRpcChain:
             low, high = (middle, high) if is_older else (low, middle)
         return low
 
-    async def _is_paid(self, payment: Payment, used: Event) -> bool:
+    async def _is_paid(self, payment: Payment, used: TokenEvent) -> bool:
         """Whether the transaction that used the nonce moved the amount to us."""
         topics = [[USED, TRANSFER], [_word(payment.payer)]]
         around = await self._events(payment, used.block, used.block, topics)
@@ -216,15 +211,15 @@ class JsonRpcChain:
         wanted = (TRANSFER, _word(payment.payer), _word(payment.pay_to))
         amount = "0x" + format(int(payment.amount), "064x")
         moved = [each for each in together if (each.topics, each.data) == (wanted, amount)]
-        # One transfer must not stand for several nonces that were used beside it.
+        # One transfer must not count for several nonces in its transaction.
         if used not in uses or 0 < len(moved) < len(uses):
-            raise ChainUnavailable("the events of a payment do not tell which nonce paid")
+            raise ChainUnavailable("the events do not show which nonce paid")
         return bool(moved)
 
     async def _events(
         self, payment: Payment, start: int, end: int, topics: list[list[str]]
-    ) -> list[Event]:
-        """Events of the payment's token; each place of `topics` lists what may be there."""
+    ) -> list[TokenEvent]:
+        """Events of the payment's token; `topics` lists the values allowed at each position."""
         asked = {
             "address": payment.asset,
             "fromBlock": hex(start),
@@ -233,53 +228,57 @@ class JsonRpcChain:
         }
         found = await self._call("eth_getLogs", asked)
         if not isinstance(found, list):
-            raise ChainUnavailable("the node tells no list of events")
+            raise ChainUnavailable("the node returned no list of events")
         events = [_event(each, payment.asset) for each in found]
         if not all(start <= each.block <= end and _fits(each, topics) for each in events):
-            raise ChainUnavailable("the node tells of events that were not asked for")
+            raise ChainUnavailable("the node returned events that we did not ask for")
         return events
 
     async def _call(self, method: str, *params: object) -> Any:  # noqa: ANN401 - anything may come
         number = next(self._ids)
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         try:
-            status, said = await self._http.post(self._url, message, self._seconds / 4)
+            status, reply = await self._http.post(self._url, message, self._seconds / 4)
         except (NotSent, NoAnswer) as error:
-            raise ChainUnavailable(f"the node cannot be asked: {error}") from error
-        if said.get("jsonrpc") != "2.0" or type(said.get("id")) is not int or said["id"] != number:
-            raise ChainUnavailable(f"the node does not answer what was asked (HTTP {status})")
-        if isinstance(said.get("error"), dict):
-            raise RpcError(method, said["error"].get("code"))
-        if status != _OK or "result" not in said or said.get("error") is not None:
+            raise ChainUnavailable(f"the node is unavailable: {error}") from error
+        if (
+            reply.get("jsonrpc") != "2.0"
+            or type(reply.get("id")) is not int
+            or reply["id"] != number
+        ):
+            raise ChainUnavailable(f"the node answered another request (HTTP {status})")
+        if isinstance(reply.get("error"), dict):
+            raise RpcError(method, reply["error"].get("code"))
+        if status != _OK or "result" not in reply or reply.get("error") is not None:
             raise ChainUnavailable(f"the node gives no result (HTTP {status})")
-        return said["result"]
+        return reply["result"]
 
 
 def _quantity(given: object) -> int:
     if not isinstance(given, str) or _QUANTITY.fullmatch(given) is None:
-        raise ChainUnavailable("the node tells no number")
+        raise ChainUnavailable("the node returned no number")
     return int(given, 16)
 
 
 def _word(address: str) -> str:
-    """An address as calls and events have it: 32 bytes."""
+    """An address as 32 bytes, as in calls and events."""
     return "0x" + address[2:].rjust(64, "0")
 
 
-def _event(given: object, asset: str) -> Event:
-    """Read an event of the token.
+def _event(given: object, asset: str) -> TokenEvent:
+    """Decode an event of the token.
 
     Raises:
-        ChainUnavailable: it is another's, one that was taken back, or none.
+        ChainUnavailable: it is malformed, removed or of another token.
     """
     if not isinstance(given, dict) or given.get("removed", False) is not False:
-        raise ChainUnavailable("the node tells no event")
+        raise ChainUnavailable("the node returned no event")
     topics, data, address = given.get("topics"), given.get("data"), given.get("address")
     if not isinstance(topics, list) or not isinstance(data, str) or not isinstance(address, str):
-        raise ChainUnavailable("the node tells no event")
+        raise ChainUnavailable("the node returned no event")
     if address.lower() != asset:
-        raise ChainUnavailable("the node tells of another token")
-    return Event(
+        raise ChainUnavailable("the node returned an event of another token")
+    return TokenEvent(
         block=_quantity(given.get("blockNumber")),
         transaction=_hash(given.get("transactionHash")),
         topics=tuple(_hash(each) for each in topics),
@@ -287,7 +286,7 @@ def _event(given: object, asset: str) -> Event:
     )
 
 
-def _fits(event: Event, topics: list[list[str]]) -> bool:
+def _fits(event: TokenEvent, topics: list[list[str]]) -> bool:
     return len(event.topics) >= len(topics) and all(
         topic in wanted for topic, wanted in zip(event.topics, topics, strict=False)
     )
@@ -295,5 +294,5 @@ def _fits(event: Event, topics: list[list[str]]) -> bool:
 
 def _hash(given: object) -> str:
     if not isinstance(given, str) or _WORD.fullmatch(given) is None:
-        raise ChainUnavailable("the node tells no hash")
+        raise ChainUnavailable("the node returned no hash")
     return given.lower()

@@ -1,11 +1,10 @@
 """An x402 v2 facilitator over HTTP: https://github.com/coinbase/x402/blob/main/specs .
 
-It is asked about money, so its replies count only when they are plain. A yes needs HTTP 200, a real
-`true` and the payer of the proof; a reply that lies in any of these is no reply.
+Its replies decide about money, so they are read strictly. A yes needs HTTP 200, a real `true` and
+the payer of the proof.
 
-A no is only a no when it is about the payment. Two kinds of reasons are not: those by which a
-facilitator says that it could not find out, and those that blame terms which are ours and not the
-payer's. To be told to pay again by either would be wrong.
+A no counts only if its reason is about the payment. A facilitator may also say that it could not
+find out, or blame our own terms; the payer must not be asked to pay again for either.
 """
 
 import re
@@ -16,7 +15,7 @@ import httpx2
 
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock, system_clock
-from barograph.kit.dependency_health import Contact, of_one_part
+from barograph.kit.dependency_health import DependencyHealth, linked
 from barograph.payments.proof import wire_payload, wire_requirements
 from barograph.payments.records import (
     X402_VERSION,
@@ -35,7 +34,7 @@ VERIFY_SECONDS = 4.0
 SETTLE_SECONDS = 30.0
 
 UNNAMED: Final = "refused_by_facilitator"
-"""The reason where a facilitator gives none that can be shown."""
+"""The reason if the facilitator gives none that can be shown."""
 
 CANNOT_TELL: Final = frozenset(
     {
@@ -47,7 +46,7 @@ CANNOT_TELL: Final = frozenset(
         "settlement_pending",
     }
 )
-"""Reasons of a facilitator that could not find out."""
+"""Reasons of a facilitator that could not check the payment."""
 
 CANNOT_TELL_PARTS: Final = (
     "rpc",
@@ -64,7 +63,7 @@ CANNOT_TELL_PARTS: Final = (
     "try_again",
     "failed_to_",
 )
-"""Parts of names that no list has, by which facilitators say the same."""
+"""Parts of other reasons with the same meaning."""
 
 OUR_TERMS: Final = frozenset(
     {
@@ -83,7 +82,7 @@ OUR_TERMS: Final = frozenset(
         "unsupported_scheme",
     }
 )
-"""Reasons about what we ask for or how we are set up; the payer can do nothing about them."""
+"""Reasons about our terms or configuration, which the payer can't change."""
 
 TRUE_AFTERWARDS: Final = frozenset(
     {
@@ -92,8 +91,8 @@ TRUE_AFTERWARDS: Final = frozenset(
         "invalid_exact_evm_payload_authorization_valid_before",
     }
 )
-"""Reasons that are also what a facilitator finds when it looks again after it moved the money: the
-wallet is empty because it paid, the time is over because the chain was slow. A chain can tell."""
+"""Reasons that a facilitator may also give after it moved the money: the wallet is empty because it
+paid, or the proof expired because the chain was slow. The chain shows which."""
 
 NOTHING_MOVED: Final = frozenset(
     {
@@ -111,14 +110,14 @@ NOTHING_MOVED: Final = frozenset(
         "invalid_payload",
     }
 )
-"""Reasons for which a facilitator sends no transaction, so that nothing can have moved.
+"""Reasons for which a facilitator sends no transaction, so that no money can have moved.
 
-A nonce that is used already is not among them, nor a duplicate, a failed transaction or a failed
-simulation: an earlier attempt, perhaps one whose answer was lost, may be why. The chain decides."""
+A used nonce is not among them, nor a duplicate, a failed transaction or a failed simulation: they
+may follow from an earlier attempt whose answer was lost. The chain decides."""
 
 _OK = 200
 _SERVER_ERROR = 500
-# These are about us, or about how much is asked; whatever their body says is not about a payment.
+# These are about us or about the load, never about a payment.
 _NO_VERDICT = frozenset({401, 403, 407, 408, 425, 429})
 _NOT_OFFERED = frozenset({404, 405, 501})
 _SIMULATION = "simulation_failed"
@@ -130,7 +129,7 @@ _TOKEN = re.compile(r"[!-~]+")
 
 
 class HttpFacilitator:
-    """Asks the facilitator of the settings."""
+    """The facilitator of the settings."""
 
     def __init__(
         self,
@@ -141,10 +140,10 @@ class HttpFacilitator:
         verify_seconds: float = VERIFY_SECONDS,
         settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
-        """Take the address and the token of the settings.
+        """Read the settings.
 
         Raises:
-            ConfigurationError: the token cannot be sent.
+            ConfigurationError: the token has invalid characters.
         """
         self._url = settings.x402_facilitator_url
         self._refusals = (
@@ -154,18 +153,18 @@ class HttpFacilitator:
         self._settle_seconds = settle_seconds
         token = settings.x402_facilitator_token.get_secret_value()
         self._http = JsonHttp(longest=MAX_REPLY_BYTES, headers=_bearer(token), transport=transport)
-        self._payments = Contact(clock)
-        self._offer = Contact(clock)
-        self._contacts = of_one_part(self._payments, self._offer)
+        self._payments = DependencyHealth(clock)
+        self._offer = DependencyHealth(clock)
+        self._health = linked(self._payments, self._offer)
         self._doubted_payer: str | None = None
 
     @property
-    def contacts(self) -> Sequence[Contact]:
-        """How asking about payments went, and reading what it supports."""
-        return self._contacts
+    def health(self) -> Sequence[DependencyHealth]:
+        """The health of payment calls, and of reading what it supports."""
+        return self._health
 
     async def probe(self) -> None:
-        """Read what it supports; one that does not tell that at all has said nothing of itself."""
+        """Read what it supports; a facilitator without that endpoint shows no health."""
         status: int | None
         try:
             status = (await self._http.get(f"{self._url}/supported", self._verify_seconds)).status
@@ -179,16 +178,11 @@ class HttpFacilitator:
             _note(self._offer, answered=answered)
 
     async def verify(self, proof: Proof) -> None:
-        """Return when the facilitator says that the proof is valid and names the same payer.
-
-        Raises:
-            InvalidProof: the facilitator says no.
-            FacilitatorUnavailable: it cannot be asked, or cannot tell.
-        """
+        """See `ProofVerifier.verify`."""
         try:
             reply = await self._post("verify", proof, self._verify_seconds)
         except (NotSent, NoAnswer) as error:
-            raise FacilitatorUnavailable(f"the facilitator cannot be asked: {error}") from error
+            raise FacilitatorUnavailable(f"the facilitator is unavailable: {error}") from error
         valid = reply.members.get("isValid")
         if valid is True and reply.status == _OK and _is_payer(reply, proof):
             return
@@ -196,23 +190,17 @@ class HttpFacilitator:
             raise FacilitatorUnavailable(f"the facilitator gives no verdict (HTTP {reply.status})")
         reason = _reason(reply.members.get("invalidReason"))
         if not _is_about_the_payment(reply.members):
-            raise FacilitatorUnavailable(f"the facilitator cannot tell ({reason})")
+            raise FacilitatorUnavailable(f"the facilitator could not check the payment ({reason})")
         raise InvalidProof(reason)
 
     async def settle(self, proof: Proof) -> Settled | NotSettled:
-        """Move the money.
-
-        Raises:
-            FacilitatorUnavailable: the request never left, or was refused because of how we are
-                set up; nothing can have moved.
-            SettlementUnknown: anything else that is neither a clear yes nor a clear no.
-        """
+        """See `Facilitator.settle`."""
         try:
             reply = await self._post("settle", proof, self._settle_seconds)
         except NotSent as error:
-            raise FacilitatorUnavailable(f"the facilitator cannot be asked: {error}") from error
+            raise FacilitatorUnavailable(f"the facilitator is unavailable: {error}") from error
         except NoAnswer as error:
-            raise SettlementUnknown(f"the facilitator was asked: {error}") from error
+            raise SettlementUnknown(f"the facilitator may have settled: {error}") from error
         return _settled(reply, proof) or self._refused(reply)
 
     async def close(self) -> None:
@@ -220,12 +208,14 @@ class HttpFacilitator:
         await self._http.close()
 
     def _refused(self, reply: Reply) -> NotSettled:
-        said = reply.members
-        reason = _reason(said.get("errorReason"))
-        is_no = said.get("success") is False and _may_refuse(reply.status)
-        if is_no and said.get("transaction") in (None, ""):
+        members = reply.members
+        reason = _reason(members.get("errorReason"))
+        is_no = members.get("success") is False and _may_refuse(reply.status)
+        if is_no and members.get("transaction") in (None, ""):
             if reason in OUR_TERMS:
-                raise FacilitatorUnavailable(f"the facilitator does not take our terms ({reason})")
+                raise FacilitatorUnavailable(
+                    f"the facilitator does not accept our terms ({reason})"
+                )
             if reason in self._refusals:
                 return NotSettled(reason)
         raise SettlementUnknown(
@@ -246,12 +236,12 @@ class HttpFacilitator:
             status = error.status if isinstance(error, NoAnswer) else None
             self._note_payment(proof, status, answered=False)
             raise
-        # A facilitator that cannot tell was asked: a payer's odd proof may be why.
+        # It answered, even if it could not check the payment: the proof may be the cause.
         self._note_payment(proof, reply.status, answered=_may_refuse(reply.status))
         return reply
 
     def _note_payment(self, proof: Proof, status: int | None, *, answered: bool) -> None:
-        """Note how asking about a payment went; for a 5xx one payer's proofs may be at fault."""
+        """Note how a payment call went; one payer's proofs may cause a 5xx."""
         doubted, self._doubted_payer = self._doubted_payer, None
         if status is not None and status >= _SERVER_ERROR:
             self._doubted_payer = proof.payer
@@ -260,26 +250,26 @@ class HttpFacilitator:
         _note(self._payments, answered=answered)
 
 
-def _note(contact: Contact, *, answered: bool) -> None:
+def _note(health: DependencyHealth, *, answered: bool) -> None:
     if answered:
-        contact.answered()
+        health.answered()
     else:
-        contact.failed()
+        health.failed()
 
 
 def _settled(reply: Reply, proof: Proof) -> Settled | None:
-    """A plain yes about this very payment; None when it is no yes at all."""
-    said, transaction = reply.members, reply.members.get("transaction")
-    if said.get("success") is not True or reply.status != _OK:
+    """A clear yes about this payment; None if it isn't a yes."""
+    members, transaction = reply.members, reply.members.get("transaction")
+    if members.get("success") is not True or reply.status != _OK:
         return None
-    ours = said.get("network") == proof.requirements.network and _is_payer(reply, proof)
+    ours = members.get("network") == proof.requirements.network and _is_payer(reply, proof)
     if ours and isinstance(transaction, str) and _HASH.fullmatch(transaction):
         return Settled(transaction.lower())
-    raise SettlementUnknown("the facilitator tells of another settlement")
+    raise SettlementUnknown("the facilitator reports another settlement")
 
 
 def _may_refuse(status: int) -> bool:
-    """Whether a no with this status counts: many facilitators send 400 or 402 with theirs."""
+    """Whether a no with this status counts: many facilitators send 400 or 402."""
     return status == _OK or (400 <= status < 500 and status not in _NO_VERDICT)  # noqa: PLR2004
 
 
@@ -292,24 +282,24 @@ def _is_payer(reply: Reply, proof: Proof) -> bool:
     )
 
 
-def _is_about_the_payment(said: dict[str, Any]) -> bool:
-    """Whether the reason of a no is one that the payer has to do with."""
-    name = _name(said.get("invalidReason"))
+def _is_about_the_payment(members: dict[str, Any]) -> bool:
+    """Whether the reason of a no is about the payment."""
+    name = _name(members.get("invalidReason"))
     if name in CANNOT_TELL or name in OUR_TERMS:
         return False
     if _SIMULATION in name:
-        # The contract's own no is a revert; anything else is a chain that could not be asked.
-        return _REVERT in name or _REVERT in _name(said.get("invalidMessage"))
+        # The contract refuses with a revert; anything else means that the chain failed.
+        return _REVERT in name or _REVERT in _name(members.get("invalidMessage"))
     return not any(part in name for part in CANNOT_TELL_PARTS)
 
 
 def _name(given: object) -> str:
-    """A reason as names are compared; some facilitators write sentences."""
+    """A normalized reason; some facilitators write sentences."""
     return "_".join(given.lower().split()) if isinstance(given, str) else ""
 
 
 def _reason(given: object) -> str:
-    """A reason that can be shown and kept: one short word, or none."""
+    """A reason that can be shown and stored: one short word."""
     return given if isinstance(given, str) and _WORD.fullmatch(given) else UNNAMED
 
 
@@ -317,5 +307,5 @@ def _bearer(token: str) -> dict[str, str]:
     if not token:
         return {}
     if _TOKEN.fullmatch(token) is None:
-        raise ConfigurationError("BAROGRAPH_X402_FACILITATOR_TOKEN has characters of no token")
+        raise ConfigurationError("BAROGRAPH_X402_FACILITATOR_TOKEN has invalid characters")
     return {"Authorization": f"Bearer {token}"}

@@ -1,4 +1,4 @@
-"""How those who decide about money are asked: once, in bounded time, and read strictly."""
+"""HTTP to facilitator and chain: one attempt, a time limit, and strict reading."""
 
 import asyncio
 import ssl
@@ -74,8 +74,8 @@ class _Unpacker:
 
 CONNECT_SECONDS = 2.0
 KEEPALIVE_SECONDS = 2.0
-"""Less than any server keeps an idle connection: what goes out on one that is just being closed
-has an outcome that nobody knows."""
+"""Shorter than any server keeps an idle connection: if a request meets one that is being closed,
+its outcome is unknown."""
 
 MAX_QUESTIONS = 32
 """Requests at once. Later ones wait in the pool for a connection before anything is sent."""
@@ -94,34 +94,34 @@ _NOT_SENT = (
 
 
 class NotSent(BarographError):
-    """The question never left, so nothing can have come of it."""
+    """The request was not sent, so it had no effect."""
 
 
 class Busy(NotSent):
-    """Too much is being asked at once; that says nothing about whom it was for."""
+    """We have too many requests at once; this says nothing about the server."""
 
 
 class NoAnswer(BarographError):
-    """The question may have arrived, and no answer came that can be read."""
+    """The request may have arrived, and there was no usable response."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
-        """Of an answer that came but is not JSON."""
+        """Of a response that is not JSON."""
 
 
 class Reply(NamedTuple):
-    """An answer: one JSON object, whatever the status."""
+    """A response: one JSON object, whatever the status."""
 
     status: int
     members: dict[str, Any]
 
 
 class JsonHttp:
-    """Posts one JSON object, or none, and reads one back.
+    """Sends one request and reads one JSON object.
 
-    Nothing is asked twice, no redirect is followed, and no message of an error names an address,
-    a header or anything that was sent.
+    It never retries or follows a redirect, and no error contains an address, a header or anything
+    that was sent.
     """
 
     def __init__(
@@ -149,21 +149,16 @@ class JsonHttp:
         )
 
     async def post(self, address: str, message: Mapping[str, Any], seconds: float) -> Reply:
-        """Ask, and have the whole answer within so many seconds.
+        """Post a JSON object, with a time limit for the whole exchange.
 
         Raises:
-            NotSent: no connection came about; `Busy` where too much is being asked.
-            NoAnswer: anything else but one JSON object of reasonable size, in time.
+            NotSent: there was no connection; `Busy` if we have too many requests at once.
+            NoAnswer: any other failure.
         """
         return await self._whole("POST", address, msgspec.json.encode(message), seconds)
 
     async def get(self, address: str, seconds: float) -> Reply:
-        """Read something that is published there, within so many seconds.
-
-        Raises:
-            NotSent: no connection came about.
-            NoAnswer: anything else but one JSON object of reasonable size, in time.
-        """
+        """Read an address, with the time limit and errors of `post`."""
         return await self._whole("GET", address, None, seconds)
 
     async def close(self) -> None:

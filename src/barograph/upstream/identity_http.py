@@ -1,4 +1,4 @@
-"""How identity providers are asked: briefly, without redirects, and never with a memory."""
+"""HTTP to identity providers: with a time limit, and without redirects or cookies."""
 
 import asyncio
 import logging
@@ -12,10 +12,9 @@ import httpx2
 from barograph.errors import InvalidReply
 from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
 from barograph.identity.key_set import KeySetCache
-from barograph.identity.tokens import Token, TokenVerifier
-from barograph.identity.users import UserVerdicts
+from barograph.identity.tokens import Token, TokenVerifier, UserCache
 from barograph.kit.clock import Clock
-from barograph.kit.dependency_health import Contact, of_one_part
+from barograph.kit.dependency_health import DependencyHealth, linked
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 from barograph.upstream.http import read_body, tls_context
@@ -31,23 +30,23 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a provider answered."""
+    """A provider's response."""
 
     status: int
     body: bytes
     challenge: str
-    """What its `WWW-Authenticate` says."""
+    """Its `WWW-Authenticate` header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What a reply other than 200 means."""
+    """The meaning of a response other than 200."""
 
     code: str | None
-    """The provider's own word for it, a fixed one of the protocol: it may be logged."""
+    """The provider's error code, one of the protocol's fixed words, so it may be logged."""
 
     is_of_token: bool
-    """Whether the token or its user is refused; otherwise it may be us who are."""
+    """Whether the token or its user is refused, rather than our own request."""
 
 
 class IdentityHttp:
@@ -60,7 +59,7 @@ class IdentityHttp:
             timeout=seconds,
             limits=httpx2.Limits(max_connections=MAX_QUESTIONS),
             headers={"User-Agent": "barograph", "Accept-Encoding": "identity"},
-            # A cookie that came with one user's answer must not go out with another's question.
+            # A cookie from one user's response must not be sent with another's request.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             follow_redirects=False,
             trust_env=False,
@@ -68,10 +67,10 @@ class IdentityHttp:
         )
 
     async def read(self, address: str) -> bytes:
-        """Read something that the provider publishes.
+        """Read a published document.
 
         Raises:
-            IdentityUnavailable: it does not come, in time and as it should.
+            IdentityUnavailable: there is no usable response in time.
         """
         reply = await self._get(address, {})
         if reply.status != _OK:
@@ -85,17 +84,17 @@ class IdentityHttp:
 
         Raises:
             IdentityRefused: the provider does not accept the token or its user.
-            IdentityUnavailable: no answer comes, in time and as it should.
+            IdentityUnavailable: there is no usable response in time.
         """
         reply = await self._get(address, headers)
         if reply.status == _OK:
             return reply.body
         refusal = read_refusal(reply)
-        said = {"status": reply.status, "code": refusal.code}
+        fields = {"status": reply.status, "code": refusal.code}
         if refusal.is_of_token:
-            log.info("token refused by the identity provider", extra=said)
+            log.info("token refused by the identity provider", extra=fields)
             raise IdentityRefused(f"the identity provider refuses the token (HTTP {reply.status})")
-        log.warning("question refused by the identity provider", extra=said)
+        log.warning("question refused by the identity provider", extra=fields)
         raise IdentityUnavailable(f"the identity provider answers with HTTP {reply.status}")
 
     async def close(self) -> None:
@@ -126,7 +125,7 @@ PROBE_AGE = 10 * SECOND
 
 
 class TokenIdentity(ABC):
-    """Verifies a token with the issuer's keys and judges its user, within one budget."""
+    """Verifies a token with the issuer's keys and checks its user, within one time limit."""
 
     def __init__(self, issuer: str, settings: Settings, http: IdentityHttp, clock: Clock) -> None:
         self._issuer = issuer
@@ -138,16 +137,11 @@ class TokenIdentity(ABC):
             audience=settings.identity_audience,
             clock=clock,
         )
-        self._users = UserVerdicts(clock, settings.identity_cache_seconds)
-        self._contacts = of_one_part(self._keys.contact, self._users.contact)
+        self._users = UserCache(clock, settings.identity_cache_seconds)
+        self._health = linked(self._keys.health, self._users.health)
 
     async def identify(self, token: str) -> Identity:
-        """Tell whose token it is.
-
-        Raises:
-            IdentityRefused: nobody's who is accepted.
-            IdentityUnavailable: that cannot be told now.
-        """
+        """See `IdentityProvider.identify`."""
         known = self._users.known(token)
         if known is not None:
             return known
@@ -158,12 +152,12 @@ class TokenIdentity(ABC):
             raise IdentityUnavailable("the identity provider does not answer in time") from error
 
     @property
-    def contacts(self) -> Sequence[Contact]:
-        """How reading its keys went, and asking about a user."""
-        return self._contacts
+    def health(self) -> Sequence[DependencyHealth]:
+        """The health of reading its keys, and of asking about users."""
+        return self._health
 
     async def probe(self) -> None:
-        """Read its keys, unless that was done just now."""
+        """Read its keys, unless they were read just now."""
         await self._keys.renew(PROBE_AGE)
 
     async def close(self) -> None:
@@ -175,14 +169,14 @@ class TokenIdentity(ABC):
         """Read the key set as the issuer publishes it.
 
         Raises:
-            IdentityUnavailable: it does not come, in time and as it should.
+            IdentityUnavailable: it can't be read.
         """
 
     @abstractmethod
     async def _judge(self, token: str, verified: Token) -> Identity:
-        """Say whether the user of a token is accepted.
+        """Check the user of a token.
 
         Raises:
-            IdentityRefused: not so.
-            IdentityUnavailable: that cannot be told now.
+            IdentityRefused: the user is not accepted.
+            IdentityUnavailable: the provider is unavailable.
         """

@@ -1,6 +1,6 @@
-"""The mail server, by SMTP.
+"""Sends mails by SMTP.
 
-No error from here holds an address or what the server said, which often repeats one.
+No error contains an e-mail address, or the server's reply, which often repeats one.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.keys.email_address import Address, parse_address
-from barograph.keys.outbox import Mail, PutOff, Undeliverable
+from barograph.keys.outbox import Deferred, Mail, Undeliverable
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 
 SEND_SECONDS = 20.0
-"""The budget of one mail, from connecting until the server took it."""
+"""The time limit of one mail, from connecting until the server accepted it."""
 
 GOODBYE_SECONDS = 2.0
 
@@ -53,7 +53,7 @@ _SCHEMES: dict[str, tuple[Security, int]] = {
 
 
 class MailServer(NamedTuple):
-    """Where mails go, and how."""
+    """A mail server, and how to connect to it."""
 
     host: str
     port: int
@@ -63,7 +63,7 @@ class MailServer(NamedTuple):
 
 
 class SmtpSender:
-    """Hands mails to the configured server, one connection each."""
+    """Sends mails to the configured server, one connection each."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class SmtpSender:
         """Read the settings; `tls` trusts other authorities than the machine does.
 
         Raises:
-            ConfigurationError: they cannot work.
+            ConfigurationError: they can't work.
         """
         self._server = parse_smtp_url(settings.smtp_url.get_secret_value())
         self._sender = _sender(settings.mail_from)
@@ -85,13 +85,7 @@ class SmtpSender:
         self._tls = tls
 
     async def send(self, mail: Mail) -> None:
-        """Hand a mail over.
-
-        Raises:
-            Undeliverable: this mail is refused for good.
-            PutOff: this mail is not taken now; others may be.
-            UpstreamError: no mail is taken now; it may be later.
-        """
+        """See `MailSender.send`."""
         message = self._message(mail)
         client = self._client()
         try:
@@ -100,7 +94,7 @@ class SmtpSender:
                 await client.send_message(
                     message, sender=self._sender.email, recipients=[mail.recipient]
                 )
-            # It was taken: a server that says goodbye badly must not make it go out again.
+            # It was accepted, so an error while quitting must not send it again.
             with suppress(SMTPException, OSError):
                 await client.quit(timeout=GOODBYE_SECONDS)
         except (SMTPException, OSError, ValueError) as error:
@@ -109,10 +103,10 @@ class SmtpSender:
             client.close()
 
     async def greet(self) -> None:
-        """Connect, log in if that is asked for, and leave.
+        """Connect, log in if configured, and quit.
 
         Raises:
-            UpstreamError: that is not possible.
+            UpstreamError: the server can't be used.
         """
         client = self._client()
         try:
@@ -131,7 +125,7 @@ class SmtpSender:
             message["To"] = parse_address(mail.recipient).email
             message["Subject"] = mail.subject
         except (InvalidRequest, ValueError) as error:
-            raise Undeliverable("the mail cannot be written down") from error
+            raise Undeliverable("the mail has invalid header fields") from error
         message["Date"] = datetime.fromtimestamp(self._clock() // SECOND, UTC)
         message["Message-ID"] = f"<{mail.id}@{self._domain}>"
         message["Auto-Submitted"] = "auto-generated"
@@ -158,15 +152,15 @@ class SmtpSender:
 
 
 def parse_smtp_url(text: str) -> MailServer:
-    """Read the address of a mail server.
+    """Parse the URL of a mail server.
 
     Raises:
-        ConfigurationError: it is none; the message does not repeat it, for it may hold a password.
+        ConfigurationError: it is invalid; the message does not repeat it or its password.
     """
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError as error:  # a port that is no number, or half an IPv6 address
+    except ValueError as error:  # an invalid port, or half an IPv6 address
         raise _unusable("smtp://host:port") from error
     if parts.scheme not in _SCHEMES or not parts.hostname or not _can_be_looked_up(parts.hostname):
         raise _unusable("smtp://host:port, smtp+starttls://user:password@host:587 or smtps://…")
@@ -174,7 +168,9 @@ def parse_smtp_url(text: str) -> MailServer:
         raise _unusable("nothing after the port; write @, / and # in a password as %40, %2F, %23")
     security, usual_port = _SCHEMES[parts.scheme]
     if parts.username and security == "none":
-        raise _unusable("smtp+starttls:// or smtps://, because smtp:// shows the password to all")
+        raise _unusable(
+            "smtp+starttls:// or smtps://, because smtp:// sends the password in the clear"
+        )
     return MailServer(
         parts.hostname,
         usual_port if port is None else port,
@@ -187,13 +183,13 @@ def parse_smtp_url(text: str) -> MailServer:
 def _can_be_looked_up(host: str) -> bool:
     try:
         host.encode("idna")
-    except UnicodeError:  # a part between two dots that is empty, or longer than 63 characters
+    except UnicodeError:  # a label that is empty, or longer than 63 characters
         return False
     return host.isprintable() and " " not in host
 
 
 def _unusable(needed: str) -> ConfigurationError:
-    return ConfigurationError(f"BAROGRAPH_SMTP_URL cannot be used: {needed} is needed")
+    return ConfigurationError(f"BAROGRAPH_SMTP_URL cannot be used: it needs {needed}")
 
 
 def _sender(mail_from: str) -> Address:
@@ -217,14 +213,14 @@ def _named(error: SMTPException | OSError | ValueError) -> UpstreamError:
     if isinstance(error, ValueError):
         name = type(error).__name__
         return Forbidden(f"the mail server's address, user or password cannot be sent ({name})")
-    return Forbidden("the mail server offers no STARTTLS or no login, which its address asks for")
+    return Forbidden("the mail server does not offer the STARTTLS or login that its URL asks for")
 
 
 def _about_this_mail(code: int, what: str) -> UpstreamError:
     if code in _PERMANENT:
         return Undeliverable(f"the mail server refuses {what} ({code})")
     if code in _TEMPORARY and code != _CLOSING:
-        return PutOff(f"the mail server puts {what} off ({code})")
+        return Deferred(f"the mail server defers {what} ({code})")
     return _about_us(code)
 
 
@@ -232,6 +228,6 @@ def _about_us(code: int) -> UpstreamError:
     if code in _PERMANENT:
         return Forbidden(f"the mail server refuses us ({code})")
     if code in _TEMPORARY:
-        # It never says for how long; the outbox has pauses of its own.
-        return Throttled(f"the mail server puts us off ({code})", retry_after=0.0)
-    return InvalidReply("the mail server's answer cannot be understood")
+        # SMTP has no retry time; the outbox has pauses of its own.
+        return Throttled(f"the mail server asks us to slow down ({code})", retry_after=0.0)
+    return InvalidReply("the mail server's reply is malformed")

@@ -22,11 +22,10 @@ _ERROR: Final = re.compile(r'\berror="?([a-z_]{1,40})\b', re.ASCII)
 
 
 class OidcIdentity(TokenIdentity):
-    """Verifies the token here; the confirmed e-mail is a claim in it, or one at userinfo.
+    """Reads the confirmed e-mail from the token's claims, or from userinfo.
 
-    The issuer's description names addresses to query. They need `https`, so that no other server
-    can answer under their name. Only an issuer that has a private address itself, as inside a
-    company's network, may name private ones.
+    The addresses in the issuer's discovery document need `https`, so that no other server can
+    answer for them. Only an issuer with a private address itself may name private ones.
     """
 
     def __init__(
@@ -39,14 +38,14 @@ class OidcIdentity(TokenIdentity):
         self._userinfo: str | None = None
 
     async def _read_keys(self) -> bytes:
-        """Read the key set, and where userinfo is, from wherever the issuer says they are now."""
+        """Read the key set and the userinfo address from where the issuer says they are now."""
         described = await self._http.read(self._issuer.rstrip("/") + DISCOVERY)
         try:
             document = strict_object(described)
         except ValueError as error:
-            raise IdentityUnavailable("the issuer's description cannot be read") from error
+            raise IdentityUnavailable("the issuer's discovery document is malformed") from error
         if document.get("issuer") != self._issuer:
-            raise IdentityUnavailable("the issuer's description is another issuer's")
+            raise IdentityUnavailable("the discovery document names another issuer")
         keys = await self._address(document, "jwks_uri")
         if self._asks_userinfo:
             self._userinfo = await self._address(document, "userinfo_endpoint")
@@ -56,7 +55,7 @@ class OidcIdentity(TokenIdentity):
         address = document.get(name)
         schemes = {"https", urlsplit(self._issuer).scheme}
         if not isinstance(address, str) or not _is_address(address, schemes):
-            raise IdentityUnavailable(f"the issuer's {name} is not an address that can be asked")
+            raise IdentityUnavailable(f"the issuer's {name} is not a usable address")
         is_public = await self._publicness(address) == {True}
         if not is_public and False not in await self._publicness(self._issuer):
             raise IdentityUnavailable(f"the issuer's {name} is not a public address")
@@ -70,7 +69,7 @@ class OidcIdentity(TokenIdentity):
     async def _judge(self, token: str, verified: Token) -> Identity:
         if not self._asks_userinfo:
             return _confirmed(verified.claims, self._claim, verified.subject)
-        return await self._users.judge(token, verified, lambda: self._ask(token, verified))
+        return await self._users.check(token, verified, lambda: self._ask(token, verified))
 
     async def _ask(self, token: str, verified: Token) -> Identity:
         assert self._userinfo is not None  # read together with the keys that verified the token
@@ -79,20 +78,20 @@ class OidcIdentity(TokenIdentity):
         try:
             claims = strict_object(body)
         except ValueError as error:
-            raise IdentityUnavailable("the issuer's userinfo cannot be read") from error
+            raise IdentityUnavailable("the issuer's userinfo is malformed") from error
         if not isinstance(claims.get("sub"), str):
-            raise IdentityUnavailable("the issuer's userinfo does not say whose it is")
+            raise IdentityUnavailable("the issuer's userinfo has no subject")
         if claims["sub"] != verified.subject:
-            raise IdentityRefused("the userinfo that came is another user's")
+            raise IdentityRefused("the userinfo is another user's")
         return _confirmed(claims, self._claim, verified.subject)
 
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
-"""Finds every IP address of a host; none if it has none."""
+"""Finds every IP address of a host."""
 
 
 async def resolve(host: str) -> Sequence[str]:
-    """Find every IP address of a host as the connection will."""
+    """Find every IP address of a host, as the connection will."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None)
     except (OSError, UnicodeError):
@@ -110,8 +109,8 @@ def _is_public(address: str) -> bool:
 def read_refusal(reply: Reply) -> Refusal:
     """Read an error of userinfo: https://www.rfc-editor.org/rfc/rfc6750#section-3 .
 
-    Nothing but the token is presented there, so 401 is about it; others than the issuer answer 403
-    too, and those do not name an error of the token.
+    401 is about the token, the only credential there. A gateway may answer 403 too, without naming
+    an error of the token.
     """
     found = _ERROR.search(reply.challenge)
     code = None if found is None else found[1]
@@ -122,7 +121,7 @@ def read_refusal(reply: Reply) -> Refusal:
 
 
 def _confirmed(claims: Mapping[str, Any], name: str, subject: str) -> Identity:
-    """Only a plain `true` confirms."""
+    """Require the claim to be exactly `true`."""
     if claims.get(name) is not True:
         raise IdentityRefused("the user's e-mail address is not confirmed")
     return Identity(subject)

@@ -24,10 +24,10 @@ _ABOUT_TOKENS: Final = frozenset(
 
 
 class SupabaseIdentity(TokenIdentity):
-    """Verifies the token here, then asks for the user's record.
+    """Verifies the token, then asks for the user's record.
 
-    The record is needed because nothing in the token tells whether the e-mail address is
-    confirmed: what it says under `user_metadata` is the user's to write.
+    The token does not show whether the e-mail address is confirmed: users can write its
+    `user_metadata` themselves.
     """
 
     def __init__(self, settings: Settings, http: IdentityHttp, clock: Clock) -> None:
@@ -41,7 +41,7 @@ class SupabaseIdentity(TokenIdentity):
 
     async def _judge(self, token: str, verified: Token) -> Identity:
         _refuse_anonymous(verified.claims)
-        return await self._users.judge(token, verified, lambda: self._ask(token, verified.subject))
+        return await self._users.check(token, verified, lambda: self._ask(token, verified.subject))
 
     async def _ask(self, token: str, subject: str) -> Identity:
         headers = {"Authorization": f"Bearer {token}", "apikey": self._api_key}
@@ -52,28 +52,28 @@ class SupabaseIdentity(TokenIdentity):
 def read_refusal(reply: Reply) -> Refusal:
     """Read an error: https://supabase.com/docs/guides/auth/debugging/error-codes .
 
-    The gateway before the provider refuses too, with other members: a missing or withdrawn API
-    key is no fault of the user.
+    The gateway refuses a missing or withdrawn API key with other members; that is not the user's
+    fault.
     """
     try:
-        said = strict_object(reply.body)
+        members = strict_object(reply.body)
     except ValueError:
-        said = {}
-    # Newer versions of the interface call the same thing `code`, which was the status before.
-    code = said.get("error_code", said.get("code"))
+        members = {}
+    # Newer API versions call it `code`, which was the status before.
+    code = members.get("error_code", members.get("code"))
     if not isinstance(code, str) or _CODE.fullmatch(code) is None:
         return Refusal(None, is_of_token=False)
     return Refusal(code, is_of_token=reply.status in _REFUSALS and code in _ABOUT_TOKENS)
 
 
 def read_user(body: bytes, subject: str, now: int) -> Identity:
-    """Judge a user's record: https://supabase.com/docs/guides/auth/users .
+    """Check a user's record: https://supabase.com/docs/guides/auth/users .
 
     `confirmed_at` does not count: a confirmed telephone number sets it as well.
 
     Raises:
-        IdentityRefused: it is another's, or one of an anonymous, unconfirmed or banned user.
-        IdentityUnavailable: it cannot be understood.
+        IdentityRefused: the user is another one, anonymous, unconfirmed, banned or deleted.
+        IdentityUnavailable: the record is malformed.
     """
     try:
         record = strict_object(body)
@@ -81,11 +81,11 @@ def read_user(body: bytes, subject: str, now: int) -> Identity:
         banned = _moment(record.get("banned_until"))
         deleted = _moment(record.get("deleted_at"))
     except ValueError as error:
-        raise IdentityUnavailable("the user's record cannot be understood") from error
+        raise IdentityUnavailable("the user's record is malformed") from error
     if not isinstance(record.get("id"), str):
-        raise IdentityUnavailable("the user's record does not say whose it is")
+        raise IdentityUnavailable("the user's record has no id")
     if record["id"] != subject:
-        raise IdentityRefused("the record that came is another user's")
+        raise IdentityRefused("the record is another user's")
     _refuse_anonymous(record)
     if confirmed is None:
         raise IdentityRefused("the user's e-mail address is not confirmed")
@@ -97,21 +97,21 @@ def read_user(body: bytes, subject: str, now: int) -> Identity:
 
 
 def _refuse_anonymous(members: Mapping[str, Any]) -> None:
-    """Let only a plain `false` pass, or nothing at all: the text "false" is a lie."""
+    """Require `is_anonymous` to be exactly `false`, or absent."""
     if members.get("is_anonymous", False) is not False:
         raise IdentityRefused("the user is anonymous")
 
 
 def _moment(value: object) -> int | None:
-    """A time in milliseconds; None where there is none, also as the year 1 says it.
+    """A time in milliseconds; None if absent, empty or before 1970.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: it isn't a time.
     """
     if value is None or value == "":
         return None
     if not isinstance(value, str):
-        raise ValueError("a time must be a text")  # noqa: TRY004
+        raise ValueError("a time must be a string")  # noqa: TRY004
     moment = datetime.fromisoformat(value)
     if moment.tzinfo is None:
         raise ValueError("a time must have an offset")

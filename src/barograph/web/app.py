@@ -22,8 +22,14 @@ from barograph.discovery.deprecation import Deprecations, announcing
 from barograph.discovery.endpoints import Descriptions, descriptions, discovery_routes
 from barograph.discovery.files import INDEX_PATH
 from barograph.discovery.index import index_document
-from barograph.entitlements.feed_access import FeedDoor, Wallets
-from barograph.entitlements.purchases import FeedGrants, Offer, PaidDoor
+from barograph.entitlements.feed_access import FeedAccess, WalletIdentity
+from barograph.entitlements.purchases import (
+    FeedGrants,
+    Offer,
+    PaidAccess,
+    feed_requirements,
+    stance_requirements,
+)
 from barograph.entitlements.refusals import FeedEntry
 from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
@@ -44,14 +50,13 @@ from barograph.keys.endpoints import key_routes
 from barograph.keys.registration import Registrations
 from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import Database, DatabaseUnavailable
-from barograph.kit.dependency_health import Contact, Watched
+from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, FreeReads, hardened
 from barograph.kit.request_limits import RequestLimits, limited
-from barograph.limits.callers import Gate
 from barograph.limits.fallback_store import FallbackStore
 from barograph.limits.memory_store import MemoryStore
-from barograph.limits.rate_limits import AllowanceStore
+from barograph.limits.rate_limits import LimitStore, RateLimiter
 from barograph.limits.sqlite_store import SQLiteStore
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
@@ -63,9 +68,8 @@ from barograph.material_change.endpoints import LatestPair, material_change_rout
 from barograph.mcp.calls import Readers, ToolCalls, free_readers
 from barograph.mcp.endpoints import mcp_door, mcp_routes, open_door
 from barograph.mcp.tools import TOOLS
-from barograph.payments.checkout import Till
+from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
-from barograph.payments.offers import feed_requirements, stance_requirements
 from barograph.payments.records import Facilitator
 from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_door, signals_routes
@@ -180,9 +184,11 @@ class _Parts:
         self.public = _Public(settings, database, clock, callers, signed)
         self.history = _History(settings, history, clock, self.public.board, signed)
         self.subscribers = _Subscribers(settings, database, clock, callers)
-        gate, base_url = callers.gate, settings.base_url
-        self.mcp = open_door(ToolCalls(self.public.tool_readers(), gate), gate, base_url, clock)
-        self.signals = signals_answer(self.public.board, self.public.signals, gate)
+        limiter, base_url = callers.limiter, settings.base_url
+        self.mcp = open_door(
+            ToolCalls(self.public.tool_readers(), limiter), limiter, base_url, clock
+        )
+        self.signals = signals_answer(self.public.board, self.public.signals, limiter)
         self.pages = Pages(base_url, settings.exchange_source)
         self.described = _described(base_url)
 
@@ -214,8 +220,8 @@ class _Callers:
         if settings.sends_mail:
             base_url = settings.base_url
             self.registrations = Registrations(database, keys, base_url=base_url, clock=clock)
-        self.allowances, self.limits_failing = _allowance_store(settings, pepper, clock)
-        self.gate = Gate(self.allowances, keys.verify, settings.proxy_networks)
+        self.allowances, self.limits_failing = _limit_store(settings, pepper, clock)
+        self.limiter = RateLimiter(self.allowances, keys.verify, settings.proxy_networks)
 
 
 def identity_provider(
@@ -233,9 +239,9 @@ def identity_provider(
     return OidcIdentity(settings, http, clock, resolve)
 
 
-def _allowance_store(
+def _limit_store(
     settings: Settings, pepper: bytes, clock: Clock
-) -> tuple[AllowanceStore, LimitsFailing]:
+) -> tuple[LimitStore, LimitsFailing]:
     """Where requests are counted, and since when the workers don't share their counts."""
     local = MemoryStore(clock)
     if not settings.limits_are_shared:
@@ -266,8 +272,8 @@ class _Public:
             clock(),
             callers.limits_failing,
             signed,
-            identity=_contacts(callers.provider),
-            payments=None if callers.facilitator is None else _contacts(callers.facilitator),
+            identity=_health(callers.provider),
+            payments=None if callers.facilitator is None else _health(callers.facilitator),
         )
         self.badges = BadgeReader(
             self.markets,
@@ -302,10 +308,10 @@ class _Public:
         )
 
 
-def _contacts(part: IdentityProvider | Facilitator) -> Sequence[Contact] | None:
+def _health(part: IdentityProvider | Facilitator) -> Sequence[DependencyHealth] | None:
     """How requests to a dependency went; None if it is not configured."""
-    if isinstance(part, Watched):
-        return part.contacts
+    if isinstance(part, MonitoredDependency):
+        return part.health
     return None if isinstance(part, NoIdentityProvider) else ()
 
 
@@ -325,7 +331,7 @@ class _History:
 class _Subscribers:
     """What Feed and payments open; without a facilitator nothing is for sale."""
 
-    paid: PaidDoor | None = None
+    paid: PaidAccess | None = None
     offers: Mapping[str, Offer] = {}
     closings: Sequence[Closing] = ()
 
@@ -337,24 +343,24 @@ class _Subscribers:
         self.grants = FeedGrants(self.entitlements, clock, period_days=settings.feed_period_days)
         if facilitator is None:
             self.entry = FeedEntry(settings.base_url)
-            self.door = FeedDoor(provider, self.entitlements, self.entry)
+            self.door = FeedAccess(provider, self.entitlements, self.entry)
             return
         feed_price, stance_price = feed_requirements(settings), stance_requirements(settings)
         journal = Journal(database, clock)
-        till = Till(journal, facilitator, clock)
-        wallets = Wallets(facilitator, journal, callers.gate, clock)
+        cashier = Cashier(journal, facilitator, clock)
+        wallets = WalletIdentity(facilitator, journal, callers.limiter, clock)
         self.entry = FeedEntry(settings.base_url, feed_price)
-        self.door = FeedDoor(provider, self.entitlements, self.entry, wallets)
-        self.paid = PaidDoor(self.door, wallets, till, feed_price)
+        self.door = FeedAccess(provider, self.entitlements, self.entry, wallets)
+        self.paid = PaidAccess(self.door, wallets, cashier, feed_price)
         self.offers = {
             kind: stance_offer(kind, stance_price, settings.base_url) for kind in STANCE_PATHS
         }
-        self.closings = [till.close, facilitator.close]
+        self.closings = [cashier.close, facilitator.close]
 
 
 def _api_routers(parts: _Parts) -> list[Router]:
     settings, clock, public, history = parts.settings, parts.clock, parts.public, parts.history
-    board, stances, gate = public.board, history.stances, parts.callers.gate
+    board, stances, limiter = public.board, history.stances, parts.callers.limiter
     seconds, base_url = settings.comparison_seconds, settings.base_url
     access, contact = parts.subscribers, settings.security_contact
     pair = LatestPair(parts.history_database, history.continuity)
@@ -369,8 +375,8 @@ def _api_routers(parts: _Parts) -> list[Router]:
         brief_routes(board, public.briefs),
         guide_routes(public.guides, clock),
         signals_routes(parts.signals),
-        key_routes(parts.callers.registrations, gate, clock),
-        history_routes(history.ledger, history.logs, history.continuity, gate, clock),
+        key_routes(parts.callers.registrations, limiter, clock),
+        history_routes(history.ledger, history.logs, history.continuity, limiter, clock),
         stance_routes(reads, seconds),
         buying_routes(access.paid, access.entry, access.entitlements, access.grants),
         feed_routes(access.door, feed, seconds),
@@ -390,7 +396,7 @@ def _page_routers(parts: _Parts) -> list[Router]:
         briefs=public.briefs,
         status=public.status,
         series=SeriesReader(parts.database, parts.clock, settings.liquidations_min_coverage_pct),
-        renders=Renders(callers.gate, parts.clock),
+        renders=Renders(callers.limiter, parts.clock),
     )
     terms = Terms(
         feed_price=settings.feed_price_usd,
@@ -408,7 +414,7 @@ def _page_routers(parts: _Parts) -> list[Router]:
             catalog=public.catalog,
             terms=terms,
             registrations=callers.registrations,
-            gate=callers.gate,
+            limiter=callers.limiter,
             described=parts.described,
             tools=TOOLS,
             ledger=history.ledger,
@@ -456,8 +462,8 @@ def _tasks(parts: _Parts) -> list[Task]:
     return [board.follow, recorder.run]
 
 
-def _watched(*dependencies: object) -> list[Watched]:
-    return [each for each in dependencies if isinstance(each, Watched)]
+def _watched(*dependencies: object) -> list[MonitoredDependency]:
+    return [each for each in dependencies if isinstance(each, MonitoredDependency)]
 
 
 def _closings(parts: _Parts) -> list[Closing]:

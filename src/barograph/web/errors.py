@@ -22,7 +22,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.documents import Headers
 from barograph.kit.http import ALLOW, Scope, error_response, private_response
 from barograph.kit.wire import CodedErrorBody
-from barograph.limits.rate_limits import KEYS_PATH, Refusal
+from barograph.limits.rate_limits import KEYS_PATH, CallerRefused
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.mcp.endpoints import MCP_PATHS
 from barograph.mcp.endpoints import PUBLIC_PATHS as MCP_DOCUMENTS
@@ -114,7 +114,7 @@ async def _request_error(
 ) -> Response:
     assert isinstance(error, RequestError)
     fields: Headers = []
-    if isinstance(error, Refusal):
+    if isinstance(error, CallerRefused):
         fields = error.fields(clock())
     elif error.status == HTTPStatus.SERVICE_UNAVAILABLE:
         fields = [RETRY]

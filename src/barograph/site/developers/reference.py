@@ -16,7 +16,7 @@ from barograph.limits.rate_limits import (
     REGISTRATIONS,
     RENDERS,
     TOOL_CALLS,
-    Standing,
+    Usage,
     rate_limit_fields,
 )
 from barograph.markets.regime import EDGES_PCT, LABELS
@@ -55,7 +55,7 @@ SECTIONS = {
 """The parts of the page, by their anchor."""
 
 _EXAMPLE_NOW = 1_794_000_000_000
-_EXAMPLE = Standing(ANONYMOUS, accepted=False, remaining=0, resets_in=2 * MINUTE)
+_EXAMPLE = Usage(ANONYMOUS, accepted=False, remaining=0, resets_in=2 * MINUTE)
 
 
 class Limit(NamedTuple):

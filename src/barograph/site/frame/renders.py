@@ -19,8 +19,7 @@ from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.documents import Headers
 from barograph.kit.http import Scope
-from barograph.limits.callers import Gate
-from barograph.limits.rate_limits import RENDERS, TooManyRequests, rate_limit_fields
+from barograph.limits.rate_limits import RENDERS, RateLimiter, TooManyRequests, rate_limit_fields
 
 T = TypeVar("T")
 Work = Callable[[], Coroutine[Any, Any, T]]
@@ -63,13 +62,13 @@ class Renders:
 
     def __init__(
         self,
-        gate: Gate,
+        limiter: RateLimiter,
         clock: Clock,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._gate = gate
+        self._limiter = limiter
         self._clock = clock
         self._sleep = sleep
         self._monotonic = monotonic
@@ -89,10 +88,10 @@ class Renders:
         `is_shared` is kept for everyone: it is not refused because others fill the queue.
 
         Raises:
-            TooManyRequests: the caller's allowance is spent.
+            TooManyRequests: the caller's limit is spent.
             RenderQueueFull: too many renders are waiting.
         """
-        caller = self._gate.caller(scope)
+        caller = self._limiter.caller(scope)
         while True:
             is_payer = key not in self._flights
             start = partial(self._charged, caller, work, is_shared=is_shared)
@@ -103,7 +102,7 @@ class Renders:
             if found.caller == caller:
                 await self._hold_refusal()
                 raise found.error
-            # Another caller was refused; this one has an allowance of its own.
+            # Another caller was refused; this one has a limit of its own.
 
     async def _charged(
         self, caller: str, work: Work[T], *, is_shared: bool
@@ -113,8 +112,8 @@ class Renders:
             return _Refused(caller, RenderQueueFull())
         self._pending[caller] += 1  # before charging, which may take a while
         try:
-            standing = await self._gate.charge(RENDERS, caller)
-            fields = rate_limit_fields(standing, self._clock())
+            usage = await self._limiter.count(RENDERS, caller)
+            fields = rate_limit_fields(usage, self._clock())
             return await self._in_turn(work, is_shared), fields
         except TooManyRequests as error:
             return _Refused(caller, error)

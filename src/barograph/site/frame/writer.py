@@ -14,7 +14,7 @@ from barograph import NOTICE
 from barograph.discovery.files import LLMS_PATH, OPENAPI_PATH
 from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
-from barograph.limits.rate_limits import Allowance
+from barograph.limits.rate_limits import RateLimit
 from barograph.signals.documents import SIGNALS_PATH
 from barograph.site.frame.paths import NAVIGATION, PLACES, STATIC_FOLDER
 from barograph.site.frame.static_files import packaged_files
@@ -118,7 +118,7 @@ def price_usd(amount: float | Decimal) -> str:
     return f"{whole}.{parts:0<{CENTS}} USD" if parts else f"{whole} USD"
 
 
-def per(allowance: Allowance) -> str:
+def per(allowance: RateLimit) -> str:
     """An allowance in words: `120 per hour`."""
     unit = {MINUTE: "minute", HOUR: "hour", DAY: "day"}[allowance.window]
     return f"{allowance.requests:,} per {unit}"

@@ -6,8 +6,7 @@ import pytest
 
 from barograph.errors import BarographError
 from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
-from barograph.identity.tokens import Token
-from barograph.identity.users import REFUSAL_SECONDS, UserVerdicts
+from barograph.identity.tokens import REFUSAL_SECONDS, Token, UserCache
 from support.clock import START, HandClock
 
 HOUR = 3_600_000
@@ -18,7 +17,7 @@ class Asked:
 
     def __init__(self, seconds: float = 60, limit: int = 10_000) -> None:
         self.clock = HandClock()
-        self.verdicts = UserVerdicts(self.clock, seconds, limit)
+        self.cache = UserCache(self.clock, seconds, limit)
         self.questions: list[str] = []
         self.error: BarographError | None = None
 
@@ -36,7 +35,7 @@ class Asked:
                 raise self.error
             return Identity(f"user {text[0]}")
 
-        return await self.verdicts.judge(text, Token("subject", expires_at, {}), ask)
+        return await self.cache.check(text, Token("subject", expires_at, {}), ask)
 
 
 def test_a_verdict_counts_for_the_seconds_that_are_set() -> None:
@@ -131,4 +130,4 @@ def test_many_requests_with_one_token_hear_the_same_no(error: BarographError) ->
 def test_a_token_itself_is_not_kept() -> None:
     asked = Asked()
     asked.judge("very.secret.token")
-    assert "secret" not in repr(vars(asked.verdicts))
+    assert "secret" not in repr(vars(asked.cache))

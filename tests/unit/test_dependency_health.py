@@ -1,19 +1,19 @@
-"""What a worker knows about those outside whom it asked."""
+"""What a worker knows about its dependencies from its own calls."""
 
 import pytest
 
-from barograph.kit.dependency_health import REMEMBERED, Contact, of_one_part
+from barograph.kit.dependency_health import FAILURE_MEMORY, DependencyHealth, linked
 from barograph.status.reader import reach
 from barograph.status.rules import Reach
 from support.clock import START, HandClock
 
 
 class Asked:
-    """Two questions to the same part, on a clock held by hand."""
+    """Two kinds of calls to one dependency, on a clock held by hand."""
 
     def __init__(self) -> None:
         self.clock = HandClock()
-        self.keys, self.users = of_one_part(Contact(self.clock), Contact(self.clock))
+        self.keys, self.users = linked(DependencyHealth(self.clock), DependencyHealth(self.clock))
 
     def known(self) -> Reach:
         return reach([self.keys, self.users], self.clock())
@@ -24,12 +24,12 @@ def asked() -> Asked:
     return Asked()
 
 
-def test_nothing_is_known_of_who_was_never_asked(asked: Asked) -> None:
+def test_nothing_is_known_before_the_first_call(asked: Asked) -> None:
     assert asked.known() == Reach(None, None)
     assert reach([], START) == Reach(None, None)
 
 
-def test_the_newest_answer_to_any_question_counts(asked: Asked) -> None:
+def test_the_newest_answer_to_any_call_counts(asked: Asked) -> None:
     asked.users.answered()
     asked.clock.pass_seconds(5)
     asked.keys.answered()
@@ -37,7 +37,7 @@ def test_the_newest_answer_to_any_question_counts(asked: Asked) -> None:
     assert asked.known() == Reach(START + 5_000, None)
 
 
-def test_a_failure_is_told_since_its_first_time_until_the_same_question_is_answered(
+def test_a_failure_lasts_from_its_first_time_until_the_same_call_succeeds(
     asked: Asked,
 ) -> None:
     asked.keys.failed()
@@ -54,14 +54,14 @@ def test_a_failure_is_told_since_its_first_time_until_the_same_question_is_answe
     assert asked.known() == Reach(START + 61_000, START + 62_000, START + 62_000)
 
 
-def test_a_failure_stays_for_as_long_as_nothing_else_is_learned(asked: Asked) -> None:
+def test_a_failure_stays_while_no_call_succeeds(asked: Asked) -> None:
     asked.users.failed()
     asked.clock.pass_seconds(86_400)
 
     assert asked.known() == Reach(None, START, START)
 
 
-def test_a_question_that_nobody_asks_again_is_forgotten_once_another_is_answered(
+def test_an_old_failure_is_superseded_once_another_call_succeeds(
     asked: Asked,
 ) -> None:
     asked.users.failed()
@@ -69,13 +69,13 @@ def test_a_question_that_nobody_asks_again_is_forgotten_once_another_is_answered
     asked.keys.answered()
     assert asked.known().failing_since == START
 
-    asked.clock.now = START + REMEMBERED - 1
+    asked.clock.now = START + FAILURE_MEMORY - 1
     assert asked.known().failing_since == START
-    asked.clock.now = START + REMEMBERED
+    asked.clock.now = START + FAILURE_MEMORY
     assert asked.known() == Reach(START + 1_000, None)
 
 
-def test_a_failure_after_a_forgotten_one_is_told_since_itself(asked: Asked) -> None:
+def test_a_failure_after_a_superseded_one_starts_at_its_own_time(asked: Asked) -> None:
     asked.users.failed()
     asked.clock.pass_seconds(1)
     asked.keys.answered()
@@ -85,7 +85,7 @@ def test_a_failure_after_a_forgotten_one_is_told_since_itself(asked: Asked) -> N
     assert asked.known().failing_since == START + (5 * 3_600 + 1) * 1_000
 
 
-def test_a_question_that_goes_on_failing_is_told_since_its_first_time_though_another_is_answered(
+def test_a_call_that_keeps_failing_counts_from_its_first_failure_though_another_succeeds(
     asked: Asked,
 ) -> None:
     for _ in range(4):
@@ -96,7 +96,7 @@ def test_a_question_that_goes_on_failing_is_told_since_its_first_time_though_ano
     assert asked.known().failing_since == START
 
 
-def test_the_longest_failure_is_told_where_both_fail(asked: Asked) -> None:
+def test_the_longest_failure_counts_where_both_fail(asked: Asked) -> None:
     asked.users.failed()
     asked.clock.pass_seconds(3)
     asked.keys.failed()

@@ -1,4 +1,4 @@
-"""Every store of allowances is an exact moving window; the same tests for all of them."""
+"""Every store counts an exact sliding window: the same tests for all of them."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -15,15 +15,15 @@ from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import (
     ANONYMOUS,
     PERSONAL,
-    Allowance,
-    AllowanceStore,
-    Standing,
+    LimitStore,
+    RateLimit,
+    Usage,
     retry_seconds,
 )
 from barograph.limits.sqlite_store import SQLiteStore
 from support.clock import START, HandClock
 
-SMALL = Allowance("small", 3, 10 * SECOND)
+SMALL = RateLimit("small", 3, 10 * SECOND)
 STEPS = st.one_of(
     st.sampled_from([0, 0, 1, 500, SMALL.window - 1, SMALL.window, SMALL.window + 1]),
     st.integers(0, SMALL.window + 1),
@@ -33,28 +33,28 @@ STEPS = st.one_of(
 class Counter:
     """A store, the hand of its clock, and what it accepted."""
 
-    def __init__(self, runner: asyncio.Runner, store: AllowanceStore, clock: HandClock) -> None:
+    def __init__(self, runner: asyncio.Runner, store: LimitStore, clock: HandClock) -> None:
         self._runner = runner
         self.store = store
         self.clock = clock
         self.accepted: list[int] = []
 
-    def spend(self, allowance: Allowance, caller: str = "a") -> Standing:
-        standing = self._runner.run(self.store.spend(allowance, caller))
-        if standing.accepted:
+    def count(self, limit: RateLimit, caller: str = "a") -> Usage:
+        usage = self._runner.run(self.store.count(limit, caller))
+        if usage.accepted:
             self.accepted.append(self.clock.now)
-        return standing
+        return usage
 
     def close(self) -> None:
         self._runner.run(self.store.close())
         self._runner.close()
 
 
-def _memory(_: Path, clock: HandClock) -> AllowanceStore:
+def _memory(_: Path, clock: HandClock) -> LimitStore:
     return MemoryStore(clock)
 
 
-def _sqlite(folder: Path, clock: HandClock) -> AllowanceStore:
+def _sqlite(folder: Path, clock: HandClock) -> LimitStore:
     return SQLiteStore(folder / "limits.sqlite3", clock, b"secret")
 
 
@@ -83,25 +83,25 @@ def counter(open_counter: OpenCounter) -> Iterator[Counter]:
         yield counter
 
 
-def assert_exact(accepted: list[int], allowance: Allowance) -> None:
+def assert_exact(accepted: list[int], limit: RateLimit) -> None:
     """No window, wherever it begins, holds more than is allowed."""
-    for first, beyond in zip(accepted, accepted[allowance.requests :], strict=False):
-        assert beyond - first >= allowance.window
+    for first, beyond in zip(accepted, accepted[limit.requests :], strict=False):
+        assert beyond - first >= limit.window
 
 
 @pytest.mark.contract("limits.signals.anonymous")
 def test_greedy_anonymous_caller_gets_exactly_120_in_any_hour(counter: Counter) -> None:
     for _ in range(3 * HOUR // (6 * SECOND)):
-        counter.spend(ANONYMOUS)
+        counter.count(ANONYMOUS)
         counter.clock.now += 6 * SECOND
     assert len(counter.accepted) == 3 * 120
     assert_exact(counter.accepted, ANONYMOUS)
 
 
-@pytest.mark.contract("limits.signals.personal-key", "auth.key-raises-allowance")
+@pytest.mark.contract("limits.signals.personal-key", "auth.key-raises-limit")
 def test_greedy_key_gets_exactly_1000_in_any_hour(counter: Counter) -> None:
     for _ in range(2 * HOUR // (2 * SECOND)):
-        counter.spend(PERSONAL)
+        counter.count(PERSONAL)
         counter.clock.now += 2 * SECOND
     assert len(counter.accepted) == 2 * 1_000
     assert_exact(counter.accepted, PERSONAL)
@@ -109,50 +109,50 @@ def test_greedy_key_gets_exactly_1000_in_any_hour(counter: Counter) -> None:
 
 def test_caller_that_hugs_the_edge_of_an_hour_gets_no_second_helping(counter: Counter) -> None:
     counter.clock.now = START - START % HOUR + HOUR - 1
-    burst = [counter.spend(ANONYMOUS).accepted for _ in range(200)]
+    burst = [counter.count(ANONYMOUS).accepted for _ in range(200)]
     counter.clock.now += 1
     assert burst == [True] * 120 + [False] * 80
-    assert not counter.spend(ANONYMOUS).accepted
+    assert not counter.count(ANONYMOUS).accepted
     counter.clock.now += HOUR - 2
-    assert not counter.spend(ANONYMOUS).accepted
+    assert not counter.count(ANONYMOUS).accepted
     counter.clock.now += 1
-    assert [counter.spend(ANONYMOUS).accepted for _ in range(200)] == burst
+    assert [counter.count(ANONYMOUS).accepted for _ in range(200)] == burst
 
 
 def test_refused_requests_are_never_charged(counter: Counter) -> None:
     for _ in range(SMALL.requests):
-        counter.spend(SMALL)
+        counter.count(SMALL)
     for _ in range(SMALL.window // SECOND):
-        assert not counter.spend(SMALL).accepted
+        assert not counter.count(SMALL).accepted
         counter.clock.now += SECOND
-    assert counter.spend(SMALL) == Standing(SMALL, True, SMALL.requests - 1, SMALL.window)
+    assert counter.count(SMALL) == Usage(SMALL, True, SMALL.requests - 1, SMALL.window)
 
 
-def test_callers_and_allowances_are_counted_apart(counter: Counter) -> None:
-    other = Allowance("other", 3, 10 * SECOND)
+def test_callers_and_limits_are_counted_apart(counter: Counter) -> None:
+    other = RateLimit("other", 3, 10 * SECOND)
     for _ in range(SMALL.requests):
-        counter.spend(SMALL, "a")
-    assert not counter.spend(SMALL, "a").accepted
-    assert counter.spend(SMALL, "b").remaining == 2
-    assert counter.spend(other, "a").remaining == 2
+        counter.count(SMALL, "a")
+    assert not counter.count(SMALL, "a").accepted
+    assert counter.count(SMALL, "b").remaining == 2
+    assert counter.count(other, "a").remaining == 2
 
 
 def test_who_waits_as_long_as_retry_after_says_is_accepted(counter: Counter) -> None:
     for _ in range(SMALL.requests):
-        counter.spend(SMALL)
+        counter.count(SMALL)
         counter.clock.now += 1_234
     for _ in range(20):
-        refused = counter.spend(SMALL)
+        refused = counter.count(SMALL)
         assert not refused.accepted
         counter.clock.now += retry_seconds(refused) * SECOND
-        assert counter.spend(SMALL).accepted
-        while counter.spend(SMALL).accepted:
+        assert counter.count(SMALL).accepted
+        while counter.count(SMALL).accepted:
             pass
     assert_exact(counter.accepted, SMALL)
 
 
 def test_store_agrees_with_counting_every_stamp(open_counter: OpenCounter) -> None:
-    """Standing by standing, beside a list of all accepted requests."""
+    """Usage by usage, beside a list of all accepted requests."""
 
     @settings(max_examples=60, deadline=None)
     @given(st.lists(STEPS, max_size=40))
@@ -162,11 +162,11 @@ def test_store_agrees_with_counting_every_stamp(open_counter: OpenCounter) -> No
                 counter.clock.now += step
                 now = counter.clock.now
                 inside = [stamp for stamp in counter.accepted if stamp > now - SMALL.window]
-                standing = counter.spend(SMALL)
-                assert standing.accepted == (len(inside) < SMALL.requests)
-                inside += [now] if standing.accepted else []
-                assert standing.remaining == SMALL.requests - len(inside)
-                assert standing.resets_in == inside[0] + SMALL.window - now
+                usage = counter.count(SMALL)
+                assert usage.accepted == (len(inside) < SMALL.requests)
+                inside += [now] if usage.accepted else []
+                assert usage.remaining == SMALL.requests - len(inside)
+                assert usage.resets_in == inside[0] + SMALL.window - now
 
     agree()
 
@@ -185,39 +185,39 @@ def test_clock_that_is_set_back_lets_no_more_through_and_locks_nobody_out(
             for step, back in moves:
                 passed += step
                 counter.clock.now += step - back
-                if counter.spend(SMALL).accepted:
+                if counter.count(SMALL).accepted:
                     accepted.append(passed)
             assert_exact(accepted, SMALL)
             counter.clock.now += SMALL.window + SECOND
-            assert counter.spend(SMALL).accepted
+            assert counter.count(SMALL).accepted
 
     hold()
 
 
 def test_requests_of_one_instant_leave_the_window_together(counter: Counter) -> None:
-    counter.spend(SMALL)
-    counter.spend(SMALL)
+    counter.count(SMALL)
+    counter.count(SMALL)
     counter.clock.now += 1
-    counter.spend(SMALL)
+    counter.count(SMALL)
     counter.clock.now += SMALL.window - 1
-    assert counter.spend(SMALL) == Standing(SMALL, True, 1, 1)
+    assert counter.count(SMALL) == Usage(SMALL, True, 1, 1)
 
 
 def test_short_step_back_does_not_bring_the_stamps_out_of_order(counter: Counter) -> None:
-    counter.spend(SMALL)
+    counter.count(SMALL)
     counter.clock.now += 900
-    counter.spend(SMALL)
+    counter.count(SMALL)
     counter.clock.now -= 800
-    counter.spend(SMALL)
-    assert counter.spend(SMALL).resets_in == SMALL.window - 900
+    counter.count(SMALL)
+    assert counter.count(SMALL).resets_in == SMALL.window - 900
 
 
 def test_steps_back_while_refused_do_not_stop_the_window(counter: Counter) -> None:
     for _ in range(SMALL.requests):
-        counter.spend(SMALL)
+        counter.count(SMALL)
     counter.clock.now -= HOUR
-    assert not counter.spend(SMALL).accepted
+    assert not counter.count(SMALL).accepted
     counter.clock.now += SMALL.window - 1
-    assert not counter.spend(SMALL).accepted
+    assert not counter.count(SMALL).accepted
     counter.clock.now += 1
-    assert counter.spend(SMALL).accepted
+    assert counter.count(SMALL).accepted

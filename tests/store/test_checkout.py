@@ -10,11 +10,11 @@ from barograph.entitlements.store import FEED as FEED_TIER
 from barograph.entitlements.store import Entitlements, Holder
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.timestamps import DAY
-from barograph.payments.checkout import NOTING_PAUSES, REPEAT_MS, Taken, Till
+from barograph.payments.checkout import REPEAT_MS, RETRY_PAUSES, Cashier, Delivery
 from barograph.payments.journal import Journal
 from barograph.payments.records import (
     AlreadyUsed,
-    CallerGone,
+    ClientDisconnected,
     FacilitatorUnavailable,
     InProgress,
     InvalidProof,
@@ -46,7 +46,7 @@ class Counter:
         self.journal = Journal(database, self.clock)
         self.entitlements = Entitlements(database, self.clock)
         self.facilitator = HandFacilitator()
-        self.till = Till(self.journal, self.facilitator, self.clock)
+        self.cashier = Cashier(self.journal, self.facilitator, self.clock)
         self.paused: list[float] = []
         self.made = 0
         self.cannot_make: BaseException | None = None
@@ -74,20 +74,21 @@ class Counter:
             period_ms=30 * DAY,
             source="x402",
             by=payment.id,
+            why="x402",
             now=self.clock(),
         )
         return granted.id
 
-    def take(self, of: Proof | None = None, door: str = DOOR, **how: Any) -> Taken[bytes]:
-        return self.run(show(self.till, of or proof(), door, self.make, **how))
+    def take(self, of: Proof | None = None, door: str = DOOR, **how: Any) -> Delivery[bytes]:
+        return self.run(show(self.cashier, of or proof(), door, self.make, **how))
 
     def owe(self, key: str | None = None) -> Payment:
         """Charge a proof whose body does not go out."""
 
         async def charge() -> Payment:
             claimed = await self.journal.claim(proof(), DOOR, Order(key=key))
-            await self.journal.settling(claimed.id)
-            return await self.journal.settled(claimed.id, "0x" + "01" * 32)
+            await self.journal.mark_settling(claimed.id)
+            return await self.journal.mark_settled(claimed.id, "0x" + "01" * 32)
 
         return self.run(charge())
 
@@ -99,7 +100,7 @@ class Counter:
         return None if found is None else found.state
 
     def steps(self) -> list[str]:
-        (found,) = self.run(self.journal.list())
+        (found,) = self.run(self.journal.search())
         return [each.step for each in self.run(self.journal.trail(found.id))]
 
 
@@ -157,15 +158,15 @@ def test_twelve_requests_with_one_proof_are_one_body_and_one_charge(
     counter: Counter, open_database: Callable[[], Database]
 ) -> None:
     tills = [
-        Till(Journal(open_database(), counter.clock), counter.facilitator, counter.clock)
+        Cashier(Journal(open_database(), counter.clock), counter.facilitator, counter.clock)
         for _ in range(3)
     ]
 
-    async def all_at_once() -> list[Taken[bytes] | BaseException]:
+    async def all_at_once() -> list[Delivery[bytes] | BaseException]:
         served = asyncio.Event()
-        ended: list[asyncio.Future[Taken[bytes]]] = []
+        ended: list[asyncio.Future[Delivery[bytes]]] = []
 
-        def count(one: "asyncio.Future[Taken[bytes]]") -> None:
+        def count(one: "asyncio.Future[Delivery[bytes]]") -> None:
             ended.append(one)
             if len(ended) == 11:
                 served.set()
@@ -185,7 +186,7 @@ def test_twelve_requests_with_one_proof_are_one_body_and_one_charge(
         return await asyncio.gather(*takes, return_exceptions=True)
 
     found = counter.run(all_at_once())
-    assert sum(isinstance(each, Taken) for each in found) == 1
+    assert sum(isinstance(each, Delivery) for each in found) == 1
     assert sum(isinstance(each, InProgress) for each in found) == 11
     assert counter.facilitator.asked == counter.facilitator.charged == [proof().nonce]
     assert len(counter.run(counter.entitlements.find())) == 1
@@ -195,7 +196,7 @@ def test_twelve_requests_with_one_proof_are_one_body_and_one_charge(
 def test_a_proof_that_is_charged_while_it_is_verified_again_is_not_called_invalid(
     counter: Counter,
 ) -> None:
-    other = Till(counter.journal, counter.facilitator, counter.clock)
+    other = Cashier(counter.journal, counter.facilitator, counter.clock)
 
     async def meanwhile() -> None:
         await show(other, proof(), DOOR, counter.make)
@@ -346,15 +347,15 @@ def test_who_paid_and_was_cut_off_gets_the_body_without_a_charge(counter: Counte
 
     async def leave_while_it_settles() -> None:
         counter.facilitator.before_settling = settling
-        taking = asyncio.ensure_future(show(counter.till, proof(), DOOR, counter.make))
+        taking = asyncio.ensure_future(show(counter.cashier, proof(), DOOR, counter.make))
         await reached.wait()
         taking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await taking
         with pytest.raises(InProgress):
-            await counter.till.resume(proof(), DOOR, counter.make)
+            await counter.cashier.redeliver(proof(), DOOR, counter.make)
         go_on.set()
-        await counter.till.close()
+        await counter.cashier.close()
 
     counter.run(leave_while_it_settles())
     found = counter.payment()
@@ -368,7 +369,7 @@ def test_who_paid_and_was_cut_off_gets_the_body_without_a_charge(counter: Counte
             counter.take(other, door)
     # Anybody can rebuild the proof from the chain, so no repeat uses the body up.
     for _ in range(3):
-        assert counter.take() == Taken(BODY, found)
+        assert counter.take() == Delivery(BODY, found)
         counter.clock.pass_seconds(3600)
     assert counter.facilitator.asked == [proof().nonce]
 
@@ -382,9 +383,9 @@ def test_body_that_is_owed_goes_out_once_where_a_key_can_repeat_it(
     async def together() -> None:
         await beginning.wait()
 
-    async def all_at_once() -> list[Taken[bytes] | BaseException | None]:
+    async def all_at_once() -> list[Delivery[bytes] | BaseException | None]:
         counter.while_making = together
-        takes = [counter.till.resume(proof(), DOOR, counter.make, key) for _ in range(12)]
+        takes = [counter.cashier.redeliver(proof(), DOOR, counter.make, key) for _ in range(12)]
         return await asyncio.gather(*takes, return_exceptions=True)
 
     counter.owe(key)
@@ -394,7 +395,7 @@ def test_body_that_is_owed_goes_out_once_where_a_key_can_repeat_it(
     counter.cannot_make = None
 
     found = counter.run(all_at_once())
-    assert sum(isinstance(each, Taken) for each in found) == bodies
+    assert sum(isinstance(each, Delivery) for each in found) == bodies
     assert sum(isinstance(each, InProgress) for each in found) == 12 - bodies
     assert counter.facilitator.asked == []
 
@@ -408,7 +409,7 @@ def test_a_settlement_that_is_cut_off_with_the_server_is_unknown(counter: Counte
 
     async def stop_everything() -> None:
         counter.facilitator.before_settling = settling
-        taking = asyncio.ensure_future(show(counter.till, proof(), DOOR, counter.make))
+        taking = asyncio.ensure_future(show(counter.cashier, proof(), DOOR, counter.make))
         await reached.wait()
         everything = asyncio.all_tasks() - {asyncio.current_task()}
         for each in everything:
@@ -429,7 +430,7 @@ def test_who_leaves_while_the_body_is_made_is_not_charged(counter: Counter) -> N
 
     async def leave() -> None:
         counter.while_making = making
-        taking = asyncio.ensure_future(show(counter.till, proof(), DOOR, counter.make))
+        taking = asyncio.ensure_future(show(counter.cashier, proof(), DOOR, counter.make))
         await reached.wait()
         taking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -467,7 +468,7 @@ class Hindered:
 def hindered(counter: Counter) -> Hindered:
     hindered = Hindered(counter.database)
     journal = Journal(hindered, counter.clock)
-    counter.till = Till(journal, counter.facilitator, counter.clock, pause=counter.pause)
+    counter.cashier = Cashier(journal, counter.facilitator, counter.clock, pause=counter.pause)
     return hindered
 
 
@@ -483,7 +484,7 @@ def test_who_leaves_while_the_claim_is_written_does_not_keep_it(
 
     async def leave() -> None:
         hindered.before_write = writing
-        taking = asyncio.ensure_future(show(counter.till, proof(), DOOR, counter.make))
+        taking = asyncio.ensure_future(show(counter.cashier, proof(), DOOR, counter.make))
         await reached.wait()
         taking.cancel()
         await asyncio.sleep(0)
@@ -496,7 +497,7 @@ def test_who_leaves_while_the_claim_is_written_does_not_keep_it(
 
 
 CLAIM, SETTLING, END, DELIVERED = 1, 2, 3, 4
-EVERY_END = set(range(END, END + len(NOTING_PAUSES) + 1))
+EVERY_END = set(range(END, END + len(RETRY_PAUSES) + 1))
 
 
 @pytest.mark.parametrize(
@@ -526,13 +527,13 @@ def test_nothing_moves_that_the_journal_could_not_note_before(
     "The database rejects writes after the facilitator settled a payment",
     "The service retries for several seconds, then grants and delivers what was paid.",
 )
-@pytest.mark.parametrize("failures", [1, len(NOTING_PAUSES)])
+@pytest.mark.parametrize("failures", [1, len(RETRY_PAUSES)])
 def test_the_end_of_a_payment_is_noted_again_until_it_is_noted(
     counter: Counter, hindered: Hindered, failures: int
 ) -> None:
     hindered.failing = set(range(END, END + failures))
     taken = counter.take(grant=counter.grant)
-    assert (taken.payment.state, counter.paused) == ("settled", [*NOTING_PAUSES[:failures]])
+    assert (taken.payment.state, counter.paused) == ("settled", [*RETRY_PAUSES[:failures]])
     assert len(counter.run(counter.entitlements.find())) == 1
     assert counter.facilitator.asked == [proof().nonce]
 
@@ -569,7 +570,7 @@ def test_who_leaves_while_the_delivery_is_written_can_have_it_whenever_he_comes(
 
     async def leave() -> None:
         hindered.before_write = writing
-        taking = asyncio.ensure_future(show(counter.till, proof(), DOOR, counter.make))
+        taking = asyncio.ensure_future(show(counter.cashier, proof(), DOOR, counter.make))
         await reached.wait()
         taking.cancel()
         await asyncio.sleep(0)
@@ -588,8 +589,8 @@ def test_who_leaves_while_the_delivery_is_written_can_have_it_whenever_he_comes(
 
 
 def test_who_is_gone_before_the_charge_is_not_charged(counter: Counter) -> None:
-    with pytest.raises(CallerGone):
-        counter.take(is_gone=lambda: True)
+    with pytest.raises(ClientDisconnected):
+        counter.take(is_disconnected=lambda: True)
     assert (counter.state(), counter.facilitator.asked) == ("released", [])
     assert counter.take().body == BODY
 
@@ -597,8 +598,8 @@ def test_who_is_gone_before_the_charge_is_not_charged(counter: Counter) -> None:
 def test_who_is_gone_after_the_charge_can_have_the_body_whenever_he_comes(
     counter: Counter,
 ) -> None:
-    with pytest.raises(CallerGone):
-        counter.take(is_gone=lambda: bool(counter.facilitator.charged))
+    with pytest.raises(ClientDisconnected):
+        counter.take(is_disconnected=lambda: bool(counter.facilitator.charged))
     assert counter.steps() == ["claimed", "settling", "settled"]
     counter.clock.pass_seconds(3600)
     assert counter.take().body == BODY
@@ -607,8 +608,10 @@ def test_who_is_gone_after_the_charge_can_have_the_body_whenever_he_comes(
 
 def test_who_is_gone_again_does_not_use_up_what_is_owed(counter: Counter) -> None:
     counter.owe()
-    with pytest.raises(CallerGone):
-        counter.run(counter.till.resume(proof(), DOOR, counter.make, is_gone=lambda: True))
+    with pytest.raises(ClientDisconnected):
+        counter.run(
+            counter.cashier.redeliver(proof(), DOOR, counter.make, is_disconnected=lambda: True)
+        )
     assert counter.take().body == BODY
 
 
@@ -627,8 +630,8 @@ def test_what_was_reconciled_meanwhile_is_not_granted_a_second_time(counter: Cou
     async def reconcile() -> None:
         found = await counter.journal.find(proof().key)
         assert found is not None
-        await counter.journal.unknown(found.id, "old")
-        await counter.journal.settled(found.id, None, counter.grant, reason="found on chain")
+        await counter.journal.mark_unknown(found.id, "old")
+        await counter.journal.mark_settled(found.id, None, counter.grant, reason="found on chain")
 
     counter.facilitator.before_settling = reconcile
     taken = counter.take(grant=counter.grant)

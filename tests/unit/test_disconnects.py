@@ -1,4 +1,4 @@
-"""Whether somebody still waits for an answer, as far as a server tells."""
+"""Client disconnects, as a server reports them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barograph.kit.disconnects import presence
+from barograph.kit.disconnects import watch_disconnect
 
 REQUEST = {"type": "http.request", "body": b"", "more_body": False}
 PART = {"type": "http.request", "body": b"x", "more_body": True}
@@ -14,7 +14,7 @@ GONE = {"type": "http.disconnect"}
 
 
 class Wire:
-    """Says one thing after the other, and then nothing any more."""
+    """Sends its messages in order, and then nothing."""
 
     def __init__(self, *messages: dict[str, Any] | Exception) -> None:
         self.messages = [*messages]
@@ -32,17 +32,17 @@ class Wire:
 
 def look(receive: Callable[[], Awaitable[dict[str, Any]]]) -> bool:
     async def run() -> bool:
-        async with presence(receive) as is_gone:
-            assert not is_gone()
+        async with watch_disconnect(receive) as is_disconnected:
+            assert not is_disconnected()
             for _ in range(5):
                 await asyncio.sleep(0)
-            return is_gone()
+            return is_disconnected()
 
     return asyncio.run(run())
 
 
 @pytest.mark.parametrize(
-    ("messages", "is_gone"),
+    ("messages", "is_disconnected"),
     [
         ([], False),
         ([REQUEST], False),
@@ -56,8 +56,10 @@ def look(receive: Callable[[], Awaitable[dict[str, Any]]]) -> bool:
         ([REQUEST, RuntimeError("the connection broke")], True),
     ],
 )
-def test_who_left_is_known_once_the_server_says_so(messages: list[Any], is_gone: bool) -> None:
-    assert look(Wire(*messages).receive) is is_gone
+def test_a_disconnect_is_known_once_the_server_reports_it(
+    messages: list[Any], is_disconnected: bool
+) -> None:
+    assert look(Wire(*messages).receive) is is_disconnected
 
 
 def test_a_server_that_repeats_the_request_is_not_listened_to_for_ever() -> None:
@@ -69,7 +71,7 @@ def test_a_server_that_repeats_the_request_is_not_listened_to_for_ever() -> None
 
 def test_nobody_listens_any_more_once_the_request_is_served() -> None:
     async def run() -> int:
-        async with presence(Wire(REQUEST).receive):
+        async with watch_disconnect(Wire(REQUEST).receive):
             await asyncio.sleep(0)
         return len(asyncio.all_tasks())
 
