@@ -11,8 +11,8 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
 from barograph.client import Patience, ReferenceFile
 from barograph.client import calls as every_call
 from barograph.client.errors import (
@@ -28,11 +28,11 @@ from barograph.client.errors import (
 )
 from barograph.client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
 from barograph.client.wire import Derivatives, Presence, RecordedDecisions, Reference
-from barograph.history.records import KINDS, NOT_RECORDED, StanceNow, Stances, Version
+from barograph.history.records import KINDS, NOT_RECORDED, CurrentStance, Stances, Version
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.records import Perpetuals
-from barograph.stances.reader import STANCES, durable
+from barograph.stances.reader import STANCES, recorded_stance
 from support.markets import BTC, reading, shares
 from support.payments import FEED, HandFacilitator, header, payload, proof
 from support.readers import InProcess, Reader, result
@@ -276,7 +276,7 @@ def test_what_is_not_durable_is_skipped(follower: Follower) -> None:
     (first,) = service.record(proposal())
     follower.look()
     not_recorded = {**NOT_RECORDED, "issued_at": service.clock() + 1, "revision": 2}
-    publish_stance(service, replace(durable(first, None), **not_recorded))
+    publish_stance(service, replace(recorded_stance(first, None), **not_recorded))
     assert follower.look() == (Skipped(FUNDING, first.leg_id, 2),)
     assert follower.store.read() == {FUNDING: reference(first)}
     service.clock.pass_seconds(2)
@@ -391,7 +391,7 @@ def reference(version: Version) -> Reference:
     )
 
 
-def publish_stance(service: SubscriberService, stance: StanceNow) -> None:
+def publish_stance(service: SubscriberService, stance: CurrentStance) -> None:
     async def work(tx: Transaction) -> None:
         published = Stances(service.clock(), (stance,), {})
         await publish(tx, [Publication.of(STANCES, published)])

@@ -11,16 +11,22 @@ from barograph import NOTICE
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
 from barograph.kit.dependency_health import Contact
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
-from barograph.status.incidents import KEPT_FOR, Count, Incident, Record, Sighting
+from barograph.status.incidents import (
+    KEPT_FOR,
+    CheckResult,
+    ConditionCount,
+    Incident,
+    StatusHistory,
+)
 from barograph.status.recorder import (
     LEASE_MS,
-    MOST_UNWRITTEN,
+    MAX_UNWRITTEN,
     SPREAD_SECONDS,
-    Keeper,
-    read_record,
-    record,
+    StatusRecorder,
+    read_status_history,
+    record_results,
 )
-from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, ServiceStatus
+from barograph.status.rules import ApiStatus, Check, Condition, FeedStatus, ServiceStatus
 from support.clock import START, HandClock
 
 T = TypeVar("T")
@@ -55,16 +61,16 @@ class Book:
         self.run = runner.run
 
     def write(self, at: int, *found: tuple[str, Condition]) -> None:
-        seen = [Sighting(name, condition, f"{name} so") for name, condition in found]
+        seen = [CheckResult(name, condition, f"{name} so") for name, condition in found]
 
         async def work(tx: Transaction) -> None:
-            await record(tx, seen, at)
+            await record_results(tx, seen, at)
 
         self.run(self.database.write(work))
 
-    def read(self, now: int) -> Record:
-        async def work(tx: Transaction) -> Record:
-            return await read_record(tx, now)
+    def read(self, now: int) -> StatusHistory:
+        async def work(tx: Transaction) -> StatusHistory:
+            return await read_status_history(tx, now)
 
         return self.run(self.database.read(work))
 
@@ -87,10 +93,10 @@ def test_minutes_are_counted_by_the_hour_and_by_the_day(book: Book) -> None:
     midnight = T0 + 2 * MINUTE
 
     assert set(book.read(midnight).counts) == {
-        Count("hour", "feed", midnight - HOUR, 1, 1, 0),
-        Count("hour", "feed", midnight, 0, 0, 1),
-        Count("day", "feed", midnight - DAY, 1, 1, 0),
-        Count("day", "feed", midnight, 0, 0, 1),
+        ConditionCount("hour", "feed", midnight - HOUR, 1, 1, 0),
+        ConditionCount("hour", "feed", midnight, 0, 0, 1),
+        ConditionCount("day", "feed", midnight - DAY, 1, 1, 0),
+        ConditionCount("day", "feed", midnight, 0, 0, 1),
     }
     assert book.read(midnight).last_at == {"feed": midnight}
 
@@ -190,12 +196,12 @@ class Room:
         self.open = open_database
         self.looked: list[str] = []
 
-    def keeper(self, name: str = "", database: Database | None = None) -> Keeper:
+    def keeper(self, name: str = "", database: Database | None = None) -> StatusRecorder:
         def read(now: int) -> ServiceStatus:
             self.looked.append(name)
             return status(self.found, now)
 
-        return Keeper(database or self.open(), read, [], clock=self.clock)
+        return StatusRecorder(database or self.open(), read, [], clock=self.clock)
 
 
 @pytest.fixture
@@ -207,7 +213,7 @@ def test_of_two_keepers_one_records_each_minute_once(room: Room, book: Book) -> 
     one, other = room.keeper("one"), room.keeper("other")
 
     async def together() -> None:
-        await asyncio.gather(one.look(), other.look())
+        await asyncio.gather(one.record_minute(), other.record_minute())
 
     for _ in range(3):
         room.run(together())
@@ -220,15 +226,15 @@ def test_of_two_keepers_one_records_each_minute_once(room: Room, book: Book) -> 
 
 def test_another_keeper_takes_over_when_the_first_is_gone(room: Room, book: Book) -> None:
     one, other = room.keeper("one"), room.keeper("other")
-    room.run(one.look())
+    room.run(one.record_minute())
     for _ in range(2):
         room.clock.now += MINUTE
-        room.run(other.look())
+        room.run(other.record_minute())
 
     assert room.looked == ["one", "other"]
     assert LEASE_MS < 2 * MINUTE
     room.clock.now += MINUTE
-    room.run(one.look())
+    room.run(one.record_minute())
     assert room.looked == ["one", "other"]
 
 
@@ -236,7 +242,7 @@ def test_a_keeper_that_is_stopped_lets_the_next_one_in_at_once(room: Room, book:
     one, other = room.keeper("one"), room.keeper("other")
 
     async def start_and_stop() -> None:
-        await one.look()
+        await one.record_minute()
         running = asyncio.create_task(one.run())
         await asyncio.sleep(0)
         running.cancel()
@@ -244,7 +250,7 @@ def test_a_keeper_that_is_stopped_lets_the_next_one_in_at_once(room: Room, book:
 
     room.run(start_and_stop())
     room.clock.now += MINUTE
-    room.run(other.look())
+    room.run(other.record_minute())
 
     assert room.looked == ["one", "other"]
 
@@ -266,7 +272,7 @@ def test_the_keeper_looks_right_after_every_minute_began(room: Room) -> None:
         room.looked.append(iso_timestamp(now)[14:])
         return status("ok", now)
 
-    keeper = Keeper(room.open(), read, [], clock=room.clock, sleep=sleep, offset=0)
+    keeper = StatusRecorder(room.open(), read, [], clock=room.clock, sleep=sleep, offset=0)
     with pytest.raises(Stopped):
         room.run(keeper.run())
 
@@ -284,7 +290,7 @@ def test_keepers_look_at_different_times_of_the_minute(room: Room) -> None:
 
     pauses: list[float] = []
     for _ in range(8):
-        keeper = Keeper(
+        keeper = StatusRecorder(
             room.open(), lambda now: status("ok", now), [], clock=room.clock, sleep=sleep
         )
         with pytest.raises(Stopped):
@@ -325,14 +331,14 @@ def test_what_was_seen_while_the_database_fails_is_recorded_once_it_is_back(
     keeper = room.keeper(database=away)
     with caplog.at_level(logging.INFO):
         for _ in range(5):
-            room.run(keeper.look())
+            room.run(keeper.record_minute())
             room.clock.now += MINUTE
     assert [line.message for line in caplog.records] == ["status not recorded"]
     assert book.read(T0 + HOUR).counts == []
 
     away.is_away = False
     for _ in range(2):
-        room.run(keeper.look())
+        room.run(keeper.record_minute())
     assert book.read(T0 + HOUR).last_at["database"] == T0 + 5 * MINUTE
     assert recorded(book) == 6
 
@@ -349,7 +355,7 @@ def test_an_outage_of_the_database_is_an_incident_of_the_record(room: Room, book
     for minute in range(6):
         away.is_away = minute in (1, 2)
         room.found = "down" if away.is_away else "ok"
-        room.run(keeper.look())
+        room.run(keeper.record_minute())
         room.clock.now += MINUTE
 
     (incident,) = book.read(T0 + HOUR).incidents
@@ -359,10 +365,10 @@ def test_an_outage_of_the_database_is_an_incident_of_the_record(room: Room, book
 def test_minutes_in_which_nobody_looked_stay_unrecorded(room: Room, book: Book) -> None:
     away = Away(room.open())
     keeper = room.keeper(database=away)
-    room.run(keeper.look())
+    room.run(keeper.record_minute())
     room.clock.now += 10 * MINUTE
     away.is_away = False
-    room.run(keeper.look())
+    room.run(keeper.record_minute())
 
     assert recorded(book) == 2
 
@@ -370,27 +376,27 @@ def test_minutes_in_which_nobody_looked_stay_unrecorded(room: Room, book: Book) 
 def test_only_so_many_unwritten_minutes_are_kept(room: Room, book: Book) -> None:
     away = Away(room.open())
     keeper = room.keeper(database=away)
-    for _ in range(MOST_UNWRITTEN + 5):
-        room.run(keeper.look())
+    for _ in range(MAX_UNWRITTEN + 5):
+        room.run(keeper.record_minute())
         room.clock.now += MINUTE
     away.is_away = False
-    room.run(keeper.look())
+    room.run(keeper.record_minute())
 
-    assert recorded(book) == MOST_UNWRITTEN
+    assert recorded(book) == MAX_UNWRITTEN
 
 
 def test_what_two_keepers_saw_while_the_database_failed_counts_once(room: Room, book: Book) -> None:
     aways = [Away(room.open()) for _ in range(2)]
     one, other = (room.keeper(database=away) for away in aways)
     for _ in range(5):
-        room.run(one.look())
-        room.run(other.look())
+        room.run(one.record_minute())
+        room.run(other.record_minute())
         room.clock.now += MINUTE
     aways[0].is_away = False
-    room.run(one.look())
+    room.run(one.record_minute())
     room.clock.now += LEASE_MS
     aways[1].is_away = False
-    room.run(other.look())
+    room.run(other.record_minute())
 
     assert recorded(book) == 7
 
@@ -400,13 +406,13 @@ def test_a_keeper_that_finds_another_one_recording_forgets_what_it_saw(
 ) -> None:
     away = Away(room.open())
     other = room.keeper(database=away)
-    room.run(other.look())
+    room.run(other.record_minute())
     away.is_away = False
     room.clock.now += MINUTE
-    room.run(room.keeper().look())
-    room.run(other.look())
+    room.run(room.keeper().record_minute())
+    room.run(other.record_minute())
     room.clock.now += LEASE_MS
-    room.run(other.look())
+    room.run(other.record_minute())
 
     assert recorded(book) == 2
 
@@ -431,11 +437,11 @@ def test_those_outside_are_asked_by_every_keeper_whatever_one_of_them_does(
     bad = Outside(room.clock, RuntimeError("https://secret.example"))
     good = Outside(room.clock)
     keepers = [
-        Keeper(room.open(), lambda now: status("ok", now), [bad, good], clock=room.clock)
+        StatusRecorder(room.open(), lambda now: status("ok", now), [bad, good], clock=room.clock)
         for _ in range(2)
     ]
     for keeper in keepers:
-        room.run(keeper.look())
+        room.run(keeper.record_minute())
 
     assert (bad.probed, good.probed) == (2, 2)
     assert book.read(T0).last_at["database"] == T0

@@ -11,7 +11,7 @@ from barograph.client import wire
 from barograph.client.wire import Assessment, Comparison, Derivatives, Guide, Reference, Stance
 from barograph.markets.documents import PerpetualRecord
 from barograph.material_change.documents import Comparison as ComparisonBody
-from barograph.status.wire import ServiceStatus as StatusBody
+from barograph.status.rules import ServiceStatus as StatusBody
 
 BASE = {"source": "venue", "notice": "Information only.", "symbol": "BTC", "available": True}
 ABSTAINED: dict[str, Any] = {

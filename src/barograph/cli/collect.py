@@ -66,7 +66,7 @@ async def _collect(settings: "Settings") -> None:
     from barograph.history.ledger import Ledger
     from barograph.kit.clock import system_clock
     from barograph.kit.database import SQLiteDatabase
-    from barograph.stances.issue import StanceDesk
+    from barograph.stances.issue import StanceIssuer
     from barograph.upstream.bybit import BybitExchange
     from barograph.upstream.chain import JsonRpcChain
     from barograph.upstream.files import FileClient
@@ -80,7 +80,7 @@ async def _collect(settings: "Settings") -> None:
     files = FileClient(seconds=FILE_SECONDS, clock=system_clock)
     sources = macro_sources(settings, files, clock=system_clock)
     ledger = Ledger(history, system_clock)
-    desk = StanceDesk(settings, database, ledger, system_clock)
+    desk = StanceIssuer(settings, database, ledger, system_clock)
     exchange = BybitExchange(settings, clock=system_clock)
     duties: list[Duty] = [
         MacroDuty(sources, database, seconds=settings.macro_seconds, clock=system_clock),

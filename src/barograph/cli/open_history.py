@@ -146,7 +146,7 @@ def published_stances(settings: "Settings") -> "Stances | None":
     """
     import asyncio
 
-    from barograph.board.snapshots import latest
+    from barograph.board.board import latest_snapshot
     from barograph.kit.database import SQLiteDatabase
     from barograph.stances.reader import STANCES
 
@@ -156,7 +156,7 @@ def published_stances(settings: "Settings") -> "Stances | None":
     async def work() -> "Stances | None":
         database = SQLiteDatabase(settings.database_path, create=False)
         try:
-            return await database.read(lambda tx: latest(tx, STANCES))
+            return await database.read(lambda tx: latest_snapshot(tx, STANCES))
         finally:
             await database.close()
 

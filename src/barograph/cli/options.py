@@ -28,6 +28,12 @@ def data_option(function: F) -> F:
     )(function)
 
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+why_option = click.option("--why", required=True, help="The reason; the trail keeps it.")
+by_option = click.option("--by", default="operator", show_default=True, help="Who decides.")
+
+
 def child_option(function: F) -> F:
     """`--child PID`: run as the child of that process and end with it."""
     return click.option("--child", type=int, hidden=True)(function)

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import latest, publish
 from barograph.errors import LeaseLost, UpstreamError
 from barograph.history.ledger import Ledger
 from barograph.kit.clock import Clock
@@ -33,7 +33,7 @@ from barograph.markets.settlements import bitcoin_contract
 from barograph.markets.store import record_reports
 from barograph.markets.view import PERPETUALS
 from barograph.payments.reconcile import Reconciler
-from barograph.stances.issue import StanceDesk
+from barograph.stances.issue import StanceIssuer
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class MacroDuty:
 
         async def last(tx: Transaction) -> None:
             await _keep_part(lease, newest, now, tx)
-            health = await latest(tx, MACRO_HEALTH) or MacroHealth({})
+            health = await latest_snapshot(tx, MACRO_HEALTH) or MacroHealth({})
             before = health.sources.get(name, SourceHealth(now))
             after = _health_after(before, now, failure, newest_day)
             configured = {each.name for each in self._sources}
@@ -178,7 +178,7 @@ class SettlementDuty:
             log.exception("settlements not read")
 
     async def _read(self, lease: Lease) -> None:
-        newest = await self._database.read(lambda tx: latest(tx, PERPETUALS))
+        newest = await self._database.read(lambda tx: latest_snapshot(tx, PERPETUALS))
         rates = await self._history.settlements(bitcoin_contract(newest))
         now = self._clock()
 
@@ -192,7 +192,7 @@ class SettlementDuty:
 class StanceDuty:
     """Issues stances whenever their evidence asks for it."""
 
-    def __init__(self, desk: StanceDesk, ledger: Ledger, *, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, desk: StanceIssuer, ledger: Ledger, *, sleep: Sleep = asyncio.sleep) -> None:
         self._desk = desk
         self._ledger = ledger
         self._sleep = sleep
@@ -207,7 +207,7 @@ class StanceDuty:
 
     async def _announce(self, lease: Lease) -> bool:
         try:
-            await self._ledger.take(lease.token)
+            await self._ledger.announce_leader(lease.token)
         except LeaseLost:
             await lease.renew()  # really lost: that ends leading
             log.critical("the record was led with a later token than ours; stances are not durable")

@@ -10,8 +10,9 @@ from barograph.errors import BarographError
 from barograph.history.checkpoint import LogName
 from barograph.history.documents import CHECKPOINT_PATH, HISTORY_FOLDER
 from barograph.history.guards import Continuity
-from barograph.history.ledger import SALT_BYTES, Ledger, RecordDamaged
+from barograph.history.ledger import SALT_BYTES, Ledger
 from barograph.history.public_log import PublicLogs
+from barograph.history.reader import RecordDamaged
 from barograph.history.records import KINDS
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
@@ -172,7 +173,7 @@ class _RecordPages:
 
     async def _count(self, kind: str, name: LogName) -> int:
         if name == "versions":
-            return await self._ledger.count(kind)
+            return await self._ledger.count_versions(kind)
         return await self._ledger.count_events(kind)
 
     async def _last(self, kind: str, name: LogName, size: int) -> Entry | None:
@@ -185,7 +186,7 @@ class _RecordPages:
 
     async def _entries(self, kind: str, name: LogName, after: int, limit: int) -> list[Entry]:
         if name == "versions":
-            rows = await self._ledger.digests(kind, after, limit)
+            rows = await self._ledger.version_digests(kind, after, limit)
             return [version_entry(row) for row in rows]
         events = await self._ledger.event_digests(kind, after, limit)
         return [event_entry(row) for row in events]

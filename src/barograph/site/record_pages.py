@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from barograph.history.checkpoint import LOGS, LogName, Published, log_origin
+from barograph.history.checkpoint import LOGS, LogName, PublishedCheckpoint, log_origin
 from barograph.history.documents import HISTORY_FOLDER
 from barograph.history.records import KINDS, DigestRow, EventDigestRow
 from barograph.kit.text import Query
@@ -58,7 +58,7 @@ class Log(NamedTuple):
     """One list as it stood when its newest checkpoint was signed."""
 
     name: LogName
-    published: Published
+    published: PublishedCheckpoint
     newest: Entry | None
     """None while the list is empty."""
 
@@ -125,7 +125,7 @@ def event_entry(row: EventDigestRow) -> Entry:
 
 
 def kinds_of(
-    published: Sequence[Published], newest: Mapping[tuple[str, LogName], Entry | None]
+    published: Sequence[PublishedCheckpoint], newest: Mapping[tuple[str, LogName], Entry | None]
 ) -> list[Kind]:
     """The checkpoints of all lists and their newest entries, by kind."""
     by_list = {(each.kind, each.log): each for each in published}

@@ -33,10 +33,10 @@ from barograph.guides.endpoints import guide_routes
 from barograph.guides.files import load_catalog
 from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.endpoints import history_routes
-from barograph.history.guards import Continuity
+from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
 from barograph.history.public_log import PublicLogs
-from barograph.history.signing import SignedHeads, load_history_key
+from barograph.history.signing import load_history_key
 from barograph.identity.bearer import IdentityProvider, NoIdentityProvider
 from barograph.keys.api_keys import ApiKeys, load_pepper
 from barograph.keys.endpoints import key_routes
@@ -81,7 +81,7 @@ from barograph.stances.endpoints import StanceReads, stance_offer, stance_routes
 from barograph.stances.reader import STANCES, StanceReader
 from barograph.status.endpoints import status_routes
 from barograph.status.reader import LimitsFailing, StatusReader
-from barograph.status.recorder import Keeper
+from barograph.status.recorder import StatusRecorder
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.identity_http import IdentityHttp
 from barograph.upstream.mail import SmtpSender
@@ -269,7 +269,7 @@ def record_parts(
     ledger = Ledger(history, clock)
     continuity = Continuity(ledger, lambda: board.latest(STANCES))
     logs = PublicLogs(ledger, load_history_key(settings), settings.base_url, signed, continuity)
-    return RecordParts(ledger, continuity, logs, StanceReader(board, history, continuity))
+    return RecordParts(ledger, continuity, logs, StanceReader(board, ledger, continuity))
 
 
 def entitled_parts(
@@ -285,9 +285,9 @@ def entitled_parts(
 
 def status_keeper(
     database: Database, free: FreeParts, callers: CallerParts, logs: PublicLogs, clock: Clock
-) -> Keeper:
+) -> StatusRecorder:
     """Who records the status."""
-    return Keeper(
+    return StatusRecorder(
         database,
         lambda now: free.status.status(free.board, now),
         [*_watched(callers.provider, callers.facilitator), logs],
@@ -451,7 +451,7 @@ def _api_routes(parts: _Parts) -> list[APIRouter]:
     settings, clock, callers, free = parts.settings, parts.clock, parts.callers, parts.free
     board, record, entitled = free.board, parts.record, parts.entitled
     budget, paying, base_url = settings.comparison_seconds, entitled.paying, settings.base_url
-    pair = LatestPair(parts.history, record.continuity)
+    pair = LatestPair(record.ledger, record.continuity)
     reads = StanceReads(record.stances, clock, entitled.door, entitled.paid, paying.offers)
     feed = FeedParts(board, record.stances, free.markets, free.briefs, base_url)
     contact = settings.security_contact
