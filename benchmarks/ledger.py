@@ -260,7 +260,7 @@ def _append_many(path: Path, writer: int, ready: Barrier, done: Barrier) -> None
 async def _append_all(path: Path, writer: int, ready: Barrier, done: Barrier) -> None:
     database = SQLiteDatabase(path, busy_ms=60_000)
     ledger = Ledger(database, system_clock)
-    await ledger.count_versions(KIND)
+    await ledger.count(KIND, "versions")
     ready.wait(60)
     for number in range(APPENDS):
         await ledger.append(_proposal(writer * APPENDS + number))

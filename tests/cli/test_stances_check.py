@@ -248,9 +248,7 @@ class Holder:
         settings = Settings(data=self.operator.data)
 
         async def work(ledger: Ledger) -> str:
-            digests = [
-                each.history_digest for each in await ledger.version_digests(FUNDING, 0, 100)
-            ]
+            digests = [each.digest for each in await ledger.digests(FUNDING, "versions", 0, 100)]
             origin = log_origin(base_url, FUNDING, "versions")
             checkpoint = Checkpoint(origin, len(digests), tree_root(digests))
             return sign_checkpoint(checkpoint, load_history_key(settings))
@@ -313,7 +311,7 @@ def test_a_checkpoint_of_another_log_is_told_from_a_forged_one(
     assert isinstance(refusal, CheckpointRefused)
     assert f"127.0.0.1:8123/history/{FUNDING}" in said
     assert f"barograph.example/history/{FUNDING}" in said
-    assert "BAROGRAPH_BASE_URL names this instance" in said
+    assert "Set BAROGRAPH_BASE_URL" in said
     assert "key" not in said
 
 

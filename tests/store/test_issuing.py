@@ -165,7 +165,7 @@ class Instance:
         self.run(self.database.write(work))
 
     def count(self) -> list[int]:
-        return [self.run(self.ledger.count_versions(kind)) for kind in KINDS]
+        return [self.run(self.ledger.count(kind, "versions")) for kind in KINDS]
 
     def newest(self, kind: str) -> Version:
         return self.run(self.ledger.newest_versions(kind, 1))[0]
@@ -929,6 +929,6 @@ def test_a_record_that_lacks_what_was_recorded_is_not_gone_on_with(
     away = instance.issue()
 
     assert {each.history_durable for each in away.values()} == {False}
-    assert instance.run(Ledger(other, instance.clock).count_versions(FUNDING)) == 0
+    assert instance.run(Ledger(other, instance.clock).count(FUNDING, "versions")) == 0
     assert instance.published().recorded[FUNDING].sequence == 2
     instance.run(other.close())

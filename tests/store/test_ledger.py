@@ -14,7 +14,7 @@ from barograph.errors import LeaseLost
 from barograph.history.digest import GENESIS, history_digest
 from barograph.history.ledger import Appended, HeadMoved, Ledger, StaleLeg
 from barograph.history.reader import RecordDamaged
-from barograph.history.records import DigestRow, EventDigestRow, LegEvidence, Proposal
+from barograph.history.records import DigestRow, LegEvidence, Proposal
 from barograph.history.verify import Counts, IntactRecord, verify
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.json import canonical, digest
@@ -75,7 +75,7 @@ def test_each_kind_has_a_chain_of_its_own(
         assert (first.sequence, first.previous_digest) == (1, GENESIS)
     append(proposal(1, kind=RATES))
 
-    assert [runner.run(ledger.count_versions(kind)) for kind in kinds] == [1, 2, 1]
+    assert [runner.run(ledger.count(kind, "versions")) for kind in kinds] == [1, 2, 1]
 
 
 @pytest.mark.contract("stance.kinds")
@@ -94,7 +94,7 @@ def test_the_same_content_again_records_nothing(
 
     assert again == (first, False)
     assert read == [[first]] * 3
-    assert runner.run(ledger.count_versions(FUNDING)) == 1
+    assert runner.run(ledger.count(FUNDING, "versions")) == 1
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
@@ -146,7 +146,7 @@ def test_an_older_leg_is_never_revised(
 
     with pytest.raises(StaleLeg):
         append(proposal(0, label="cautious"))
-    assert runner.run(ledger.count_versions(FUNDING)) == 2
+    assert runner.run(ledger.count(FUNDING, "versions")) == 2
 
 
 def test_an_older_leg_that_is_issued_again_unchanged_is_found_and_not_recorded(
@@ -159,7 +159,7 @@ def test_an_older_leg_that_is_issued_again_unchanged_is_found_and_not_recorded(
     assert append(proposal(0, label="cautious")) == (revised, False)
     with pytest.raises(StaleLeg):
         append(proposal(0))
-    assert runner.run(ledger.count_versions(FUNDING)) == 3
+    assert runner.run(ledger.count(FUNDING, "versions")) == 3
 
 
 def test_the_collector_never_overwrites_a_decision_on_the_same_evidence(
@@ -175,7 +175,7 @@ def test_the_collector_never_overwrites_a_decision_on_the_same_evidence(
     late = LegEvidence("Bybit", "2026-11-06T22:00:00.000Z", dict(proposal().leg.evidence.inputs))
     same_numbers = changed(evidence=late)
     assert append(same_numbers, only_new_evidence=True) == (decided, False)
-    assert runner.run(ledger.count_versions(FUNDING)) == 2
+    assert runner.run(ledger.count(FUNDING, "versions")) == 2
 
 
 def test_the_collector_records_new_evidence_after_a_decision(
@@ -198,7 +198,7 @@ def test_who_decides_on_an_outdated_head_is_refused(
         append(proposal(0, label="cautious"), expected_head=seen)
     with pytest.raises(HeadMoved):
         append(proposal(0, kind=RATES), expected_head=seen)
-    assert runner.run(ledger.count_versions(FUNDING)) == 2
+    assert runner.run(ledger.count(FUNDING, "versions")) == 2
 
 
 def test_the_newest_goes_by_the_order_of_recording_and_not_by_time(
@@ -224,9 +224,9 @@ def test_versions_and_digests_are_found_by_their_place(
 
     assert runner.run(ledger.version_at(FUNDING, 4)) == versions[3]
     assert runner.run(ledger.version_at(FUNDING, 6)) is None
-    assert runner.run(ledger.version_digests(FUNDING, 0, 3)) == rows[:3]
-    assert runner.run(ledger.version_digests(FUNDING, 3, 100)) == rows[3:]
-    assert runner.run(ledger.version_digests(RATES, 0, 100)) == []
+    assert runner.run(ledger.digests(FUNDING, "versions", 0, 3)) == rows[:3]
+    assert runner.run(ledger.digests(FUNDING, "versions", 3, 100)) == rows[3:]
+    assert runner.run(ledger.digests(RATES, "versions", 0, 100)) == []
 
 
 def test_a_leader_that_was_replaced_records_nothing(
@@ -240,7 +240,7 @@ def test_a_leader_that_was_replaced_records_nothing(
         append(proposal(1), token=7)
     with pytest.raises(LeaseLost):
         runner.run(ledger.announce_leader(7))
-    assert runner.run(ledger.count_versions(FUNDING)) == 1
+    assert runner.run(ledger.count(FUNDING, "versions")) == 1
     runner.run(ledger.announce_leader(8))
     assert append(proposal(1), token=8).is_new
 
@@ -295,7 +295,7 @@ def test_a_version_is_withdrawn_once(
     )
     assert event.evidence_digest not in {event.event_digest, version.history_digest}
     assert runner.run(ledger.newest_versions(FUNDING)) == [version]
-    assert runner.run(ledger.count_events(FUNDING)) == 1
+    assert runner.run(ledger.count(FUNDING, "events")) == 1
 
 
 def test_only_the_newest_version_is_withdrawn(
@@ -326,8 +326,8 @@ def test_a_withdrawn_kind_is_opened_again_by_other_content_only(
     assert (second.sequence, second.previous_digest) == (2, first.event_digest)
     assert all(HEX_64.fullmatch(each.salt) for each in (first, second, head))
     assert len({first.salt, second.salt, head.salt}) == 3
-    assert runner.run(ledger.event_digests(FUNDING, 1, 10)) == [
-        EventDigestRow(2, second.event_digest, START)
+    assert runner.run(ledger.digests(FUNDING, "events", 1, 10)) == [
+        DigestRow(2, second.event_digest, START)
     ]
 
 
@@ -336,7 +336,7 @@ def test_what_cannot_be_written_alike_everywhere_is_refused_and_nothing_recorded
 ) -> None:
     with pytest.raises(ValueError, match=r".*"):
         append(proposal(inputs={"value": float("nan")}))
-    assert runner.run(ledger.count_versions(FUNDING)) == 0
+    assert runner.run(ledger.count(FUNDING, "versions")) == 0
 
 
 def test_whole_numbers_held_as_floats_are_the_same_content(
@@ -436,9 +436,9 @@ def test_two_issuers_of_other_stances_record_all_in_one_order(
 ) -> None:
     told = race(start_python, ["number", "1000 + number"])
 
-    recorded = runner.run(Ledger(history, HandClock()).version_digests(FUNDING, 0, 100))
+    recorded = runner.run(Ledger(history, HandClock()).digests(FUNDING, "versions", 0, 100))
     said = {int(sequence): own for issuer in told for sequence, own, _ in issuer}
-    assert said == {row.sequence: row.history_digest for row in recorded}
+    assert said == {row.sequence: row.digest for row in recorded}
     assert sorted(said) == list(range(1, 61))
     assert [new for issuer in told for *_, new in issuer] == ["True"] * 60
     for issuer in told:

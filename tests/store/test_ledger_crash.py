@@ -25,7 +25,7 @@ from support.stances import FUNDING, RATES, proposal
 
 async def main():
     ledger = Ledger(database, HandClock())
-    number = await ledger.count_versions(FUNDING)
+    number = await ledger.count(FUNDING, "versions")
     while True:
         for kind in (FUNDING, RATES):
             done = await ledger.append(proposal(number, kind=kind))
@@ -76,10 +76,10 @@ def assert_kept(
     """All that was acknowledged is there, and at most one more that was not told any more."""
     unsaid = 0
     for kind in (FUNDING, RATES):
-        rows = runner.run(ledger.version_digests(kind, 0, 1_000_000))
-        unsaid += follow(acknowledged[kind], {row.sequence: row.history_digest for row in rows})
-    events = runner.run(ledger.event_digests(RATES, 0, 1_000_000))
-    unsaid += follow(acknowledged["event"], {row.sequence: row.event_digest for row in events})
+        rows = runner.run(ledger.digests(kind, "versions", 0, 1_000_000))
+        unsaid += follow(acknowledged[kind], {row.sequence: row.digest for row in rows})
+    events = runner.run(ledger.digests(RATES, "events", 0, 1_000_000))
+    unsaid += follow(acknowledged["event"], {row.sequence: row.digest for row in events})
     assert unsaid <= 1
 
 

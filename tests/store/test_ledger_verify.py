@@ -312,9 +312,9 @@ def readable(path: Path) -> object:
             return [
                 (
                     await ledger.newest_versions(kind, 100),
-                    await ledger.version_digests(kind, 0, 100),
+                    await ledger.digests(kind, "versions", 0, 100),
                     await ledger.events(kind),
-                    await ledger.event_digests(kind, 0, 100),
+                    await ledger.digests(kind, "events", 0, 100),
                 )
                 for kind in (FUNDING, RATES)
             ]
@@ -352,8 +352,8 @@ def ends(path: Path, kind: str) -> list[ChainEnd]:
         ledger = Ledger(database, HandClock())
         last = (await ledger.events(kind))[-1]
         marks = [
-            ChainEnd(each.sequence, each.history_digest, last.sequence, last.event_digest)
-            for each in await ledger.version_digests(kind, 0, 100)
+            ChainEnd(each.sequence, each.digest, last.sequence, last.event_digest)
+            for each in await ledger.digests(kind, "versions", 0, 100)
         ]
         await database.close()
         return marks

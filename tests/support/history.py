@@ -103,7 +103,7 @@ class PublicHistory:
         """Append until the chain has this size; the stances that were appended."""
 
         async def work() -> list[Version]:
-            known = await self.ledger.count_versions(kind)
+            known = await self.ledger.count(kind, "versions")
             proposals = (proposal(number, kind) for number in range(known, size))
             return [(await self.ledger.append(each)).version for each in proposals]
 

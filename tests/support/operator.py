@@ -90,7 +90,7 @@ class Operator:
             return {
                 kind: await _end(ledger, kind)
                 for kind in KINDS
-                if await ledger.count_versions(kind)
+                if await ledger.count(kind, "versions")
             }
 
         stances = Stances(0, (), {}, self.on_ledger(ends))

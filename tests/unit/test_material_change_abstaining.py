@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from barograph.history.records import KINDS, Proposal
 from barograph.kit.json import Json, canonical, digest
-from barograph.material_change.compare import REASONS, compare
-from barograph.material_change.documents import comparison_body
+from barograph.material_change.compare import compare
+from barograph.material_change.documents import REASONS, comparison_body
 from barograph.material_change.query import Pair, Reference
 from barograph.material_change.retained import RetainedEvidence, read_retained
 from barograph.stances import funding

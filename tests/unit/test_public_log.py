@@ -15,6 +15,7 @@ from barograph.history.merkle import (
 )
 from barograph.history.public_log import BLOCK, HistoryRewritten, PublicLog
 from barograph.history.reader import ChainLink
+from barograph.history.records import DigestRow
 
 DIGESTS = [sha256(str(number).encode()).hexdigest() for number in range(3 * BLOCK + 7)]
 SIZES = [1, 2, 7, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 500, len(DIGESTS)]
@@ -27,13 +28,13 @@ class Listed:
         self.digests = DIGESTS[:size]
         self.read = 0
 
-    async def __call__(self, after: int, limit: int) -> list[str]:
+    async def __call__(self, after: int, limit: int) -> list[DigestRow]:
         found = self.digests[after : after + limit]
         self.read += len(found)
-        return found
+        return [DigestRow(after + 1 + place, digest, 0) for place, digest in enumerate(found)]
 
     async def links(self, after: int, limit: int) -> list[ChainLink]:
-        found = await self(after, limit)
+        found = [each.digest for each in await self(after, limit)]
         before = [self.digests[after - 1] if after else GENESIS, *found]
         return [ChainLink(*each) for each in zip(before, found, strict=False)]
 

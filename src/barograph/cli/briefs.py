@@ -85,13 +85,12 @@ def list_briefs(last: int, as_json: bool, data: Path | None) -> None:
       barograph briefs list --last 5 --json
     """
     from barograph.briefs.store import newest_briefs
-    from barograph.kit.database import Transaction
     from barograph.kit.timestamps import iso_timestamp
 
-    async def work(tx: Transaction) -> "list[Brief]":
-        return await newest_briefs(tx, last)
-
-    found = run_on_database(read_settings(data=data), lambda database: database.read(work))
+    found = run_on_database(
+        read_settings(data=data),
+        lambda database: database.read(lambda tx: newest_briefs(tx, last)),
+    )
     if as_json:
         click.echo(json.dumps([_brief_json(brief) for brief in found]))
         return

@@ -70,11 +70,10 @@ def list_payments(
       barograph payments list
       barograph payments list --state unknown --json
     """
-
-    async def work(journal: "Journal") -> "list[Payment]":
-        return await journal.list(state=state, payer=wallet, limit=last)
-
-    found = _on_journal(read_settings(data=data), work)
+    found = _on_journal(
+        read_settings(data=data),
+        lambda journal: journal.list(state=state, payer=wallet, limit=last),
+    )
     if as_json:
         click.echo(json.dumps([_payment_json(each) for each in found]))
         return
@@ -180,11 +179,10 @@ def settle(
     settings = read_settings(data=data)
     if not yes:
         _confirm("Settle", settings, payment_id)
-
-    async def work(by_hand: "ByHand") -> "Payment":
-        return await by_hand.settle(payment_id, transaction, by=by, why=why)
-
-    _echo(_decide(settings, work), as_json=as_json)
+    payment = _decide(
+        settings, lambda by_hand: by_hand.settle(payment_id, transaction, by=by, why=why)
+    )
+    _echo(payment, as_json=as_json)
 
 
 @payments.command()
@@ -207,11 +205,8 @@ def fail(payment_id: str, why: str, by: str, yes: bool, as_json: bool, data: Pat
     settings = read_settings(data=data)
     if not yes:
         _confirm("Fail", settings, payment_id)
-
-    async def work(by_hand: "ByHand") -> "Payment":
-        return await by_hand.fail(payment_id, by=by, why=why)
-
-    _echo(_decide(settings, work), as_json=as_json)
+    payment = _decide(settings, lambda by_hand: by_hand.fail(payment_id, by=by, why=why))
+    _echo(payment, as_json=as_json)
 
 
 def _confirm(action: str, settings: "Settings", payment_id: str) -> None:

@@ -3,14 +3,14 @@
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
 from barograph import NOTICE
 from barograph.errors import InvalidRequest
 from barograph.history.checkpoint import LogName, PublishedCheckpoint
-from barograph.history.records import DigestRow, EventDigestRow
+from barograph.history.records import DigestRow
 from barograph.kit.documents import Document
 from barograph.kit.text import Query, clamped
 from barograph.kit.timestamps import iso_timestamp
@@ -19,8 +19,8 @@ from barograph.kit.wire import WireModel
 Hash = Annotated[str, Field(description="SHA-256 in lower-case hex.", pattern="^[0-9a-f]{64}$")]
 Hashes = Annotated[list[Hash], Field(description="From the leaves upwards, as in RFC 6962.")]
 Kind = Annotated[str, Field(description="The kind of stance.")]
-Count = Annotated[int, Field(description="How many entries there are in total.")]
-After = Annotated[int, Field(description="Entries after this sequence number.")]
+Count = Annotated[int, Field(description="Number of entries in the whole list.")]
+After = Annotated[int, Field(description="The page starts after this sequence number.")]
 Next = Annotated[int | None, Field(description="`after` of the next page; null on the last page.")]
 Notice = Annotated[str, Field(description="Information-only notice.")]
 
@@ -28,7 +28,7 @@ Notice = Annotated[str, Field(description="Information-only notice.")]
 class HistoryEntry(WireModel):
     """One recorded version."""
 
-    sequence: Annotated[int, Field(description="Its place in the list, from 1 without a gap.")]
+    sequence: Annotated[int, Field(description="Position in the list, from 1, without gaps.")]
     history_digest: Hash
     issued_at: str
 
@@ -47,7 +47,7 @@ class History(WireModel):
 class EventEntry(WireModel):
     """One recorded event, such as a withdrawal."""
 
-    sequence: Annotated[int, Field(description="Its place in the list, from 1 without a gap.")]
+    sequence: Annotated[int, Field(description="Position in the list, from 1, without gaps.")]
     event_digest: Hash
     at: str
 
@@ -67,12 +67,12 @@ class SignedCheckpoint(WireModel):
     """The signed root of one list."""
 
     kind: Kind
-    log: Annotated[LogName, Field(description="Which list of that kind.")]
-    size: Annotated[int, Field(description="How many entries it covers.")]
+    log: Annotated[LogName, Field(description="Which list of the kind.")]
+    size: Annotated[int, Field(description="Number of entries it covers.")]
     root: Hash
-    checkpoint: Annotated[str, Field(description="The C2SP checkpoint; keep it unchanged.")]
+    checkpoint: Annotated[str, Field(description="The C2SP checkpoint. Keep it unchanged.")]
     verifier: Annotated[
-        str, Field(description="The public key in verifier form, with the log's name.")
+        str, Field(description="The public key as a C2SP verifier key, with the name of the log.")
     ]
 
 
@@ -85,14 +85,14 @@ class Checkpoints(WireModel):
 
 
 class Inclusion(WireModel):
-    """Proves that an entry is in the tree."""
+    """Proof that one entry is in the tree."""
 
     sequence: int
     hashes: Hashes
 
 
 class Consistency(WireModel):
-    """Proves that the tree begins with an older tree."""
+    """Proof that an older tree is the beginning of this one."""
 
     size: Annotated[int, Field(description="The size of the older tree.")]
     root: Hash
@@ -100,11 +100,11 @@ class Consistency(WireModel):
 
 
 class HistoryProof(WireModel):
-    """Proofs about one tree; a proof that was not requested is null."""
+    """Proofs for one tree. A proof that was not requested is null."""
 
     kind: Kind
     log: LogName
-    size: Annotated[int, Field(description="How many entries the tree has.")]
+    size: Annotated[int, Field(description="Number of entries in the tree.")]
     root: Hash
     inclusion: Inclusion | None
     consistency: Consistency | None
@@ -170,42 +170,22 @@ def require_within(size: int, asked: ProofQuery) -> None:
 
 def history_document(kind: str, page: PageQuery, rows: Sequence[DigestRow], count: int) -> Document:
     """A page of versions."""
-    body = History(
-        kind=kind,
-        count=count,
-        after=page.after,
-        next=_next(rows, count),
-        entries=[
-            HistoryEntry(
-                sequence=row.sequence,
-                history_digest=row.history_digest,
-                issued_at=iso_timestamp(row.issued_at),
-            )
-            for row in rows
-        ],
-        notice=NOTICE,
-    )
-    return Document(body.encode())
+    entries = [
+        HistoryEntry(
+            sequence=row.sequence, history_digest=row.digest, issued_at=iso_timestamp(row.at)
+        )
+        for row in rows
+    ]
+    return Document(History(entries=entries, **_page(kind, page, rows, count)).encode())
 
 
-def events_document(
-    kind: str, page: PageQuery, rows: Sequence[EventDigestRow], count: int
-) -> Document:
+def events_document(kind: str, page: PageQuery, rows: Sequence[DigestRow], count: int) -> Document:
     """A page of events."""
-    body = EventHistory(
-        kind=kind,
-        count=count,
-        after=page.after,
-        next=_next(rows, count),
-        entries=[
-            EventEntry(
-                sequence=row.sequence, event_digest=row.event_digest, at=iso_timestamp(row.at)
-            )
-            for row in rows
-        ],
-        notice=NOTICE,
-    )
-    return Document(body.encode())
+    entries = [
+        EventEntry(sequence=row.sequence, event_digest=row.digest, at=iso_timestamp(row.at))
+        for row in rows
+    ]
+    return Document(EventHistory(entries=entries, **_page(kind, page, rows, count)).encode())
 
 
 def checkpoints_document(published: Sequence[PublishedCheckpoint], public_key: bytes) -> Document:
@@ -228,8 +208,10 @@ def checkpoints_document(published: Sequence[PublishedCheckpoint], public_key: b
     return Document(body.encode())
 
 
-def _next(rows: Sequence[DigestRow] | Sequence[EventDigestRow], count: int) -> int | None:
-    return rows[-1].sequence if rows and rows[-1].sequence < count else None
+def _page(kind: str, page: PageQuery, rows: Sequence[DigestRow], count: int) -> dict[str, Any]:
+    is_last = not rows or rows[-1].sequence >= count
+    following = None if is_last else rows[-1].sequence
+    return {"kind": kind, "count": count, "after": page.after, "next": following, "notice": NOTICE}
 
 
 def _natural(query: Query, name: str) -> int | None:

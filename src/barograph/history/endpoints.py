@@ -102,8 +102,8 @@ def _route_lists(
         kind, page = _kind(request), page_from_query(request.query_params)
         await _readable(continuity.require(kind))
         # Rows before the count, so that a version recorded in between is not beyond the count.
-        rows = await _readable(history.version_digests(kind, page.after, page.limit))
-        count = await _readable(history.count_versions(kind))
+        rows = await _readable(history.digests(kind, "versions", page.after, page.limit))
+        count = await _readable(history.count(kind, "versions"))
         return DocumentResponse(history_document(kind, page, rows, count), clock())
 
     @router.get(
@@ -117,8 +117,8 @@ def _route_lists(
     async def events(request: Request) -> DocumentResponse:
         kind, page = _kind(request), page_from_query(request.query_params)
         await _readable(continuity.require(kind))
-        rows = await _readable(history.event_digests(kind, page.after, page.limit))
-        count = await _readable(history.count_events(kind))
+        rows = await _readable(history.digests(kind, "events", page.after, page.limit))
+        count = await _readable(history.count(kind, "events"))
         return DocumentResponse(events_document(kind, page, rows, count), clock())
 
 

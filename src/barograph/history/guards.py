@@ -40,15 +40,9 @@ async def wrong_guards(database: Database) -> list[str]:
     """The names of triggers that are missing, changed or added.
 
     An added trigger can undo what the others protect.
-
-    Raises:
-        DatabaseUnavailable: the database cannot be read.
     """
-
-    async def work(tx: Transaction) -> dict[str, str]:
-        return {row[0]: row[1] for row in await tx.fetch(_TRIGGERS)}
-
-    there, shipped = await database.read(work), packaged_guards()
+    there: dict[str, str] = dict(await database.read(lambda tx: tx.fetch(_TRIGGERS)))
+    shipped = packaged_guards()
     return sorted(name for name in {*there, *shipped} if there.get(name) != shipped.get(name))
 
 
@@ -75,13 +69,13 @@ async def require_chain_end(history: HistoryReader, kind: str, end: ChainEnd) ->
         RecordReplaced: it does not.
         DatabaseUnavailable: the record cannot be read.
     """
-    versions = await history.version_digests(kind, end.sequence - 1, 1)
-    if [each.history_digest for each in versions] != [end.history_digest]:
+    versions = await history.digests(kind, "versions", end.sequence - 1, 1)
+    if [each.digest for each in versions] != [end.history_digest]:
         raise RecordReplaced(f"{kind} number {end.sequence} is not the version that was recorded")
     if end.events == 0:
         return
-    events = await history.event_digests(kind, end.events - 1, 1)
-    if [each.event_digest for each in events] != [end.event_digest]:
+    events = await history.digests(kind, "events", end.events - 1, 1)
+    if [each.digest for each in events] != [end.event_digest]:
         raise RecordReplaced(f"{kind} event {end.events} is not the one that was recorded")
 
 
@@ -115,16 +109,8 @@ class SignedHeads:
         """Why no checkpoint can be signed, and since when; safe to publish."""
 
     async def last_signed(self, kind: str, log: LogName) -> TreeHead:
-        """The last signed head; the head of the empty list if there is none.
-
-        Raises:
-            DatabaseUnavailable: the service's database cannot be read.
-        """
-
-        async def work(tx: Transaction) -> TreeHead:
-            return await _last_signed(tx, kind, log)
-
-        return await self._database.read(work)
+        """The last signed head; the head of the empty list if there is none."""
+        return await self._database.read(lambda tx: _last_signed(tx, kind, log))
 
     async def advance(self, kind: str, log: LogName, last: TreeHead, head: TreeHead) -> bool:
         """Store a head as the successor of `last`, before it is signed.

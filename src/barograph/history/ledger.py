@@ -166,11 +166,7 @@ class Ledger(HistoryReader):
         Raises:
             LeaseLost: a later leader has announced itself already.
         """
-
-        async def work(tx: Transaction) -> None:
-            await _check_fence(tx, token)
-
-        await self._write(work)
+        await self._write(lambda tx: _check_fence(tx, token))
 
     async def _write(self, work: Work[T]) -> T:
         try:

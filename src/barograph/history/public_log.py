@@ -35,7 +35,7 @@ from barograph.history.merkle import (
     peaks_root,
 )
 from barograph.history.reader import ChainLink, HistoryReader, RecordDamaged
-from barograph.history.records import KINDS
+from barograph.history.records import KINDS, DigestRow
 from barograph.kit.database import DatabaseUnavailable
 
 BLOCK_LEVEL = 10
@@ -43,7 +43,7 @@ BLOCK = 1 << BLOCK_LEVEL
 PAGE = 128
 """Documents hashed at a time; other requests wait meanwhile."""
 
-ReadDigests = Callable[[int, int], Awaitable[list[str]]]
+ReadDigests = Callable[[int, int], Awaitable[Sequence[DigestRow]]]
 """Takes a sequence and a limit; returns the digests after that sequence."""
 
 ReadLinks = Callable[[int, int], Awaitable[list[ChainLink]]]
@@ -55,7 +55,11 @@ class HistoryRewritten(RecordDamaged):
 
 
 class PublicLog:
-    """One list of digests as a tree that grows with it."""
+    """One list of digests as a tree that grows with it.
+
+    Methods raise `DatabaseUnavailable` if the record cannot be read, `RecordDamaged` if a new
+    digest does not continue the chain, and `HistoryRewritten` if the record contradicts a head.
+    """
 
     def __init__(self, read: ReadDigests, read_links: ReadLinks) -> None:
         self._read = read
@@ -68,13 +72,7 @@ class PublicLog:
         self._newest = GENESIS
 
     async def head(self) -> TreeHead:
-        """The head of the tree over everything recorded now.
-
-        Raises:
-            DatabaseUnavailable: the record cannot be read.
-            HistoryRewritten: an older digest has changed.
-            RecordDamaged: a new digest does not continue the chain.
-        """
+        """The head of the tree over everything recorded now."""
         async with self._growing:
             await self._expect_no_change()
             while await self._grow():
@@ -83,19 +81,11 @@ class PublicLog:
             return TreeHead(self._size, peaks_root(peaks))
 
     async def root(self, size: int, head: TreeHead) -> bytes:
-        """The root that the log had at `size`, which is at most that of `head`.
-
-        Raises:
-            HistoryRewritten: the tree of `head` does not begin with it.
-        """
+        """The root that the log had at `size`, which is at most that of `head`."""
         return (await self.root_and_consistency(size, head))[0]
 
     async def root_and_consistency(self, size: int, head: TreeHead) -> tuple[bytes, list[bytes]]:
-        """The root that the log had at `size`, and the proof that `head` begins with it.
-
-        Raises:
-            HistoryRewritten: it does not.
-        """
+        """The root that the log had at `size`, and the proof that `head` begins with it."""
         root = await self._root(Range(0, size))
         proof = [await self._root(each) for each in consistency_ranges(size, head.size)]
         if not is_consistent(size, root, head.size, head.root, proof):
@@ -103,11 +93,7 @@ class PublicLog:
         return root, proof
 
     async def require_growth(self, signed: TreeHead, head: TreeHead) -> None:
-        """Check that a head does not contradict a signed one.
-
-        Raises:
-            HistoryRewritten: it is shorter, or of another list.
-        """
+        """Check that a head is no shorter than a signed one, and begins with its tree."""
         if signed.size > head.size or await self.root(signed.size, head) != signed.root:
             raise HistoryRewritten(
                 f"the signed checkpoint of {signed.size} digests does not match the record"
@@ -118,10 +104,11 @@ class PublicLog:
         return [await self._root(each) for each in inclusion_ranges(index, size)]
 
     async def _expect_no_change(self) -> None:
-        if self._size > 0 and await self._read(self._size - 1, 1) != [self._newest]:
-            raise HistoryRewritten(
-                f"digest {self._size} is not the one that a checkpoint was signed for"
-            )
+        if self._size == 0:
+            return
+        found = await self._read(self._size - 1, 1)
+        if [each.digest for each in found] != [self._newest]:
+            raise HistoryRewritten(f"digest {self._size} contradicts a signed checkpoint")
 
     async def _grow(self) -> bool:
         """Add a page of digests to the current block; return whether there may be more."""
@@ -148,12 +135,16 @@ class PublicLog:
                 frontier.add(block, BLOCK_LEVEL)
             start = end // BLOCK * BLOCK
         if start < end:
-            _add(frontier, await self._read(start, end - start))
+            _add(frontier, [each.digest for each in await self._read(start, end - start)])
         return peaks_root(frontier.peaks)
 
 
 class PublicLogs:
-    """The logs of all kinds, with the key that signs their checkpoints."""
+    """The logs of all kinds, with the key that signs their checkpoints.
+
+    Methods raise `DatabaseUnavailable` if the record cannot be read or the signed head cannot be
+    stored, and `RecordDamaged` if the record contradicts its digests, a published end or a head.
+    """
 
     def __init__(
         self,
@@ -170,7 +161,7 @@ class PublicLogs:
         self._published: dict[tuple[str, LogName], PublishedCheckpoint] = {}
         self._logs: dict[tuple[str, LogName], PublicLog] = {}
         for kind, log in product(KINDS, LOGS):
-            read = partial(history.log_digests, kind, log)
+            read = partial(history.digests, kind, log)
             self._logs[kind, log] = PublicLog(read, partial(history.chain_links, kind, log))
 
     def log(self, kind: str, log: LogName) -> PublicLog:
@@ -183,12 +174,7 @@ class PublicLogs:
         return self._key.public_key().public_bytes_raw()
 
     async def checkpoints(self) -> list[PublishedCheckpoint]:
-        """The newest checkpoint of every log.
-
-        Raises:
-            DatabaseUnavailable: the record cannot be read, or the signed head cannot be stored.
-            RecordDamaged: the record contradicts its digests, a published end or a signed head.
-        """
+        """The newest checkpoint of every log."""
         try:
             published = [await self._checkpoint(*each) for each in product(KINDS, LOGS)]
         except DatabaseUnavailable as error:
@@ -203,12 +189,7 @@ class PublicLogs:
             await self.checkpoints()
 
     async def head(self, kind: str, log: LogName) -> TreeHead:
-        """The newest head of a log, stored as signed before it is published.
-
-        Raises:
-            DatabaseUnavailable: the record cannot be read, or the head cannot be stored.
-            RecordDamaged: the record contradicts its digests, a published end or a signed head.
-        """
+        """The newest head of a log, stored as signed before it is published."""
         tree = self._logs[kind, log]
         await self._continuity.require(kind)
         while True:

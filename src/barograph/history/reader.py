@@ -11,7 +11,7 @@ import msgspec
 
 from barograph.history.checkpoint import LogName
 from barograph.history.digest import read_event, read_version
-from barograph.history.records import DigestRow, EventDigestRow, Version, VersionEvent
+from barograph.history.records import DigestRow, Version, VersionEvent
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value
 from barograph.kit.json import digest
 
@@ -115,38 +115,21 @@ class HistoryReader:
         """Every event of a kind, in order."""
         return [event_from(row) for row in await self._fetch(_EVENTS, kind)]
 
-    async def count_versions(self, kind: str) -> int:
-        """How many versions are recorded."""
-        return int((await self._fetch(_COUNT_VERSIONS, kind))[0][0])
+    async def count(self, kind: str, log: LogName) -> int:
+        """How many versions or events are recorded."""
+        return int((await self._fetch(_COUNT[log], kind))[0][0])
 
-    async def count_events(self, kind: str) -> int:
-        """How many events are recorded."""
-        return int((await self._fetch(_COUNT_EVENTS, kind))[0][0])
-
-    async def version_digests(self, kind: str, after: int, limit: int) -> list[DigestRow]:
-        """The digests of the versions after a sequence, in order."""
-        rows = await self._fetch(_DIGESTS["versions"], kind, after, limit)
-        return [DigestRow(*row) for row in rows]
-
-    async def event_digests(self, kind: str, after: int, limit: int) -> list[EventDigestRow]:
-        """The digests of the events after a sequence, in order."""
-        rows = await self._fetch(_DIGESTS["events"], kind, after, limit)
-        return [EventDigestRow(*row) for row in rows]
-
-    async def log_digests(self, kind: str, log: LogName, after: int, limit: int) -> list[str]:
-        """The digests of either chain after a sequence, in order."""
-        return [row[1] for row in await self._fetch(_DIGESTS[log], kind, after, limit)]
+    async def digests(self, kind: str, log: LogName, after: int, limit: int) -> list[DigestRow]:
+        """The digests of versions or events after a sequence, in order."""
+        return [DigestRow(*row) for row in await self._fetch(_DIGESTS[log], kind, after, limit)]
 
     async def chain_links(self, kind: str, log: LogName, after: int, limit: int) -> list[ChainLink]:
-        """The links of either chain after a sequence, each verified against its document."""
+        """The same digests, each verified against its document, with its predecessor."""
         return [_link(row) for row in await self._fetch(_LINKS[log], kind, after, limit)]
 
     async def _fetch(self, sql: str, *values: Value) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql, *values)
-
         try:
-            return await self._database.read(work)
+            return await self._database.read(lambda tx: tx.fetch(sql, *values))
         except UnicodeDecodeError as error:
             raise RecordDamaged(DAMAGED) from error
 
@@ -233,8 +216,10 @@ _SEQUENCE_ISSUED_BY = """
 SELECT coalesce(max(sequence), 1) FROM stance_versions WHERE kind = $1 AND issued_at <= $2
 """
 _EVENTS = "SELECT document, event_digest FROM stance_events WHERE kind = $1 ORDER BY sequence"
-_COUNT_VERSIONS = "SELECT coalesce(max(sequence), 0) FROM stance_versions WHERE kind = $1"
-_COUNT_EVENTS = "SELECT coalesce(max(sequence), 0) FROM stance_events WHERE kind = $1"
+_COUNT: dict[LogName, str] = {
+    "versions": "SELECT coalesce(max(sequence), 0) FROM stance_versions WHERE kind = $1",
+    "events": "SELECT coalesce(max(sequence), 0) FROM stance_events WHERE kind = $1",
+}
 _DIGESTS: dict[LogName, str] = {
     "versions": """
 SELECT sequence, history_digest, issued_at FROM stance_versions

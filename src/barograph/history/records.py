@@ -106,19 +106,12 @@ class VersionEvent(Struct, frozen=True):
 
 
 class DigestRow(NamedTuple):
-    """The public part of a version."""
+    """The public part of a version or an event."""
 
     sequence: int
-    history_digest: str
-    issued_at: int
-
-
-class EventDigestRow(NamedTuple):
-    """The public part of an event."""
-
-    sequence: int
-    event_digest: str
+    digest: str
     at: int
+    """When the version was issued, or the event happened."""
 
 
 NOT_RECORDED: dict[str, Any] = {

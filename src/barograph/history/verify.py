@@ -25,7 +25,7 @@ from barograph.history.ledger import (
 )
 from barograph.history.reader import HistoryReader
 from barograph.history.records import KINDS, WITHDRAWN, ChainEnd, Stances, Version, VersionEvent
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Value
 from barograph.kit.json import Json, canonical
 
 PAGE = 500
@@ -125,11 +125,7 @@ async def verify(
 
 
 async def verify_published(history: HistoryReader, published: Stances) -> BrokenRecord | None:
-    """The first published end of a chain that the record does not hold.
-
-    Raises:
-        DatabaseUnavailable: the record cannot be read.
-    """
+    """The first published end of a chain that the record does not hold."""
     for kind, end in sorted(published.recorded.items()):
         record: RecordName = "version"
         try:
@@ -233,10 +229,7 @@ class _TableCheck:
         return _Damage(self._table, None, None, f"{place} cannot be read ({error})")
 
     async def _fetch(self, sql: str, *values: Value) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql, *values)
-
-        return await self._database.read(work)
+        return await self._database.read(lambda tx: tx.fetch(sql, *values))
 
 
 def _record(table: _Table, row: Row, position: int) -> Any:  # noqa: ANN401 - either table's
@@ -285,10 +278,8 @@ async def _check_revision(version: Version, head: Version | None) -> None:
 
 
 async def _check_event(database: Database, event: VersionEvent) -> None:
-    async def work(tx: Transaction) -> list[Row]:
-        return await tx.fetch(_DIGEST_OF, event.kind, event.version_sequence)
-
-    rows = await database.read(work)
+    version = event.kind, event.version_sequence
+    rows = await database.read(lambda tx: tx.fetch(_DIGEST_OF, *version))
     evidence = [
         withdrawal_digest(row[0], why=event.why, by=event.by, salt=event.salt) for row in rows
     ]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from barograph.history.checkpoint import LOGS, LogName, PublishedCheckpoint, log_origin
 from barograph.history.documents import HISTORY_FOLDER
-from barograph.history.records import KINDS, DigestRow, EventDigestRow
+from barograph.history.records import KINDS
 from barograph.kit.text import Query
 from barograph.site.frame.paths import RECORD_FOLDER
 
@@ -112,16 +112,6 @@ def list_path(kind: str, log: LogName) -> str:
 def list_name(kind: str, log: LogName) -> str:
     """How addresses and origins call a list."""
     return kind if log == "versions" else f"{kind}/{log}"
-
-
-def version_entry(row: DigestRow) -> Entry:
-    """A version without its content."""
-    return Entry(row.sequence, row.history_digest, row.issued_at)
-
-
-def event_entry(row: EventDigestRow) -> Entry:
-    """An event without its content."""
-    return Entry(row.sequence, row.event_digest, row.at)
 
 
 def kinds_of(

@@ -107,26 +107,26 @@ Confidence = Annotated[
     str,
     Field(
         description="`low`, `medium` or `high`: how complete the data behind the decision was. It "
-        "is not a probability. `btc-etf-stance` needs complete data; there `high` means that five "
-        "days of flow reach twice the threshold."
+        "is not a probability. `btc-etf-stance` always has complete data; there `high` means that "
+        "five days of flow reach twice the threshold."
     ),
 ]
 
 
 class StancePeriod(WireModel):
-    """The period that a leg covers."""
+    """The period of a leg."""
 
     start: Moment
     end: Moment
 
 
 class StanceDecision(WireModel):
-    """What was decided, and by whom."""
+    """The decision and who made it."""
 
     label: Literal["constructive", "neutral", "cautious", "stand-aside"]
     confidence: Confidence
     rationale: str
-    by: Annotated[str, Field(description="`rule`, or the person who decided.")]
+    by: Annotated[str, Field(description="`rule`, or the operator who decided otherwise.")]
 
 
 class StanceCondition(WireModel):
@@ -149,7 +149,7 @@ class StanceEvidence(WireModel):
     observed_at: Moment
     inputs: Annotated[
         dict[str, Any],
-        Field(description="The retained input; its members depend on kind and method."),
+        Field(description="The retained input; its form depends on kind and method."),
     ]
 
 
@@ -168,17 +168,17 @@ class StanceLeg(WireModel):
     ]
     decision: StanceDecision
     conditions: list[StanceCondition]
-    method: Annotated[str, Field(description="The rules that decided, with their version.")]
+    method: Annotated[str, Field(description="Name and version of the rules.")]
     evidence: StanceEvidence
 
 
 class StanceEvent(WireModel):
-    """What happened to the version."""
+    """An event of the version."""
 
     type: Literal["issued", "withdrawn"]
     at: Moment
     evidence_digest: Annotated[
-        Digest, Field(description="Digest of the event's evidence; never a `history_digest`.")
+        Digest, Field(description="SHA-256 of the event's own evidence; never a `history_digest`.")
     ]
 
 
@@ -189,24 +189,26 @@ class StanceVersion(WireModel):
     schema_name: Annotated[Literal["stance-v1"], Field(alias="schema", title="Schema")]
     kind: Literal["btc-etf-stance", "rates-desk", "funding-regime-stance"]
     leg_id: Annotated[
-        str, Field(description="Opaque; keep it exactly as it is.", min_length=1, max_length=200)
+        str, Field(description="Opaque. Keep it exactly as it is.", min_length=1, max_length=200)
     ]
     revision: Annotated[int, Field(ge=1, le=2_147_483_647)]
     issued_at: Moment
     expires_at: Moment
     state: State
     history_durable: Annotated[
-        bool, Field(description="Whether it is recorded; only recorded versions can be referenced.")
+        bool, Field(description="Whether it is recorded. Only then can it be referenced.")
     ]
     history_digest: Annotated[
-        Digest | None, Field(description="References this version; null when it is not durable.")
+        Digest | None,
+        Field(description="Reference for comparisons; null if the stance is not durable."),
     ]
     leg: StanceLeg
     events: list[StanceEvent]
     salt: Annotated[
         str | None,
         Field(
-            description="32 bytes in hex, needed to recompute the digest; null when not durable."
+            description="32 bytes in hex, needed to recompute the digest; null if the stance is "
+            "not durable."
         ),
     ]
     notice: Annotated[str, Field(description="Information-only notice.")]

@@ -20,7 +20,7 @@ from barograph.macro.judgement import (
     whole_week_of_flows,
 )
 from barograph.macro.series import EtfDay, EtfSeries
-from barograph.stances.rules import BY, condition, day_period, day_start, expires_after
+from barograph.stances.rules import BY, condition, day_period, expires_after
 
 KIND = "btc-etf-stance"
 METHOD = "btc-etf/1"
@@ -49,13 +49,14 @@ def propose(
     flow = round(sum(flows), 2)
     share = round(100 * flow / newest.aum_usd, 4)
     found = regime(share, flows, previous)
+    period = day_period(newest.day)
     return Proposal(
         kind=KIND,
-        leg_id=f"{KIND}:{day_start(newest.day)}",
+        leg_id=f"{KIND}:{period['start']}",
         issued_at=now,
         expires_at=expires_at,
         leg=Leg(
-            period=day_period(newest.day),
+            period=period,
             levels={
                 "netFlowUsd": flows[-1],
                 "flow5dUsd": flow,

@@ -22,7 +22,7 @@ from barograph.macro.records import (
     Observation,
 )
 from barograph.macro.series import change_over, slope10y3m
-from barograph.stances.rules import BY, condition, day_period, day_start, expires_after
+from barograph.stances.rules import BY, condition, day_period, expires_after
 
 KIND = "rates-desk"
 METHOD = "rates-desk/1"
@@ -50,13 +50,14 @@ def propose(
     levels, evidence = _levels(known), _evidence(known)
     used = [each for figures in evidence.values() for each in figures]
     inverted = is_inverted(_number(levels["slope10y3m"]), was_inverted=was_inverted)
+    period = day_period(day)
     return Proposal(
         kind=KIND,
-        leg_id=f"{KIND}:{day_start(day)}",
+        leg_id=f"{KIND}:{period['start']}",
         issued_at=now,
         expires_at=expires_at,
         leg=Leg(
-            period=day_period(day),
+            period=period,
             levels={**levels, "inverted": inverted},
             decision=_decide(levels, inverted=inverted),
             conditions=list(_CONDITIONS),

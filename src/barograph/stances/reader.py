@@ -40,7 +40,7 @@ def recorded_stance(version: Version, withdrawal: VersionEvent | None) -> Curren
 class StanceReader:
     """Reads the record on every call, so that an operator's decision counts at once.
 
-    While the record cannot be read, it returns what was published last, as not durable.
+    Methods raise `DatabaseUnavailable` if the record cannot be read or lacks the stance.
     """
 
     def __init__(self, board: Board, history: HistoryReader, continuity: Continuity) -> None:
@@ -50,10 +50,9 @@ class StanceReader:
         self._last_recorded: dict[str, CurrentStance] = {}
 
     async def current(self, kind: str) -> CurrentStance | None:
-        """The newest stance of a kind; None when none was ever issued.
+        """The newest stance of a kind; None if none was ever issued.
 
-        Raises:
-            DatabaseUnavailable: the record cannot be read, and nothing was published.
+        While the record cannot be read, this is what was published last, as not durable.
         """
         snapshot = self._board.latest(STANCES)
         published = None if snapshot is None else snapshot.of(kind)
@@ -71,11 +70,7 @@ class StanceReader:
         return published if _is_later(published, recorded) else recorded
 
     async def recorded_at(self, kind: str, sequence: int) -> CurrentStance:
-        """The recorded stance with this sequence.
-
-        Raises:
-            DatabaseUnavailable: the record cannot be read, or lacks it.
-        """
+        """The recorded stance with this sequence."""
         await self._continuity.require(kind)
         newest = await self._history.newest_documents(kind, 1, up_to=sequence)
         if not newest.versions or newest.versions[0].sequence != sequence:
@@ -83,11 +78,7 @@ class StanceReader:
         return _stance(newest)
 
     async def issued_by(self, kind: str, moment: int) -> CurrentStance:
-        """The newest recorded stance that was issued by a moment, or else the first one.
-
-        Raises:
-            DatabaseUnavailable: the record cannot be read, or has no stance of that kind.
-        """
+        """The newest recorded stance that was issued by a moment, or else the first one."""
         return await self.recorded_at(kind, await self._history.sequence_issued_by(kind, moment))
 
     def _without_record(self, kind: str, published: CurrentStance | None) -> CurrentStance | None:
@@ -99,10 +90,9 @@ class StanceReader:
 
 
 def _stance(newest: NewestDocuments) -> CurrentStance:
-    version = newest.versions[0]
-    return recorded_stance(
-        read_version(version.document, version.history_digest), newest.withdrawal
-    )
+    stored = newest.versions[0]
+    version = read_version(stored.document, stored.history_digest)
+    return recorded_stance(version, newest.withdrawal)
 
 
 def _is_after(published: CurrentStance, recorded: CurrentStance) -> bool:

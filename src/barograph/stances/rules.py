@@ -5,12 +5,12 @@ not expire at the weekend.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from operator import ge, le
 
 from barograph.kit.business_days import next_business_day
 from barograph.kit.json import Json
-from barograph.kit.timestamps import SECOND, iso_timestamp
+from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
 
 BY = "rule"
 """The name that rules sign decisions with."""
@@ -45,15 +45,10 @@ def _number(value: Json) -> float | None:
     return float(value)
 
 
-def day_start(day: str, *, following: bool = False) -> str:
-    """The start of a data day, or of the one after it, as a timestamp."""
-    start = date.fromisoformat(day) + timedelta(days=1 if following else 0)
-    return iso_timestamp(_milliseconds(datetime.combine(start, time(), UTC)))
-
-
 def day_period(day: str) -> dict[str, str]:
     """The period of a leg that is one data day."""
-    return {"start": day_start(day), "end": day_start(day, following=True)}
+    start = _milliseconds(datetime.combine(date.fromisoformat(day), time(), UTC))
+    return {"start": iso_timestamp(start), "end": iso_timestamp(start + DAY)}
 
 
 def expires_after(
