@@ -113,9 +113,9 @@ def revoke(key_id: str, yes: bool, data: Path | None) -> None:
 @yes_option
 @data_option
 def forget(email: str, yes: bool, data: Path | None) -> None:
-    """Delete everything stored about a mailbox: its keys, links and queued mails.
+    """Delete everything stored about a mailbox.
 
-    Its key stops working. Backups are not changed.
+    That is its keys, which stop working, its links and its queued mails. Backups keep them.
 
     \b
     Examples:

@@ -144,9 +144,9 @@ def show(kind: str, sequence: int | None, as_json: bool, data: Path | None) -> N
 @json_option
 @data_option
 def revise(kind: str, decision: str, why: str, by: str, as_json: bool, data: Path | None) -> None:
-    """Record another decision on the newest leg and its evidence, as the next revision.
+    """Record another decision on the newest leg.
 
-    The reason becomes the rationale of the decision.
+    It becomes the next revision, on the same evidence. The reason becomes its rationale.
 
     \b
     Example:
@@ -175,7 +175,9 @@ def revise(kind: str, decision: str, why: str, by: str, as_json: bool, data: Pat
 @json_option
 @data_option
 def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path | None) -> None:
-    """Permanently withdraw the newest version: it is terminal until the next one is recorded.
+    """Permanently withdraw the newest version.
+
+    The kind is terminal until the next version is recorded.
 
     \b
     Example:
@@ -210,10 +212,11 @@ def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path 
 @json_option
 @data_option
 def verify(as_json: bool, data: Path | None) -> None:
-    """Recompute every digest of the record; exit code 1 names the first broken one.
+    """Recompute every digest of the record.
 
-    If the service's own database is beside the record, the record must also hold everything that
-    the service published. An older copy of the record, or a new one, does not.
+    Exit code 1 means that the record is broken; the output names the first broken entry. If the
+    service's own database is beside the record, the record must also hold everything that the
+    service published. An older copy of the record, or a new one, does not.
 
     \b
     Example:
@@ -251,11 +254,11 @@ def verify(as_json: bool, data: Path | None) -> None:
 @json_option
 @data_option
 def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> None:
-    """Prove that the stance in FILE (a delivered body) is in the record as it was recorded.
+    """Prove that a delivered stance is in the record.
 
-    With an older checkpoint, also prove that nothing it covers was rewritten. The name of a
-    checkpoint begins with the address of the instance: set BAROGRAPH_BASE_URL as the service has
-    it. For a running demo the command finds the address in the data folder.
+    FILE is the delivered body. With an older checkpoint, also prove that nothing it covers was
+    rewritten. The name of a checkpoint begins with the address of the instance, so set
+    BAROGRAPH_BASE_URL as for the service. For a running demo the command knows the address.
 
     \b
     Examples:
