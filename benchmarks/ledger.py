@@ -17,10 +17,10 @@ import uvloop
 from msgspec.structs import replace
 
 from barograph.history.digest import GENESIS, history_digest, version_document
-from barograph.history.latest_versions import latest_versions
 from barograph.history.ledger import VERSION_COLUMNS, Ledger, new_salt
+from barograph.history.reader import HistoryReader
 from barograph.history.records import Decision, Leg, LegEvidence, Proposal, Version
-from barograph.history.verify import Verified, verify
+from barograph.history.verify import IntactRecord, verify
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row, SQLiteDatabase
 from barograph.kit.json import Json, canonical, digest
@@ -156,12 +156,13 @@ async def _reads(short: Path, long: Path, count: int, rounds: int) -> list[Figur
         return driver(KIND)
 
     reads: dict[str, Callable[[], Awaitable[object]]] = {
-        "short": lambda: latest_versions(databases[short], KIND),
+        "short": lambda: HistoryReader(databases[short]).newest_documents(KIND),
         "driver": by_driver,
-        "long": lambda: latest_versions(databases[long], KIND),
-        "decoded": lambda: ledger.newest(KIND),
+        "long": lambda: HistoryReader(databases[long]).newest_documents(KIND),
+        "decoded": lambda: ledger.newest_versions(KIND),
     }
-    if list((await latest_versions(databases[long], KIND)).versions) != driver(KIND)[0]:
+    newest = await HistoryReader(databases[long]).newest_documents(KIND)
+    if list(newest.versions) != driver(KIND)[0]:
         raise BenchmarkFailed("the driver reads something else")
     times: dict[str, list[float]] = {name: [] for name in reads}
     for number in range(rounds):
@@ -259,7 +260,7 @@ def _append_many(path: Path, writer: int, ready: Barrier, done: Barrier) -> None
 async def _append_all(path: Path, writer: int, ready: Barrier, done: Barrier) -> None:
     database = SQLiteDatabase(path, busy_ms=60_000)
     ledger = Ledger(database, system_clock)
-    await ledger.count(KIND)
+    await ledger.count(KIND, "versions")
     ready.wait(60)
     for number in range(APPENDS):
         await ledger.append(_proposal(writer * APPENDS + number))
@@ -272,7 +273,7 @@ async def _verify(folder: Path) -> float:
     await asyncio.to_thread(load_record, path, VERIFIED)
     database = SQLiteDatabase(path)
     started = time.perf_counter()
-    assert isinstance(await verify(database), Verified)
+    assert isinstance(await verify(database), IntactRecord)
     spent = time.perf_counter() - started
     await database.close()
     return VERIFIED / spent

@@ -106,7 +106,7 @@ def test_an_address_that_is_taken_is_refused_and_the_first_brief_stays(operator:
 
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert result.stderr == f"brief.md: {SLUG} is published already: choose another slug\n"
+    assert result.stderr == f"brief.md: {SLUG} exists already: choose another slug\n"
     assert [each["summary"] for each in operator.listed()] == ["The feed pauses for an hour."]
 
 

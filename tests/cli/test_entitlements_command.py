@@ -94,13 +94,13 @@ def test_dates_are_granted_exactly_beside_what_runs(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "say who gets it"),
-        ([*USER, "--wallet", ADDRESS], "two holders"),
+        ([], "give --user SUB or --wallet"),
+        ([*USER, "--wallet", ADDRESS], "give --user or --wallet, not both"),
         (["--wallet", "0x12"], "40 hexadecimal digits"),
         (["--wallet", ADDRESS.replace("b6", "B6")], "checksum"),
         (["--wallet", ADDRESS.replace("605", "650")], "checksum"),
         (["--user", ""], "1 to 200 printable characters"),
-        ([*USER, "--days", "3", "--until", "9000-01-01"], "give one of them"),
+        ([*USER, "--days", "3", "--until", "9000-01-01"], "give --days or --until, not both"),
         ([*USER, "--days", "0"], "--days"),
         ([*USER, "--until", "tomorrow"], "write 2027-01-31 or 2027-01-31T09:00:00Z"),
         ([*USER, "--from", "2027-02-30"], "write 2027-01-31 or 2027-01-31T09:00:00Z"),
@@ -209,7 +209,7 @@ def test_revoking_names_what_still_lets_the_holder_in(folder: Path) -> None:
 
     result = run(folder, "revoke", one["id"], *WHY, "--yes")
     assert result.stdout.startswith(f"revoked {one['id']}")
-    assert result.stderr.startswith(f"still open by {other['id']}")
+    assert result.stderr.startswith(f"still active: {other['id']}")
     assert run(folder, "revoke", other["id"], *WHY, "--yes").stderr == ""
 
 

@@ -115,7 +115,7 @@ def test_the_list_names_state_door_and_payer_and_no_signature(journal: Path) -> 
 def test_the_list_can_be_narrowed(journal: Path) -> None:
     (only,) = json.loads(run(journal, "list", "--state", "unknown", "--json").stdout)
     assert only["reason"] == "no answer"
-    assert run(journal, "list", "--state", "failed").stdout == "no payment fits\n"
+    assert run(journal, "list", "--state", "failed").stdout == "no payment matches\n"
     assert len(json.loads(run(journal, "list", "--wallet", PAYER, "--json").stdout)) == 2
 
 

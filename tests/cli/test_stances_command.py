@@ -214,7 +214,7 @@ def test_what_was_not_looked_at_is_not_withdrawn(operator: Operator) -> None:
     result = operator.run("withdraw", FUNDING, "--why", "x", answers=answers)
 
     assert isinstance(result.exception, HeadMoved), result.output
-    assert "another version has been recorded since" in str(result.exception)
+    assert "another version was recorded meanwhile" in str(result.exception)
     assert operator.events() == []
 
 

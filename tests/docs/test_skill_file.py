@@ -13,7 +13,7 @@ from barograph.cli import cli
 from barograph.kit.timestamps import HOUR
 from barograph.limits.rate_limits import ANONYMOUS, PERSONAL
 from barograph.markets.regime import Label
-from barograph.material_change.query import NAMES
+from barograph.material_change.query import PARAMETERS
 from support.markets import reading, shares
 from support.service import BASE_URL
 from support.stances import FUNDING
@@ -74,7 +74,7 @@ def test_its_figures_and_words_are_those_of_the_service() -> None:
     assert set(re.findall("`([a-z-]+)`", labels.group(1))) == set(get_args(Label))
     asked = re.search(r"with exactly (.*)\.", BODY)
     assert asked is not None
-    assert re.findall("`([a-z_]+)`", asked.group(1)) == list(NAMES)
+    assert re.findall("`([a-z_]+)`", asked.group(1)) == list(PARAMETERS)
 
 
 def test_a_subscriber_gets_what_it_says(service: SubscriberService) -> None:

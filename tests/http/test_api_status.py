@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from barograph import NOTICE, __version__
+from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
 from barograph.collector.judge import Judge
 from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, UpstreamError
-from barograph.history.records import Stances, Waiting
+from barograph.history.records import NotIssuedYet, Stances
 from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase, Transaction
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.stances.reader import STANCES
@@ -207,7 +207,7 @@ def test_a_feed_past_its_bound_is_down_and_the_answer_is_still_200(service: Serv
         "collector": "degraded",
     }
     assert b"<title>status: down</title>" in service.ask("/badge/status.svg").body
-    assert detail(body, "exchange") == "not asked for 30 s"
+    assert detail(body, "exchange") == "not called for 30 s"
     assert service.ask("/api/agent/market").status == 502
     assert_nothing_leaks(answer, service)
 
@@ -252,7 +252,7 @@ def test_a_default_instance_is_ok_on_its_first_day_and_after_a_restart(
 ) -> None:
     service = empty_service
     service.publish(reading(), shares())
-    stances = Stances(START, (), {}, waiting={"btc-etf-stance": Waiting("no source")})
+    stances = Stances(START, (), {}, waiting={"btc-etf-stance": NotIssuedYet("no source")})
 
     async def publish_stances(tx: Transaction) -> None:
         await publish(tx, [Publication.of(STANCES, stances)])

@@ -9,13 +9,13 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from msgspec.structs import replace
 
+from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
-from barograph.history.records import KINDS, NOT_RECORDED, StanceNow, Stances, Version
+from barograph.history.records import KINDS, NOT_RECORDED, CurrentStance, Stances, Version
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.records import Perpetuals
-from barograph.stances.reader import STANCES, durable
+from barograph.stances.reader import STANCES, recorded_stance
 from barograph_client import Patience, ReferenceFile
 from barograph_client import calls as every_call
 from barograph_client.decode import UNSET, to_builtins
@@ -275,7 +275,7 @@ def test_what_is_not_durable_is_skipped(follower: Follower) -> None:
     (first,) = service.record(proposal())
     follower.look()
     not_recorded = {**NOT_RECORDED, "issued_at": service.clock() + 1, "revision": 2}
-    publish_stance(service, replace(durable(first, None), **not_recorded))
+    publish_stance(service, replace(recorded_stance(first, None), **not_recorded))
     assert follower.look() == (Skipped(FUNDING, first.leg_id, 2),)
     assert follower.store.read() == {FUNDING: reference(first)}
     service.clock.pass_seconds(2)
@@ -390,7 +390,7 @@ def reference(version: Version) -> Reference:
     )
 
 
-def publish_stance(service: SubscriberService, stance: StanceNow) -> None:
+def publish_stance(service: SubscriberService, stance: CurrentStance) -> None:
     async def work(tx: Transaction) -> None:
         published = Stances(service.clock(), (stance,), {})
         await publish(tx, [Publication.of(STANCES, published)])

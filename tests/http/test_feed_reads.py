@@ -11,8 +11,8 @@ import pytest
 import rfc8785
 from msgspec.structs import replace
 
-from barograph.history.records import NOT_RECORDED, Mark
-from barograph.stances.reader import durable
+from barograph.history.records import NOT_RECORDED, ChainEnd
+from barograph.stances.reader import recorded_stance
 from support.markets import reading, shares
 from support.service import BASE_URL, Answer
 from support.stances import FUNDING, PERIOD, proposal
@@ -133,7 +133,7 @@ def test_what_could_not_be_recorded_is_delivered_as_not_durable(
     subscribed: SubscriberService,
 ) -> None:
     before, _ = subscribed.two_versions()
-    later = durable(before, None)
+    later = recorded_stance(before, None)
     issued = subscribed.clock() + 1
     publish_stances(subscribed, replace_all(later, issued_at=issued, revision=3))
     body = body_of(subscribed.read(STANCE_READS[FUNDING]))
@@ -145,7 +145,7 @@ def test_what_is_on_record_again_is_durable_though_it_was_published_as_not(
     subscribed: SubscriberService,
 ) -> None:
     _, after = subscribed.two_versions()
-    publish_stances(subscribed, replace_all(durable(after, None)))
+    publish_stances(subscribed, replace_all(recorded_stance(after, None)))
     assert body_of(subscribed.read(STANCE_READS[FUNDING]))["history_durable"] is True
 
 
@@ -154,19 +154,19 @@ def test_a_record_that_lacks_what_was_recorded_is_not_believed(
     subscribed: SubscriberService, digest: str | None
 ) -> None:
     _, after = subscribed.two_versions()
-    mark = Mark(2, digest) if digest is not None else Mark(3, after.history_digest)
-    publish_stances(subscribed, durable(after, None), recorded={FUNDING: mark})
+    mark = ChainEnd(2, digest) if digest is not None else ChainEnd(3, after.history_digest)
+    publish_stances(subscribed, recorded_stance(after, None), recorded={FUNDING: mark})
     assert body_of(subscribed.read(STANCE_READS[FUNDING]))["history_durable"] is False
     assert subscribed.ask("/api/history/checkpoint").status == 503
-    good = {FUNDING: Mark(2, after.history_digest)}
-    publish_stances(subscribed, durable(after, None), recorded=good)
+    good = {FUNDING: ChainEnd(2, after.history_digest)}
+    publish_stances(subscribed, recorded_stance(after, None), recorded=good)
     assert body_of(subscribed.read(STANCE_READS[FUNDING]))["history_durable"] is True
     assert subscribed.ask("/api/history/checkpoint").status == 200
 
 
 def test_while_the_record_is_away_nothing_is_durable(subscribed: SubscriberService) -> None:
     _, after = subscribed.two_versions()
-    publish_stances(subscribed, durable(after, None))
+    publish_stances(subscribed, recorded_stance(after, None))
     assert body_of(subscribed.read(STANCE_READS[FUNDING]))["history_durable"] is True
     subscribed.settings.history_path.rename(subscribed.settings.data / "aside")
     body = body_of(subscribed.read(STANCE_READS[FUNDING]))
@@ -179,7 +179,7 @@ def test_a_withdrawal_that_was_seen_stays_when_the_record_goes_away(
     subscribed: SubscriberService,
 ) -> None:
     _, after = subscribed.two_versions()
-    publish_stances(subscribed, durable(after, None))  # the collector has not looked since
+    publish_stances(subscribed, recorded_stance(after, None))  # the collector has not looked since
     withdrawal = subscribed.ledger.withdraw(
         FUNDING, why="wrong", by="operator", expected_head=after.history_digest
     )
@@ -255,10 +255,10 @@ def replace_all(stance: Any, **changes: Any) -> Any:
 
 def test_a_copy_from_before_a_withdrawal_is_not_the_record(subscribed: SubscriberService) -> None:
     _, after = subscribed.two_versions()
-    mark = Mark(2, after.history_digest, 1, "0" * 64)  # an event that this record does not have
-    publish_stances(subscribed, durable(after, None), recorded={FUNDING: mark})
+    mark = ChainEnd(2, after.history_digest, 1, "0" * 64)  # an event that this record does not have
+    publish_stances(subscribed, recorded_stance(after, None), recorded={FUNDING: mark})
     assert body_of(subscribed.read(STANCE_READS[FUNDING]))["history_durable"] is False
-    before = subscribed.ledger.newest(FUNDING, 2)
+    before = subscribed.ledger.newest_versions(FUNDING, 2)
     newest, older = asyncio.run(before)
     answer = subscribed.compare(older, newest)
     assert (answer.status, answer.json()["error"]) == (503, "comparison_unavailable")

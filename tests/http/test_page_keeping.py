@@ -12,10 +12,10 @@ import httpx2
 import pytest
 from starlette.requests import Request
 
+from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
 from barograph.briefs.reader import BriefsReader
-from barograph.history.signing import SignedHeads
+from barograph.history.guards import SignedHeads
 from barograph.kit.database import DatabaseUnavailable, Transaction
 from barograph.kit.http import Scope
 from barograph.kit.timestamps import SECOND

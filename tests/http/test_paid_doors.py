@@ -24,7 +24,7 @@ from barograph.payments.records import (
     Payment,
     Requirements,
 )
-from barograph.stances.reader import durable
+from barograph.stances.reader import recorded_stance
 from barograph.web.app import create_app
 from support.payments import (
     FEED,
@@ -509,10 +509,10 @@ def test_what_cannot_be_sold_is_refused_before_money_is_mentioned(shop: Shop, ev
     if event == "expired":
         shop.clock.now += PERIOD
     if event == "not durable":
-        later = replace(durable(after, None), issued_at=after.issued_at + 1, **NOT_RECORDED)
+        later = replace(recorded_stance(after, None), issued_at=after.issued_at + 1, **NOT_RECORDED)
         publish_stances(shop, later)
     if event == "record away":
-        publish_stances(shop, durable(after, None))
+        publish_stances(shop, recorded_stance(after, None))
         shop.settings.history_path.rename(shop.settings.data / "aside")
     answers = [
         shop.ask(READ),

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from barograph import NOTICE
-from barograph.history.checkpoint import open_checkpoint, parse_verifier, verifier_of
-from barograph.history.merkle import EMPTY_ROOT, Head, is_consistent, is_included, tree_root
-from barograph.history.records import KINDS, Mark, Version
-from barograph.history.signing import CONTRADICTED, SignedHeads, load_history_key
+from barograph.history.checkpoint import open_checkpoint, verifier_of
+from barograph.history.guards import CONTRADICTED, SignedHeads
+from barograph.history.merkle import EMPTY_ROOT, TreeHead, is_consistent, is_included, tree_root
+from barograph.history.records import KINDS, ChainEnd, Version
+from barograph.history.signing import load_history_key
 from barograph.kit.timestamps import iso_timestamp
+from support.checkpoints import parse_verifier
 from support.history import RATES, PublicHistory, delivered
 
 SIZE = 23
@@ -359,7 +361,7 @@ def test_a_history_that_cannot_be_read_is_503_and_comes_back(
     )
 
     assert answer.status == 503
-    assert answer.json() == {"error": "the history cannot be read at the moment; try again shortly"}
+    assert answer.json() == {"error": "the history is unavailable; try again shortly"}
     assert answer.headers["cache-control"] == "no-store"
     assert history.ask(path).status == 200
 
@@ -438,10 +440,10 @@ def test_a_broken_chain_is_not_signed_even_if_nothing_was_before(
 
 def test_a_proof_is_of_the_record_that_was_published_and_signed(history: PublicHistory) -> None:
     history.record(3)
-    history.publish_end(Mark(sequence=3, history_digest="0" * 64))
+    history.publish_end(ChainEnd(sequence=3, history_digest="0" * 64))
     assert history.ask(PROOF).status == 503
 
-    history.publish_end(Mark(sequence=3, history_digest=history.version(3).history_digest))
+    history.publish_end(ChainEnd(sequence=3, history_digest=history.version(3).history_digest))
     assert history.ask(PROOF).status == 200
     history.tamper(f"UPDATE stance_versions SET history_digest = '{'e' * 64}' WHERE sequence = 1")
     assert history.ask(PROOF).status == 503
@@ -449,7 +451,12 @@ def test_a_proof_is_of_the_record_that_was_published_and_signed(history: PublicH
 
 def test_of_two_heads_that_follow_one_only_the_first_is_noted(history: PublicHistory) -> None:
     signed = SignedHeads(history.service.database, history.service.clock)
-    heads = [Head(0, EMPTY_ROOT), Head(1, b"a" * 32), Head(1, b"b" * 32), Head(2, b"c" * 32)]
+    heads = [
+        TreeHead(0, EMPTY_ROOT),
+        TreeHead(1, b"a" * 32),
+        TreeHead(1, b"b" * 32),
+        TreeHead(2, b"c" * 32),
+    ]
 
     def advance(last: int, head: int) -> bool:
         return asyncio.run(signed.advance(RATES, "versions", heads[last], heads[head]))
@@ -458,4 +465,4 @@ def test_of_two_heads_that_follow_one_only_the_first_is_noted(history: PublicHis
     assert not advance(0, 2)
     assert not advance(2, 3)
     assert advance(0, 1)
-    assert asyncio.run(signed.last(RATES, "versions")) == heads[1]
+    assert asyncio.run(signed.last_signed(RATES, "versions")) == heads[1]

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from barograph.history.checkpoint import open_checkpoint, parse_verifier
+from barograph.history.checkpoint import open_checkpoint
 from barograph.history.digest import leg_document
 from barograph.history.merkle import tree_root
-from barograph.history.records import KINDS, Event, Mark, Version
+from barograph.history.records import KINDS, ChainEnd, Version, VersionEvent
 from barograph.site.record_pages import PAGE
+from support.checkpoints import parse_verifier
 from support.history import RATES, PublicHistory
 from support.pages import BROWSER
 from support.service import BASE_URL, Answer
@@ -324,7 +325,7 @@ def _paid(version: Version) -> list[str]:
     ]
 
 
-def _kept_back(event: Event) -> list[str]:
+def _kept_back(event: VersionEvent) -> list[str]:
     return [event.salt, event.evidence_digest, event.why]
 
 
@@ -433,13 +434,13 @@ def test_another_record_than_the_published_one_is_called_lost(
     history: PublicHistory, path: str
 ) -> None:
     history.record(3)
-    history.publish_end(Mark(sequence=3, history_digest="0" * 64))
+    history.publish_end(ChainEnd(sequence=3, history_digest="0" * 64))
     answer = history.ask(path, accept=BROWSER)
 
     assert answer.status == 503
     assert b"<h1>The record is not here</h1>" in answer.body
 
-    history.publish_end(Mark(sequence=3, history_digest=history.version(3).history_digest))
+    history.publish_end(ChainEnd(sequence=3, history_digest=history.version(3).history_digest))
     assert history.ask(path).status == 200
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from barograph import NOTICE
+from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
 from barograph.kit.database import Transaction
 from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS

@@ -16,9 +16,9 @@ from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.timestamps import MINUTE
 from barograph.settings import Settings
-from barograph.status.incidents import INCIDENT_RULE, sightings
-from barograph.status.recorder import record
-from barograph.status.wire import ServiceStatus
+from barograph.status.incidents import INCIDENT_RULE, check_results
+from barograph.status.recorder import record_results
+from barograph.status.rules import ServiceStatus
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.web.app import create_app, identity_provider
 from support.clock import HandClock
@@ -112,7 +112,7 @@ def recorded(service: Service, *minutes: int) -> None:
 
     async def work(tx: Any) -> None:
         for minute in minutes:
-            await record(tx, sightings(status), now - minute * MINUTE)
+            await record_results(tx, check_results(status), now - minute * MINUTE)
 
     asyncio.run(service.database.write(work))
 
@@ -123,7 +123,7 @@ def recorded(service: Service, *minutes: int) -> None:
 )
 @pytest.mark.parametrize("name", ["identity", "payments"])
 def test_who_is_away_shows_without_traffic_and_so_does_who_is_back(watch: Watch, name: str) -> None:
-    assert watch.check(name) == ("ok", "not asked yet")
+    assert watch.check(name) == ("ok", "not called yet")
     watch.pass_minute()
     assert watch.check(name) == ("ok", "answered at 2026-11-06T21:21:00.000Z")
 
@@ -131,12 +131,12 @@ def test_who_is_away_shows_without_traffic_and_so_does_who_is_back(watch: Watch,
     watch.pass_minute()
     watch.pass_minute()
     since, asked = "2026-11-06T21:22:00.000Z", "2026-11-06T21:23:00.000Z"
-    away = f"unreachable since {since}, last asked at {asked}"
+    away = f"unreachable since {since}, last tried at {asked}"
     assert watch.check(name) == ("degraded", away)
     shown = part(page(watch.service), name)
     assert '<span class="pill degraded">degraded</span>' in shown
     assert f'unreachable since <time datetime="{since}">21:22:00 UTC</time>' in shown
-    assert f'last asked at <time datetime="{asked}">21:23:00 UTC</time></p>' in shown
+    assert f'last tried at <time datetime="{asked}">21:23:00 UTC</time></p>' in shown
 
     watch.outside.is_away = False
     watch.pass_minute()
@@ -217,7 +217,7 @@ def test_an_incident_is_shown_as_it_was_recorded(service: Service) -> None:
 
     assert "<h3>Market feed</h3>" in text
     assert "not over yet." in text
-    assert "When it began: 31 s old, past its bound of 30 s." in text
+    assert "When it began: 31 s old, older than its limit of 30 s." in text
     assert INCIDENT_RULE in text
 
     service.watch_day()

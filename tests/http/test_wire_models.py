@@ -16,7 +16,7 @@ from barograph.kit.timestamps import DAY, HOUR
 from barograph.kit.wire import WireModel
 from barograph.payments.offers import PaymentRequiredBody
 from barograph.stances.documents import StanceDecision, StanceVersion, stance_body
-from barograph.stances.reader import durable
+from barograph.stances.reader import recorded_stance
 from support.comparisons import EACH_KIND, FLOWS, FUNDING, YIELDS, decided
 from support.descriptions import shop
 from support.markets import reading, shares
@@ -69,8 +69,8 @@ def test_a_stance_that_ran_out_or_was_withdrawn_or_decided_again_is_of_its_model
     said = {"why": "a wrong file", "by": "operator", "expected_head": version.history_digest}
     asyncio.run(desk.ledger.withdraw(version.kind, **said))
     withdrawn = desk.read(STANCE_READS[proposed.kind])
-    expired = encode(stance_body(durable(version, None), now + DAY))
-    not_durable = replace(durable(version, None), **NOT_RECORDED)
+    expired = encode(stance_body(recorded_stance(version, None), now + DAY))
+    not_durable = replace(recorded_stance(version, None), **NOT_RECORDED)
 
     assert withdrawn.json()["state"] == "terminal"
     for body in (withdrawn.body, expired, encode(stance_body(not_durable, now))):

@@ -9,9 +9,8 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import msgspec
 import pytest
 
-from barograph.board.board import Board
+from barograph.board.board import Board, publish, read_payload, read_versions
 from barograph.board.feeds import Feed, Publication
-from barograph.board.snapshots import payload, publish, versions
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value, Work
 from barograph.kit.documents import Document, HotKey
 from support.clock import START, HandClock
@@ -153,7 +152,7 @@ def test_each_publication_gets_the_next_version_of_its_own_feed(
     runner.run(put(database, weather(2)))
     runner.run(put(database, weather(3)))
 
-    assert runner.run(database.read(versions)) == {"weather": 3, "tide": 1}
+    assert runner.run(database.read(read_versions)) == {"weather": 3, "tide": 1}
 
 
 def test_the_newest_payload_is_read_with_its_version(
@@ -163,7 +162,7 @@ def test_the_newest_payload_is_read_with_its_version(
     runner.run(put(database, weather(-2.5)))
 
     async def load(tx: Transaction) -> tuple[tuple[int, str] | None, tuple[int, str] | None]:
-        return await payload(tx, "weather"), await payload(tx, "tide")
+        return await read_payload(tx, "weather"), await read_payload(tx, "tide")
 
     found, absent = runner.run(database.read(load))
     assert found is not None
@@ -326,7 +325,7 @@ READER = """
 import asyncio
 import msgspec
 from barograph.board.board import Board
-from barograph.board.snapshots import Feed
+from barograph.board.feeds import Feed
 
 class Weather(msgspec.Struct):
     degrees: float

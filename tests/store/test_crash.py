@@ -8,17 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
-from barograph.board.snapshots import versions
+from barograph.board.board import read_versions
 from barograph.kit.database import Database, Row, Transaction
 from support.clock import START
 
 PUBLISHER = f"""
 import asyncio
-from barograph.board.snapshots import Publication, publish, versions
+from barograph.board.board import Publication, publish, read_versions
 from barograph.markets.store import Reading, record_readings
 
 async def work(tx):
-    version = (await versions(tx)).get("one", 0) + 1
+    version = (await read_versions(tx)).get("one", 0) + 1
     await publish(tx, [Publication("one", "x" * 20_000)])
     await record_readings(tx, [Reading("minute", "BTCUSDT", {START} + version, 1, 1, 8, 1, None)])
     await publish(tx, [Publication("two", str(version))])
@@ -52,7 +52,7 @@ def kill_again_and_again(
         assert publisher.wait(60) == -signal.SIGKILL
         acknowledged = [int(line) for line in lines if line.endswith("\n")]
 
-        kept = runner.run(database.read(versions))
+        kept = runner.run(database.read(read_versions))
         assert acknowledged[-1] <= kept["one"] <= acknowledged[-1] + 1
         assert kept["two"] == kept["one"]
         rows = runner.run(database.read(readings))

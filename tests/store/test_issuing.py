@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import latest, publish
 from barograph.errors import LeaseLost
 from barograph.history.ledger import Ledger
-from barograph.history.records import KINDS, StanceNow, Stances, Version, Waiting
-from barograph.history.verify import Verified, verify
+from barograph.history.records import KINDS, CurrentStance, NotIssuedYet, Stances, Version
+from barograph.history.verify import IntactRecord, verify
 from barograph.kit.business_days import business_days
 from barograph.kit.database import (
     Database,
@@ -45,7 +45,7 @@ from barograph.markets.settlements import REPORT_COMES_WITHIN, STANDS_AFTER, Set
 from barograph.markets.store import record_reports
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
-from barograph.stances.issue import StanceDesk
+from barograph.stances.issue import StanceIssuer
 from barograph.stances.reader import STANCES
 from barograph.stances.revise import revision_of
 from support.clock import START, HandClock
@@ -119,11 +119,11 @@ class Instance:
         assert self.run(lease.acquire())
         return lease
 
-    def new_desk(self) -> StanceDesk:
+    def new_desk(self) -> StanceIssuer:
         ledger = Ledger(self.history, self.clock)
-        return StanceDesk(self.settings, self.database, ledger, self.clock)
+        return StanceIssuer(self.settings, self.database, ledger, self.clock)
 
-    def issue(self) -> dict[str, StanceNow]:
+    def issue(self) -> dict[str, CurrentStance]:
         return {each.kind: each for each in self.issued().stances}
 
     def issued(self) -> Stances:
@@ -165,13 +165,13 @@ class Instance:
         self.run(self.database.write(work))
 
     def count(self) -> list[int]:
-        return [self.run(self.ledger.count(kind)) for kind in KINDS]
+        return [self.run(self.ledger.count(kind, "versions")) for kind in KINDS]
 
     def newest(self, kind: str) -> Version:
-        return self.run(self.ledger.newest(kind, 1))[0]
+        return self.run(self.ledger.newest_versions(kind, 1))[0]
 
     def decide(self, kind: str, label: str) -> Version:
-        newest = self.run(self.ledger.newest(kind, 1))
+        newest = self.run(self.ledger.newest_versions(kind, 1))
         now = self.clock()
         proposal = revision_of(newest, kind, label=label, why="a feeling", by="desk", now=now)
         head = newest[0].history_digest
@@ -188,12 +188,12 @@ class Instance:
         self.history.lead_to(empty)
 
     def published(self) -> Stances:
-        found = self.run(self.database.read(lambda tx: latest(tx, STANCES)))
+        found = self.run(self.database.read(lambda tx: latest_snapshot(tx, STANCES)))
         assert found is not None
         return found
 
     def is_whole(self) -> bool:
-        return isinstance(self.run(verify(self.history)), Verified)
+        return isinstance(self.run(verify(self.history)), IntactRecord)
 
 
 def days(until: date = FRIDAY, count: int = 32) -> list[str]:
@@ -231,7 +231,7 @@ def prepared(bare: Instance, known: Sequence[str]) -> Instance:
     return bare
 
 
-def leg(stance: StanceNow) -> Any:
+def leg(stance: CurrentStance) -> Any:
     return json.loads(stance.leg)
 
 
@@ -247,7 +247,7 @@ def test_every_kind_is_recorded_and_published(instance: Instance) -> None:
         "funding-regime-stance",
     ]
     assert stances.silent == {}
-    assert instance.run(instance.database.read(lambda tx: latest(tx, STANCES))) == stances
+    assert instance.run(instance.database.read(lambda tx: latest_snapshot(tx, STANCES))) == stances
     for stance in stances.stances:
         version = instance.newest(stance.kind)
         assert stance.history_durable
@@ -280,7 +280,7 @@ def test_another_leader_or_a_restarted_one_records_nothing_again(instance: Insta
 def test_two_processes_at_once_record_once(instance: Instance, tmp_path: Path) -> None:
     async def both() -> list[Stances]:
         other = SQLiteDatabase(tmp_path / "history.sqlite3")
-        desk = StanceDesk(
+        desk = StanceIssuer(
             instance.settings, instance.database, Ledger(other, instance.clock), instance.clock
         )
         issuing = (instance.desk.issue(instance.lease), desk.issue(instance.lease))
@@ -330,7 +330,7 @@ def test_an_operators_decision_stands_until_the_evidence_changes(instance: Insta
     assert instance.count() == [1, 1, 3]
 
 
-def scores(stance: StanceNow) -> set[str]:
+def scores(stance: CurrentStance) -> set[str]:
     return set(leg(stance)["levels"]) - {"fundingRatePct8h"}
 
 
@@ -479,7 +479,7 @@ def test_a_kind_without_a_source_waits_and_is_not_silent(bare: Instance) -> None
     bare.restart()
     stances = bare.issued()
 
-    assert stances.waiting == dict.fromkeys((ETF, RATES), Waiting("no source is configured"))
+    assert stances.waiting == dict.fromkeys((ETF, RATES), NotIssuedYet("no source is configured"))
     assert list(stances.silent) == [FUNDING]
 
 
@@ -497,7 +497,7 @@ def test_what_stood_goes_on_standing_when_the_evidence_grows_old(instance: Insta
 NOT_RECORDED = (False, None, None, None, None)
 
 
-def place(stance: StanceNow) -> tuple[object, ...]:
+def place(stance: CurrentStance) -> tuple[object, ...]:
     return (
         stance.history_durable,
         stance.history_digest,
@@ -572,7 +572,7 @@ def test_a_withdrawn_stance_stays_so_while_the_record_is_out_of_reach(instance: 
     assert (away.withdrawn_at, away.withdrawal_digest) == (instance.clock(), digest)
 
 
-def shown(stance: StanceNow) -> tuple[object, ...]:
+def shown(stance: CurrentStance) -> tuple[object, ...]:
     """All of a stance but its place in the record."""
     return (
         stance.leg_id,
@@ -585,7 +585,7 @@ def shown(stance: StanceNow) -> tuple[object, ...]:
     )
 
 
-def all_shown(stances: dict[str, StanceNow]) -> dict[str, tuple[object, ...]]:
+def all_shown(stances: dict[str, CurrentStance]) -> dict[str, tuple[object, ...]]:
     return {kind: shown(each) for kind, each in stances.items()}
 
 
@@ -648,7 +648,7 @@ def test_what_was_published_stays_while_the_record_is_out_of_reach(
         assert set(away.silent) == set(KINDS)
         assert all_shown({each.kind: each for each in away.stances}) == all_shown(before)
         assert {place(each) for each in away.stances} == {NOT_RECORDED}
-        assert instance.run(instance.database.read(lambda tx: latest(tx, STANCES))) == away
+        assert instance.run(instance.database.read(lambda tx: latest_snapshot(tx, STANCES))) == away
 
     instance.history.shut(shut=False)
     assert instance.issue() == before
@@ -747,13 +747,13 @@ def test_a_lease_lost_after_judging_leaves_nothing(instance: Instance) -> None:
         instance.run(instance.desk.issue(lost))
 
     assert instance.count() == [0, 0, 0]
-    assert instance.run(instance.database.read(lambda tx: latest(tx, STANCES))) is None
+    assert instance.run(instance.database.read(lambda tx: latest_snapshot(tx, STANCES))) is None
 
 
 def test_a_later_leader_that_announced_itself_leaves_nothing_to_an_earlier_one(
     instance: Instance,
 ) -> None:
-    instance.run(instance.ledger.take(instance.lease.token + 1))
+    instance.run(instance.ledger.announce_leader(instance.lease.token + 1))
 
     with pytest.raises(LeaseLost):
         instance.issue()
@@ -887,7 +887,7 @@ def test_whatever_happens_the_record_is_whole_and_nothing_durable_is_invented(
                 assert place(stance) == NOT_RECORDED
                 continue
             assert stance.sequence is not None
-            found = instance.run(instance.ledger.by_sequence(stance.kind, stance.sequence))
+            found = instance.run(instance.ledger.version_at(stance.kind, stance.sequence))
             assert found is not None
             assert found.history_digest == stance.history_digest
 
@@ -929,6 +929,6 @@ def test_a_record_that_lacks_what_was_recorded_is_not_gone_on_with(
     away = instance.issue()
 
     assert {each.history_durable for each in away.values()} == {False}
-    assert instance.run(Ledger(other, instance.clock).count(FUNDING)) == 0
+    assert instance.run(Ledger(other, instance.clock).count(FUNDING, "versions")) == 0
     assert instance.published().recorded[FUNDING].sequence == 2
     instance.run(other.close())

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.errors import LeaseLost, Throttled
 from barograph.kit.database import Database, Row, Transaction

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from barograph.board.board import publish, read_versions
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish, versions
 from barograph.errors import LeaseLost
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.lease import Lease
@@ -145,7 +145,7 @@ def test_a_frozen_holder_that_wakes_up_cannot_write(
     with pytest.raises(LeaseLost, match="collector"):
         publish_as(frozen, database, runner)
 
-    assert runner.run(database.read(versions)) == {"feed": 2}
+    assert runner.run(database.read(read_versions)) == {"feed": 2}
     publish_as(successor, database, runner)
 
 
@@ -161,7 +161,7 @@ def test_a_frozen_holder_cannot_write_after_its_successor_left_either(
     with pytest.raises(LeaseLost):
         publish_as(frozen, database, runner)
 
-    assert runner.run(database.read(versions)) == {}
+    assert runner.run(database.read(read_versions)) == {}
 
 
 def test_who_never_held_the_lease_cannot_write(
@@ -173,7 +173,7 @@ def test_who_never_held_the_lease_cannot_write(
     with pytest.raises(LeaseLost):
         publish_as(claim("a"), database, runner)
 
-    assert runner.run(database.read(versions)) == {}
+    assert runner.run(database.read(read_versions)) == {}
 
 
 def test_the_same_holder_name_is_not_the_same_holder(

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 import support
 from barograph.errors import LeaseLost
 from barograph.history.digest import GENESIS, history_digest
-from barograph.history.ledger import Appended, HeadMoved, Ledger, RecordDamaged, StaleLeg
-from barograph.history.records import DigestRow, EventDigestRow, LegEvidence, Proposal
-from barograph.history.verify import Counts, Verified, verify
+from barograph.history.ledger import Appended, HeadMoved, Ledger, StaleLeg
+from barograph.history.reader import RecordDamaged
+from barograph.history.records import DigestRow, LegEvidence, Proposal
+from barograph.history.verify import Counts, IntactRecord, verify
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import DAY
@@ -74,7 +75,7 @@ def test_each_kind_has_a_chain_of_its_own(
         assert (first.sequence, first.previous_digest) == (1, GENESIS)
     append(proposal(1, kind=RATES))
 
-    assert [runner.run(ledger.count(kind)) for kind in kinds] == [1, 2, 1]
+    assert [runner.run(ledger.count(kind, "versions")) for kind in kinds] == [1, 2, 1]
 
 
 @pytest.mark.contract("stance.kinds")
@@ -89,11 +90,11 @@ def test_the_same_content_again_records_nothing(
 ) -> None:
     first = append(proposal()).version
     again = append(proposal(issued_at=START + DAY))
-    read = [runner.run(ledger.newest(FUNDING)) for _ in range(3)]
+    read = [runner.run(ledger.newest_versions(FUNDING)) for _ in range(3)]
 
     assert again == (first, False)
     assert read == [[first]] * 3
-    assert runner.run(ledger.count(FUNDING)) == 1
+    assert runner.run(ledger.count(FUNDING, "versions")) == 1
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
@@ -145,7 +146,7 @@ def test_an_older_leg_is_never_revised(
 
     with pytest.raises(StaleLeg):
         append(proposal(0, label="cautious"))
-    assert runner.run(ledger.count(FUNDING)) == 2
+    assert runner.run(ledger.count(FUNDING, "versions")) == 2
 
 
 def test_an_older_leg_that_is_issued_again_unchanged_is_found_and_not_recorded(
@@ -158,7 +159,7 @@ def test_an_older_leg_that_is_issued_again_unchanged_is_found_and_not_recorded(
     assert append(proposal(0, label="cautious")) == (revised, False)
     with pytest.raises(StaleLeg):
         append(proposal(0))
-    assert runner.run(ledger.count(FUNDING)) == 3
+    assert runner.run(ledger.count(FUNDING, "versions")) == 3
 
 
 def test_the_collector_never_overwrites_a_decision_on_the_same_evidence(
@@ -174,7 +175,7 @@ def test_the_collector_never_overwrites_a_decision_on_the_same_evidence(
     late = LegEvidence("Bybit", "2026-11-06T22:00:00.000Z", dict(proposal().leg.evidence.inputs))
     same_numbers = changed(evidence=late)
     assert append(same_numbers, only_new_evidence=True) == (decided, False)
-    assert runner.run(ledger.count(FUNDING)) == 2
+    assert runner.run(ledger.count(FUNDING, "versions")) == 2
 
 
 def test_the_collector_records_new_evidence_after_a_decision(
@@ -197,7 +198,7 @@ def test_who_decides_on_an_outdated_head_is_refused(
         append(proposal(0, label="cautious"), expected_head=seen)
     with pytest.raises(HeadMoved):
         append(proposal(0, kind=RATES), expected_head=seen)
-    assert runner.run(ledger.count(FUNDING)) == 2
+    assert runner.run(ledger.count(FUNDING, "versions")) == 2
 
 
 def test_the_newest_goes_by_the_order_of_recording_and_not_by_time(
@@ -207,12 +208,12 @@ def test_the_newest_goes_by_the_order_of_recording_and_not_by_time(
     append(proposal(1, issued_at=START - DAY))
     append(proposal(2, issued_at=START))
 
-    newest = runner.run(ledger.newest(FUNDING, 3))
+    newest = runner.run(ledger.newest_versions(FUNDING, 3))
 
     assert [each.sequence for each in newest] == [3, 2, 1]
     assert [each.issued_at for each in newest] == [START, START - DAY, START + DAY]
-    assert runner.run(ledger.newest(FUNDING)) == newest[:2]
-    assert runner.run(ledger.newest(RATES)) == []
+    assert runner.run(ledger.newest_versions(FUNDING)) == newest[:2]
+    assert runner.run(ledger.newest_versions(RATES)) == []
 
 
 def test_versions_and_digests_are_found_by_their_place(
@@ -221,26 +222,26 @@ def test_versions_and_digests_are_found_by_their_place(
     versions = [append(proposal(number)).version for number in range(5)]
     rows = [DigestRow(v.sequence, v.history_digest, v.issued_at) for v in versions]
 
-    assert runner.run(ledger.by_sequence(FUNDING, 4)) == versions[3]
-    assert runner.run(ledger.by_sequence(FUNDING, 6)) is None
-    assert runner.run(ledger.digests(FUNDING, 0, 3)) == rows[:3]
-    assert runner.run(ledger.digests(FUNDING, 3, 100)) == rows[3:]
-    assert runner.run(ledger.digests(RATES, 0, 100)) == []
+    assert runner.run(ledger.version_at(FUNDING, 4)) == versions[3]
+    assert runner.run(ledger.version_at(FUNDING, 6)) is None
+    assert runner.run(ledger.digests(FUNDING, "versions", 0, 3)) == rows[:3]
+    assert runner.run(ledger.digests(FUNDING, "versions", 3, 100)) == rows[3:]
+    assert runner.run(ledger.digests(RATES, "versions", 0, 100)) == []
 
 
 def test_a_leader_that_was_replaced_records_nothing(
     append: Callable[..., Appended], ledger: Ledger, runner: asyncio.Runner
 ) -> None:
-    runner.run(ledger.take(7))
+    runner.run(ledger.announce_leader(7))
     append(proposal(0), token=7)
-    runner.run(ledger.take(8))
+    runner.run(ledger.announce_leader(8))
 
     with pytest.raises(LeaseLost):
         append(proposal(1), token=7)
     with pytest.raises(LeaseLost):
-        runner.run(ledger.take(7))
-    assert runner.run(ledger.count(FUNDING)) == 1
-    runner.run(ledger.take(8))
+        runner.run(ledger.announce_leader(7))
+    assert runner.run(ledger.count(FUNDING, "versions")) == 1
+    runner.run(ledger.announce_leader(8))
     assert append(proposal(1), token=8).is_new
 
 
@@ -257,7 +258,7 @@ def test_a_person_needs_no_lease(
     append: Callable[..., Appended], ledger: Ledger, runner: asyncio.Runner
 ) -> None:
     head = append(proposal(), token=7).version.history_digest
-    runner.run(ledger.take(8))
+    runner.run(ledger.announce_leader(8))
 
     assert append(proposal(label="cautious"), expected_head=head).is_new
 
@@ -293,8 +294,8 @@ def test_a_version_is_withdrawn_once(
         )
     )
     assert event.evidence_digest not in {event.event_digest, version.history_digest}
-    assert runner.run(ledger.newest(FUNDING)) == [version]
-    assert runner.run(ledger.count_events(FUNDING)) == 1
+    assert runner.run(ledger.newest_versions(FUNDING)) == [version]
+    assert runner.run(ledger.count(FUNDING, "events")) == 1
 
 
 def test_only_the_newest_version_is_withdrawn(
@@ -325,8 +326,8 @@ def test_a_withdrawn_kind_is_opened_again_by_other_content_only(
     assert (second.sequence, second.previous_digest) == (2, first.event_digest)
     assert all(HEX_64.fullmatch(each.salt) for each in (first, second, head))
     assert len({first.salt, second.salt, head.salt}) == 3
-    assert runner.run(ledger.event_digests(FUNDING, 1, 10)) == [
-        EventDigestRow(2, second.event_digest, START)
+    assert runner.run(ledger.digests(FUNDING, "events", 1, 10)) == [
+        DigestRow(2, second.event_digest, START)
     ]
 
 
@@ -335,7 +336,7 @@ def test_what_cannot_be_written_alike_everywhere_is_refused_and_nothing_recorded
 ) -> None:
     with pytest.raises(ValueError, match=r".*"):
         append(proposal(inputs={"value": float("nan")}))
-    assert runner.run(ledger.count(FUNDING)) == 0
+    assert runner.run(ledger.count(FUNDING, "versions")) == 0
 
 
 def test_whole_numbers_held_as_floats_are_the_same_content(
@@ -362,7 +363,7 @@ def test_a_damaged_version_is_neither_shown_nor_built_upon(
     runner.run(history.write(damage))
 
     with pytest.raises(RecordDamaged):
-        runner.run(ledger.newest(FUNDING))
+        runner.run(ledger.newest_versions(FUNDING))
     with pytest.raises(RecordDamaged):
         append(proposal(1))
 
@@ -375,7 +376,7 @@ def test_a_record_without_its_tables_is_unavailable(
     with pytest.raises(DatabaseUnavailable):
         runner.run(ledger.append(proposal()))
     with pytest.raises(DatabaseUnavailable):
-        runner.run(ledger.newest(FUNDING))
+        runner.run(ledger.newest_versions(FUNDING))
 
 
 ISSUER = f"""
@@ -425,7 +426,7 @@ def test_two_issuers_of_the_same_stances_record_each_once(
     assert len(answers) == 60
     assert len(set(answers)) == 1
     assert [new for issuer in told for *_, new in issuer].count("True") == 1
-    assert runner.run(verify(history)) == Verified({FUNDING: Counts(1, 0)})
+    assert runner.run(verify(history)) == IntactRecord({FUNDING: Counts(1, 0)})
 
 
 def test_two_issuers_of_other_stances_record_all_in_one_order(
@@ -435,12 +436,12 @@ def test_two_issuers_of_other_stances_record_all_in_one_order(
 ) -> None:
     told = race(start_python, ["number", "1000 + number"])
 
-    recorded = runner.run(Ledger(history, HandClock()).digests(FUNDING, 0, 100))
+    recorded = runner.run(Ledger(history, HandClock()).digests(FUNDING, "versions", 0, 100))
     said = {int(sequence): own for issuer in told for sequence, own, _ in issuer}
-    assert said == {row.sequence: row.history_digest for row in recorded}
+    assert said == {row.sequence: row.digest for row in recorded}
     assert sorted(said) == list(range(1, 61))
     assert [new for issuer in told for *_, new in issuer] == ["True"] * 60
     for issuer in told:
         places = [int(sequence) for sequence, *_ in issuer]
         assert places == sorted(places)
-    assert runner.run(verify(history)) == Verified({FUNDING: Counts(60, 0)})
+    assert runner.run(verify(history)) == IntactRecord({FUNDING: Counts(60, 0)})

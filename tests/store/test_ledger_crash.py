@@ -11,7 +11,7 @@ import pytest
 
 import support
 from barograph.history.ledger import Ledger
-from barograph.history.verify import Verified, verify
+from barograph.history.verify import IntactRecord, verify
 from barograph.kit.database import Database
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history
@@ -25,7 +25,7 @@ from support.stances import FUNDING, RATES, proposal
 
 async def main():
     ledger = Ledger(database, HandClock())
-    number = await ledger.count(FUNDING)
+    number = await ledger.count(FUNDING, "versions")
     while True:
         for kind in (FUNDING, RATES):
             done = await ledger.append(proposal(number, kind=kind))
@@ -67,7 +67,7 @@ def kill_again_and_again(
                 chain, sequence, own = line.split()
                 acknowledged[chain][int(sequence)] = own
         assert_kept(acknowledged, ledger, runner)
-        assert isinstance(runner.run(verify(history)), Verified)
+        assert isinstance(runner.run(verify(history)), IntactRecord)
 
 
 def assert_kept(
@@ -76,10 +76,10 @@ def assert_kept(
     """All that was acknowledged is there, and at most one more that was not told any more."""
     unsaid = 0
     for kind in (FUNDING, RATES):
-        rows = runner.run(ledger.digests(kind, 0, 1_000_000))
-        unsaid += follow(acknowledged[kind], {row.sequence: row.history_digest for row in rows})
-    events = runner.run(ledger.event_digests(RATES, 0, 1_000_000))
-    unsaid += follow(acknowledged["event"], {row.sequence: row.event_digest for row in events})
+        rows = runner.run(ledger.digests(kind, "versions", 0, 1_000_000))
+        unsaid += follow(acknowledged[kind], {row.sequence: row.digest for row in rows})
+    events = runner.run(ledger.digests(RATES, "events", 0, 1_000_000))
+    unsaid += follow(acknowledged["event"], {row.sequence: row.digest for row in events})
     assert unsaid <= 1
 
 

@@ -9,13 +9,13 @@ from barograph.errors import ConfigurationError
 from barograph.history.digest import GENESIS
 from barograph.history.guards import packaged_guards, require_guards, wrong_guards
 from barograph.history.ledger import Ledger
-from barograph.history.verify import Broken, verify
+from barograph.history.verify import BrokenRecord, verify
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.migrations import Migration, packaged_migrations, upgrade
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history, proposal
 
-WRONG = "guards are missing, changed or added"
+WRONG = "triggers are missing, changed or added"
 EVERYTHING = (
     "SELECT * FROM stance_versions ORDER BY position",
     "SELECT * FROM stance_events ORDER BY position",
@@ -163,7 +163,7 @@ def test_a_guard_that_was_dropped_is_missed(
     runner.run(history.write(drop))
 
     assert runner.run(wrong_guards(history)) == [name]
-    assert runner.run(verify(history)) == Broken(None, None, f"{WRONG}: {name}")
+    assert runner.run(verify(history)) == BrokenRecord(None, None, f"{WRONG}: {name}")
 
 
 def test_a_guard_that_was_made_harmless_is_missed(
@@ -197,7 +197,7 @@ def test_an_added_trigger_is_seen(history: Database, runner: asyncio.Runner) -> 
     with pytest.raises(ConfigurationError, match="fences_forget"):
         runner.run(require_guards(history))
     broken = runner.run(verify(history))
-    assert isinstance(broken, Broken)
+    assert isinstance(broken, BrokenRecord)
     assert broken.what == f"{WRONG}: fences_forget"
 
 

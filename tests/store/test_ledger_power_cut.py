@@ -11,7 +11,7 @@ import pytest
 
 import support
 from barograph.history.ledger import Ledger
-from barograph.history.verify import Verified, verify
+from barograph.history.verify import IntactRecord, verify
 from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
 from support.clock import HandClock
 from support.stances import FUNDING, proposal
@@ -59,7 +59,7 @@ async def main():
     for number in range(appends):
         done = await ledger.append(proposal(number // 3, by=f"person {{number}}"))
         acknowledged.append(done.version.history_digest)
-        await ledger.newest("rates-desk")
+        await ledger.newest_versions("rates-desk")
     print(json.dumps({{"acknowledged": acknowledged, "cuts": cuts}}))
 
 asyncio.run(main())
@@ -89,11 +89,11 @@ async def found_after(folder: Path) -> tuple[list[str], bool, bool]:
     database = SQLiteDatabase(folder / NAME)
     ledger = Ledger(database, HandClock())
     try:
-        rows = await ledger.digests(FUNDING, 0, 1_000_000)
-        whole = isinstance(await verify(database), Verified)
+        rows = await ledger.digests(FUNDING, "versions", 0, 1_000_000)
+        whole = isinstance(await verify(database), IntactRecord)
         more = await ledger.append(proposal(1_000_000))
         goes_on = more.version.sequence == len(rows) + 1
-        return [row.history_digest for row in rows], whole, goes_on
+        return [row.digest for row in rows], whole, goes_on
     finally:
         await database.close()
 
@@ -101,7 +101,7 @@ async def found_after(folder: Path) -> tuple[list[str], bool, bool]:
 async def count_after(folder: Path) -> int:
     database = SQLiteDatabase(folder / NAME)
     try:
-        return await Ledger(database, HandClock()).count(FUNDING)
+        return await Ledger(database, HandClock()).count(FUNDING, "versions")
     except DatabaseUnavailable:  # not even the tables are left
         return 0
     finally:

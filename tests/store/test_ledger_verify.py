@@ -15,14 +15,21 @@ from msgspec.structs import replace
 from barograph.history.digest import event_document, read_event, version_document
 from barograph.history.guards import packaged_guards
 from barograph.history.ledger import EVENT_COLUMNS, VERSION_COLUMNS, Ledger
-from barograph.history.records import Mark, Stances, Version
-from barograph.history.verify import Broken, Counts, RecordName, Verified, verify, verify_published
+from barograph.history.records import ChainEnd, Stances, Version
+from barograph.history.verify import (
+    BrokenRecord,
+    Counts,
+    IntactRecord,
+    RecordName,
+    verify,
+    verify_published,
+)
 from barograph.kit.database import Database, DatabaseUnavailable, SQLiteDatabase
 from barograph.kit.json import canonical, digest
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history, proposal
 
-WHOLE = Verified({FUNDING: Counts(6, 2), RATES: Counts(6, 1)})
+WHOLE = IntactRecord({FUNDING: Counts(6, 2), RATES: Counts(6, 1)})
 
 
 async def fill(path: Path) -> None:
@@ -46,7 +53,7 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-async def verified(path: Path) -> Verified | Broken:
+async def verified(path: Path) -> IntactRecord | BrokenRecord:
     database = SQLiteDatabase(path)
     try:
         return await verify(database)
@@ -75,7 +82,7 @@ def test_a_record_as_it_was_made_is_whole(path: Path) -> None:
 def test_an_empty_record_is_whole(empty_database: Database, runner: asyncio.Runner) -> None:
     runner.run(make_history(empty_database))
 
-    assert runner.run(verify(empty_database)) == Verified({})
+    assert runner.run(verify(empty_database)) == IntactRecord({})
 
 
 def test_progress_is_told_up_to_the_end(path: Path, runner: asyncio.Runner) -> None:
@@ -118,7 +125,7 @@ def test_a_change_in_any_column_of_a_version_is_named(
                 (change, sequence * 2),
             )
         broken = asyncio.run(verified(path))
-        assert isinstance(broken, Broken)
+        assert isinstance(broken, BrokenRecord)
         assert (broken.record, broken.kind, broken.sequence) == ("version", RATES, sequence)
 
 
@@ -133,7 +140,7 @@ def test_a_change_in_any_column_of_an_event_is_named(path: Path, column: str) ->
                 f"UPDATE stance_events SET {column} = ? WHERE position = 3", (change,)
             )
         broken = asyncio.run(verified(path))
-        assert isinstance(broken, Broken)
+        assert isinstance(broken, BrokenRecord)
         assert (broken.record, broken.kind, broken.sequence) == ("event", FUNDING, 2)
 
 
@@ -149,7 +156,7 @@ def test_a_version_that_was_taken_out_is_missed(path: Path) -> None:
 
     broken = asyncio.run(verified(path))
 
-    assert broken == Broken(RATES, 3, "a record before it is missing", "version")
+    assert broken == BrokenRecord(RATES, 3, "a record before it is missing", "version")
 
 
 def test_a_version_whose_place_was_closed_up_is_missed(path: Path) -> None:
@@ -161,7 +168,7 @@ def test_a_version_whose_place_was_closed_up_is_missed(path: Path) -> None:
                 (position,),
             )
 
-    assert asyncio.run(verified(path)) == Broken(FUNDING, 3, "it is missing", "version")
+    assert asyncio.run(verified(path)) == BrokenRecord(FUNDING, 3, "it is missing", "version")
 
 
 def forge(path: Path, change: Callable[[Version], Version]) -> None:
@@ -169,7 +176,7 @@ def forge(path: Path, change: Callable[[Version], Version]) -> None:
 
     async def read() -> Version:
         database = SQLiteDatabase(path)
-        version = await Ledger(database, HandClock()).by_sequence(FUNDING, 4)
+        version = await Ledger(database, HandClock()).version_at(FUNDING, 4)
         await database.close()
         assert version is not None
         return version
@@ -189,7 +196,7 @@ def test_a_forged_version_is_betrayed_by_the_one_after_it(path: Path) -> None:
 
     broken = asyncio.run(verified(path))
 
-    assert broken == Broken(FUNDING, 5, "it does not follow the one before it", "version")
+    assert broken == BrokenRecord(FUNDING, 5, "it does not follow the one before it", "version")
 
 
 def test_a_version_with_another_predecessor_is_named(path: Path) -> None:
@@ -197,13 +204,15 @@ def test_a_version_with_another_predecessor_is_named(path: Path) -> None:
 
     broken = asyncio.run(verified(path))
 
-    assert broken == Broken(FUNDING, 4, "it does not follow the one before it", "version")
+    assert broken == BrokenRecord(FUNDING, 4, "it does not follow the one before it", "version")
 
 
 def test_a_version_with_another_revision_is_named(path: Path) -> None:
     forge(path, lambda version: replace(version, revision=9))
 
-    assert asyncio.run(verified(path)) == Broken(FUNDING, 4, "its revision should be 2", "version")
+    assert asyncio.run(verified(path)) == BrokenRecord(
+        FUNDING, 4, "its revision should be 2", "version"
+    )
 
 
 @pytest.mark.parametrize("part", ["why", "by", "salt"])
@@ -223,7 +232,7 @@ def test_an_event_whose_digest_was_made_to_fit_is_betrayed_by_its_evidence(
 
     broken = asyncio.run(verified(path))
 
-    assert broken == Broken(FUNDING, 2, "the event is not about a recorded version", "event")
+    assert broken == BrokenRecord(FUNDING, 2, "the event is not about a recorded version", "event")
 
 
 def place_of_text(path: Path, kind: str, sequence: int) -> int:
@@ -254,7 +263,7 @@ def test_a_flipped_bit_in_a_text_on_the_disk_is_named(path: Path, bit: int) -> N
         broken = asyncio.run(verified(path))
         flip_raw(path, place, bit)
 
-        assert isinstance(broken, Broken)
+        assert isinstance(broken, BrokenRecord)
         assert (broken.kind, broken.sequence) == (RATES, sequence)
 
 
@@ -272,11 +281,11 @@ def test_a_flipped_bit_anywhere_in_the_tables_is_noticed(path: Path) -> None:
         try:
             found = asyncio.run(verified(path))
         except DatabaseUnavailable:
-            found = Broken(None, None, "cannot be read at all")
+            found = BrokenRecord(None, None, "cannot be read at all")
         same = readable(path) == original
         flip_raw(path, place, bit)
-        assert same or isinstance(found, Broken), place
-        noticed += isinstance(found, Broken)
+        assert same or isinstance(found, BrokenRecord), place
+        noticed += isinstance(found, BrokenRecord)
     assert noticed > 50
     assert asyncio.run(verified(path)) == WHOLE
 
@@ -302,10 +311,10 @@ def readable(path: Path) -> object:
         try:
             return [
                 (
-                    await ledger.newest(kind, 100),
-                    await ledger.digests(kind, 0, 100),
+                    await ledger.newest_versions(kind, 100),
+                    await ledger.digests(kind, "versions", 0, 100),
                     await ledger.events(kind),
-                    await ledger.event_digests(kind, 0, 100),
+                    await ledger.digests(kind, "events", 0, 100),
                 )
                 for kind in (FUNDING, RATES)
             ]
@@ -323,10 +332,10 @@ def test_an_event_that_was_taken_out_is_missed_as_an_event(path: Path) -> None:
 
     broken = asyncio.run(verified(path))
 
-    assert broken == Broken(FUNDING, 2, "a record before it is missing", "event")
+    assert broken == BrokenRecord(FUNDING, 2, "a record before it is missing", "event")
 
 
-async def verified_against(path: Path, **recorded: Mark) -> Broken | None:
+async def verified_against(path: Path, **recorded: ChainEnd) -> BrokenRecord | None:
     database = SQLiteDatabase(path)
     marks = {name.replace("_", "-"): mark for name, mark in recorded.items()}
     try:
@@ -335,16 +344,16 @@ async def verified_against(path: Path, **recorded: Mark) -> Broken | None:
         await database.close()
 
 
-def ends(path: Path, kind: str) -> list[Mark]:
+def ends(path: Path, kind: str) -> list[ChainEnd]:
     """Every end that the chains of a kind can have had, the versions and the last event."""
 
-    async def read() -> list[Mark]:
+    async def read() -> list[ChainEnd]:
         database = SQLiteDatabase(path)
         ledger = Ledger(database, HandClock())
         last = (await ledger.events(kind))[-1]
         marks = [
-            Mark(each.sequence, each.history_digest, last.sequence, last.event_digest)
-            for each in await ledger.digests(kind, 0, 100)
+            ChainEnd(each.sequence, each.digest, last.sequence, last.event_digest)
+            for each in await ledger.digests(kind, "versions", 0, 100)
         ]
         await database.close()
         return marks
@@ -375,7 +384,7 @@ def test_a_record_that_lacks_what_was_published_is_another(
     broken = asyncio.run(verified_against(path, rates_desk=mark))
 
     what = f"it is not the {record} that was published"
-    assert broken == Broken(RATES, sequence, what, record)
+    assert broken == BrokenRecord(RATES, sequence, what, record)
 
 
 def test_a_longer_record_needs_no_more_memory(
@@ -391,7 +400,7 @@ def test_a_longer_record_needs_no_more_memory(
     def peak() -> int:
         tracemalloc.start()
         try:
-            assert isinstance(runner.run(verify(empty_database, page=20)), Verified)
+            assert isinstance(runner.run(verify(empty_database, page=20)), IntactRecord)
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
 from barograph.collector.leader import collector_lease
 from barograph.demo.replay.replay import PastRecord, moments
 from barograph.demo.world.world import CORRECTED_AFTER, World, corrections
 from barograph.history.ledger import HISTORY, Ledger
 from barograph.history.records import Version
-from barograph.history.verify import Verified, verify
+from barograph.history.verify import IntactRecord, verify
 from barograph.kit.database import SQLiteDatabase, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
@@ -67,7 +67,7 @@ class Carried:
 
     async def versions(self) -> list[Version]:
         ledger = Ledger(self.history, self.clock)
-        return (await ledger.newest(KIND, 100))[::-1]
+        return (await ledger.newest_versions(KIND, 100))[::-1]
 
     async def close(self) -> None:
         await self.database.close()
@@ -104,7 +104,7 @@ def test_the_scores_of_a_day_before_are_gone_in_one_revision_and_back_in_the_nex
         {name for name in SCORES if name in each.leg.evidence.inputs["levels"]} == names  # type: ignore[operator]
         for each, names in zip(revisions, shown, strict=True)
     )
-    assert isinstance(asyncio.run(verify(carried.history)), Verified)
+    assert isinstance(asyncio.run(verify(carried.history)), IntactRecord)
 
 
 def test_every_other_leg_is_judged_once(carried: Carried) -> None:

@@ -11,16 +11,22 @@ from barograph import NOTICE
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
-from barograph.status.incidents import KEPT_FOR, Count, Incident, Record, Sighting
+from barograph.status.incidents import (
+    KEPT_FOR,
+    CheckResult,
+    ConditionCount,
+    Incident,
+    StatusHistory,
+)
 from barograph.status.recorder import (
     LEASE_MS,
-    MOST_UNWRITTEN,
+    MAX_UNWRITTEN,
     SPREAD_SECONDS,
-    Keeper,
-    read_record,
-    record,
+    StatusRecorder,
+    read_status_history,
+    record_results,
 )
-from barograph.status.wire import ApiStatus, Check, Condition, FeedStatus, ServiceStatus
+from barograph.status.rules import ApiStatus, Check, Condition, FeedStatus, ServiceStatus
 from support.clock import START, HandClock
 
 T = TypeVar("T")
@@ -55,16 +61,16 @@ class Book:
         self.run = runner.run
 
     def write(self, at: int, *found: tuple[str, Condition]) -> None:
-        seen = [Sighting(name, condition, f"{name} so") for name, condition in found]
+        seen = [CheckResult(name, condition, f"{name} so") for name, condition in found]
 
         async def work(tx: Transaction) -> None:
-            await record(tx, seen, at)
+            await record_results(tx, seen, at)
 
         self.run(self.database.write(work))
 
-    def read(self, now: int) -> Record:
-        async def work(tx: Transaction) -> Record:
-            return await read_record(tx, now)
+    def read(self, now: int) -> StatusHistory:
+        async def work(tx: Transaction) -> StatusHistory:
+            return await read_status_history(tx, now)
 
         return self.run(self.database.read(work))
 
@@ -87,10 +93,10 @@ def test_minutes_are_counted_by_the_hour_and_by_the_day(book: Book) -> None:
     midnight = T0 + 2 * MINUTE
 
     assert set(book.read(midnight).counts) == {
-        Count("hour", "feed", midnight - HOUR, 1, 1, 0),
-        Count("hour", "feed", midnight, 0, 0, 1),
-        Count("day", "feed", midnight - DAY, 1, 1, 0),
-        Count("day", "feed", midnight, 0, 0, 1),
+        ConditionCount("hour", "feed", midnight - HOUR, 1, 1, 0),
+        ConditionCount("hour", "feed", midnight, 0, 0, 1),
+        ConditionCount("day", "feed", midnight - DAY, 1, 1, 0),
+        ConditionCount("day", "feed", midnight, 0, 0, 1),
     }
     assert book.read(midnight).last_at == {"feed": midnight}
 
@@ -190,12 +196,12 @@ class Room:
         self.open = open_database
         self.looked: list[str] = []
 
-    def keeper(self, name: str = "", database: Database | None = None) -> Keeper:
+    def recorder(self, name: str = "", database: Database | None = None) -> StatusRecorder:
         def read(now: int) -> ServiceStatus:
             self.looked.append(name)
             return status(self.found, now)
 
-        return Keeper(database or self.open(), read, [], clock=self.clock)
+        return StatusRecorder(database or self.open(), read, [], clock=self.clock)
 
 
 @pytest.fixture
@@ -203,11 +209,11 @@ def room(database: Database, open_database: Callable[[], Database], runner: asyn
     return Room(open_database, runner)
 
 
-def test_of_two_keepers_one_records_each_minute_once(room: Room, book: Book) -> None:
-    one, other = room.keeper("one"), room.keeper("other")
+def test_of_two_recorders_one_records_each_minute_once(room: Room, book: Book) -> None:
+    one, other = room.recorder("one"), room.recorder("other")
 
     async def together() -> None:
-        await asyncio.gather(one.look(), other.look())
+        await asyncio.gather(one.record_minute(), other.record_minute())
 
     for _ in range(3):
         room.run(together())
@@ -218,25 +224,25 @@ def test_of_two_keepers_one_records_each_minute_once(room: Room, book: Book) -> 
     assert sum(each.recorded for each in days if each.name == "database") == 3
 
 
-def test_another_keeper_takes_over_when_the_first_is_gone(room: Room, book: Book) -> None:
-    one, other = room.keeper("one"), room.keeper("other")
-    room.run(one.look())
+def test_another_recorder_takes_over_when_the_first_is_gone(room: Room, book: Book) -> None:
+    one, other = room.recorder("one"), room.recorder("other")
+    room.run(one.record_minute())
     for _ in range(2):
         room.clock.now += MINUTE
-        room.run(other.look())
+        room.run(other.record_minute())
 
     assert room.looked == ["one", "other"]
     assert LEASE_MS < 2 * MINUTE
     room.clock.now += MINUTE
-    room.run(one.look())
+    room.run(one.record_minute())
     assert room.looked == ["one", "other"]
 
 
-def test_a_keeper_that_is_stopped_lets_the_next_one_in_at_once(room: Room, book: Book) -> None:
-    one, other = room.keeper("one"), room.keeper("other")
+def test_a_recorder_that_is_stopped_lets_the_next_one_in_at_once(room: Room, book: Book) -> None:
+    one, other = room.recorder("one"), room.recorder("other")
 
     async def start_and_stop() -> None:
-        await one.look()
+        await one.record_minute()
         running = asyncio.create_task(one.run())
         await asyncio.sleep(0)
         running.cancel()
@@ -244,12 +250,12 @@ def test_a_keeper_that_is_stopped_lets_the_next_one_in_at_once(room: Room, book:
 
     room.run(start_and_stop())
     room.clock.now += MINUTE
-    room.run(other.look())
+    room.run(other.record_minute())
 
     assert room.looked == ["one", "other"]
 
 
-def test_the_keeper_looks_right_after_every_minute_began(room: Room) -> None:
+def test_the_recorder_looks_right_after_every_minute_began(room: Room) -> None:
     pauses: list[float] = []
     room.clock.pass_seconds(12.5)
 
@@ -266,15 +272,15 @@ def test_the_keeper_looks_right_after_every_minute_began(room: Room) -> None:
         room.looked.append(iso_timestamp(now)[14:])
         return status("ok", now)
 
-    keeper = Keeper(room.open(), read, [], clock=room.clock, sleep=sleep, offset=0)
+    recorder = StatusRecorder(room.open(), read, [], clock=room.clock, sleep=sleep, offset=0)
     with pytest.raises(Stopped):
-        room.run(keeper.run())
+        room.run(recorder.run())
 
     assert room.looked == ["59:00.100Z", "00:00.100Z"]
     assert pauses == [47.6, 60.0, 60.0]
 
 
-def test_keepers_look_at_different_times_of_the_minute(room: Room) -> None:
+def test_recorders_look_at_different_times_of_the_minute(room: Room) -> None:
     class Stopped(Exception):
         pass
 
@@ -284,11 +290,11 @@ def test_keepers_look_at_different_times_of_the_minute(room: Room) -> None:
 
     pauses: list[float] = []
     for _ in range(8):
-        keeper = Keeper(
+        recorder = StatusRecorder(
             room.open(), lambda now: status("ok", now), [], clock=room.clock, sleep=sleep
         )
         with pytest.raises(Stopped):
-            room.run(keeper.run())
+            room.run(recorder.run())
 
     # The clock stands where a minute begins, which is past for nobody but who looks right then.
     assert len(set(pauses)) > 1
@@ -322,17 +328,17 @@ def test_what_was_seen_while_the_database_fails_is_recorded_once_it_is_back(
     room: Room, book: Book, caplog: pytest.LogCaptureFixture
 ) -> None:
     away = Away(room.open())
-    keeper = room.keeper(database=away)
+    recorder = room.recorder(database=away)
     with caplog.at_level(logging.INFO):
         for _ in range(5):
-            room.run(keeper.look())
+            room.run(recorder.record_minute())
             room.clock.now += MINUTE
     assert [line.message for line in caplog.records] == ["status not recorded"]
     assert book.read(T0 + HOUR).counts == []
 
     away.is_away = False
     for _ in range(2):
-        room.run(keeper.look())
+        room.run(recorder.record_minute())
     assert book.read(T0 + HOUR).last_at["database"] == T0 + 5 * MINUTE
     assert recorded(book) == 6
 
@@ -345,11 +351,11 @@ def recorded(book: Book) -> int:
 
 def test_an_outage_of_the_database_is_an_incident_of_the_record(room: Room, book: Book) -> None:
     away = Away(room.open())
-    keeper = room.keeper(database=away)
+    recorder = room.recorder(database=away)
     for minute in range(6):
         away.is_away = minute in (1, 2)
         room.found = "down" if away.is_away else "ok"
-        room.run(keeper.look())
+        room.run(recorder.record_minute())
         room.clock.now += MINUTE
 
     (incident,) = book.read(T0 + HOUR).incidents
@@ -358,55 +364,57 @@ def test_an_outage_of_the_database_is_an_incident_of_the_record(room: Room, book
 
 def test_minutes_in_which_nobody_looked_stay_unrecorded(room: Room, book: Book) -> None:
     away = Away(room.open())
-    keeper = room.keeper(database=away)
-    room.run(keeper.look())
+    recorder = room.recorder(database=away)
+    room.run(recorder.record_minute())
     room.clock.now += 10 * MINUTE
     away.is_away = False
-    room.run(keeper.look())
+    room.run(recorder.record_minute())
 
     assert recorded(book) == 2
 
 
 def test_only_so_many_unwritten_minutes_are_kept(room: Room, book: Book) -> None:
     away = Away(room.open())
-    keeper = room.keeper(database=away)
-    for _ in range(MOST_UNWRITTEN + 5):
-        room.run(keeper.look())
+    recorder = room.recorder(database=away)
+    for _ in range(MAX_UNWRITTEN + 5):
+        room.run(recorder.record_minute())
         room.clock.now += MINUTE
     away.is_away = False
-    room.run(keeper.look())
+    room.run(recorder.record_minute())
 
-    assert recorded(book) == MOST_UNWRITTEN
+    assert recorded(book) == MAX_UNWRITTEN
 
 
-def test_what_two_keepers_saw_while_the_database_failed_counts_once(room: Room, book: Book) -> None:
+def test_what_two_recorders_saw_while_the_database_failed_counts_once(
+    room: Room, book: Book
+) -> None:
     aways = [Away(room.open()) for _ in range(2)]
-    one, other = (room.keeper(database=away) for away in aways)
+    one, other = (room.recorder(database=away) for away in aways)
     for _ in range(5):
-        room.run(one.look())
-        room.run(other.look())
+        room.run(one.record_minute())
+        room.run(other.record_minute())
         room.clock.now += MINUTE
     aways[0].is_away = False
-    room.run(one.look())
+    room.run(one.record_minute())
     room.clock.now += LEASE_MS
     aways[1].is_away = False
-    room.run(other.look())
+    room.run(other.record_minute())
 
     assert recorded(book) == 7
 
 
-def test_a_keeper_that_finds_another_one_recording_forgets_what_it_saw(
+def test_a_recorder_that_finds_another_one_recording_forgets_what_it_saw(
     room: Room, book: Book
 ) -> None:
     away = Away(room.open())
-    other = room.keeper(database=away)
-    room.run(other.look())
+    other = room.recorder(database=away)
+    room.run(other.record_minute())
     away.is_away = False
     room.clock.now += MINUTE
-    room.run(room.keeper().look())
-    room.run(other.look())
+    room.run(room.recorder().record_minute())
+    room.run(other.record_minute())
     room.clock.now += LEASE_MS
-    room.run(other.look())
+    room.run(other.record_minute())
 
     assert recorded(book) == 2
 
@@ -425,17 +433,17 @@ class Outside:
             raise self._error
 
 
-def test_those_outside_are_asked_by_every_keeper_whatever_one_of_them_does(
+def test_those_outside_are_asked_by_every_recorder_whatever_one_of_them_does(
     room: Room, book: Book, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad = Outside(room.clock, RuntimeError("https://secret.example"))
     good = Outside(room.clock)
-    keepers = [
-        Keeper(room.open(), lambda now: status("ok", now), [bad, good], clock=room.clock)
+    recorders = [
+        StatusRecorder(room.open(), lambda now: status("ok", now), [bad, good], clock=room.clock)
         for _ in range(2)
     ]
-    for keeper in keepers:
-        room.run(keeper.look())
+    for recorder in recorders:
+        room.run(recorder.record_minute())
 
     assert (bad.probed, good.probed) == (2, 2)
     assert book.read(T0).last_at["database"] == T0

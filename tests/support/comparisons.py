@@ -6,7 +6,6 @@ from datetime import date
 from typing import Any
 
 import pytest
-from msgspec import Struct
 from msgspec.structs import replace
 
 from barograph.history.digest import GENESIS, version_document
@@ -15,10 +14,10 @@ from barograph.kit.json import Json, canonical
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y, Observation
 from barograph.markets.settlements import Settled
-from barograph.material_change.compare import Assessment, compare
-from barograph.material_change.documents import comparison_body
+from barograph.material_change.compare import compare
+from barograph.material_change.documents import AssessmentBody, comparison_body
 from barograph.material_change.query import Pair, Reference
-from barograph.material_change.recorded import Retained, read_retained
+from barograph.material_change.retained import RetainedVersion, read_retained
 from barograph.stances import etf, funding, rates
 from barograph.stances.revise import revision_of
 from support.clock import START
@@ -49,7 +48,7 @@ def text(proposed: Proposal) -> str:
     return canonical(version_document(version(proposed)))
 
 
-def assess(before: Proposal, after: Proposal) -> Assessment:
+def assess(before: Proposal, after: Proposal) -> AssessmentBody:
     return compare(read_retained(text(before)), read_retained(text(after)))
 
 
@@ -125,7 +124,7 @@ def with_inputs(proposed: Proposal, **levels: Json) -> Proposal:
     return with_leg(proposed, evidence=replace(proposed.leg.evidence, inputs=inputs))
 
 
-def edited(proposed: Proposal, *path: str, to: Json) -> Retained:
+def edited(proposed: Proposal, *path: str, to: Json) -> RetainedVersion:
     """The record with one member replaced, as no version of this service would write it."""
     document: dict[str, Any] = json.loads(text(proposed))
     place = document
@@ -139,18 +138,13 @@ FUNDING, FLOWS, YIELDS = of_funding(0.02), of_flows(0.1, 0.2), of_rates()
 EACH_KIND = pytest.mark.parametrize("proposed", [FUNDING, FLOWS, YIELDS], ids=lambda p: p.kind)
 
 
-class Issued(Struct, frozen=True):
-    issued_at: int
-
-
 def body(before: Proposal, after: Proposal) -> dict[str, Any]:
     pair = Pair(
         after.kind, Reference(before.leg_id, 1, "b" * 64), Reference(after.leg_id, 2, "a" * 64)
     )
     sent = comparison_body(
         pair,
-        Issued(before.issued_at),
-        Issued(after.issued_at),
+        (before.issued_at, after.issued_at),
         assess(before, after),
         compared_at=START + DAY,
     )
@@ -162,6 +156,6 @@ def decision_of(leg: Leg) -> dict[str, str]:
     return {name: getattr(leg.decision, name) for name in leg.decision.__struct_fields__}
 
 
-def at_work(proposed: Proposal, *path: str, to: Json) -> Assessment:
+def at_work(proposed: Proposal, *path: str, to: Json) -> AssessmentBody:
     """What is told when a later version has another value in this place."""
     return compare(read_retained(text(proposed)), edited(decided(proposed), *path, to=to))

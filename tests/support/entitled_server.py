@@ -82,7 +82,7 @@ class EntitledServer:
 
     def probes(self) -> int:
         """How often the service set out to ask the provider by itself, to know how it is."""
-        return (self.folder / "web.log").read_text().count("probing those outside")
+        return (self.folder / "web.log").read_text().count("probing outside services")
 
     def tables(self) -> Tables:
         """Every row of both databases, but for the status, which is recorded by the minute."""

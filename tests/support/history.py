@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from barograph import NOTICE
+from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
 from barograph.history.digest import leg_document
 from barograph.history.ledger import Ledger
 from barograph.history.records import (
     SCHEMA,
+    ChainEnd,
     Decision,
-    Event,
     Leg,
     LegEvidence,
-    Mark,
     Proposal,
     Stances,
     Version,
+    VersionEvent,
 )
 from barograph.kit.database import Transaction
 from barograph.kit.http import ASGIApp
@@ -103,22 +103,22 @@ class PublicHistory:
         """Append until the chain has this size; the stances that were appended."""
 
         async def work() -> list[Version]:
-            known = await self.ledger.count(kind)
+            known = await self.ledger.count(kind, "versions")
             proposals = (proposal(number, kind) for number in range(known, size))
             return [(await self.ledger.append(each)).version for each in proposals]
 
         return asyncio.run(work())
 
-    def withdraw(self, version: Version) -> Event:
+    def withdraw(self, version: Version) -> VersionEvent:
         head = version.history_digest
         work = self.ledger.withdraw(version.kind, why="a wrong file", by="desk", expected_head=head)
         return asyncio.run(work)
 
-    def events(self, kind: str = RATES) -> list[Event]:
+    def events(self, kind: str = RATES) -> list[VersionEvent]:
         return asyncio.run(self.ledger.events(kind))
 
     def version(self, sequence: int, kind: str = RATES) -> Version:
-        found = asyncio.run(self.ledger.by_sequence(kind, sequence))
+        found = asyncio.run(self.ledger.version_at(kind, sequence))
         assert found is not None
         return found
 
@@ -133,7 +133,7 @@ class PublicHistory:
     def tamper(self, *statements: str) -> None:
         asyncio.run(self.service.history.write(lambda tx: tamper(tx, *statements)))
 
-    def publish_end(self, mark: Mark) -> None:
+    def publish_end(self, mark: ChainEnd) -> None:
         """Publish where the record of rates ended, as the collector does."""
         stances = Stances(as_of=0, stances=(), silent={}, recorded={RATES: mark})
 

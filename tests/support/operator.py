@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
+from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
 from barograph.cli import cli
 from barograph.errors import BarographError
 from barograph.history.ledger import Ledger
-from barograph.history.records import KINDS, Event, Mark, Stances, Version
+from barograph.history.records import KINDS, ChainEnd, Stances, Version, VersionEvent
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase, Transaction
 from barograph.kit.json import Json
@@ -80,14 +80,18 @@ class Operator:
 
         return self.on_ledger(work)
 
-    def events(self, kind: str = FUNDING) -> list[Event]:
+    def events(self, kind: str = FUNDING) -> list[VersionEvent]:
         return self.on_ledger(lambda ledger: ledger.events(kind))
 
     def publish(self) -> None:
         """Publish as the collector does: the end of every chain as it is now."""
 
-        async def ends(ledger: Ledger) -> dict[str, Mark]:
-            return {kind: await _end(ledger, kind) for kind in KINDS if await ledger.count(kind)}
+        async def ends(ledger: Ledger) -> dict[str, ChainEnd]:
+            return {
+                kind: await _end(ledger, kind)
+                for kind in KINDS
+                if await ledger.count(kind, "versions")
+            }
 
         stances = Stances(0, (), {}, self.on_ledger(ends))
 
@@ -105,10 +109,10 @@ class Operator:
         )
 
 
-async def _end(ledger: Ledger, kind: str) -> Mark:
-    (newest,), events = await ledger.newest(kind, 1), await ledger.events(kind)
+async def _end(ledger: Ledger, kind: str) -> ChainEnd:
+    (newest,), events = await ledger.newest_versions(kind, 1), await ledger.events(kind)
     last = events[-1].event_digest if events else ""
-    return Mark(newest.sequence, newest.history_digest, len(events), last)
+    return ChainEnd(newest.sequence, newest.history_digest, len(events), last)
 
 
 def on_database(path: Path, use: Callable[[SQLiteDatabase], Coroutine[Any, Any, T]]) -> T:

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx2
 
+from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
 from barograph.briefs.records import Brief
 from barograph.kit.database import Transaction
 from barograph.markets.view import PERPETUALS

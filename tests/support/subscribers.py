@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
 from barograph.entitlements.store import Entitlements, Holder, HolderKind, Tier
 from barograph.history.ledger import Ledger
-from barograph.history.records import Mark, Proposal, Stances, Version
+from barograph.history.records import ChainEnd, Proposal, Stances, Version
 from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
 from barograph.kit.database import Database, Transaction, Work
 from barograph.kit.timestamps import DAY
@@ -165,7 +165,7 @@ class SubscriberService(Service):
 
 
 def publish_stances(
-    service: SubscriberService, *stances: Any, recorded: dict[str, Mark] | None = None
+    service: SubscriberService, *stances: Any, recorded: dict[str, ChainEnd] | None = None
 ) -> None:
     """Publish what stands, as the collector does."""
     published = Stances(service.clock(), stances, {}, recorded or {})

@@ -13,11 +13,11 @@ from barograph.history.checkpoint import (
     open_checkpoint,
     open_note,
     parse_checkpoint,
-    parse_verifier,
     sign_checkpoint,
     verifier_of,
 )
 from barograph.history.merkle import EMPTY_ROOT
+from support.checkpoints import parse_verifier
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -87,7 +87,7 @@ def test_no_character_of_a_checkpoint_can_be_changed() -> None:
     [verifier_of(OTHER_KEY, ORIGIN), verifier_of(KEY, f"{ORIGIN}/events"), Verifier(ORIGIN, b"")],
 )
 def test_the_checkpoint_of_another_key_or_log_is_refused(verifier: Verifier) -> None:
-    with pytest.raises(CheckpointRefused, match="no signature is of the expected key"):
+    with pytest.raises(CheckpointRefused, match="the expected key signed nothing"):
         open_checkpoint(NOTE, verifier)
 
 
@@ -108,7 +108,7 @@ def test_signatures_of_unknown_keys_are_left_aside() -> None:
 
 def test_a_second_signature_of_the_key_that_does_not_fit_is_refused() -> None:
     wrong = b64encode(VERIFIER.key_id + bytes(64)).decode()
-    with pytest.raises(CheckpointRefused, match="does not fit the text"):
+    with pytest.raises(CheckpointRefused, match="does not match the text"):
         open_checkpoint(f"{NOTE}— {ORIGIN} {wrong}\n", VERIFIER)
 
 
@@ -157,20 +157,3 @@ def test_signed_lines_that_are_no_checkpoint_are_refused(text: str) -> None:
 
 def test_further_lines_that_are_signed_too_do_not_matter() -> None:
     assert parse_checkpoint(f"{CHECKPOINT.text}an extension\n") == CHECKPOINT
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        ORIGIN,
-        VERIFIER.text.replace(f"+{VERIFIER.key_id.hex()}+", "+00000000+"),
-        VERIFIER.text[:-4],
-        VERIFIER.text.removeprefix(ORIGIN),
-        VERIFIER.text.replace("+AQ", "+Ag"),
-        f"{ORIGIN}+{VERIFIER.key_id.hex()}+not base64",
-    ],
-)
-def test_something_else_than_a_verifier_is_refused(text: str) -> None:
-    with pytest.raises(CheckpointRefused):
-        parse_verifier(text)

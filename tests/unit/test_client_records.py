@@ -8,7 +8,7 @@ import pytest
 
 from barograph.markets.documents import PerpetualRecord
 from barograph.material_change.documents import Comparison as ComparisonBody
-from barograph.status.wire import ServiceStatus as StatusBody
+from barograph.status.rules import ServiceStatus as StatusBody
 from barograph_client import records
 from barograph_client.decode import UNSET, decode_json
 from barograph_client.records import Assessment, Comparison, Derivatives, Guide, Reference, Stance

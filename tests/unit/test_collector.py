@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from barograph.board.board import read_payload, read_versions
 from barograph.board.feeds import Feed
-from barograph.board.snapshots import payload, versions
 from barograph.collector.jobs import Job, MailJob
 from barograph.collector.leader import HOUSEKEEPING_SECONDS, Collector, collector_lease
 from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, Unreachable, UpstreamError
@@ -235,11 +235,11 @@ class World:
         await self.database.write(work)
 
     async def versions(self) -> dict[str, int]:
-        return await self.database.read(versions)
+        return await self.database.read(read_versions)
 
     async def published(self, feed: Feed[R]) -> R | None:
         async def load(tx: Transaction) -> tuple[int, str] | None:
-            return await payload(tx, feed.name)
+            return await read_payload(tx, feed.name)
 
         found = await self.database.read(load)
         return None if found is None else feed.decode(found[1])

@@ -3,8 +3,8 @@
 import pytest
 
 from barograph.kit.dependency_health import FAILURE_MEMORY, DependencyHealth, linked
-from barograph.status.reader import reach
-from barograph.status.rules import Reach
+from barograph.status.reader import reachability
+from barograph.status.rules import Reachability
 from support.clock import START, HandClock
 
 
@@ -15,8 +15,8 @@ class Asked:
         self.clock = HandClock()
         self.keys, self.users = linked(DependencyHealth(self.clock), DependencyHealth(self.clock))
 
-    def known(self) -> Reach:
-        return reach([self.keys, self.users], self.clock())
+    def known(self) -> Reachability:
+        return reachability([self.keys, self.users], self.clock())
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def asked() -> Asked:
 
 
 def test_nothing_is_known_before_the_first_call(asked: Asked) -> None:
-    assert asked.known() == Reach(None, None)
-    assert reach([], START) == Reach(None, None)
+    assert asked.known() == Reachability(None, None)
+    assert reachability([], START) == Reachability(None, None)
 
 
 def test_the_newest_answer_to_any_call_counts(asked: Asked) -> None:
@@ -34,7 +34,7 @@ def test_the_newest_answer_to_any_call_counts(asked: Asked) -> None:
     asked.clock.pass_seconds(5)
     asked.keys.answered()
 
-    assert asked.known() == Reach(START + 5_000, None)
+    assert asked.known() == Reachability(START + 5_000, None)
 
 
 def test_a_failure_lasts_from_its_first_time_until_the_same_call_succeeds(
@@ -43,22 +43,22 @@ def test_a_failure_lasts_from_its_first_time_until_the_same_call_succeeds(
     asked.keys.failed()
     asked.clock.pass_seconds(60)
     asked.keys.failed()
-    assert asked.known() == Reach(None, START, START + 60_000)
+    assert asked.known() == Reachability(None, START, START + 60_000)
 
     asked.clock.pass_seconds(1)
     asked.keys.answered()
-    assert asked.known() == Reach(START + 61_000, None)
+    assert asked.known() == Reachability(START + 61_000, None)
 
     asked.clock.pass_seconds(1)
     asked.keys.failed()
-    assert asked.known() == Reach(START + 61_000, START + 62_000, START + 62_000)
+    assert asked.known() == Reachability(START + 61_000, START + 62_000, START + 62_000)
 
 
 def test_a_failure_stays_while_no_call_succeeds(asked: Asked) -> None:
     asked.users.failed()
     asked.clock.pass_seconds(86_400)
 
-    assert asked.known() == Reach(None, START, START)
+    assert asked.known() == Reachability(None, START, START)
 
 
 def test_an_old_failure_is_superseded_once_another_call_succeeds(
@@ -72,7 +72,7 @@ def test_an_old_failure_is_superseded_once_another_call_succeeds(
     asked.clock.now = START + FAILURE_MEMORY - 1
     assert asked.known().failing_since == START
     asked.clock.now = START + FAILURE_MEMORY
-    assert asked.known() == Reach(START + 1_000, None)
+    assert asked.known() == Reachability(START + 1_000, None)
 
 
 def test_a_failure_after_a_superseded_one_starts_at_its_own_time(asked: Asked) -> None:
@@ -101,4 +101,4 @@ def test_the_longest_failure_counts_where_both_fail(asked: Asked) -> None:
     asked.clock.pass_seconds(3)
     asked.keys.failed()
 
-    assert asked.known() == Reach(None, START, START + 3_000)
+    assert asked.known() == Reachability(None, START, START + 3_000)

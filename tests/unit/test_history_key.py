@@ -90,7 +90,7 @@ def test_a_file_that_was_left_empty_is_filled(tmp_path: Path) -> None:
 def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
     (tmp_path / FILE_NAME).chmod(0o600)
-    with pytest.raises(ConfigurationError, match="damaged: put back the file of 32 bytes"):
+    with pytest.raises(ConfigurationError, match="damaged: restore the file of 32 bytes"):
         loaded(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == content
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import httpx2
 import pytest
 
-from barograph.board.snapshots import latest
+from barograph.board.board import latest_snapshot
 from barograph.collector.app import macro_sources
 from barograph.collector.jobs import ISSUE_SECONDS, MAX_READINGS, MacroJob, StanceJob
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
@@ -26,7 +26,7 @@ from barograph.kit.timestamps import SECOND
 from barograph.macro.records import MACRO_HEALTH, Observation, Reading, SourceHealth
 from barograph.macro.store import latest as latest_figures
 from barograph.settings import Settings
-from barograph.stances.issue import StanceDesk
+from barograph.stances.issue import StanceIssuer
 from barograph.stances.reader import STANCES
 from barograph.upstream.files import FileClient
 from support.clock import START, HandClock
@@ -127,11 +127,11 @@ class Office:
     ) -> StanceJob:
         ledger = Ledger(self.history if history is None else history, self.clock)
         used = self.database if database is None else database
-        desk = StanceDesk(Settings.model_validate({}), used, ledger, self.clock)
+        desk = StanceIssuer(Settings.model_validate({}), used, ledger, self.clock)
         return StanceJob(desk, ledger, sleep=pause)
 
     def healths(self) -> dict[str, SourceHealth]:
-        found = self.run(self.database.read(lambda tx: latest(tx, MACRO_HEALTH)))
+        found = self.run(self.database.read(lambda tx: latest_snapshot(tx, MACRO_HEALTH)))
         assert found is not None
         return found.sources
 
@@ -142,7 +142,7 @@ class Office:
         return self.run(self.database.read(lambda tx: latest_figures(tx, series, 100)))
 
     def stances(self) -> Stances | None:
-        return self.run(self.database.read(lambda tx: latest(tx, STANCES)))
+        return self.run(self.database.read(lambda tx: latest_snapshot(tx, STANCES)))
 
     def close(self) -> None:
         self.run(self.history.close())
@@ -272,7 +272,7 @@ class Transactions(Broken):
         async def counted(tx: Transaction) -> T:
             result = await work(tx)
             ((count,),) = await tx.fetch("SELECT count(*) FROM observations")
-            health = await latest(tx, MACRO_HEALTH)
+            health = await latest_snapshot(tx, MACRO_HEALTH)
             self.figures.append(count)
             self.days.append(None if health is None else health.sources["many"].newest_day)
             return result
@@ -383,7 +383,7 @@ def test_a_lost_lease_ends_issuing_and_publishes_nothing(office: Office) -> None
     "The collector keeps collecting, records no stance and logs it.",
 )
 def test_a_later_token_in_the_record_does_not_end_measuring(office: Office) -> None:
-    office.run(Ledger(office.history, office.clock).take(office.lease.token + 1_000))
+    office.run(Ledger(office.history, office.clock).announce_leader(office.lease.token + 1_000))
 
     with pytest.raises(Stopped):
         office.run(office.stance_job(Rounds(2, office.clock))(office.lease))

@@ -10,17 +10,16 @@ from msgspec.structs import replace
 
 from barograph.history.records import KINDS, Proposal
 from barograph.kit.json import Json, canonical, digest
-from barograph.material_change.compare import REASONS, compare
-from barograph.material_change.documents import comparison_body
+from barograph.material_change.compare import compare
+from barograph.material_change.documents import REASONS, comparison_body
 from barograph.material_change.query import Pair, Reference
-from barograph.material_change.recorded import RetainedEvidence, read_retained
+from barograph.material_change.retained import RetainedEvidence, read_retained
 from barograph.stances import funding
 from support.comparisons import (
     EACH_KIND,
     FLOWS,
     FUNDING,
     YIELDS,
-    Issued,
     assess,
     at_work,
     body,
@@ -72,11 +71,11 @@ def test_what_cannot_honestly_be_compared_is_not(
     found = at_work(proposed, *path, to=value)
 
     assert found.status == "abstained"
-    assert found.reasons == (reason,)
+    assert found.reasons == [reason]
     assert (found.change, found.same_source_evidence) == (None, None)
     assert found.recorded_decisions is None
-    assert found.numeric_changes == ()
-    assert found.conditions == ("unevaluated" if proposed.kind == funding.KIND else ())
+    assert found.numeric_changes == []
+    assert found.conditions == ("unevaluated" if proposed.kind == funding.KIND else [])
 
 
 @pytest.mark.contract("comparison.abstained-has-no-decisions")
@@ -99,7 +98,7 @@ def test_two_versions_of_a_schema_that_is_not_known_are_not_compared() -> None:
     before = edited(FUNDING, "schema", to="stance-v2")
     found = compare(before, edited(decided(FUNDING), "schema", to="stance-v2"))
 
-    assert found.reasons == ("schema_unknown",)
+    assert found.reasons == ["schema_unknown"]
     assert found.evidence_field_presence is None
     assert found.conditions == "unevaluated"
 
@@ -107,7 +106,7 @@ def test_two_versions_of_a_schema_that_is_not_known_are_not_compared() -> None:
 def test_of_another_method_nothing_else_is_told() -> None:
     other = with_leg(of_flows(0.1, 0.3, coverage="all of them"), method="btc-etf/2")
 
-    assert assess(FLOWS, with_levels(other, netFlowUsd="1 EUR")).reasons == ("method_changed",)
+    assert assess(FLOWS, with_levels(other, netFlowUsd="1 EUR")).reasons == ["method_changed"]
 
 
 def test_several_reasons_are_told_once_each_and_in_order() -> None:
@@ -115,24 +114,24 @@ def test_several_reasons_are_told_once_each_and_in_order() -> None:
     after = edited(with_leg(FUNDING, method="x"), "leg", "evidence", to=None)
     both = compare(replace(before, levels=None), after)
 
-    assert both.reasons == ("method_changed", "version_unreadable", "evidence_missing")
-    assert [each for each in REASONS if each in both.reasons] == list(both.reasons)
+    assert both.reasons == ["method_changed", "version_unreadable", "evidence_missing"]
+    assert [each for each in REASONS if each in both.reasons] == both.reasons
 
 
 @pytest.mark.parametrize("coverage", ["operator's data", "IBIT and FBTC only"])
 def test_figures_of_other_funds_are_not_compared(coverage: str) -> None:
-    assert assess(FLOWS, of_flows(0.1, 0.3, coverage=coverage)).reasons == ("coverage_changed",)
+    assert assess(FLOWS, of_flows(0.1, 0.3, coverage=coverage)).reasons == ["coverage_changed"]
 
 
 @pytest.mark.parametrize("value", ["4.3 %", {"value": 430, "unit": "bp"}, [4.3], True])
 def test_a_level_that_is_no_plain_number_any_more_has_another_unit(value: Json) -> None:
     other = with_levels(YIELDS, us10y=value)
 
-    assert assess(YIELDS, other).reasons == ("unit_changed",)
-    assert assess(other, YIELDS).reasons == ("unit_changed",)
-    assert assess(other, with_levels(other, sofr=9)).reasons == ("version_unreadable",)
+    assert assess(YIELDS, other).reasons == ["unit_changed"]
+    assert assess(other, YIELDS).reasons == ["unit_changed"]
+    assert assess(other, with_levels(other, sofr=9)).reasons == ["version_unreadable"]
     absent = with_levels(YIELDS, us10y=None)
-    assert assess(absent, other).reasons == ("version_unreadable",)
+    assert assess(absent, other).reasons == ["version_unreadable"]
 
 
 @pytest.mark.parametrize(
@@ -186,9 +185,7 @@ def test_whatever_was_recorded_comparing_and_rendering_do_not_fail(
     proposed = {FUNDING.kind: FUNDING, FLOWS.kind: FLOWS, YIELDS.kind: YIELDS}[kind]
     found = compare(edited(proposed, *places[0], to=before), edited(proposed, *places[1], to=after))
     reference = Reference("leg", 1, "a" * 64)
-    sent = comparison_body(
-        Pair(kind, reference, reference), Issued(0), Issued(0), found, compared_at=0
-    )
+    sent = comparison_body(Pair(kind, reference, reference), (0, 0), found, compared_at=0)
 
     assert json.loads(sent)["assessment"]["status"] == found.status
     assert (found.recorded_decisions is None) == (found.status == "abstained")

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from barograph import NOTICE
@@ -12,9 +13,9 @@ from barograph.history.records import Proposal
 from barograph.kit.json import Json
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.macro.records import SOFR, US2Y, US10Y
-from barograph.material_change.compare import NUMERIC, NumericChange, Presence, compare
-from barograph.material_change.documents import Comparison
-from barograph.material_change.recorded import read_retained
+from barograph.material_change.compare import NUMERIC, compare
+from barograph.material_change.documents import Comparison, NumericChangeBody, PresenceBody
+from barograph.material_change.retained import read_retained
 from barograph.stances import etf, rates
 from support.clock import START
 from support.comparisons import (
@@ -247,9 +248,9 @@ def test_another_decision_on_the_same_evidence_is_a_revision_of_the_decision_onl
     assert found.status == "assessed"
     assert found.change == "decision_revision_only"
     assert found.same_source_evidence is True
-    assert found.numeric_changes == ()
+    assert found.numeric_changes == []
     assert found.recorded_decisions is not None
-    assert found.recorded_decisions.before == proposed.leg.decision
+    assert found.recorded_decisions.before.model_dump() == to_builtins(proposed.leg.decision)
     assert found.recorded_decisions.after.by == "desk"
 
 
@@ -291,7 +292,7 @@ def test_when_nothing_that_has_a_name_differs_no_change_is_claimed(proposed: Pro
     reread = replace(proposed.leg.evidence, observed_at=iso_timestamp(START + DAY))
     found = assess(proposed, with_leg(proposed, evidence=reread))
 
-    assert found.reasons == ("change_unclassified",)
+    assert found.reasons == ["change_unclassified"]
     assert found.change is None
 
 
@@ -301,13 +302,18 @@ def test_levels_that_differ_on_the_same_evidence_are_no_revision_of_the_decision
 ) -> None:
     after = with_leg(decided(proposed), levels={**proposed.leg.levels, "us10y": 9.9})
 
-    assert assess(proposed, after).reasons == ("change_unclassified",)
+    assert assess(proposed, after).reasons == ["change_unclassified"]
 
 
 # Numbers.
 
 
-def change(before: Json, after: Json, name: str = "us10y") -> NumericChange | None:
+def numeric(path: str, unit: str, *figures: float | None, material: bool) -> NumericChangeBody:
+    named = dict(zip(("before", "after", "delta", "threshold"), figures, strict=True))
+    return NumericChangeBody(path=path, unit=unit, material=material, **named)
+
+
+def change(before: Json, after: Json, name: str = "us10y") -> NumericChangeBody | None:
     """The change of one level, when it was this and became that."""
     kind = next(kind for kind, known in NUMERIC.items() if name in {each.name for each in known})
     proposed = {rates.KIND: YIELDS, etf.KIND: FLOWS}[kind]
@@ -339,11 +345,11 @@ def test_each_level_has_its_unit_and_is_material_from_its_threshold_on(
 ) -> None:
     at, below = change(0, threshold, name), change(0, threshold * 0.999, name)
 
-    assert at == NumericChange(f"levels.{name}", unit, 0, threshold, threshold, threshold, True)
+    assert at == numeric(f"levels.{name}", unit, 0, threshold, threshold, threshold, material=True)
     assert below is not None
     assert below.material is False
-    assert change(threshold, 0, name) == NumericChange(
-        f"levels.{name}", unit, threshold, 0, -threshold, threshold, True
+    assert change(threshold, 0, name) == numeric(
+        f"levels.{name}", unit, threshold, 0, -threshold, threshold, material=True
     )
 
 
@@ -383,10 +389,10 @@ def test_a_value_that_is_the_same_is_not_listed(before: float, after: float) -> 
 
 
 def test_zero_is_a_value_and_not_an_absent_one() -> None:
-    assert change(0, 0.01) == NumericChange(
+    assert change(0, 0.01) == numeric(
         "levels.us10y", "percent", 0, 0.01, 0.01, 0.05, material=False
     )
-    assert change(0.01, 0) == NumericChange(
+    assert change(0.01, 0) == numeric(
         "levels.us10y", "percent", 0.01, 0, -0.01, 0.05, material=False
     )
 
@@ -395,8 +401,8 @@ def test_zero_is_a_value_and_not_an_absent_one() -> None:
 def test_a_level_on_one_side_only_is_material_and_has_no_delta(value: float) -> None:
     came, went = change(None, value, "sofr"), change(value, None, "sofr")
 
-    assert came == NumericChange("levels.sofr", "percent", None, value, None, 0.02, material=True)
-    assert went == NumericChange("levels.sofr", "percent", value, None, None, 0.02, material=True)
+    assert came == numeric("levels.sofr", "percent", None, value, None, 0.02, material=True)
+    assert went == numeric("levels.sofr", "percent", value, None, None, 0.02, material=True)
 
 
 def test_null_is_an_absent_level() -> None:
@@ -460,7 +466,7 @@ def test_published_figures_differ_by_what_anyone_works_out_by_hand(before: int, 
 def test_of_funding_no_numbers_are_told_and_no_conditions_evaluated(after: Proposal) -> None:
     found = assess(FUNDING, after)
 
-    assert found.numeric_changes == ()
+    assert found.numeric_changes == []
     assert found.conditions == "unevaluated"
 
 
@@ -500,4 +506,4 @@ def test_stances_of_any_content_are_compared_as_far_as_they_go() -> None:
     found = assess(proposal(), proposal(label="cautious", by="desk"))
 
     assert found.change == "decision_revision_only"
-    assert found.evidence_field_presence == Presence((), ())
+    assert found.evidence_field_presence == PresenceBody(added=[], absent_in_after=[])

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from barograph.history.records import Proposal
 from barograph.kit.json import Json
 from barograph.kit.timestamps import HOUR
-from barograph.material_change.compare import Presence
+from barograph.material_change.documents import PresenceBody
 from support.comparisons import (
     FLOWS,
     FUNDING,
@@ -29,7 +29,7 @@ NAMES = ("score", "score24hAgo", "delta24h")
 PATHS = {"levels.score", "levels.score24hAgo", "levels.delta24h"}
 
 
-def presence(before: Mapping[str, Json], after: Mapping[str, Json]) -> Presence:
+def presence(before: Mapping[str, Json], after: Mapping[str, Json]) -> PresenceBody:
     found = assess(with_inputs(FUNDING, **before), with_inputs(decided(FUNDING), **after))
     assert found.evidence_field_presence is not None
     return found.evidence_field_presence
@@ -40,9 +40,9 @@ def test_fields_that_come_and_go_are_named_in_order() -> None:
     whole: dict[str, Json] = {"score": 1, "score24hAgo": 2, "delta24h": -1}
     ordered = ("levels.delta24h", "levels.score", "levels.score24hAgo")
 
-    assert presence({}, whole) == Presence(added=ordered, absent_in_after=())
-    assert presence(whole, {}) == Presence(added=(), absent_in_after=ordered)
-    assert presence({"score": 1}, {"delta24h": 1}) == Presence(
+    assert presence({}, whole) == PresenceBody(added=ordered, absent_in_after=())
+    assert presence(whole, {}) == PresenceBody(added=(), absent_in_after=ordered)
+    assert presence({"score": 1}, {"delta24h": 1}) == PresenceBody(
         added=("levels.delta24h",), absent_in_after=("levels.score",)
     )
 
@@ -50,7 +50,7 @@ def test_fields_that_come_and_go_are_named_in_order() -> None:
 def test_a_history_that_is_long_enough_now_gives_fields_that_were_not_there() -> None:
     found = assess(of_funding(0.02, count=90), FUNDING)
 
-    assert found.evidence_field_presence == Presence(
+    assert found.evidence_field_presence == PresenceBody(
         added=("levels.delta24h", "levels.score24hAgo"), absent_in_after=()
     )
 
@@ -61,11 +61,11 @@ def test_a_history_that_is_long_enough_now_gives_fields_that_were_not_there() ->
 def test_zero_is_present_and_null_is_absent(name: str, zero: float) -> None:
     path = f"levels.{name}"
 
-    assert presence({name: zero}, {}) == Presence((), (path,))
-    assert presence({name: zero}, {name: None}) == Presence((), (path,))
-    assert presence({name: None}, {name: zero}) == Presence((path,), ())
-    assert presence({name: None}, {}) == Presence((), ())
-    assert presence({name: zero}, {name: 5}) == Presence((), ())
+    assert presence({name: zero}, {}) == PresenceBody(added=(), absent_in_after=(path,))
+    assert presence({name: zero}, {name: None}) == PresenceBody(added=(), absent_in_after=(path,))
+    assert presence({name: None}, {name: zero}) == PresenceBody(added=(path,), absent_in_after=())
+    assert presence({name: None}, {}) == PresenceBody(added=(), absent_in_after=())
+    assert presence({name: zero}, {name: 5}) == PresenceBody(added=(), absent_in_after=())
 
 
 @pytest.mark.contract(
@@ -74,7 +74,7 @@ def test_zero_is_present_and_null_is_absent(name: str, zero: float) -> None:
 def test_another_value_is_no_change_of_presence_and_no_verdict_either() -> None:
     found = assess(FUNDING, of_funding(0.05))
 
-    assert found.evidence_field_presence == Presence((), ())
+    assert found.evidence_field_presence == PresenceBody(added=(), absent_in_after=())
     assert found.change == "evidence_changed"
     assert found.same_source_evidence is False
 
@@ -97,7 +97,7 @@ def test_only_the_three_paths_are_ever_named_and_turning_round_swaps_them(
         assert set(named) <= PATHS
         assert list(named) == sorted(set(named))
     assert not set(there.added) & set(there.absent_in_after)
-    assert presence(before, before) == Presence((), ())
+    assert presence(before, before) == PresenceBody(added=(), absent_in_after=())
 
 
 @pytest.mark.contract("comparison.presence.sorted-arrays")
@@ -105,7 +105,7 @@ def test_presence_is_told_of_one_funding_leg_also_when_the_rest_is_not() -> None
     found = at_work(FUNDING, "leg", "decision", to=None)
 
     assert found.status == "abstained"
-    assert found.evidence_field_presence == Presence((), ())
+    assert found.evidence_field_presence == PresenceBody(added=(), absent_in_after=())
 
 
 @pytest.mark.parametrize(

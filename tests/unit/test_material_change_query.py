@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from barograph.history.records import KINDS
 from barograph.material_change.query import (
-    LONGEST_QUERY,
-    NAMES,
+    MAX_QUERY_BYTES,
+    PARAMETERS,
     InvalidComparisonReference,
     Pair,
     Reference,
-    parse,
+    parse_pair,
 )
 
 BEFORE, AFTER = "ab" * 32, "0123456789abcdef" * 4
@@ -45,7 +45,7 @@ def raw(name: str, value: bytes) -> bytes:
 
 def refusal(query_string: bytes) -> str:
     with pytest.raises(InvalidComparisonReference) as refused:
-        parse(query_string)
+        parse_pair(query_string)
     return refused.value.message
 
 
@@ -59,7 +59,7 @@ def refusal(query_string: bytes) -> str:
     "material-change.query.after-digest",
 )
 def test_the_seven_parameters_name_a_pair() -> None:
-    assert parse(query()) == Pair(
+    assert parse_pair(query()) == Pair(
         kind="rates-desk",
         before=Reference(LEG, 2, BEFORE),
         after=Reference("rates-desk:2026-11-06T00:00:00.000Z", 1, AFTER),
@@ -67,7 +67,7 @@ def test_the_seven_parameters_name_a_pair() -> None:
 
 
 def test_their_order_does_not_matter() -> None:
-    assert parse(query(reversed(GIVEN.items()))) == parse(query())
+    assert parse_pair(query(reversed(GIVEN.items()))) == parse_pair(query())
 
 
 def test_names_and_values_may_be_percent_encoded_in_every_byte() -> None:
@@ -76,14 +76,14 @@ def test_names_and_values_may_be_percent_encoded_in_every_byte() -> None:
 
     pieces = [f"{encoded(name)}={encoded(value)}" for name, value in GIVEN.items()]
 
-    assert parse("&".join(pieces).encode()) == parse(query())
-    assert parse(query().replace(b"kind", b"%6Bin%64")) == parse(query())
+    assert parse_pair("&".join(pieces).encode()) == parse_pair(query())
+    assert parse_pair(query().replace(b"kind", b"%6Bin%64")) == parse_pair(query())
 
 
 @pytest.mark.contract("material-change.query.kind")
 @pytest.mark.parametrize("kind", ["btc-etf-stance", "rates-desk", "funding-regime-stance"])
 def test_each_kind_can_be_asked_for(kind: str) -> None:
-    assert parse(query(kind=kind)).kind == kind
+    assert parse_pair(query(kind=kind)).kind == kind
 
 
 @pytest.mark.contract("material-change.query.kind", "errors.invalid-comparison-reference")
@@ -93,7 +93,7 @@ def test_each_kind_can_be_asked_for(kind: str) -> None:
 )
 def test_another_kind_is_refused_with_the_list(kind: str) -> None:
     with pytest.raises(InvalidComparisonReference) as refused:
-        parse(query(kind=kind))
+        parse_pair(query(kind=kind))
 
     assert refused.value.message == (
         "kind must be one of btc-etf-stance, rates-desk, funding-regime-stance"
@@ -156,7 +156,7 @@ def test_an_empty_value_is_refused(name: str) -> None:
     ],
 )
 def test_an_eighth_parameter_is_refused_and_not_repeated(extra: bytes) -> None:
-    said = "nothing is accepted but " + ", ".join(GIVEN)
+    said = "the parameters are " + ", ".join(GIVEN)
 
     assert refusal(query() + b"&" + extra) == said
     assert refusal(extra + b"&" + query()) == said
@@ -165,7 +165,7 @@ def test_an_eighth_parameter_is_refused_and_not_repeated(extra: bytes) -> None:
 
 def test_a_semicolon_separates_nothing() -> None:
     assert refusal(query().replace(b"&", b";")).endswith("is missing")
-    assert parse(query(before_leg="a;after_leg=b")).before.leg_id == "a;after_leg=b"
+    assert parse_pair(query(before_leg="a;after_leg=b")).before.leg_id == "a;after_leg=b"
 
 
 @pytest.mark.contract("material-change.query.leg-preserved")
@@ -187,7 +187,7 @@ def test_a_semicolon_separates_nothing() -> None:
     ],
 )
 def test_a_leg_is_taken_exactly_as_it_was_given(name: str, leg_id: str) -> None:
-    pair = parse(query(**{name: leg_id}))
+    pair = parse_pair(query(**{name: leg_id}))
 
     assert (pair.before if name == "before_leg" else pair.after).leg_id == leg_id
 
@@ -199,7 +199,7 @@ def test_a_leg_with_a_control_character_is_none(name: str, leg_id: str) -> None:
 
 
 def test_a_plus_is_a_space_as_in_forms() -> None:
-    assert parse(raw("before_leg", b"a+b%2Bc")).before.leg_id == "a b+c"
+    assert parse_pair(raw("before_leg", b"a+b%2Bc")).before.leg_id == "a b+c"
 
 
 @pytest.mark.contract("limits.leg-id", "material-change.query.before-leg")
@@ -208,8 +208,8 @@ def test_a_plus_is_a_space_as_in_forms() -> None:
 def test_a_leg_has_up_to_200_characters_however_many_bytes_they_take(
     name: str, letter: str
 ) -> None:
-    assert parse(query(**{name: letter}))
-    assert parse(query(**{name: 200 * letter}))
+    assert parse_pair(query(**{name: letter}))
+    assert parse_pair(query(**{name: 200 * letter}))
     assert refusal(query(**{name: 201 * letter})).startswith(f"{name} must have 1 to 200 char")
 
 
@@ -218,7 +218,7 @@ def test_the_longest_valid_query_is_read() -> None:
     longest |= dict.fromkeys(REVISIONS, "2147483647") | {"kind": "funding-regime-stance"}
     pieces = ["=".join(_every_byte(part) for part in pair) for pair in longest.items()]
 
-    assert parse("&".join(pieces).encode()).before.leg_id == longest["before_leg"]
+    assert parse_pair("&".join(pieces).encode()).before.leg_id == longest["before_leg"]
 
 
 def _every_byte(text: str) -> str:
@@ -227,17 +227,17 @@ def _every_byte(text: str) -> str:
 
 @pytest.mark.parametrize(
     "query_string",
-    [query() + b"&" * LONGEST_QUERY, query(before_leg="x" * LONGEST_QUERY), b"%" * 1_000_000],
+    [query() + b"&" * MAX_QUERY_BYTES, query(before_leg="x" * MAX_QUERY_BYTES), b"%" * 1_000_000],
 )
 def test_a_query_longer_than_any_valid_one_is_refused_unread(query_string: bytes) -> None:
-    assert refusal(query_string) == "the query is longer than any valid one"
+    assert refusal(query_string) == "the query is longer than a valid one can be"
 
 
 @pytest.mark.contract("limits.revision", "material-change.query.before-revision")
 @pytest.mark.parametrize("name", REVISIONS)
 @pytest.mark.parametrize("revision", ["1", "9", "10", "2147483646", "2147483647"])
 def test_a_revision_is_a_positive_number(name: str, revision: str) -> None:
-    pair = parse(query(**{name: revision}))
+    pair = parse_pair(query(**{name: revision}))
 
     assert (pair.before if name == "before_revision" else pair.after).revision == int(revision)
 
@@ -278,7 +278,7 @@ def test_a_revision_is_a_positive_number(name: str, revision: str) -> None:
 )
 def test_any_other_revision_is_refused(name: str, revision: str) -> None:
     assert refusal(query(**{name: revision})) == (
-        f"{name} must be a number from 1 to 2147483647, written in digits without a sign or a "
+        f"{name} must be a number from 1 to 2147483647 in decimal digits, without a sign or a "
         "leading zero"
     )
 
@@ -341,8 +341,8 @@ def test_a_refusal_does_not_repeat_what_was_sent(name: str) -> None:
 
 
 def test_every_parameter_is_described_for_the_interface_description() -> None:
-    assert list(NAMES) == list(GIVEN)
-    for description, schema in NAMES.values():
+    assert list(PARAMETERS) == list(GIVEN)
+    for description, schema in PARAMETERS.values():
         assert description.endswith(".")
         assert schema["type"] in {"string", "integer"}
 
@@ -368,7 +368,7 @@ _PIECES = st.sampled_from(
 @example(query())
 def test_any_bytes_are_a_pair_or_a_refusal(query_string: bytes) -> None:
     try:
-        pair = parse(query_string)
+        pair = parse_pair(query_string)
     except InvalidComparisonReference as refused:
         assert refused.message.isascii()  # noqa: PT017
     else:
@@ -400,7 +400,7 @@ def test_whatever_a_form_writes_is_read_back(
             f"{side}_digest": reference.history_digest,
         }
 
-    assert parse(urlencode([(name, sent[name]) for name in order]).encode()) == (
+    assert parse_pair(urlencode([(name, sent[name]) for name in order]).encode()) == (
         kind,
         before,
         after,

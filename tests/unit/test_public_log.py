@@ -6,15 +6,16 @@ from hashlib import sha256
 import pytest
 
 from barograph.history.digest import GENESIS
-from barograph.history.ledger import Link
 from barograph.history.merkle import (
-    Head,
+    TreeHead,
     consistency_proof,
     inclusion_proof,
     is_consistent,
     tree_root,
 )
 from barograph.history.public_log import BLOCK, HistoryRewritten, PublicLog
+from barograph.history.reader import ChainLink
+from barograph.history.records import DigestRow
 
 DIGESTS = [sha256(str(number).encode()).hexdigest() for number in range(3 * BLOCK + 7)]
 SIZES = [1, 2, 7, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 500, len(DIGESTS)]
@@ -27,15 +28,15 @@ class Listed:
         self.digests = DIGESTS[:size]
         self.read = 0
 
-    async def __call__(self, after: int, limit: int) -> list[str]:
+    async def __call__(self, after: int, limit: int) -> list[DigestRow]:
         found = self.digests[after : after + limit]
         self.read += len(found)
-        return found
+        return [DigestRow(after + 1 + place, digest, 0) for place, digest in enumerate(found)]
 
-    async def links(self, after: int, limit: int) -> list[Link]:
-        found = await self(after, limit)
+    async def links(self, after: int, limit: int) -> list[ChainLink]:
+        found = [each.digest for each in await self(after, limit)]
         before = [self.digests[after - 1] if after else GENESIS, *found]
-        return [Link(*each) for each in zip(before, found, strict=False)]
+        return [ChainLink(*each) for each in zip(before, found, strict=False)]
 
 
 def log_of(listed: Listed) -> PublicLog:
@@ -77,16 +78,16 @@ def test_proofs_of_every_size_are_those_over_the_list(size: int) -> None:
     for place in {0, size // 3, size - 1}:
         listed.read = 0
         proof = inclusion_proof(DIGESTS[:size], place)
-        assert asyncio.run(log.inclusion(place, size)) == proof
+        assert asyncio.run(log.inclusion_proof(place, size)) == proof
         assert listed.read < 2 * BLOCK
     for older in (each for each in SIZES if each <= size):
-        listed.read = 0
         proof = consistency_proof(DIGESTS[:size], older)
-        assert asyncio.run(log.consistency(older, size)) == proof
-        assert listed.read < 2 * BLOCK
         roots = tree_root(DIGESTS[:older]), tree_root(DIGESTS[:size])
         listed.read = 0
-        assert asyncio.run(log.growth(older, Head(size, roots[1]))) == (roots[0], proof)
+        assert asyncio.run(log.root_and_consistency(older, TreeHead(size, roots[1]))) == (
+            roots[0],
+            proof,
+        )
         assert listed.read < 3 * BLOCK
         assert is_consistent(older, roots[0], size, roots[1], proof)
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import pytest
 
+from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
 from barograph.collector.jobs import SETTLEMENT_SECONDS, SettlementJob
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work

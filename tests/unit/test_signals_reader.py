@@ -10,9 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from barograph import NOTICE
-from barograph.board.board import Board
+from barograph.board.board import Board, publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import publish
 from barograph.kit.database import Transaction
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import DAY, SECOND, iso_timestamp

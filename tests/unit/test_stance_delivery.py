@@ -7,11 +7,11 @@ import pytest
 from barograph import NOTICE
 from barograph.history.digest import leg_document, read_version, version_document
 from barograph.history.proof import recompute_digest
-from barograph.history.records import Event, Version
+from barograph.history.records import Version, VersionEvent
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import iso_timestamp
 from barograph.stances.documents import stance_body, state_of
-from barograph.stances.reader import durable
+from barograph.stances.reader import recorded_stance
 from support.stances import proposal
 
 PROPOSED = proposal()
@@ -33,7 +33,7 @@ RECORDED = read_version(
         )
     )
 )
-WITHDRAWN = Event(
+WITHDRAWN = VersionEvent(
     kind=RECORDED.kind,
     sequence=1,
     type="withdrawn",
@@ -50,7 +50,7 @@ WITHDRAWN = Event(
 
 @pytest.mark.contract("stance.leg-id", "stance.other-fields")
 def test_a_body_has_the_decided_members_in_order() -> None:
-    body = stance_body(durable(RECORDED, None), RECORDED.issued_at)
+    body = stance_body(recorded_stance(RECORDED, None), RECORDED.issued_at)
 
     assert list(body) == [
         "schema",
@@ -73,7 +73,7 @@ def test_a_body_has_the_decided_members_in_order() -> None:
 
 @pytest.mark.contract("stance.evidence-digests-distinct")
 def test_evidence_digests_are_there_and_are_not_the_history_digest() -> None:
-    body = stance_body(durable(RECORDED, WITHDRAWN), RECORDED.issued_at)
+    body = stance_body(recorded_stance(RECORDED, WITHDRAWN), RECORDED.issued_at)
 
     digests = [
         body["leg"]["evidence"]["digest"],
@@ -85,24 +85,24 @@ def test_evidence_digests_are_there_and_are_not_the_history_digest() -> None:
 
 
 def test_why_it_was_withdrawn_by_whom_and_the_salt_of_that_are_not_delivered() -> None:
-    text = json.dumps(stance_body(durable(RECORDED, WITHDRAWN), RECORDED.issued_at))
+    text = json.dumps(stance_body(recorded_stance(RECORDED, WITHDRAWN), RECORDED.issued_at))
 
     assert WITHDRAWN.evidence_digest in text
     assert not any(each in text for each in (WITHDRAWN.why, WITHDRAWN.by, WITHDRAWN.salt))
 
 
 def test_whoever_has_the_body_can_recompute_its_digest() -> None:
-    body = stance_body(durable(RECORDED, None), RECORDED.issued_at)
+    body = stance_body(recorded_stance(RECORDED, None), RECORDED.issued_at)
 
     recomputed = recompute_digest(body, RECORDED.sequence, RECORDED.previous_digest)
     assert recomputed == body["history_digest"] == RECORDED.history_digest
 
 
 def test_a_stance_is_active_until_it_expires_and_terminal_once_it_is_withdrawn() -> None:
-    stance = durable(RECORDED, None)
+    stance = recorded_stance(RECORDED, None)
     assert state_of(stance, RECORDED.expires_at - 1) == "active"
     assert state_of(stance, RECORDED.expires_at) == "expired"
-    withdrawn = durable(RECORDED, WITHDRAWN)
+    withdrawn = recorded_stance(RECORDED, WITHDRAWN)
     assert {state_of(withdrawn, at) for at in (0, RECORDED.expires_at)} == {"terminal"}
     body = stance_body(withdrawn, RECORDED.issued_at)
     assert body["events"][1]["at"] == iso_timestamp(WITHDRAWN.at)

@@ -20,7 +20,7 @@ from barograph.history.digest import (
     version_document,
     withdrawal_digest,
 )
-from barograph.history.records import Decision, Event, LegEvidence, Version
+from barograph.history.records import Decision, LegEvidence, Version, VersionEvent
 from barograph.kit.json import Json, canonical, digest
 from support.clock import START
 from support.stances import FUNDING, proposal
@@ -39,7 +39,7 @@ VERSION = Version(
     salt=SALT,
     history_digest="",
 )
-EVENT = Event(
+EVENT = VersionEvent(
     kind=FUNDING,
     sequence=1,
     type="withdrawn",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.history.digest import leg_document
-from barograph.history.records import LABELS, Proposal, Waiting
+from barograph.history.records import LABELS, NotIssuedYet, Proposal
 from barograph.kit.business_days import business_days, is_business_day
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, SECOND, iso_timestamp
@@ -40,7 +40,7 @@ def fund(
 
 def asked(
     series: EtfSeries, *, now: int = START, today: date = FRIDAY, previous: str | None = None
-) -> Proposal | Waiting | str:
+) -> Proposal | NotIssuedYet | str:
     return propose(series, now=now, today=today, grace=GRACE, previous=previous)
 
 
@@ -71,7 +71,7 @@ def test_a_leg_is_one_data_day_and_says_what_it_covers() -> None:
 def test_twenty_days_are_needed() -> None:
     for known, until in ((19, "2026-11-11T05:59:59.000Z"), (0, "2026-12-09T05:59:59.000Z")):
         found = asked(fund(days=DAYS[len(DAYS) - known :]))
-        assert isinstance(found, Waiting)
+        assert isinstance(found, NotIssuedYet)
         assert found.until is not None
         assert (found.why, iso_timestamp(found.until)) == (f"{known} of 20 days are known", until)
     assert isinstance(asked(fund(days=DAYS[-20:])), Proposal)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from barograph.kit.business_days import is_business_day
 from barograph.kit.timestamps import HOUR, iso_timestamp
 from barograph.macro.judgement import is_recent
-from barograph.stances.rules import day_start, expires_after
+from barograph.stances.rules import day_period, expires_after
 
 DAYS = st.dates(date(2020, 1, 1), date(2040, 12, 31))
 
@@ -58,8 +58,10 @@ def test_it_ends_on_a_business_day_after_its_own_and_before_long(day: date, lag:
 
 
 def test_a_data_day_starts_and_ends_at_midnight() -> None:
-    assert day_start("2026-12-31") == "2026-12-31T00:00:00.000Z"
-    assert day_start("2026-12-31", following=True) == "2027-01-01T00:00:00.000Z"
+    assert day_period("2026-12-31") == {
+        "start": "2026-12-31T00:00:00.000Z",
+        "end": "2027-01-01T00:00:00.000Z",
+    }
 
 
 @pytest.mark.parametrize(

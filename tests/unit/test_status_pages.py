@@ -19,11 +19,11 @@ from barograph.site.status_pages import (
     span_words,
     told,
 )
-from barograph.status.incidents import Count, Incident, Record
-from barograph.status.wire import Check, Condition, ServiceStatus
+from barograph.status.incidents import ConditionCount, Incident, StatusHistory
+from barograph.status.rules import Check, Condition, ServiceStatus
 from support.clock import START
 
-NOTHING = Record(START, (), (), {})
+NOTHING = StatusHistory(START, (), (), {})
 
 
 def status(feed: dict[str, Any] | None = None, **checks: Condition) -> ServiceStatus:
@@ -72,11 +72,11 @@ def test_the_time_without_incidents_is_no_longer_than_what_was_recorded(
     minutes: int, words: str
 ) -> None:
     counts = [
-        Count("day", "api", START, minutes, 0, 0),
-        Count("day", "limits", START, minutes // 2, 0, 0),
-        Count("hour", "api", START, minutes, 0, 0),
+        ConditionCount("day", "api", START, minutes, 0, 0),
+        ConditionCount("day", "limits", START, minutes // 2, 0, 0),
+        ConditionCount("hour", "api", START, minutes, 0, 0),
     ]
-    assert recorded_words(Record(START, counts, (), {})) == words
+    assert recorded_words(StatusHistory(START, counts, (), {})) == words
 
 
 def test_parts_come_as_people_look_for_them_and_an_unknown_one_last() -> None:
@@ -165,13 +165,13 @@ def test_each_cell_is_the_worst_of_its_time_and_says_how_long_it_was_what() -> N
     hour, day = START // HOUR * HOUR, START // DAY * DAY
     record = NOTHING._replace(
         counts=[
-            Count("hour", "api", hour, 20, 0, 0),
-            Count("hour", "api", hour - HOUR, 50, 6, 4),
-            Count("hour", "api", hour - 23 * HOUR, 59, 1, 0),
-            Count("hour", "api", hour - 24 * HOUR, 60, 0, 0),
-            Count("day", "api", day, 1_000, 0, 0),
-            Count("day", "api", day - 59 * DAY, 1_439, 0, 1),
-            Count("day", "other", day, 0, 0, 7),
+            ConditionCount("hour", "api", hour, 20, 0, 0),
+            ConditionCount("hour", "api", hour - HOUR, 50, 6, 4),
+            ConditionCount("hour", "api", hour - 23 * HOUR, 59, 1, 0),
+            ConditionCount("hour", "api", hour - 24 * HOUR, 60, 0, 0),
+            ConditionCount("day", "api", day, 1_000, 0, 0),
+            ConditionCount("day", "api", day - 59 * DAY, 1_439, 0, 1),
+            ConditionCount("day", "other", day, 0, 0, 7),
         ]
     )
     last_day, months = bars(record, ["api"])["api"]

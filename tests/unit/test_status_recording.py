@@ -10,19 +10,18 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.reader import market_bounds
 from barograph.settings import Settings
 from barograph.status.incidents import (
-    WATCHED_APART,
-    Count,
+    MAX_GAP,
+    CheckResult,
+    ConditionCount,
     Incident,
     Run,
-    Sighting,
+    check_results,
     counts,
-    extended,
+    extended_run,
     is_due,
-    judged,
-    sightings,
+    updated_incident,
 )
-from barograph.status.rules import Observation, assess
-from barograph.status.wire import Condition
+from barograph.status.rules import Condition, StatusInputs, assess
 from support.clock import START
 
 WORDS: dict[str, Condition] = {"o": "ok", "g": "degraded", "d": "down"}
@@ -38,9 +37,9 @@ def watch(text: str) -> list[Incident]:
     found: dict[int, Incident] = {}
     for minute, letter in enumerate(text):
         if letter in WORDS:
-            seen = Sighting("x", WORDS[letter], f"minute {minute}")
-            run = extended(last, seen, minute * MINUTE)
-            incident = judged(incident, last, run)
+            seen = CheckResult("x", WORDS[letter], f"minute {minute}")
+            run = extended_run(last, seen, minute * MINUTE)
+            incident = updated_incident(incident, last, run)
             last = run
             if incident is not None:
                 found[incident.started_at] = incident
@@ -135,27 +134,27 @@ def test_a_minute_is_recorded_once_and_a_clock_that_ran_ahead_is_not_waited_for(
     assert is_due(None, START)
     assert is_due(last, START + HOUR + MINUTE)
     assert not is_due(last, START + HOUR)
-    assert not is_due(last, START + HOUR - WATCHED_APART)
-    assert is_due(last, START + HOUR - WATCHED_APART - MINUTE)
+    assert not is_due(last, START + HOUR - MAX_GAP)
+    assert is_due(last, START + HOUR - MAX_GAP - MINUTE)
 
 
 def test_an_incident_of_a_clock_that_ran_ahead_does_not_end_before_it_began() -> None:
     ahead = Incident("x", START + DAY, None, "down", "")
     last = Run("x", START + DAY, START + DAY, "down", "")
-    first = extended(last, Sighting("x", "ok", ""), START)
-    second = extended(first, Sighting("x", "ok", ""), START + MINUTE)
+    first = extended_run(last, CheckResult("x", "ok", ""), START)
+    second = extended_run(first, CheckResult("x", "ok", ""), START + MINUTE)
 
-    still = judged(ahead, last, first)
+    still = updated_incident(ahead, last, first)
     assert still == ahead
-    assert judged(still, first, second) == ahead._replace(ended_at=START + DAY)
+    assert updated_incident(still, first, second) == ahead._replace(ended_at=START + DAY)
 
 
 def test_one_record_counts_for_its_hour_and_its_day() -> None:
     at = 20 * DAY + 5 * HOUR + 7 * MINUTE
 
-    assert counts(Sighting("x", "degraded", ""), at) == [
-        Count("hour", "x", 20 * DAY + 5 * HOUR, 0, 1, 0),
-        Count("day", "x", 20 * DAY, 0, 1, 0),
+    assert counts(CheckResult("x", "degraded", ""), at) == [
+        ConditionCount("hour", "x", 20 * DAY + 5 * HOUR, 0, 1, 0),
+        ConditionCount("day", "x", 20 * DAY, 0, 1, 0),
     ]
 
 
@@ -172,13 +171,13 @@ def test_one_record_counts_for_its_hour_and_its_day() -> None:
 def test_the_worst_of_an_hour_is_shown_and_silence_is_not_ok(
     numbers: tuple[int, int, int], worst: str | None
 ) -> None:
-    count = Count("hour", "x", 0, *numbers)
+    count = ConditionCount("hour", "x", 0, *numbers)
 
     assert (count.worst, count.recorded) == (worst, sum(numbers))
 
 
 def test_every_check_that_can_fail_is_recorded_and_the_api_beside_them() -> None:
-    nothing = Observation(
+    nothing = StatusInputs(
         now=START,
         started_at=START,
         version="1.2.3",
@@ -192,8 +191,8 @@ def test_every_check_that_can_fail_is_recorded_and_the_api_beside_them() -> None
     status = assess(nothing)
     *checks, identity, payments = status.checks
     checks[4] = checks[4].model_copy(update={"status": "warming_up"})
-    found = sightings(status.model_copy(update={"checks": [*checks, identity, payments]}))
+    found = check_results(status.model_copy(update={"checks": [*checks, identity, payments]}))
 
     assert (checks[4].name, identity.status) == ("liquidations", "not_configured")
-    assert found[0] == Sighting("api", "degraded", "database cannot be read")
+    assert found[0] == CheckResult("api", "degraded", "database cannot be read")
     assert [each.name for each in found[1:]] == [each.name for each in checks if each != checks[4]]

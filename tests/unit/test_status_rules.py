@@ -7,21 +7,27 @@ from msgspec.structs import replace
 
 from barograph import NOTICE
 from barograph.errors import Unreachable
-from barograph.history.records import StanceNow, Stances, Waiting
+from barograph.history.records import CurrentStance, NotIssuedYet, Stances
 from barograph.kit.timestamps import HOUR, iso_timestamp
 from barograph.macro.records import MacroHealth, SourceHealth
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.reader import market_bounds
 from barograph.markets.records import ExchangeHealth, LongAccountShares
 from barograph.settings import Settings
-from barograph.status.rules import DATABASE_SILENT_MS, Observation, Reach, assess
-from barograph.status.wire import Check, ServiceStatus
+from barograph.status.rules import (
+    DATABASE_SILENT_MS,
+    Check,
+    Reachability,
+    ServiceStatus,
+    StatusInputs,
+    assess,
+)
 from support.clock import START
 from support.markets import BTC, ETH, SOL, SOURCE, reading, shares
 
 BOUNDS = market_bounds(Settings.model_validate({}))
 NOW = START + 2_000
-WELL = Observation(
+WELL = StatusInputs(
     now=NOW,
     started_at=START - 60_000,
     version="1.2.3",
@@ -42,7 +48,7 @@ def check(status: ServiceStatus, name: str) -> Check:
     return found
 
 
-def verdict(seen: Observation, name: str) -> str:
+def verdict(seen: StatusInputs, name: str) -> str:
     return check(assess(seen), name).status
 
 
@@ -143,20 +149,24 @@ def test_allowances_that_are_not_counted_together_are_said() -> None:
     ("reach", "condition", "identity", "payments"),
     [
         (None, "not_configured", "not configured", "Feed x402 is disabled"),
-        (Reach(), "ok", "not asked yet", "not asked yet"),
-        (Reach(START), "ok", *["answered at 2026-11-06T21:20:00.000Z"] * 2),
-        (Reach(START, NOW), "degraded", *["unreachable since 2026-11-06T21:20:02.000Z"] * 2),
-        (Reach(None, START), "degraded", *["unreachable since 2026-11-06T21:20:00.000Z"] * 2),
+        (Reachability(), "ok", "not called yet", "not called yet"),
+        (Reachability(START), "ok", *["answered at 2026-11-06T21:20:00.000Z"] * 2),
+        (Reachability(START, NOW), "degraded", *["unreachable since 2026-11-06T21:20:02.000Z"] * 2),
         (
-            Reach(START, START, NOW),
+            Reachability(None, START),
             "degraded",
-            *["unreachable since 2026-11-06T21:20:00.000Z, last asked at 2026-11-06T21:20:02.000Z"]
+            *["unreachable since 2026-11-06T21:20:00.000Z"] * 2,
+        ),
+        (
+            Reachability(START, START, NOW),
+            "degraded",
+            *["unreachable since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z"]
             * 2,
         ),
     ],
 )
 def test_who_is_asked_by_some_requests_only_is_told_as_far_as_it_is_known(
-    reach: Reach | None, condition: str, identity: str, payments: str
+    reach: Reachability | None, condition: str, identity: str, payments: str
 ) -> None:
     status = assess(WELL._replace(identity=reach, payments=reach))
 
@@ -195,7 +205,7 @@ def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
     assert check(silent, "stances").status == "degraded"
     assert check(silent, "stances").detail == "rates-desk: no yields"
 
-    lost = StanceNow(
+    lost = CurrentStance(
         kind="rates-desk",
         leg_id="rates-desk:2026-11-13T00:00:00.000Z",
         revision=1,
@@ -216,7 +226,7 @@ def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
     assert (found.status, found.detail) == ("degraded", "expired: rates-desk")
 
 
-NO_SOURCE = Waiting("no source is configured")
+NO_SOURCE = NotIssuedYet("no source is configured")
 
 
 @pytest.mark.parametrize(
@@ -224,13 +234,13 @@ NO_SOURCE = Waiting("no source is configured")
     [
         (NO_SOURCE, ("not_configured", NO_SOURCE.why)),
         (
-            Waiting("3 of 20 days are known", NOW + 1),
+            NotIssuedYet("3 of 20 days are known", NOW + 1),
             ("warming_up", "warming up until 2026-11-06T21:21:00.000Z: 3 of 20 days are known"),
         ),
     ],
 )
 def test_a_stance_that_waits_for_a_source_or_for_more_days_is_no_failure(
-    waiting: Waiting, etf: tuple[str, str]
+    waiting: NotIssuedYet, etf: tuple[str, str]
 ) -> None:
     stances = Stances(NOW, (), {}, waiting={"btc-etf-stance": waiting})
     status = assess(WELL._replace(stances=stances))
@@ -251,7 +261,7 @@ def test_etf_flows_that_are_too_old_are_a_failure() -> None:
 
 
 def test_etf_days_are_not_waited_for_while_their_source_fails() -> None:
-    waiting = {"btc-etf-stance": Waiting("0 of 20 days are known", NOW + HOUR)}
+    waiting = {"btc-etf-stance": NotIssuedYet("0 of 20 days are known", NOW + HOUR)}
     sources = {"etf-ibit": SourceHealth(NOW, "unreachable", NOW)}
     stances = Stances(NOW, (), {}, waiting=waiting)
     seen = WELL._replace(stances=stances, macro=MacroHealth(sources))
@@ -271,7 +281,7 @@ def test_a_stale_feed_is_down_overall() -> None:
     status = assess(WELL._replace(now=now, polled_at=now))
 
     assert (status.status, status.feed.status, status.api.status) == ("down", "down", "ok")
-    assert check(status, "market-feed").detail == "40 s old, past its bound of 30 s"
+    assert check(status, "market-feed").detail == "40 s old, older than its limit of 30 s"
 
 
 def test_an_unreadable_database_is_down_overall_also_with_fresh_data_in_memory() -> None:
@@ -300,7 +310,7 @@ def test_a_silent_collector_is_degraded_and_says_for_how_long() -> None:
     status = assess(WELL._replace(now=now, polled_at=now))
 
     assert check(status, "collector").status == "degraded"
-    assert check(status, "collector").detail == "no sign of life for 30 s"
+    assert check(status, "collector").detail == "has not reported for 30 s"
     assert verdict(WELL._replace(now=START + 29_999), "collector") == "ok"
 
 

@@ -7,7 +7,7 @@ from barograph.kit.documents import FOREVER
 from barograph.kit.timestamps import DAY
 from barograph.markets.records import Perpetual
 from barograph.markets.regime import BASIS, Label
-from barograph.status.wire import Condition
+from barograph.status.rules import Condition
 
 CAVEAT = "legacy paper-strategy record, continuity unverified"
 

@@ -1,1 +1,1 @@
-"""The latest snapshot of every feed: written by the collector, read from memory by the web."""
+"""The latest snapshot of every feed: the collector publishes it, the web serves it from memory."""

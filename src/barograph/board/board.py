@@ -1,4 +1,7 @@
-"""The web side's memory: the latest record of every feed, and the documents made from them."""
+"""Snapshots in the database: the collector publishes them, the web follows them.
+
+The table holds one row per feed. Each publication replaces the row and raises its version.
+"""
 
 import asyncio
 import logging
@@ -7,8 +10,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from barograph.board.feeds import Feed
-from barograph.board.snapshots import payload, versions
+from barograph.board.feeds import Feed, Publication
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.documents import Document, HotKey
@@ -20,8 +22,30 @@ R = TypeVar("R", bound=msgspec.Struct)
 POLL_SECONDS = 0.25
 
 
+async def publish(tx: Transaction, publications: Sequence[Publication]) -> None:
+    """Replace the snapshots of these feeds; each gets the next version."""
+    await tx.execute_many(_PUBLISH, publications)
+
+
+async def read_versions(tx: Transaction) -> dict[str, int]:
+    """The version of each feed's snapshot."""
+    return {row[0]: row[1] for row in await tx.fetch("SELECT feed, version FROM snapshots")}
+
+
+async def read_payload(tx: Transaction, feed: str) -> tuple[int, str] | None:
+    """The version and the text of one feed's snapshot."""
+    rows: list[Any] = await tx.fetch(_READ_PAYLOAD, feed)
+    return rows[0] if rows else None
+
+
+async def latest_snapshot(tx: Transaction, feed: Feed[R]) -> R | None:
+    """The newest record of a feed; None if there is none, or it cannot be decoded."""
+    snapshot = await read_payload(tx, feed.name)
+    return None if snapshot is None else feed.decode(snapshot[1])
+
+
 class Board:
-    """Follows the snapshots and keeps everything that can be asked for often ready as bytes."""
+    """A worker's memory: the latest record of every feed, and the documents rendered from them."""
 
     def __init__(
         self,
@@ -42,15 +66,15 @@ class Board:
         """How often the data has changed."""
 
         self.hot: dict[HotKey, Document] = dict(render(self, clock()))
-        """What is answered before routing. Each change of the data begins a new one, and routes
-        may put what they rendered into the one that they rendered it from."""
+        """Documents that are served before routing. Each change of the data replaces the whole
+        dictionary; routes add what they render to the one they rendered from."""
 
     def latest(self, feed: Feed[R]) -> R | None:
-        """The newest record of a feed, whatever its age; None before its first publication."""
+        """The newest record of a feed, of any age; None before its first publication."""
         return cast("R | None", self._records.get(feed.name))
 
     async def refresh(self) -> bool:
-        """Load what changed since the last time; tell whether anything did.
+        """Load what changed since the last call; return whether anything did.
 
         Raises:
             DatabaseUnavailable: nothing changed in memory.
@@ -68,7 +92,7 @@ class Board:
         return bool(loaded)
 
     async def follow(self) -> None:
-        """Refresh for ever; an unreadable database leaves the memory as it is."""
+        """Refresh until cancelled; while the database is unavailable, memory stays as it is."""
         failing = False
         while True:
             try:
@@ -78,7 +102,7 @@ class Board:
                     log.warning("board cannot read snapshots", extra={"reason": str(error)})
                 failing = True
             except Exception:
-                # Whatever it is, a worker that stops following would answer 502 for ever.
+                # A worker that stops following would answer 502 until it is restarted.
                 log.exception("board failed")
             else:
                 failing = False
@@ -86,9 +110,16 @@ class Board:
 
     async def _load_changes(self, tx: Transaction) -> dict[str, tuple[int, str]]:
         found: dict[str, tuple[int, str]] = {}
-        for name, version in (await versions(tx)).items():
+        for name, version in (await read_versions(tx)).items():
             if name in self._feeds and self._versions.get(name) != version:
-                snapshot = await payload(tx, name)
+                snapshot = await read_payload(tx, name)
                 if snapshot is not None:
                     found[name] = snapshot
         return found
+
+
+_PUBLISH = """
+INSERT INTO snapshots (feed, version, payload) VALUES ($1, 1, $2)
+ON CONFLICT (feed) DO UPDATE SET version = snapshots.version + 1, payload = excluded.payload
+"""
+_READ_PAYLOAD = "SELECT version, payload FROM snapshots WHERE feed = $1"

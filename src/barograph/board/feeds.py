@@ -1,4 +1,4 @@
-"""Snapshots on their way through the database: one row a feed, replaced by each publication."""
+"""Feeds, and how their snapshots are encoded (pure)."""
 
 import logging
 from typing import Generic, NamedTuple, TypeVar
@@ -11,14 +11,14 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Feed(Generic[R]):
-    """A named stream of snapshots and the record that each of them is."""
+    """A named stream of snapshots of one record type."""
 
     def __init__(self, name: str, record: type[R]) -> None:
         self.name = name
         self._decoder = msgspec.json.Decoder(record)
 
     def decode(self, payload: str) -> R | None:
-        """Read a snapshot; None, and a line in the log, for one that another version wrote."""
+        """Decode a snapshot; log and return None if another version of the program wrote it."""
         try:
             return self._decoder.decode(payload)
         except msgspec.MsgspecError:
@@ -26,19 +26,19 @@ class Feed(Generic[R]):
             return None
 
     def encode(self, record: R) -> str:
-        """Write a snapshot as text."""
+        """Encode a snapshot as text."""
         return _ENCODER.encode(record).decode()
 
 
 class Publication(NamedTuple):
-    """A snapshot ready to be written."""
+    """An encoded snapshot."""
 
     feed: str
     payload: str
 
     @classmethod
     def of(cls, feed: Feed[R], record: R) -> "Publication":
-        """Make the publication of one record."""
+        """Encode one record."""
         return cls(feed.name, feed.encode(record))
 
 

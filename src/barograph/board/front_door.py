@@ -1,7 +1,6 @@
-"""The front door: hot reads are answered from memory, before any routing.
+"""The front door: answers hot reads from memory, before any routing.
 
-It is an optimisation of real routes and nothing else: a request that it does not know, or whose
-document may no longer be given, goes on to the route, which decides.
+It is only an optimisation. Unknown requests and stale documents go on to the real route.
 """
 
 from barograph.board.board import Board
@@ -21,7 +20,7 @@ from barograph.kit.http import (
 def front_door(app: ASGIApp, board: Board) -> ASGIApp:
     """Put the board's documents in front of an application.
 
-    Written out in one function, because here every call and attribute is paid for by every reader.
+    One function, because every request pays for every call and attribute lookup here.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -30,7 +29,7 @@ def front_door(app: ASGIApp, board: Board) -> ASGIApp:
             if (
                 document is not None
                 and (method := scope["method"]) in READS
-                # `path` is decoded already; only the routes tell an encoded slash from a real one.
+                # `path` is decoded; only the routes tell an encoded slash from a real one.
                 and PERCENT not in scope["raw_path"]
             ):
                 now = board.clock()

@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from barograph.board.board import publish
 from barograph.board.feeds import Feed, Publication
-from barograph.board.snapshots import publish
 from barograph.briefs.records import Brief, Briefs, BriefsPage, ListedBrief, Neighbours
 from barograph.kit.database import Transaction, Value
 

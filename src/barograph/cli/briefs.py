@@ -1,4 +1,4 @@
-"""`barograph briefs`: what was written, and the operator's own."""
+"""`barograph briefs`: publishes an operator's brief, and lists the newest."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.common import data_option, read_settings, run_on_database
+from barograph.cli.common import data_option, json_option, read_settings, run_on_database
 
 if TYPE_CHECKING:
     from barograph.briefs.records import Brief
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def briefs() -> None:
-    """Publish a brief, or list the newest.
+    """Publish a brief, or list the newest ones.
 
     \b
     Examples:
@@ -25,21 +25,25 @@ def briefs() -> None:
 
 @briefs.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print what was published as JSON.")
+@json_option
 @data_option
 def publish(file: Path, as_json: bool, data: Path | None) -> None:
-    """Publish a Markdown FILE with a front matter.
+    """Publish a Markdown FILE with front matter.
 
     \b
     ---
     headline: Maintenance on Sunday
-    summary: One or two sentences that stand alone in a list.
-    category: note            (optional; note unless given)
+    summary: One or two sentences for lists.
+    category: note            (optional; default: note)
     coins: [BTC, ETH]         (optional)
-    slug: maintenance         (optional; made from day and headline unless given)
-    publishedAt: 2026-01-31T09:00:00Z   (optional; now unless given)
+    slug: maintenance         (optional; default: from the day and the headline)
+    publishedAt: 2026-01-31T09:00:00Z   (optional; default: now)
     ---
     The text, in Markdown.
+
+    \b
+    Example:
+      barograph briefs publish maintenance.md
     """
     from barograph.briefs.documents import PAGE_FOLDER
     from barograph.briefs.operator import InvalidBrief, parse_brief
@@ -61,35 +65,40 @@ def publish(file: Path, as_json: bool, data: Path | None) -> None:
         return True
 
     if not run_on_database(read_settings(data=data), lambda database: database.write(work)):
-        click.echo(f"{file.name}: {brief.slug} is published already: choose another slug", err=True)
+        click.echo(f"{file.name}: {brief.slug} exists already: choose another slug", err=True)
         raise click.exceptions.Exit(1)
-    said = f"published: {PAGE_FOLDER}{brief.slug}"
-    click.echo(json.dumps(_listed(brief)) if as_json else said)
+    text = f"published: {PAGE_FOLDER}{brief.slug}"
+    click.echo(json.dumps(_brief_json(brief)) if as_json else text)
 
 
 @briefs.command("list")
-@click.option("--last", type=click.IntRange(1, 1000), default=15, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print the briefs as JSON.")
+@click.option(
+    "--last", type=click.IntRange(1, 1000), default=15, show_default=True, help="How many."
+)
+@json_option
 @data_option
 def list_briefs(last: int, as_json: bool, data: Path | None) -> None:
-    """List the newest briefs, newest first."""
+    """List the newest briefs, newest first.
+
+    \b
+    Example:
+      barograph briefs list --last 5 --json
+    """
     from barograph.briefs.store import newest_briefs
-    from barograph.kit.database import Transaction
     from barograph.kit.timestamps import iso_timestamp
 
-    async def work(tx: Transaction) -> "list[Brief]":
-        return await newest_briefs(tx, last)
-
-    found = run_on_database(read_settings(data=data), lambda database: database.read(work))
+    found = run_on_database(
+        read_settings(data=data),
+        lambda database: database.read(lambda tx: newest_briefs(tx, last)),
+    )
     if as_json:
-        click.echo(json.dumps([_listed(brief) for brief in found]))
+        click.echo(json.dumps([_brief_json(brief) for brief in found]))
         return
     for brief in found:
         click.echo(f"{iso_timestamp(brief.published_at)}  {brief.category:<13}  {brief.headline}")
 
 
-def _listed(brief: "Brief") -> dict[str, object]:
-    """A brief with where it comes from."""
+def _brief_json(brief: "Brief") -> dict[str, object]:
     from barograph.kit.timestamps import iso_timestamp
 
     return {

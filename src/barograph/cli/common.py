@@ -23,6 +23,11 @@ HISTORY_TABLES = frozenset({"schema_migrations", "stance_versions", "stance_even
 BUSY_MS = 5_000
 DEMO_FILE = "demo.json"
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+why_option = click.option("--why", required=True, help="The reason; the trail keeps it.")
+by_option = click.option("--by", default="operator", show_default=True, help="Who decides.")
+
 
 def data_option(function: F) -> F:
     """`--data DIR`."""
@@ -115,14 +120,14 @@ def published_stances(settings: "Settings") -> "Stances | None":
     Raises:
         DatabaseUnavailable: the service's database can't be read.
     """
-    from barograph.board.snapshots import latest
+    from barograph.board.board import latest_snapshot
     from barograph.stances.reader import STANCES
 
     if "snapshots" not in _tables(settings.database_path):
         return None
     return _run(
         settings.database_path,
-        lambda database: database.read(lambda tx: latest(tx, STANCES)),
+        lambda database: database.read(lambda tx: latest_snapshot(tx, STANCES)),
         create=False,
     )
 

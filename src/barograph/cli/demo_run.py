@@ -140,14 +140,14 @@ def switch_stances(data: Path, *, expired: bool) -> None:
 async def _expire(ledger: Ledger, kind: str) -> None:
     now = system_clock()
     withdrawn = {each.version_sequence for each in await ledger.events(kind)}
-    for head in await ledger.newest(kind, 1):
+    for head in await ledger.newest_versions(kind, 1):
         if now < head.expires_at and head.sequence not in withdrawn:
             decision = replace(head.leg.decision, rationale=RATIONALE, by=BY)
             await _revise(ledger, head, replace(head.leg, decision=decision), now, now)
 
 
 async def _restore(ledger: Ledger, kind: str) -> None:
-    match await ledger.newest(kind, 2):
+    match await ledger.newest_versions(kind, 2):
         case [head, before] if head.leg.decision.by == BY:
             await _revise(ledger, head, before.leg, system_clock(), before.expires_at)
 

@@ -1,4 +1,4 @@
-"""`barograph entitlements`: who may read what is paid for, from the operator's hand."""
+"""`barograph entitlements`: grants, revokes and lists Feed and Reserve."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from barograph.cli.common import data_option, read_settings, run_on_database
+from barograph.cli.common import (
+    by_option,
+    data_option,
+    json_option,
+    read_settings,
+    run_on_database,
+    why_option,
+    yes_option,
+)
 
 if TYPE_CHECKING:
     from barograph.entitlements.store import Entitlement, Entitlements, Holder, Tier, TrailEntry
@@ -19,23 +27,17 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 TIERS = ("feed", "reserve")
-DAYS = 30
-"""A period, unless another is given."""
+DEFAULT_DAYS = 30
 
 
 def _instant(_context: click.Context, _option: click.Parameter, given: str | None) -> int | None:
-    """A day, which is its first instant, or an instant; both in UTC, in milliseconds."""
+    """A date (its first instant) or a timestamp, in UTC, as milliseconds."""
     if given is None:
         return None
     for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"):
         with suppress(ValueError):
             return int(datetime.strptime(given, form).replace(tzinfo=UTC).timestamp()) * 1000
-    raise click.BadParameter("write 2027-01-31 or 2027-01-31T09:00:00Z, which is in UTC")
-
-
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_by = click.option("--by", default="operator", show_default=True, help="Who decides.")
-_why = click.option("--why", required=True, help="The reason, which the trail keeps.")
+    raise click.BadParameter("write 2027-01-31 or 2027-01-31T09:00:00Z (UTC)")
 
 
 def _holder_options(function: F) -> F:
@@ -47,7 +49,7 @@ def _holder_options(function: F) -> F:
 
 @click.group()
 def entitlements() -> None:
-    """Grant and revoke Feed and Reserve, and look who has them.
+    """Grant, revoke and list Feed and Reserve.
 
     \b
     Examples:
@@ -60,17 +62,17 @@ def entitlements() -> None:
 @entitlements.command()
 @_holder_options
 @click.option("--tier", required=True, type=click.Choice(TIERS))
-@click.option("--days", type=click.IntRange(1, 3650), help=f"How long ({DAYS} unless given).")
+@click.option("--days", type=click.IntRange(1, 3650), help=f"How long (default: {DEFAULT_DAYS}).")
 @click.option(
     "--until", callback=_instant, metavar="DATE", help="When it ends, such as 2027-01-31."
 )
 @click.option(
-    "--from", "since", callback=_instant, metavar="DATE", help="When it starts (now unless given)."
+    "--from", "since", callback=_instant, metavar="DATE", help="When it starts (default: now)."
 )
 @click.option("--source", default="operator", show_default=True, help="Where it comes from.")
-@_why
-@_by
-@_json
+@why_option
+@by_option
+@json_option
 @data_option
 def grant(
     user: str | None,
@@ -85,10 +87,10 @@ def grant(
     as_json: bool,
     data: Path | None,
 ) -> None:
-    """Let a user or a wallet read what a tier opens.
+    """Grant a tier to a user or a wallet.
 
-    Days alone are added to what runs already, so that whoever renews early loses nothing. With
-    --from or --until exactly those instants are granted, beside whatever there is.
+    Without --from and --until the days extend a running entitlement, so an early renewal loses
+    nothing. With --from or --until a separate entitlement with exactly those times is granted.
 
     \b
     Examples:
@@ -101,10 +103,10 @@ def grant(
 
     holder = _holder(user, wallet)
     if holder is None:
-        raise click.UsageError("say who gets it: --user SUB or --wallet 0x…")
+        raise click.UsageError("give --user SUB or --wallet 0x…")
     if days is not None and until is not None:
-        raise click.UsageError("--days and --until say the same: give one of them")
-    length = (DAYS if days is None else days) * DAY
+        raise click.UsageError("give --days or --until, not both")
+    length = (DEFAULT_DAYS if days is None else days) * DAY
 
     async def work(store: "Entitlements") -> "tuple[Entitlement, list[TrailEntry]]":
         if since is None and until is None:
@@ -121,52 +123,60 @@ def grant(
 
     granted, trail = _on_store(data, work)
     action = trail[-1].action
-    told = {"action": action, **_described(granted)}
-    click.echo(json.dumps(told) if as_json else f"{action} {_line(granted)}")
+    if as_json:
+        click.echo(json.dumps({"action": action, **_entitlement_json(granted)}))
+    else:
+        click.echo(f"{action} {_line(granted)}")
 
 
 @entitlements.command()
 @click.argument("entitlement_id", metavar="ID")
-@_why
-@_by
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@_json
+@why_option
+@by_option
+@yes_option
+@json_option
 @data_option
 def revoke(
     entitlement_id: str, why: str, by: str, yes: bool, as_json: bool, data: Path | None
 ) -> None:
-    """Make an entitlement open nothing any more, for good.
+    """Permanently revoke an entitlement.
 
-    Others of the same holder stay as they are, and are named.
+    Other entitlements of the same holder stay active; the command lists them.
 
     \b
     Examples:
       barograph entitlements revoke ent_… --why "refunded"
       barograph entitlements revoke ent_… --why "refunded" --yes --json
     """
+    from barograph.entitlements.store import Holder
+
     found = _on_store(data, lambda store: _get(store, entitlement_id))
     changes = found.revoked_at is None
     if changes and not yes:
-        click.confirm(f"Revoke {_line(found)}? It cannot be undone", abort=True)
+        click.confirm(f"Revoke {_line(found)}? This cannot be undone", abort=True)
 
     async def work(store: "Entitlements") -> "tuple[Entitlement, list[Entitlement]]":
         revoked = await store.revoke(entitlement_id, by=by, why=why)
-        holder = _holder_of(revoked)
+        holder = Holder(revoked.holder_kind, revoked.holder)
         return revoked, await store.find(holder=holder, tier=revoked.tier, active_only=True)
 
     revoked, others = _on_store(data, work)
-    said = f"revoked {_line(revoked)}" if changes else f"nothing changed: {_line(revoked)}"
-    click.echo(json.dumps({"changed": changes, **_described(revoked)}) if as_json else said)
+    if as_json:
+        click.echo(json.dumps({"changed": changes, **_entitlement_json(revoked)}))
+    else:
+        click.echo(f"{'revoked' if changes else 'nothing changed:'} {_line(revoked)}")
     for other in others:
-        click.echo(f"still open by {_line(other)}", err=True)
+        click.echo(f"still active: {_line(other)}", err=True)
 
 
 @entitlements.command("list")
 @_holder_options
 @click.option("--tier", type=click.Choice(TIERS))
-@click.option("--active", is_flag=True, help="Only those that open something now.")
-@click.option("--last", type=click.IntRange(1, 100_000), default=100, show_default=True)
-@_json
+@click.option("--active", is_flag=True, help="Only active ones.")
+@click.option(
+    "--last", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many."
+)
+@json_option
 @data_option
 def list_entitlements(
     user: str | None,
@@ -177,7 +187,7 @@ def list_entitlements(
     as_json: bool,
     data: Path | None,
 ) -> None:
-    """List entitlements, the newest first.
+    """List entitlements, newest first.
 
     \b
     Examples:
@@ -190,7 +200,7 @@ def list_entitlements(
         lambda store: store.find(holder=holder, tier=tier, active_only=active, limit=last),
     )
     if as_json:
-        click.echo(json.dumps([_described(each) for each in found]))
+        click.echo(json.dumps([_entitlement_json(each) for each in found]))
         return
     for each in found:
         click.echo(_line(each))
@@ -200,10 +210,10 @@ def list_entitlements(
 
 @entitlements.command()
 @click.argument("entitlement_id", metavar="ID")
-@_json
+@json_option
 @data_option
 def show(entitlement_id: str, as_json: bool, data: Path | None) -> None:
-    """Show one entitlement with its trail: what was done to it, when, by whom and why.
+    """Show one entitlement and its trail: every change, when, by whom and why.
 
     \b
     Examples:
@@ -221,7 +231,7 @@ def show(entitlement_id: str, as_json: bool, data: Path | None) -> None:
             {**each._asdict(), "at": iso_timestamp(each.at), "ends_at": iso_timestamp(each.ends_at)}
             for each in trail
         ]
-        click.echo(json.dumps({**_described(found), "trail": entries}))
+        click.echo(json.dumps({**_entitlement_json(found), "trail": entries}))
         return
     click.echo(_line(found))
     for each in trail:
@@ -232,11 +242,11 @@ def show(entitlement_id: str, as_json: bool, data: Path | None) -> None:
 
 
 def _holder(user: str | None, wallet: str | None) -> "Holder | None":
-    """Who is meant, if anybody."""
+    """The holder that the options name, if any."""
     from barograph.entitlements.store import Holder, InvalidHolder
 
     if user is not None and wallet is not None:
-        raise click.UsageError("--user and --wallet are two holders: give one of them")
+        raise click.UsageError("give --user or --wallet, not both")
     try:
         if wallet is not None:
             return Holder("wallet", wallet)
@@ -246,22 +256,16 @@ def _holder(user: str | None, wallet: str | None) -> "Holder | None":
         raise click.BadParameter(str(error), param_hint=hint) from error
 
 
-def _holder_of(entitlement: "Entitlement") -> "Holder":
-    from barograph.entitlements.store import Holder
-
-    return Holder(entitlement.holder_kind, entitlement.holder)
-
-
 async def _get(store: "Entitlements", entitlement_id: str) -> "Entitlement":
     from barograph.entitlements.store import UnknownEntitlement
 
     try:
         return await store.get(entitlement_id)
     except UnknownEntitlement as error:
-        raise UnknownEntitlement(f"{error}: `barograph entitlements list` shows all") from error
+        raise UnknownEntitlement(f"{error}: see `barograph entitlements list`") from error
 
 
-def _described(entitlement: "Entitlement") -> dict[str, object]:
+def _entitlement_json(entitlement: "Entitlement") -> dict[str, object]:
     from barograph.kit.timestamps import iso_timestamp
 
     revoked_at = entitlement.revoked_at

@@ -1,4 +1,4 @@
-"""`barograph guides`: the catalog of paid guides."""
+"""`barograph guides`: checks the catalog of paid guides."""
 
 import json
 import sys
@@ -6,21 +6,27 @@ from pathlib import Path
 
 import click
 
+from barograph.cli.common import json_option
+
 
 @click.group()
 def guides() -> None:
-    """Look after the catalog of guides."""
+    """Check the catalog of paid guides.
+
+    \b
+    Example:
+      barograph guides check guides.toml
+    """
 
 
 @guides.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the finding as JSON.")
+@json_option
 def check(file: Path, as_json: bool) -> None:
-    """Tell whether FILE (.toml or .json) can be used as the catalog.
+    """Check whether FILE (.toml or .json) is a valid catalog.
 
-    \b
-    Prints every problem on a line of its own. Exit code 1 when the file cannot be used.
-    A catalog that can be used is shown by setting BAROGRAPH_GUIDES_FILE to it.
+    Prints every problem on its own line; exit code 1 if there is one. To serve a valid catalog,
+    set BAROGRAPH_GUIDES_FILE to its path.
 
     \b
     Example:
@@ -40,7 +46,7 @@ def check(file: Path, as_json: bool) -> None:
     count = len(catalog.guides)
     total = round(sum(guide.price for guide in catalog.guides), 2)
     if as_json:
-        finding = {"ok": True, "count": count, "total_usd": total, "source": catalog.source}
-        click.echo(json.dumps(finding))
+        summary = {"ok": True, "count": count, "total_usd": total, "source": catalog.source}
+        click.echo(json.dumps(summary))
     else:
         click.echo(f"{count} guides, {total:.2f} USD in total; source: {catalog.source}")

@@ -1,4 +1,4 @@
-"""`barograph payments`: what became of every payment proof, for the operator."""
+"""`barograph payments`: lists, reconciles and decides payments."""
 
 import json
 import re
@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from barograph.cli.common import data_option, read_settings, run_on_database, running_demo
+from barograph.cli.common import (
+    by_option,
+    data_option,
+    json_option,
+    read_settings,
+    run_on_database,
+    running_demo,
+    why_option,
+    yes_option,
+)
 
 if TYPE_CHECKING:
     from barograph.kit.database import Database
@@ -26,19 +35,13 @@ _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 
 def _transaction(_context: click.Context, _option: click.Parameter, given: str) -> str:
     if _HASH.fullmatch(given) is None:
-        raise click.BadParameter("0x and 64 hexadecimal digits are needed")
+        raise click.BadParameter("write 0x and 64 hexadecimal digits")
     return given
-
-
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_why = click.option("--why", required=True, help="The reason, which the trail keeps.")
-_by = click.option("--by", default="operator", show_default=True, help="Who decides.")
-_yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 @click.group()
 def payments() -> None:
-    """Look at the journal of payments, and find out what became of open ones.
+    """List payments, and resolve the ones with an unknown outcome.
 
     \b
     Examples:
@@ -50,41 +53,42 @@ def payments() -> None:
 
 
 @payments.command(name="list")
-@click.option("--state", type=click.Choice(STATES), help="Only those that stand so.")
-@click.option("--wallet", metavar="0x…", help="Only those of one payer.")
-@click.option("--last", type=click.IntRange(1, 10_000), default=50, show_default=True)
-@_json
+@click.option("--state", type=click.Choice(STATES), help="Only payments in this state.")
+@click.option("--wallet", metavar="0x…", help="Only payments of this payer.")
+@click.option(
+    "--last", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many."
+)
+@json_option
 @data_option
 def list_payments(
     state: "State | None", wallet: str | None, last: int, as_json: bool, data: Path | None
 ) -> None:
-    """List payments, the newest first.
+    """List payments, newest first.
 
     \b
     Examples:
       barograph payments list
       barograph payments list --state unknown --json
     """
-
-    async def work(journal: "Journal") -> "list[Payment]":
-        return await journal.search(state=state, payer=wallet, limit=last)
-
-    found = _on_journal(read_settings(data=data), work)
+    found = _on_journal(
+        read_settings(data=data),
+        lambda journal: journal.search(state=state, payer=wallet, limit=last),
+    )
     if as_json:
-        click.echo(json.dumps([_described(each) for each in found]))
+        click.echo(json.dumps([_payment_json(each) for each in found]))
         return
     for each in found:
         click.echo(_line(each))
     if not found:
-        click.echo("no payment fits" if state or wallet else "no payment yet")
+        click.echo("no payment matches" if state or wallet else "no payment yet")
 
 
 @payments.command()
 @click.argument("payment_id", metavar="ID")
-@_json
+@json_option
 @data_option
 def show(payment_id: str, as_json: bool, data: Path | None) -> None:
-    """Show one payment and every step that it took.
+    """Show one payment and its trail.
 
     \b
     Example:
@@ -97,21 +101,21 @@ def show(payment_id: str, as_json: bool, data: Path | None) -> None:
     payment, trail = _on_journal(read_settings(data=data), work)
     if as_json:
         steps = [{**each._asdict(), "at": _instant(each.at)} for each in trail]
-        click.echo(json.dumps({**_described(payment), "trail": steps}))
+        click.echo(json.dumps({**_payment_json(payment), "trail": steps}))
         return
-    for name, value in _described(payment).items():
+    for name, value in _payment_json(payment).items():
         click.echo(f"{name:16} {'-' if value is None else value}")
     for each in trail:
         click.echo(f"{_instant(each.at)}  {each.step:10} {each.detail or ''}".rstrip())
 
 
 @payments.command()
-@_json
+@json_option
 @data_option
 def reconcile(as_json: bool, data: Path | None) -> None:
-    """Find out what became of payments that nobody finished, by the chain's own evidence.
+    """Resolve unfinished payments by what the chain says.
 
-    A running collector does the same once a minute.
+    A running collector does the same once per minute.
 
     \b
     Example:
@@ -137,7 +141,7 @@ def reconcile(as_json: bool, data: Path | None) -> None:
         return
     click.echo("  ".join(f"{name} {count}" for name, count in done._asdict().items()))
     if done.waiting and not settings.x402_chain_url:
-        click.echo("set BAROGRAPH_X402_CHAIN_URL, and the chain can tell about those that wait")
+        click.echo("set BAROGRAPH_X402_CHAIN_URL to resolve the waiting payments by the chain")
 
 
 @payments.command()
@@ -149,10 +153,10 @@ def reconcile(as_json: bool, data: Path | None) -> None:
     metavar="0x…",
     help="The transaction that moved the money to us.",
 )
-@_why
-@_by
-@_yes
-@_json
+@why_option
+@by_option
+@yes_option
+@json_option
 @data_option
 def settle(
     payment_id: str,
@@ -163,10 +167,10 @@ def settle(
     as_json: bool,
     data: Path | None,
 ) -> None:
-    """Say that a payment was made, because you saw it on the chain.
+    """Mark a payment as made, because you saw it on the chain.
 
-    Only for one that is unknown, or was left behind while it was being settled. What it paid for
-    is granted as if the facilitator had answered.
+    Only for a payment that is unknown, or was interrupted while settling. It grants what was
+    bought, as if the facilitator had answered.
 
     \b
     Example:
@@ -174,27 +178,25 @@ def settle(
     """
     settings = read_settings(data=data)
     if not yes:
-        found = _on_journal(settings, lambda journal: journal.get(payment_id))
-        click.confirm(f"Settle {_line(found)}? It cannot be undone", abort=True)
-
-    async def work(by_hand: "ManualReconciler") -> "Payment":
-        return await by_hand.settle(payment_id, transaction, by=by, why=why)
-
-    _tell(_decide(settings, work), as_json=as_json)
+        _confirm("Settle", settings, payment_id)
+    payment = _decide(
+        settings, lambda by_hand: by_hand.settle(payment_id, transaction, by=by, why=why)
+    )
+    _echo(payment, as_json=as_json)
 
 
 @payments.command()
 @click.argument("payment_id", metavar="ID")
-@_why
-@_by
-@_yes
-@_json
+@why_option
+@by_option
+@yes_option
+@json_option
 @data_option
 def fail(payment_id: str, why: str, by: str, yes: bool, as_json: bool, data: Path | None) -> None:
-    """Say that a payment was not made, because you saw on the chain that it never came.
+    """Mark a payment as not made, because it is not on the chain.
 
-    Only for one that is unknown, or was left behind while it was being settled, and whose
-    authorization has expired: until then it can still move the money.
+    Only for a payment that is unknown, or was interrupted while settling, and whose authorization
+    has expired. Until then it can still move the money.
 
     \b
     Example:
@@ -202,13 +204,14 @@ def fail(payment_id: str, why: str, by: str, yes: bool, as_json: bool, data: Pat
     """
     settings = read_settings(data=data)
     if not yes:
-        found = _on_journal(settings, lambda journal: journal.get(payment_id))
-        click.confirm(f"Fail {_line(found)}? It cannot be undone", abort=True)
+        _confirm("Fail", settings, payment_id)
+    payment = _decide(settings, lambda by_hand: by_hand.fail(payment_id, by=by, why=why))
+    _echo(payment, as_json=as_json)
 
-    async def work(by_hand: "ManualReconciler") -> "Payment":
-        return await by_hand.fail(payment_id, by=by, why=why)
 
-    _tell(_decide(settings, work), as_json=as_json)
+def _confirm(action: str, settings: "Settings", payment_id: str) -> None:
+    found = _on_journal(settings, lambda journal: journal.get(payment_id))
+    click.confirm(f"{action} {_line(found)}? This cannot be undone", abort=True)
 
 
 def _decide(
@@ -230,12 +233,12 @@ def _decide(
     return run_on_database(settings, action)
 
 
-def _tell(payment: "Payment", *, as_json: bool) -> None:
-    click.echo(json.dumps(_described(payment)) if as_json else _line(payment))
+def _echo(payment: "Payment", *, as_json: bool) -> None:
+    click.echo(json.dumps(_payment_json(payment)) if as_json else _line(payment))
 
 
 def _paid_settings(data: Path | None) -> "Settings":
-    """The settings, or those of the demo that runs in the folder: its chain has another port."""
+    """The settings, with the chain of the demo that runs in the folder, if one does."""
     from barograph.cli.demo_run import payment_settings
 
     settings = read_settings(data=data)
@@ -253,14 +256,14 @@ def _on_journal(settings: "Settings", use: "Callable[[Journal], Coroutine[Any, A
     return run_on_database(settings, action)
 
 
-def _described(payment: "Payment") -> dict[str, Any]:
-    """What an operator may see; whoever has the signature's digest learns nothing from it."""
-    described = payment._asdict()
-    del described["signature_digest"], described["key_digest"]
+def _payment_json(payment: "Payment") -> dict[str, Any]:
+    """A payment without the digests of its signature and key."""
+    members = payment._asdict()
+    del members["signature_digest"], members["key_digest"]
     for name in ("valid_before", "claimed_at", "updated_at", "released_at"):
-        at = described[name]
-        described[name] = None if at is None else _instant(at)
-    return described
+        at = members[name]
+        members[name] = None if at is None else _instant(at)
+    return members
 
 
 def _instant(at: int) -> str:

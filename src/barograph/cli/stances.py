@@ -1,4 +1,4 @@
-"""`barograph stances`: the record, from the operator's hand."""
+"""`barograph stances`: reads, verifies and adds to the record of stances."""
 
 import json
 import sys
@@ -7,30 +7,33 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.common import change_ledger, data_option, read_ledger, read_settings
-from barograph.cli.stances_verify import prove, verify
+from barograph.cli.common import (
+    change_ledger,
+    data_option,
+    json_option,
+    named_as_served,
+    progress_bar,
+    published_stances,
+    read_history,
+    read_ledger,
+    read_settings,
+    yes_option,
+)
 
 if TYPE_CHECKING:
     from barograph.history.ledger import Appended, Ledger
-    from barograph.history.records import Event, Version
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-from barograph.history.digest import event_document
-from barograph.history.records import Event, Version
-from barograph.kit.json import Json
-from barograph.kit.timestamps import iso_timestamp
-from barograph.stances.documents import stance_body, state_of
-from barograph.stances.reader import durable
+    from barograph.history.records import Stances, Version, VersionEvent
+    from barograph.history.verify import BrokenRecord, IntactRecord
+    from barograph.kit.database import Database
+    from barograph.settings import Settings
 
 KINDS = ("btc-etf-stance", "rates-desk", "funding-regime-stance")
 LABELS = ("constructive", "neutral", "cautious", "stand-aside")
 
-LAST = 2**63 - 1
-"""No place in a chain has a higher number."""
+MAX_SEQUENCE = 2**63 - 1
 
 
-def _accepted(_context: click.Context, option: click.Parameter, given: str) -> str:
+def _acceptable(_context: click.Context, option: click.Parameter, given: str) -> str:
     """A reason or a name that can be recorded."""
     from barograph.stances.revise import CannotRevise, reason, signer
 
@@ -41,18 +44,22 @@ def _accepted(_context: click.Context, option: click.Parameter, given: str) -> s
 
 
 _kind = click.argument("kind", type=click.Choice(KINDS))
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_file = click.Path(exists=True, dir_okay=False, path_type=Path)
 _why = click.option(
-    "--why", required=True, callback=_accepted, help="The reason, one line, which is recorded."
+    "--why", required=True, callback=_acceptable, help="The reason, one line; it is recorded."
 )
 _by = click.option(
-    "--by", default="operator", show_default=True, callback=_accepted, help="Who decides, one line."
+    "--by",
+    default="operator",
+    show_default=True,
+    callback=_acceptable,
+    help="The person who decides, one line; it is recorded.",
 )
 
 
 @click.group()
 def stances() -> None:
-    """Read the record of stances, and add to it; nothing in it can be changed.
+    """Read the record of stances and add to it. Nothing in it can be changed.
 
     \b
     Examples:
@@ -62,14 +69,12 @@ def stances() -> None:
     """
 
 
-stances.add_command(verify)
-stances.add_command(prove)
-
-
 @stances.command("list")
 @_kind
-@click.option("--last", type=click.IntRange(1, 1000), default=10, show_default=True)
-@_json
+@click.option(
+    "--last", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many."
+)
+@json_option
 @data_option
 def list_versions(kind: str, last: int, as_json: bool, data: Path | None) -> None:
     """List the newest versions of a kind, newest first.
@@ -78,47 +83,55 @@ def list_versions(kind: str, last: int, as_json: bool, data: Path | None) -> Non
     Example:
       barograph stances list funding-regime-stance --last 3 --json
     """
+    from barograph.cli.stances_text import version_json, version_line
     from barograph.kit.clock import system_clock
 
     found, events = _newest(data, kind, last)
     now = system_clock()
     if as_json:
-        click.echo(json.dumps([described(version, events, now) for version in found]))
+        click.echo(json.dumps([version_json(version, events, now) for version in found]))
         return
     for version in found:
-        click.echo(line(version, events, now))
+        click.echo(version_line(version, events, now))
     if not found:
         click.echo(f"no {kind} is recorded yet")
 
 
 @stances.command()
 @_kind
-@click.option("--sequence", type=click.IntRange(1, LAST), help="Which one (default: the newest).")
-@_json
+@click.option(
+    "--sequence",
+    type=click.IntRange(1, MAX_SEQUENCE),
+    help="The number of the version (default: the newest).",
+)
+@json_option
 @data_option
 def show(kind: str, sequence: int | None, as_json: bool, data: Path | None) -> None:
-    """Show one version whole.
+    """Show every member of one version.
 
     \b
     Example:
       barograph stances show rates-desk --json
     """
+    from barograph.cli.stances_text import version_json, version_text
     from barograph.errors import BarographError
     from barograph.kit.clock import system_clock
 
-    async def look(ledger: "Ledger") -> "tuple[Version | None, list[Event]]":
+    async def work(ledger: "Ledger") -> "tuple[Version | None, list[VersionEvent]]":
         events = await ledger.events(kind)
         if sequence is not None:
-            return await ledger.by_sequence(kind, sequence), events
-        newest = await ledger.newest(kind, 1)
+            return await ledger.version_at(kind, sequence), events
+        newest = await ledger.newest_versions(kind, 1)
         return newest[0] if newest else None, events
 
-    version, events = read_ledger(read_settings(data=data), look)
+    version, events = read_ledger(read_settings(data=data), work)
     if version is None:
-        raise BarographError(f"there is no such version: `barograph stances list {kind}`")
+        raise BarographError(f"there is no such version: see `barograph stances list {kind}`")
     now = system_clock()
-    told = described(version, events, now) if as_json else None
-    click.echo(whole(version, events, now) if told is None else json.dumps(told))
+    if as_json:
+        click.echo(json.dumps(version_json(version, events, now)))
+    else:
+        click.echo(version_text(version, events, now))
 
 
 @stances.command()
@@ -126,45 +139,49 @@ def show(kind: str, sequence: int | None, as_json: bool, data: Path | None) -> N
 @click.option("--decision", required=True, type=click.Choice(LABELS))
 @_why
 @_by
-@_json
+@json_option
 @data_option
 def revise(kind: str, decision: str, why: str, by: str, as_json: bool, data: Path | None) -> None:
-    """Record another decision on the same leg and the same evidence, as its next revision.
+    """Record another decision on the newest leg.
 
-    The reason becomes its rationale, and who decides is recorded with it.
+    It becomes the next revision, on the same evidence. The reason becomes its rationale.
 
     \b
     Example:
       barograph stances revise rates-desk --decision neutral --why "auction tomorrow"
     """
+    from barograph.cli.stances_text import version_json, version_line
     from barograph.kit.clock import system_clock
     from barograph.stances.revise import revision_of
 
-    async def work(ledger: "Ledger") -> "tuple[Appended, list[Event]]":
-        newest, events = await ledger.newest(kind, 1), await ledger.events(kind)
+    async def work(ledger: "Ledger") -> "tuple[Appended, list[VersionEvent]]":
+        newest, events = await ledger.newest_versions(kind, 1), await ledger.events(kind)
         proposal = revision_of(newest, kind, label=decision, why=why, by=by, now=system_clock())
         return await ledger.append(proposal, expected_head=newest[0].history_digest), events
 
     (version, is_new), events = change_ledger(read_settings(data=data), work)
     now = system_clock()
-    said = f"{'recorded' if is_new else 'recorded already:'} {line(version, events, now)}"
-    click.echo(json.dumps(described(version, events, now)) if as_json else said)
+    text = f"{'recorded' if is_new else 'recorded already:'} {version_line(version, events, now)}"
+    click.echo(json.dumps(version_json(version, events, now)) if as_json else text)
 
 
 @stances.command()
 @_kind
 @_why
 @_by
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@_json
+@yes_option
+@json_option
 @data_option
 def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path | None) -> None:
-    """Withdraw the newest version: it is terminal, until the next one is recorded.
+    """Permanently withdraw the newest version.
+
+    The kind is terminal until the next version is recorded.
 
     \b
     Example:
       barograph stances withdraw rates-desk --why "a wrong file was read" --yes
     """
+    from barograph.cli.stances_text import event_json, withdrawal_of, withdrawal_text
     from barograph.errors import BarographError
 
     newest, events = _newest(data, kind, 1)
@@ -176,126 +193,155 @@ def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path 
         if not yes and not _is_confirmed(newest[0]):
             click.echo("nothing was withdrawn", err=True)
             sys.exit(1)
-        # What was looked at is what is withdrawn, however long the answer takes.
+        # The version that the operator confirmed, however long the answer took.
         head = newest[0].history_digest
         event = change_ledger(
             read_settings(data=data),
             lambda ledger: ledger.withdraw(kind, why=why, by=by, expected_head=head),
         )
         is_ours = (event.why, event.by) == (why, by)
-    place = f"{kind} number {event.version_sequence}"
-    said = f"withdrawn: {place}" if is_ours else f"{place} was withdrawn already, {said_of(event)}"
-    click.echo(json.dumps(described_event(event)) if as_json else said)
+    name = f"{kind} number {event.version_sequence}"
+    already = f"{name} was withdrawn already, {withdrawal_text(event)}"
+    text = f"withdrawn: {name}" if is_ours else already
+    click.echo(json.dumps(event_json(event)) if as_json else text)
+
+
+@stances.command()
+@json_option
+@data_option
+def verify(as_json: bool, data: Path | None) -> None:
+    """Recompute every digest of the record.
+
+    Exit code 1 means that the record is broken; the output names the first broken entry. If the
+    service's own database is beside the record, the record must also hold everything that the
+    service published. An older copy of the record, or a new one, does not.
+
+    \b
+    Example:
+      barograph stances verify --data /var/lib/barograph
+    """
+    from barograph.history.verify import BrokenRecord
+
+    settings = read_settings(data=data)
+    published = _published(settings)
+    found = _verify(settings, published)
+    if isinstance(found, BrokenRecord):
+        place = f"{found.kind} {found.record} number {found.sequence}"
+        text = f"broken: {'the record' if found.kind is None else place}: {found.what}"
+        click.echo(json.dumps({"ok": False, **found._asdict()}) if as_json else text)
+        sys.exit(1)
+    ends = {} if published is None else published.recorded
+    if as_json:
+        counts = {kind: each._asdict() for kind, each in found.counts.items()}
+        numbers = {kind: end.sequence for kind, end in ends.items()} if ends else None
+        click.echo(json.dumps({"ok": True, "kinds": counts, "published": numbers}))
+        return
+    if not found.counts:
+        click.echo("nothing is recorded yet")
+    for kind, each in found.counts.items():
+        known = f", up to number {ends[kind].sequence} as published" if kind in ends else ""
+        counted = f"{each.versions} versions, {each.events} events"
+        click.echo(f"{kind}: {counted}, all as recorded{known}")
+    if found.counts and not ends:
+        click.echo("the service has published nothing to compare the record with", err=True)
+
+
+@stances.command()
+@click.argument("file", type=_file)
+@click.option("--kept", type=_file, help="An older checkpoint that you kept.")
+@json_option
+@data_option
+def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> None:
+    """Prove that a delivered stance is in the record.
+
+    FILE is the delivered body. With an older checkpoint, also prove that nothing it covers was
+    rewritten. The name of a checkpoint begins with the address of the instance, so set
+    BAROGRAPH_BASE_URL as for the service. For a running demo the command knows the address.
+
+    \b
+    Examples:
+      barograph stances prove stance.json
+      barograph stances prove stance.json --kept checkpoint-of-last-month.txt
+    """
+    from barograph.history.signing import prove_delivered
+
+    settings = named_as_served(read_settings(data=data))
+    body = _read_body(file)
+    note = None if kept is None else _read_note(kept)
+    published = _published(settings)
+    proof = read_ledger(
+        settings, lambda ledger: prove_delivered(ledger, settings, body, note, published)
+    )
+    if as_json:
+        hashes = {
+            "root": proof.root.hex(),
+            "inclusion": [each.hex() for each in proof.inclusion],
+            "consistency": [each.hex() for each in proof.consistency],
+        }
+        click.echo(json.dumps({**proof._asdict(), **hashes}))
+        return
+    click.echo(f"number {proof.sequence} of {proof.size}: it is what was recorded")
+    click.echo(f"  digest  {proof.history_digest}")
+    click.echo(f"  root    {proof.root.hex()}")
+    if proof.older_size is not None:
+        click.echo(f"  nothing up to number {proof.older_size} was rewritten, added or left out")
 
 
 def _is_confirmed(version: "Version") -> bool:
+    from barograph.cli.stances_text import version_line
     from barograph.kit.clock import system_clock
 
-    what = line(version, (), system_clock()).strip()
-    return click.confirm(f"Withdraw {what}? It cannot be undone", err=True)
+    what = version_line(version, (), system_clock()).strip()
+    return click.confirm(f"Withdraw {what}? This cannot be undone", err=True)
 
 
-def _newest(data: Path | None, kind: str, count: int) -> "tuple[list[Version], list[Event]]":
-    async def look(ledger: "Ledger") -> "tuple[list[Version], list[Event]]":
-        return await ledger.newest(kind, count), await ledger.events(kind)
+def _newest(data: Path | None, kind: str, count: int) -> "tuple[list[Version], list[VersionEvent]]":
+    async def work(ledger: "Ledger") -> "tuple[list[Version], list[VersionEvent]]":
+        return await ledger.newest_versions(kind, count), await ledger.events(kind)
 
-    return read_ledger(read_settings(data=data), look)
-
-
-STATES = {"active": "active", "expired": "expired", "terminal": "withdrawn"}
-"""The states of a stance in an operator's words."""
-
-WIDTH = 17
-
-_CONDITION = frozenset({"text", "path", "compare", "value"})
+    return read_ledger(read_settings(data=data), work)
 
 
-def described(version: Version, events: Sequence[Event], now: int) -> dict[str, Any]:
-    """A version as it is delivered at `now`, with its place in the record and its whole events."""
-    withdrawal = withdrawal_of(version, events)
-    body = stance_body(durable(version, withdrawal), now)
-    if withdrawal is not None:
-        issued, withdrawn = body["events"]
-        body["events"] = [issued, {**withdrawn, **described_event(withdrawal)}]
-    return {**body, "sequence": version.sequence, "previous_digest": version.previous_digest}
+def _published(settings: "Settings") -> "Stances | None":
+    """What the service published; None, with a warning, if that cannot be read."""
+    from barograph.kit.database import DatabaseUnavailable
+
+    try:
+        return published_stances(settings)
+    except DatabaseUnavailable as error:
+        click.echo(f"what the service published cannot be read: {error}", err=True)
+        return None
 
 
-def described_event(event: Event) -> dict[str, Any]:
-    """An event as it was recorded, salt and all: its digests can be made again from it."""
-    return {**event_document(event), "event_digest": event.event_digest}
+def _verify(settings: "Settings", published: "Stances | None") -> "IntactRecord | BrokenRecord":
+    from barograph.history.reader import HistoryReader
+    from barograph.history.verify import BrokenRecord, verify_published
+    from barograph.history.verify import verify as verify_record
+
+    with progress_bar(f"verifying {settings.history_path}") as progress:
+
+        async def work(database: "Database") -> "IntactRecord | BrokenRecord":
+            found = await verify_record(database, progress)
+            if published is None or isinstance(found, BrokenRecord):
+                return found
+            return await verify_published(HistoryReader(database), published) or found
+
+        return read_history(settings, work)
 
 
-def withdrawal_of(version: Version, events: Sequence[Event]) -> Event | None:
-    """The event that ended a version, if one did."""
-    return next((each for each in events if each.version_sequence == version.sequence), None)
+def _read_body(file: Path) -> object:
+    from barograph.errors import BarographError
+
+    try:
+        return json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise BarographError(f"{file.name} is not a stance: it is not valid JSON") from error
 
 
-def line(version: Version, events: Sequence[Event], now: int) -> str:
-    """A version in one line."""
-    decision = version.leg.decision
-    return (
-        f"{version.sequence:>6}  {iso_timestamp(version.issued_at)}  {version.leg_id}  "
-        f"revision {version.revision}  {_state(version, events, now)}  "
-        f"{decision.label} ({decision.confidence}, {_plain(decision.by)})"
-    )
+def _read_note(file: Path) -> str:
+    from barograph.errors import BarographError
 
-
-def said_of(event: Event) -> str:
-    """When a version was withdrawn, by whom and why."""
-    return f"{iso_timestamp(event.at)} by {_plain(event.by)}: {_plain(event.why)}"
-
-
-def whole(version: Version, events: Sequence[Event], now: int) -> str:
-    """Everything about a version, under the names that its members have."""
-    leg, withdrawal = version.leg, withdrawal_of(version, events)
-    decision, evidence = leg.decision, leg.evidence
-    happened = [f"issued {iso_timestamp(version.issued_at)}"]
-    if withdrawal is not None:
-        happened.append(f"withdrawn {said_of(withdrawal)}")
-    signed = f"{decision.label}, {decision.confidence} confidence, by {_plain(decision.by)}"
-    members: list[tuple[str, list[str]]] = [
-        ("state", [_state(version, events, now)]),
-        ("expires_at", [iso_timestamp(version.expires_at)]),
-        ("period", [f"{leg.period['start']} to {leg.period['end']}"]),
-        ("decision", [signed, _plain(decision.rationale)]),
-        ("levels", _named(leg.levels)),
-        ("conditions", [_in_words(each) for each in leg.conditions]),
-        ("method", [leg.method]),
-        ("evidence", [_plain(evidence.source), f"observed_at {evidence.observed_at}"]),
-        ("", [f"digest {evidence.digest}", *_named(evidence.inputs)]),
-        ("events", happened),
-        ("history_digest", [version.history_digest]),
-        ("previous_digest", [version.previous_digest]),
-    ]
-    return "\n".join([line(version, events, now), *_rows(members)])
-
-
-def _state(version: Version, events: Sequence[Event], now: int) -> str:
-    return STATES[state_of(durable(version, withdrawal_of(version, events)), now)]
-
-
-def _rows(members: Sequence[tuple[str, list[str]]]) -> Iterator[str]:
-    for name, values in members:
-        for label, value in zip([name, *[""] * len(values)], values, strict=False):
-            yield f"  {label:<{WIDTH}}{value}"
-
-
-def _named(values: Mapping[str, Json]) -> list[str]:
-    return [f"{name:<20} {_written(value)}" for name, value in values.items()]
-
-
-def _in_words(condition: Json) -> str:
-    """A condition as `conditions.py` makes it; one of another method as it is written."""
-    if not isinstance(condition, Mapping) or not condition.keys() >= _CONDITION:
-        return _written(condition)
-    text, path, compare = (_plain(str(condition[name])) for name in ("text", "path", "compare"))
-    return f"{text} ({path} {compare} {_written(condition['value'])})"
-
-
-def _written(value: Json) -> str:
-    return _plain(value) if isinstance(value, str) else json.dumps(value)
-
-
-def _plain(text: str) -> str:
-    """Text that cannot move a terminal's cursor, whoever recorded it."""
-    return text if text.isprintable() else json.dumps(text)
+    try:
+        return file.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise BarographError(f"{file.name} is not a signed note: it is not text") from error

@@ -22,7 +22,7 @@ from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
 from barograph.payments.records import Chain
 from barograph.settings import Settings
-from barograph.stances.issue import StanceDesk
+from barograph.stances.issue import StanceIssuer
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.etf import IssuerHoldings, OperatorFlows
@@ -64,7 +64,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         jobs: list[Job] = [
             MacroJob(sources, database, seconds=settings.macro_seconds, clock=clock),
             SettlementJob(exchange, database, clock=clock),
-            StanceJob(StanceDesk(settings, database, ledger, clock), ledger),
+            StanceJob(StanceIssuer(settings, database, ledger, clock), ledger),
         ]
         if mail is not None:
             jobs.append(MailJob(database, mail, clock=clock))

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
+from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import latest, publish
 from barograph.errors import LeaseLost, UpstreamError
 from barograph.history.ledger import Ledger
 from barograph.keys.outbox import MailSender, deliver_due
@@ -33,7 +33,7 @@ from barograph.markets.settlements import bitcoin_contract
 from barograph.markets.store import record_reports
 from barograph.markets.view import PERPETUALS
 from barograph.payments.reconcile import Reconciler
-from barograph.stances.issue import StanceDesk
+from barograph.stances.issue import StanceIssuer
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class MacroJob(Job):
 
         async def last(tx: Transaction) -> None:
             await _record(lease, newest, now, tx)
-            health = await latest(tx, MACRO_HEALTH) or MacroHealth({})
+            health = await latest_snapshot(tx, MACRO_HEALTH) or MacroHealth({})
             before = health.sources.get(name, SourceHealth(now))
             after = _health_after(before, now, failure, newest_day)
             configured = {each.name for each in self._sources}
@@ -185,7 +185,7 @@ class SettlementJob(Job):
     async def run_once(self, lease: Lease) -> None:
         """Read the report once and store what is new in it."""
         with _logged("settlements not read"):
-            newest = await self._database.read(lambda tx: latest(tx, PERPETUALS))
+            newest = await self._database.read(lambda tx: latest_snapshot(tx, PERPETUALS))
             rates = await self._history.settlements(bitcoin_contract(newest))
             now = self._clock()
 
@@ -199,7 +199,7 @@ class SettlementJob(Job):
 class StanceJob(Job):
     """Issues a stance whenever its evidence has changed."""
 
-    def __init__(self, desk: StanceDesk, ledger: Ledger, *, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, desk: StanceIssuer, ledger: Ledger, *, sleep: Sleep = asyncio.sleep) -> None:
         super().__init__(ISSUE_SECONDS, sleep)
         self._desk = desk
         self._ledger = ledger
@@ -219,7 +219,7 @@ class StanceJob(Job):
     async def _announce(self, lease: Lease) -> None:
         """Keep earlier leaders from recording anything."""
         try:
-            await self._ledger.take(lease.token)
+            await self._ledger.announce_leader(lease.token)
         except LeaseLost:
             await lease.renew()  # raises if the lease is really lost
             log.critical("the history has a later leader than us; stances are not durable")

@@ -15,7 +15,7 @@ from barograph.briefs.reader import BriefsReader
 from barograph.entitlements.feed_access import FeedAccess, bounded
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.feed.documents import FeedNow, FeedUnavailable
-from barograph.history.records import StanceNow
+from barograph.history.records import CurrentStance
 from barograph.kit.http import ApiRouter, private_response
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import coded_refusal
@@ -52,7 +52,7 @@ def feed_routes(access: FeedAccess, parts: FeedParts, seconds: float) -> ApiRout
     async def feed_now(request: Request) -> Response:
         async with bounded(seconds, FeedUnavailable):
             await access.admit(request.scope)
-            stances = [await parts.stances.now(kind) for kind in STANCE_PATHS]
+            stances = [await parts.stances.current(kind) for kind in STANCE_PATHS]
             issued = [each for each in stances if each is not None]
             body = feed_body(parts, issued, parts.board.clock())
         return private_response(200, body)
@@ -60,7 +60,7 @@ def feed_routes(access: FeedAccess, parts: FeedParts, seconds: float) -> ApiRout
     return router
 
 
-def feed_body(parts: FeedParts, stances: Sequence[StanceNow], now: int) -> bytes:
+def feed_body(parts: FeedParts, stances: Sequence[CurrentStance], now: int) -> bytes:
     """The body at `now`; market and briefs are null while there is nothing fresh to show."""
     tape = [_tape_entry(each, parts.base_url, now) for each in stances]
     return encode(
@@ -74,7 +74,7 @@ def feed_body(parts: FeedParts, stances: Sequence[StanceNow], now: int) -> bytes
     )
 
 
-def _tape_entry(stance: StanceNow, base_url: str, now: int) -> dict[str, Any]:
+def _tape_entry(stance: CurrentStance, base_url: str, now: int) -> dict[str, Any]:
     return {
         "kind": stance.kind,
         "href": f"{base_url}{STANCE_PATHS[stance.kind]}",

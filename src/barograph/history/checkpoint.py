@@ -1,8 +1,8 @@
-"""Checkpoints: the root of a published list, signed (pure).
+"""Signed checkpoints of a published log (pure).
 
-The text is a C2SP checkpoint (https://c2sp.org/tlog-checkpoint), which is a signed note
-(https://c2sp.org/signed-note): origin, size and root, an empty line, and a line for each
-signature. Keys are named as the log whose checkpoints they sign.
+A checkpoint (https://c2sp.org/tlog-checkpoint) is a signed note (https://c2sp.org/signed-note):
+origin, size and root, an empty line, and one line per signature. A key has the name of the log
+whose checkpoints it signs.
 """
 
 import re
@@ -24,7 +24,7 @@ LogName = Literal["versions", "events"]
 LOGS: tuple[LogName, ...] = get_args(LogName)
 
 ED25519 = b"\1"
-"""The signature type that a key's identifier and its verifier form begin with."""
+"""The signature type, the first byte of an encoded key."""
 
 KEY_ID_SIZE = 4
 HASH_SIZE = 32
@@ -36,11 +36,11 @@ _BODY_LINES = 3
 
 
 class CheckpointRefused(BarographError):
-    """A checkpoint that is malformed, or that the expected key did not sign."""
+    """A checkpoint is malformed, or the expected key did not sign it."""
 
 
 class Checkpoint(NamedTuple):
-    """What is signed: how long a list is, and the root over it."""
+    """The signed content: the name, size and root of a log."""
 
     origin: str
     size: int
@@ -53,66 +53,49 @@ class Checkpoint(NamedTuple):
 
 
 class Verifier(NamedTuple):
-    """A public key and the name of the log it is for."""
+    """A public key and the name of its log."""
 
     name: str
     public_key: bytes
 
     @property
     def key_id(self) -> bytes:
-        """What tells the keys of one name apart."""
+        """Identifies the key among keys of the same name."""
         named = self.name.encode() + b"\n" + ED25519 + self.public_key
         return sha256(named).digest()[:KEY_ID_SIZE]
 
     @property
     def text(self) -> str:
-        """The key as it is given to others: `<name>+<identifier>+<key>`."""
+        """The key in verifier form: `<name>+<identifier>+<key>`."""
         return f"{self.name}+{self.key_id.hex()}+{b64encode(ED25519 + self.public_key).decode()}"
 
 
-class Published(NamedTuple):
-    """The newest checkpoint of one log, with what is needed to read it."""
+class PublishedCheckpoint(NamedTuple):
+    """The newest checkpoint of one log, and the key that verifies it."""
 
     kind: str
     log: LogName
     checkpoint: Checkpoint
     note: str
-    """The checkpoint as it was signed."""
+    """The checkpoint with its signature."""
 
     verifier: Verifier
 
 
 def log_origin(base_url: str, kind: str, log: LogName) -> str:
-    """The name of one log of the instance at `base_url`."""
+    """The name of a log of the instance at `base_url`."""
     _, _, address = base_url.partition("://")
     versions = f"{address}/history/{kind}"
     return versions if log == "versions" else f"{versions}/events"
 
 
 def verifier_of(key: Ed25519PrivateKey, name: str) -> Verifier:
-    """The public half of a key, for the log of this name."""
+    """The public key, for the log of this name."""
     return Verifier(name, key.public_key().public_bytes_raw())
 
 
-def parse_verifier(text: str) -> Verifier:
-    """Read a key in the form `<name>+<identifier>+<key>`.
-
-    Raises:
-        CheckpointRefused: it is something else.
-    """
-    name, _, rest = text.strip().partition("+")
-    key_id, _, encoded = rest.partition("+")
-    raw = _base64(encoded)
-    verifier = Verifier(name, raw[1:])
-    if not name or raw[:1] != ED25519 or len(raw) != 1 + HASH_SIZE:
-        raise CheckpointRefused("the public key is not an Ed25519 key in verifier form")
-    if verifier.key_id.hex() != key_id:
-        raise CheckpointRefused("the public key does not have the identifier it is given with")
-    return verifier
-
-
 def sign_checkpoint(checkpoint: Checkpoint, key: Ed25519PrivateKey) -> str:
-    """The checkpoint as it is published."""
+    """The checkpoint as a signed note."""
     verifier = verifier_of(key, checkpoint.origin)
     signature = verifier.key_id + key.sign(checkpoint.text.encode())
     return f"{checkpoint.text}\n— {verifier.name} {b64encode(signature).decode()}\n"
@@ -146,21 +129,21 @@ def open_note(note: str, verifier: Verifier) -> str:
         if (name, signature[:KEY_ID_SIZE]) == (verifier.name, verifier.key_id)
     ]
     if not signed:
-        raise CheckpointRefused("no signature is of the expected key")
+        raise CheckpointRefused("the expected key signed nothing here")
     try:
         key = Ed25519PublicKey.from_public_bytes(verifier.public_key)
         for signature in signed:
             key.verify(signature, text.encode())
     except (InvalidSignature, ValueError) as error:
-        raise CheckpointRefused("the signature does not fit the text") from error
+        raise CheckpointRefused("the signature does not match the text") from error
     return text
 
 
 def parse_checkpoint(text: str) -> Checkpoint:
-    """Read the signed lines; lines after the third are left aside.
+    """Read the signed lines; lines after the third are ignored.
 
     Raises:
-        CheckpointRefused: they are not a checkpoint's.
+        CheckpointRefused: they are not a checkpoint.
     """
     lines = text.removesuffix("\n").split("\n")
     if len(lines) < _BODY_LINES or not all(lines) or not _SIZE.fullmatch(lines[1]):
@@ -183,7 +166,7 @@ def _base64(text: str) -> bytes:
     try:
         raw = b64decode(text, validate=True)
     except (NotBase64, ValueError) as error:
-        raise CheckpointRefused("something that should be base64 is not") from error
-    if b64encode(raw).decode() != text:  # spare bits were set: one thing, written in two ways
-        raise CheckpointRefused("something is not written as base64 should be")
+        raise CheckpointRefused("a key, root or signature is not base64") from error
+    if b64encode(raw).decode() != text:  # spare bits are set: a second spelling of the same bytes
+        raise CheckpointRefused("a key, root or signature is not canonical base64")
     return raw

@@ -1,7 +1,7 @@
-"""From a record to its digest and back (pure).
+"""Converts records to the canonical JSON that is hashed, and back (pure).
 
-What is hashed is one text: the canonical JSON of the whole record but for the digest itself. That
-text is what is stored and read back; it is never written anew from columns.
+The hashed text is the whole record without its own digest. It is stored as it is, and never
+rebuilt from columns.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -9,15 +9,16 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec.json import Decoder
+from msgspec.structs import asdict
 
 from barograph.history.records import (
     EVENT_SCHEMA,
     SCHEMA,
     Decision,
-    Event,
     Leg,
     LegEvidence,
     Version,
+    VersionEvent,
 )
 from barograph.kit.json import Json, canonical, digest
 from barograph.kit.timestamps import iso_timestamp
@@ -26,11 +27,11 @@ GENESIS = "0" * 64
 """The previous digest of the first link."""
 
 EXACT = 2**53 - 1
-"""Canonical JSON has doubles only: a whole number beyond this was one."""
+"""Canonical JSON has only doubles; an integer beyond this limit was a float."""
 
 
 def leg_document(leg: Leg) -> dict[str, Json]:
-    """The leg as it is hashed and delivered."""
+    """The leg as it is hashed."""
     decision, evidence = leg.decision, leg.evidence
     return {
         "period": {"start": leg.period["start"], "end": leg.period["end"]},
@@ -53,7 +54,7 @@ def leg_document(leg: Leg) -> dict[str, Json]:
 
 
 def version_document(version: Version) -> dict[str, Json]:
-    """The exact object that is hashed; `version.history_digest` has no part in it."""
+    """The object that is hashed: everything except `history_digest`."""
     return {
         "schema": SCHEMA,
         "kind": version.kind,
@@ -68,8 +69,8 @@ def version_document(version: Version) -> dict[str, Json]:
     }
 
 
-def event_document(event: Event) -> dict[str, Json]:
-    """The exact object that is hashed; `event.event_digest` has no part in it."""
+def event_document(event: VersionEvent) -> dict[str, Json]:
+    """The object that is hashed: everything except `event_digest`."""
     return {
         "schema": EVENT_SCHEMA,
         "kind": event.kind,
@@ -90,13 +91,13 @@ def history_digest(version: Version) -> str:
     return digest(canonical(version_document(version)))
 
 
-def event_digest(event: Event) -> str:
+def event_digest(event: VersionEvent) -> str:
     """SHA-256 of the canonical JSON of the recorded event."""
     return digest(canonical(event_document(event)))
 
 
 def withdrawal_digest(version_digest: str, *, why: str, by: str, salt: str) -> str:
-    """The evidence digest of a withdrawal; `salt` is the event's own."""
+    """The evidence digest of a withdrawal; `salt` is that of the event."""
     content: dict[str, Json] = {
         "history_digest": version_digest,
         "why": why,
@@ -107,14 +108,14 @@ def withdrawal_digest(version_digest: str, *, why: str, by: str, salt: str) -> s
 
 
 def read_version(text: str, text_digest: str | None = None) -> Version:
-    """The version that a recorded text holds; its digest is that of the very text.
+    """Decode a recorded version; `text_digest` is the digest of the text, if it is known.
 
     Raises:
-        ValueError: the text holds no version.
+        ValueError: the text is not a version.
     """
     document = _VERSIONS.decode(text)
     if document.schema != SCHEMA:
-        raise ValueError(f"another schema: {document.schema}")
+        raise ValueError(f"unknown schema: {document.schema}")
     leg = document.leg
     evidence = leg.evidence
     return Version(
@@ -134,32 +135,22 @@ def read_version(text: str, text_digest: str | None = None) -> Version:
         ),
         previous_digest=document.previous_digest,
         salt=document.salt,
-        history_digest=digest(text) if text_digest is None else text_digest,
+        history_digest=text_digest or digest(text),
     )
 
 
-def read_event(text: str, text_digest: str | None = None) -> Event:
-    """The event that a recorded text holds; its digest is that of the very text.
+def read_event(text: str, text_digest: str | None = None) -> VersionEvent:
+    """Decode a recorded event; `text_digest` is the digest of the text, if it is known.
 
     Raises:
-        ValueError: the text holds no event.
+        ValueError: the text is not an event.
     """
     document = _EVENTS.decode(text)
     if document.schema != EVENT_SCHEMA:
-        raise ValueError(f"another schema: {document.schema}")
-    return Event(
-        kind=document.kind,
-        sequence=document.sequence,
-        type=document.type,
-        at=_milliseconds(document.at),
-        version_sequence=document.version_sequence,
-        why=document.why,
-        by=document.by,
-        evidence_digest=document.evidence_digest,
-        previous_digest=document.previous_digest,
-        salt=document.salt,
-        event_digest=digest(text) if text_digest is None else text_digest,
-    )
+        raise ValueError(f"unknown schema: {document.schema}")
+    members = asdict(document) | {"at": _milliseconds(document.at)}
+    del members["schema"]
+    return VersionEvent(**members, event_digest=text_digest or digest(text))
 
 
 class _EvidenceDocument(Struct, frozen=True):
@@ -209,7 +200,7 @@ _EVENTS = Decoder(_EventDocument)
 
 
 def _exact(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """The value with the doubles back that look like whole numbers in canonical JSON."""
+    """The value with large integers turned back into floats."""
     kind = type(value)
     if kind is dict:
         return {name: _exact(member) for name, member in value.items()}
@@ -224,7 +215,7 @@ def _milliseconds(moment: datetime) -> int:
     try:
         return (moment - _EPOCH) // _MILLISECOND
     except TypeError as error:
-        raise ValueError("an instant without a zone") from error
+        raise ValueError("a timestamp without a time zone") from error
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

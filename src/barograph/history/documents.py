@@ -1,16 +1,16 @@
-"""What callers may ask of the public history, and the bytes they get (pure)."""
+"""Queries and bodies of the public history (pure)."""
 
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
 from barograph import NOTICE
 from barograph.errors import InvalidRequest
-from barograph.history.checkpoint import LogName, Published
-from barograph.history.records import DigestRow, EventDigestRow
+from barograph.history.checkpoint import LogName, PublishedCheckpoint
+from barograph.history.records import DigestRow
 from barograph.kit.documents import Document
 from barograph.kit.text import Query, clamped
 from barograph.kit.timestamps import iso_timestamp
@@ -19,24 +19,22 @@ from barograph.kit.wire import WireModel
 Hash = Annotated[str, Field(description="SHA-256 in lower-case hex.", pattern="^[0-9a-f]{64}$")]
 Hashes = Annotated[list[Hash], Field(description="From the leaves upwards, as in RFC 6962.")]
 Kind = Annotated[str, Field(description="The kind of stance.")]
-Count = Annotated[int, Field(description="How many there are in all.")]
-After = Annotated[int, Field(description="The entries are those after this sequence number.")]
-Next = Annotated[
-    int | None, Field(description="`after` of the next page; null when there is none.")
-]
+Count = Annotated[int, Field(description="Number of entries in the whole list.")]
+After = Annotated[int, Field(description="The page starts after this sequence number.")]
+Next = Annotated[int | None, Field(description="`after` of the next page; null on the last page.")]
 Notice = Annotated[str, Field(description="Information-only notice.")]
 
 
 class HistoryEntry(WireModel):
     """One recorded version."""
 
-    sequence: Annotated[int, Field(description="Its place in the list, from 1 without a gap.")]
+    sequence: Annotated[int, Field(description="Position in the list, from 1, without gaps.")]
     history_digest: Hash
     issued_at: str
 
 
 class History(WireModel):
-    """A page of the versions of one kind, in the order of recording."""
+    """A page of the versions of one kind, in recording order."""
 
     kind: Kind
     count: Count
@@ -49,13 +47,13 @@ class History(WireModel):
 class EventEntry(WireModel):
     """One recorded event, such as a withdrawal."""
 
-    sequence: Annotated[int, Field(description="Its place in the list, from 1 without a gap.")]
+    sequence: Annotated[int, Field(description="Position in the list, from 1, without gaps.")]
     event_digest: Hash
     at: str
 
 
 class EventHistory(WireModel):
-    """A page of the events of one kind, in the order of recording."""
+    """A page of the events of one kind, in recording order."""
 
     kind: Kind
     count: Count
@@ -66,15 +64,15 @@ class EventHistory(WireModel):
 
 
 class SignedCheckpoint(WireModel):
-    """The signed root over one list."""
+    """The signed root of one list."""
 
     kind: Kind
-    log: Annotated[LogName, Field(description="Which list of that kind.")]
-    size: Annotated[int, Field(description="How many entries it covers.")]
+    log: Annotated[LogName, Field(description="Which list of the kind.")]
+    size: Annotated[int, Field(description="Number of entries it covers.")]
     root: Hash
-    checkpoint: Annotated[str, Field(description="The C2SP checkpoint, to be kept as it is.")]
+    checkpoint: Annotated[str, Field(description="The C2SP checkpoint. Keep it unchanged.")]
     verifier: Annotated[
-        str, Field(description="The public key in verifier form, named as the log.")
+        str, Field(description="The public key as a C2SP verifier key, with the name of the log.")
     ]
 
 
@@ -87,14 +85,14 @@ class Checkpoints(WireModel):
 
 
 class Inclusion(WireModel):
-    """That one entry is in the tree."""
+    """Proof that one entry is in the tree."""
 
     sequence: int
     hashes: Hashes
 
 
 class Consistency(WireModel):
-    """That an older tree is the beginning of this one."""
+    """Proof that an older tree is the beginning of this one."""
 
     size: Annotated[int, Field(description="The size of the older tree.")]
     root: Hash
@@ -102,11 +100,11 @@ class Consistency(WireModel):
 
 
 class HistoryProof(WireModel):
-    """Proofs about one tree; the one that was not asked for is null."""
+    """Proofs for one tree. A proof that was not requested is null."""
 
     kind: Kind
     log: LogName
-    size: Annotated[int, Field(description="How many entries the tree has.")]
+    size: Annotated[int, Field(description="Number of entries in the tree.")]
     root: Hash
     inclusion: Inclusion | None
     consistency: Consistency | None
@@ -115,52 +113,52 @@ class HistoryProof(WireModel):
 
 HISTORY_FOLDER = "/api/history/"
 CHECKPOINT_PATH = f"{HISTORY_FOLDER}checkpoint"
-DEFAULT = 100
-HIGHEST = 1000
-LAST = 2**53 - 1
-"""Further than any sequence number goes that JSON can carry."""
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 1000
+MAX_AFTER = 2**53 - 1
+"""The largest integer that every JSON reader keeps exact."""
 
 _NATURAL = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 
 
-class Page(NamedTuple):
-    """Which entries are asked for."""
+class PageQuery(NamedTuple):
+    """Which entries a caller requests."""
 
     after: int
     limit: int
 
 
 class ProofQuery(NamedTuple):
-    """Which proofs are asked for; None is what was left out."""
+    """Which proofs a caller requests; None for a parameter that is missing."""
 
     size: int | None
     older: int | None
     sequence: int | None
 
 
-def page_from_query(query: Query) -> Page:
-    """Read `after` and `limit`: integers are brought into range, all else means the default."""
+def page_from_query(query: Query) -> PageQuery:
+    """Read `after` and `limit`: integers are clamped, anything else means the default."""
     after, limit = query.getlist("after"), query.getlist("limit")
-    return Page(
-        after=clamped(after, default=0, lowest=0, highest=LAST),
-        limit=clamped(limit, default=DEFAULT, lowest=1, highest=HIGHEST),
+    return PageQuery(
+        after=clamped(after, default=0, lowest=0, highest=MAX_AFTER),
+        limit=clamped(limit, default=DEFAULT_LIMIT, lowest=1, highest=MAX_LIMIT),
     )
 
 
 def proof_from_query(query: Query) -> ProofQuery:
-    """Read `size`, `from` and `sequence`, of which all may be left out.
+    """Read the optional parameters `size`, `from` and `sequence`.
 
     Raises:
-        InvalidRequest: one comes twice or is no such number.
+        InvalidRequest: one is repeated, or not a whole number.
     """
     return ProofQuery(_natural(query, "size"), _natural(query, "from"), _natural(query, "sequence"))
 
 
-def expect_within(size: int, asked: ProofQuery) -> None:
-    """Look whether the proofs asked for exist in a tree of `size`.
+def require_within(size: int, asked: ProofQuery) -> None:
+    """Check that the requested proofs exist in a tree of `size`.
 
     Raises:
-        InvalidRequest: they do not; the message says what does.
+        InvalidRequest: they do not; the message gives the range.
     """
     if asked.older is not None and asked.older > size:
         raise InvalidRequest(f"from must be between 0 and {size}")
@@ -170,45 +168,27 @@ def expect_within(size: int, asked: ProofQuery) -> None:
         )
 
 
-def history_document(kind: str, page: Page, rows: Sequence[DigestRow], count: int) -> Document:
+def history_document(kind: str, page: PageQuery, rows: Sequence[DigestRow], count: int) -> Document:
     """A page of versions."""
-    body = History(
-        kind=kind,
-        count=count,
-        after=page.after,
-        next=_next(rows, count),
-        entries=[
-            HistoryEntry(
-                sequence=row.sequence,
-                history_digest=row.history_digest,
-                issued_at=iso_timestamp(row.issued_at),
-            )
-            for row in rows
-        ],
-        notice=NOTICE,
-    )
-    return Document(body.encode())
+    entries = [
+        HistoryEntry(
+            sequence=row.sequence, history_digest=row.digest, issued_at=iso_timestamp(row.at)
+        )
+        for row in rows
+    ]
+    return Document(History(entries=entries, **_page(kind, page, rows, count)).encode())
 
 
-def events_document(kind: str, page: Page, rows: Sequence[EventDigestRow], count: int) -> Document:
+def events_document(kind: str, page: PageQuery, rows: Sequence[DigestRow], count: int) -> Document:
     """A page of events."""
-    body = EventHistory(
-        kind=kind,
-        count=count,
-        after=page.after,
-        next=_next(rows, count),
-        entries=[
-            EventEntry(
-                sequence=row.sequence, event_digest=row.event_digest, at=iso_timestamp(row.at)
-            )
-            for row in rows
-        ],
-        notice=NOTICE,
-    )
-    return Document(body.encode())
+    entries = [
+        EventEntry(sequence=row.sequence, event_digest=row.digest, at=iso_timestamp(row.at))
+        for row in rows
+    ]
+    return Document(EventHistory(entries=entries, **_page(kind, page, rows, count)).encode())
 
 
-def checkpoints_document(published: Sequence[Published], public_key: bytes) -> Document:
+def checkpoints_document(published: Sequence[PublishedCheckpoint], public_key: bytes) -> Document:
     """The newest checkpoints."""
     body = Checkpoints(
         checkpoints=[
@@ -228,8 +208,10 @@ def checkpoints_document(published: Sequence[Published], public_key: bytes) -> D
     return Document(body.encode())
 
 
-def _next(rows: Sequence[DigestRow] | Sequence[EventDigestRow], count: int) -> int | None:
-    return rows[-1].sequence if rows and rows[-1].sequence < count else None
+def _page(kind: str, page: PageQuery, rows: Sequence[DigestRow], count: int) -> dict[str, Any]:
+    is_last = not rows or rows[-1].sequence >= count
+    following = None if is_last else rows[-1].sequence
+    return {"kind": kind, "count": count, "after": page.after, "next": following, "notice": NOTICE}
 
 
 def _natural(query: Query, name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""`/api/history/…`: the public half of the record, free for everyone."""
+"""`/api/history/…`: the public digests, checkpoints and proofs of the record."""
 
 from collections.abc import Awaitable
 from typing import Any, TypeVar
@@ -10,9 +10,9 @@ from barograph.errors import InvalidRequest, RequestError
 from barograph.history.checkpoint import LogName
 from barograph.history.documents import (
     CHECKPOINT_PATH,
-    DEFAULT,
-    HIGHEST,
+    DEFAULT_LIMIT,
     HISTORY_FOLDER,
+    MAX_LIMIT,
     Checkpoints,
     Consistency,
     EventHistory,
@@ -22,15 +22,15 @@ from barograph.history.documents import (
     ProofQuery,
     checkpoints_document,
     events_document,
-    expect_within,
     history_document,
     page_from_query,
     proof_from_query,
+    require_within,
 )
 from barograph.history.guards import Continuity
-from barograph.history.ledger import Ledger
-from barograph.history.merkle import Head
+from barograph.history.merkle import TreeHead
 from barograph.history.public_log import PublicLog, PublicLogs
+from barograph.history.reader import HistoryReader
 from barograph.history.records import KINDS
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class UnknownKind(RequestError):
-    """There is no such kind of stance."""
+    """The kind of stance does not exist."""
 
     status = 404
 
@@ -57,13 +57,17 @@ class HistoryUnavailable(RequestError):
     status = 503
 
     def __init__(self) -> None:
-        super().__init__("the history cannot be read at the moment; try again shortly")
+        super().__init__("the history is unavailable; try again shortly")
 
 
 def history_routes(
-    ledger: Ledger, logs: PublicLogs, continuity: Continuity, limiter: RateLimiter, clock: Clock
+    history: HistoryReader,
+    logs: PublicLogs,
+    continuity: Continuity,
+    limiter: RateLimiter,
+    clock: Clock,
 ) -> ApiRouter:
-    """The routes of the lists, their checkpoints and their proofs."""
+    """The routes of the digest lists, checkpoints and proofs."""
     router = ApiRouter(tags=["history"])
 
     @router.get(
@@ -77,12 +81,14 @@ def history_routes(
         published = await _readable(logs.checkpoints())
         return DocumentResponse(checkpoints_document(published, logs.public_key), clock())
 
-    _route_lists(router, ledger, continuity, clock)
+    _route_lists(router, history, continuity, clock)
     _route_proofs(router, logs, limiter, clock)
     return router
 
 
-def _route_lists(router: ApiRouter, ledger: Ledger, continuity: Continuity, clock: Clock) -> None:
+def _route_lists(
+    router: ApiRouter, history: HistoryReader, continuity: Continuity, clock: Clock
+) -> None:
     @router.get(
         HISTORY_FOLDER + "{kind}",
         response_model=History,
@@ -94,9 +100,9 @@ def _route_lists(router: ApiRouter, ledger: Ledger, continuity: Continuity, cloc
     async def versions(request: Request) -> DocumentResponse:
         kind, page = _kind(request), page_from_query(request.query_params)
         await _readable(continuity.require(kind))
-        # The rows first: whatever is recorded in between, none of them is beyond the count.
-        rows = await _readable(ledger.digests(kind, page.after, page.limit))
-        count = await _readable(ledger.count(kind))
+        # Rows before the count, so that a version recorded in between is not beyond the count.
+        rows = await _readable(history.digests(kind, "versions", page.after, page.limit))
+        count = await _readable(history.count(kind, "versions"))
         return DocumentResponse(history_document(kind, page, rows, count), clock())
 
     @router.get(
@@ -110,8 +116,8 @@ def _route_lists(router: ApiRouter, ledger: Ledger, continuity: Continuity, cloc
     async def events(request: Request) -> DocumentResponse:
         kind, page = _kind(request), page_from_query(request.query_params)
         await _readable(continuity.require(kind))
-        rows = await _readable(ledger.event_digests(kind, page.after, page.limit))
-        count = await _readable(ledger.count_events(kind))
+        rows = await _readable(history.digests(kind, "events", page.after, page.limit))
+        count = await _readable(history.count(kind, "events"))
         return DocumentResponse(events_document(kind, page, rows, count), clock())
 
 
@@ -148,13 +154,13 @@ def _route_proofs(router: ApiRouter, logs: PublicLogs, limiter: RateLimiter, clo
 
 
 async def _proof(
-    kind: str, name: LogName, tree: PublicLog, head: Head, asked: ProofQuery
+    kind: str, name: LogName, tree: PublicLog, head: TreeHead, asked: ProofQuery
 ) -> HistoryProof:
     size = head.size if asked.size is None else asked.size
     if size > head.size:
         raise InvalidRequest(f"size must be between 0 and {head.size}")
-    expect_within(size, asked)
-    shown = Head(size, await tree.root(size, head))
+    require_within(size, asked)
+    shown = TreeHead(size, await tree.root(size, head))
     return HistoryProof(
         kind=kind,
         log=name,
@@ -169,14 +175,14 @@ async def _proof(
 async def _inclusion(tree: PublicLog, sequence: int | None, size: int) -> Inclusion | None:
     if sequence is None:
         return None
-    hashes = await tree.inclusion(sequence - 1, size)
+    hashes = await tree.inclusion_proof(sequence - 1, size)
     return Inclusion(sequence=sequence, hashes=[each.hex() for each in hashes])
 
 
-async def _consistency(tree: PublicLog, older: int | None, shown: Head) -> Consistency | None:
+async def _consistency(tree: PublicLog, older: int | None, shown: TreeHead) -> Consistency | None:
     if older is None:
         return None
-    root, hashes = await tree.growth(older, shown)
+    root, hashes = await tree.root_and_consistency(older, shown)
     return Consistency(size=older, root=root.hex(), hashes=[each.hex() for each in hashes])
 
 
@@ -231,8 +237,8 @@ _PAGE_PARAMETERS = (
         "limit",
         "How many entries; brought into range, never refused.",
         minimum=1,
-        maximum=HIGHEST,
-        default=DEFAULT,
+        maximum=MAX_LIMIT,
+        default=DEFAULT_LIMIT,
     ),
 )
 _PROOF_PARAMETERS = (

@@ -1,99 +1,160 @@
-"""The database's own refusal to change what is recorded, and the check that it is in force.
+"""Checks that nobody rewrote or replaced the record.
 
-A guard is easily lost without a word: a rebuilt table has none, and neither has a copy that was
-put together by hand.
+Triggers refuse changes, but a rebuilt table or a copied database loses them silently.
+`Continuity` notices a record without the versions that the service published. `SignedHeads`
+remembers the tree heads that were signed, so that no later checkpoint contradicts them.
 """
 
+import logging
 import re
 from collections.abc import Callable
 
 from barograph.errors import ConfigurationError
-from barograph.history.ledger import HISTORY, Ledger, RecordDamaged
-from barograph.history.records import Mark, Stances
-from barograph.kit.database import Database, Transaction
+from barograph.history.checkpoint import LogName
+from barograph.history.ledger import HISTORY
+from barograph.history.merkle import EMPTY_ROOT, TreeHead
+from barograph.history.reader import HistoryReader, RecordDamaged
+from barograph.history.records import ChainEnd, Stances
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.migrations import packaged_migrations
+from barograph.kit.timestamps import iso_timestamp
+
+logger = logging.getLogger(__name__)
+
+CONTRADICTED = "the history contradicts what was recorded or signed before; nothing has been signed"
+UNAVAILABLE = "the history cannot be read or signed"
+
+
+class RecordReplaced(RecordDamaged):
+    """The record lacks a published version: it is another record, or an older copy."""
 
 
 def packaged_guards() -> dict[str, str]:
-    """The guards that this version ships, each as the text that makes it."""
+    """The SQL of each shipped trigger, by its name."""
     scripts = "\n".join(step.sql for step in packaged_migrations(HISTORY))
     return {found["name"]: found["text"] for found in _GUARD.finditer(scripts)}
 
 
 async def wrong_guards(database: Database) -> list[str]:
-    """The names of the triggers that differ from the shipped ones: missing, changed or added.
+    """The names of triggers that are missing, changed or added.
 
-    An added trigger can undo what the others protect, so the whole set is compared.
-
-    Raises:
-        DatabaseUnavailable: the database cannot be read.
+    An added trigger can undo what the others protect.
     """
-
-    async def work(tx: Transaction) -> dict[str, str]:
-        return {row[0]: row[1] for row in await tx.fetch(_TRIGGERS)}
-
-    there, shipped = await database.read(work), packaged_guards()
+    there: dict[str, str] = dict(await database.read(lambda tx: tx.fetch(_TRIGGERS)))
+    shipped = packaged_guards()
     return sorted(name for name in {*there, *shipped} if there.get(name) != shipped.get(name))
 
 
 async def require_guards(database: Database) -> None:
-    """Go on only with a record that cannot be rewritten.
+    """Refuse a record whose triggers are not the shipped ones.
 
     Raises:
-        ConfigurationError: a guard is missing or changed, or a trigger was added.
+        ConfigurationError: a trigger is missing, changed or added.
         DatabaseUnavailable: the database cannot be read.
     """
     wrong = await wrong_guards(database)
     if wrong:
         raise ConfigurationError(
-            "the triggers that guard the record are not the ones that this version ships "
+            f"the triggers that protect the record differ from the shipped ones "
             f"({', '.join(wrong)}): restore the record from a backup, or run `barograph stances "
             "verify` and put the shipped triggers back"
         )
 
 
-_GUARD = re.compile(r"^(?P<text>CREATE TRIGGER (?P<name>\w+) .*?^END);", re.MULTILINE | re.DOTALL)
-# SQLite's own list; another database keeps its triggers elsewhere.
-_TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
-
-
-class RecordReplaced(RecordDamaged):
-    """Something that was recorded is not in this record: it is another one, or an older copy."""
-
-
-async def require_mark(ledger: Ledger, kind: str, mark: Mark) -> None:
-    """Look whether the record holds what was its end once.
+async def require_chain_end(history: HistoryReader, kind: str, end: ChainEnd) -> None:
+    """Check that the record still holds an end that was read before.
 
     Raises:
         RecordReplaced: it does not.
-        DatabaseUnavailable: it cannot be read.
+        DatabaseUnavailable: the record cannot be read.
     """
-    versions = await ledger.digests(kind, mark.sequence - 1, 1)
-    if [each.history_digest for each in versions] != [mark.history_digest]:
-        raise RecordReplaced(f"{kind} number {mark.sequence} is not the version that was recorded")
-    if mark.events == 0:
+    versions = await history.digests(kind, "versions", end.sequence - 1, 1)
+    if [each.digest for each in versions] != [end.history_digest]:
+        raise RecordReplaced(f"{kind} number {end.sequence} is not the version that was recorded")
+    if end.events == 0:
         return
-    events = await ledger.event_digests(kind, mark.events - 1, 1)
-    if [each.event_digest for each in events] != [mark.event_digest]:
-        raise RecordReplaced(f"{kind} event {mark.events} is not the one that was recorded")
+    events = await history.digests(kind, "events", end.events - 1, 1)
+    if [each.digest for each in events] != [end.event_digest]:
+        raise RecordReplaced(f"{kind} event {end.events} is not the one that was recorded")
 
 
 class Continuity:
-    """Knows where the record ended when a collector looked last."""
+    """Checks the record against the ends of its chains that the collector published last."""
 
-    def __init__(self, ledger: Ledger, stances: Callable[[], Stances | None]) -> None:
-        """`stances` gives what was published last."""
-        self._ledger = ledger
-        self._stances = stances
+    def __init__(self, history: HistoryReader, published: Callable[[], Stances | None]) -> None:
+        self._history = history
+        self._published = published
 
     async def require(self, kind: str) -> None:
-        """Look whether this is still the record of a kind.
+        """Check that the record of a kind is the published one.
 
         Raises:
-            RecordReplaced: it is another one, or an older copy.
-            DatabaseUnavailable: it cannot be read.
+            RecordReplaced: it is another record, or an older copy.
+            DatabaseUnavailable: the record cannot be read.
         """
-        stances = self._stances()
-        mark = None if stances is None else stances.recorded.get(kind)
-        if mark is not None:
-            await require_mark(self._ledger, kind, mark)
+        published = self._published()
+        end = None if published is None else published.recorded.get(kind)
+        if end is not None:
+            await require_chain_end(self._history, kind, end)
+
+
+class SignedHeads:
+    """The tree heads that all processes signed, and whether this process can sign now."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self.failure: str | None = None
+        """Why no checkpoint can be signed, and since when; safe to publish."""
+
+    async def last_signed(self, kind: str, log: LogName) -> TreeHead:
+        """The last signed head; the head of the empty list if there is none."""
+        return await self._database.read(lambda tx: _last_signed(tx, kind, log))
+
+    async def advance(self, kind: str, log: LogName, last: TreeHead, head: TreeHead) -> bool:
+        """Store a head as the successor of `last`, before it is signed.
+
+        Returns whether it is the newest now; otherwise another process was faster.
+
+        Raises:
+            DatabaseUnavailable: nothing was stored, so nothing may be signed.
+        """
+
+        async def work(tx: Transaction) -> bool:
+            values = (kind, log, head.size, head.root.hex(), last.size, last.root.hex())
+            await tx.execute(_ADVANCE, *values)
+            return await _last_signed(tx, kind, log) == head
+
+        return await self._database.write(work)
+
+    def signing_worked(self) -> None:
+        """Note that every checkpoint was signed."""
+        if self.failure is not None:
+            logger.warning("checkpoints are signed again")
+        self.failure = None
+
+    def signing_failed(self, error: DatabaseUnavailable) -> None:
+        """Note that a checkpoint was not signed; each change of state is logged once."""
+        is_damaged = isinstance(error, RecordDamaged)
+        why = CONTRADICTED if is_damaged else UNAVAILABLE
+        if self.failure is None or not self.failure.startswith(why):
+            self.failure = f"{why} since {iso_timestamp(self._clock())}"
+            level = logging.CRITICAL if is_damaged else logging.WARNING
+            logger.log(level, "checkpoints are not signed", extra={"reason": str(error)})
+
+
+async def _last_signed(tx: Transaction, kind: str, log: LogName) -> TreeHead:
+    rows = await tx.fetch(_LAST_SIGNED, kind, log)
+    return TreeHead(rows[0][0], bytes.fromhex(rows[0][1])) if rows else TreeHead(0, EMPTY_ROOT)
+
+
+_GUARD = re.compile(r"^(?P<text>CREATE TRIGGER (?P<name>\w+) .*?^END);", re.MULTILINE | re.DOTALL)
+# SQLite's own list; another database keeps its triggers elsewhere.
+_TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+_LAST_SIGNED = "SELECT size, root FROM signed_heads WHERE kind = $1 AND log = $2"
+_ADVANCE = """
+INSERT INTO signed_heads (kind, log, size, root) VALUES ($1, $2, $3, $4)
+ON CONFLICT (kind, log) DO UPDATE SET size = excluded.size, root = excluded.root
+WHERE signed_heads.size = $5 AND signed_heads.root = $6
+"""

@@ -1,8 +1,8 @@
 """RFC 6962 Merkle trees over a list of digests (pure).
 
 A leaf is SHA-256(0x00 || digest), a node SHA-256(0x01 || left || right). Every hash of a proof is
-the root of one range of the list, so a proof is first a list of ranges and then their roots; who
-has part of the tree at hand needs to hash only the rest.
+the root of one range of the list. Callers that have stored some subtree roots get the ranges of a
+proof and hash only the rest.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,18 +13,18 @@ EMPTY_ROOT = sha256(b"").digest()
 
 
 class NotADigest(ValueError):
-    """What stands where a digest should is none."""
+    """A text that should be a digest in hex is not."""
 
 
 class Range(NamedTuple):
-    """The leaves from `start` up to, not including, `end`; counted from zero."""
+    """The leaves from `start` up to, but not including, `end`; counted from zero."""
 
     start: int
     end: int
 
 
-class Head(NamedTuple):
-    """A tree by its size and root."""
+class TreeHead(NamedTuple):
+    """The size and root of a tree."""
 
     size: int
     root: bytes
@@ -38,7 +38,7 @@ class Peak(NamedTuple):
 
 
 class Frontier:
-    """A tree that only grows, kept as its few complete subtrees from left to right."""
+    """A growing tree, stored as its complete subtrees from left to right."""
 
     __slots__ = ("peaks",)
 
@@ -46,7 +46,7 @@ class Frontier:
         self.peaks: list[Peak] = []
 
     def add(self, hashed: bytes, level: int = 0) -> None:
-        """Append a leaf's hash, or the root of 2 ** `level` leaves where such a subtree fits."""
+        """Append the hash of a leaf, or the root of a complete subtree of 2 ** `level` leaves."""
         while self.peaks and self.peaks[-1].level == level:
             hashed = node_hash(self.peaks.pop().hash, hashed)
             level += 1
@@ -54,23 +54,23 @@ class Frontier:
 
     def add_digests(self, digests: Iterable[str]) -> None:
         """Append a leaf for each digest."""
-        # All first: one that cannot be read must not leave the others behind.
+        # Hash all of them first, so that an invalid digest adds nothing.
         for leaf in [leaf_hash(digest) for digest in digests]:
             self.add(leaf)
 
 
 def leaf_hash(digest: str) -> bytes:
-    """The leaf of a digest in hex.
+    """The leaf of a digest.
 
     Raises:
-        NotADigest: it is not the hex of any bytes.
+        NotADigest: it is not lower-case hex.
     """
     try:
         content = bytes.fromhex(digest)
     except ValueError as error:
-        raise NotADigest(f"{digest!r} is no digest") from error
+        raise NotADigest(f"{digest!r} is not a digest") from error
     if content.hex() != digest:  # in capitals, or with spaces in between
-        raise NotADigest(f"{digest!r} is no digest")
+        raise NotADigest(f"{digest!r} is not a digest")
     return sha256(b"\0" + content).digest()
 
 
@@ -80,7 +80,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 def peaks_root(peaks: Sequence[Peak]) -> bytes:
-    """The root of a tree whose complete subtrees, from left to right, are these."""
+    """The root of the tree with these complete subtrees, from left to right."""
     if not peaks:
         return EMPTY_ROOT
     root = peaks[-1].hash
@@ -90,14 +90,14 @@ def peaks_root(peaks: Sequence[Peak]) -> bytes:
 
 
 def tree_root(digests: Iterable[str]) -> bytes:
-    """The root over a list of digests, which may be longer than memory."""
+    """The root over a list of digests."""
     frontier = Frontier()
     frontier.add_digests(digests)
     return peaks_root(frontier.peaks)
 
 
 def inclusion_ranges(index: int, size: int) -> list[Range]:
-    """Whose roots show that leaf `index` is in the tree of `size` leaves, from the leaf upwards."""
+    """The ranges whose roots prove that leaf `index` is in the tree, from the leaf upwards."""
     start, end = 0, size
     found: list[Range] = []
     while end - start > 1:
@@ -112,7 +112,7 @@ def inclusion_ranges(index: int, size: int) -> list[Range]:
 
 
 def consistency_ranges(older: int, size: int) -> list[Range]:
-    """Whose roots show that the tree of `older` leaves is the beginning of that of `size`."""
+    """The ranges whose roots prove that the tree of `older` leaves begins the tree of `size`."""
     if older == 0:
         return []
     start, end = 0, size
@@ -125,23 +125,23 @@ def consistency_ranges(older: int, size: int) -> list[Range]:
         else:
             found.append(Range(start, split))
             start = split
-    if start > 0:  # otherwise it is the older tree itself, whose root the verifier has
+    if start > 0:  # otherwise this is the older tree itself, and the verifier has its root
         found.append(Range(start, end))
     return found[::-1]
 
 
 def inclusion_proof(digests: Sequence[str], index: int) -> list[bytes]:
-    """The proof that the digest at `index` is one of these."""
+    """The proof that the digest at `index` is in the list."""
     return _roots(digests, inclusion_ranges(index, len(digests)))
 
 
 def consistency_proof(digests: Sequence[str], older: int) -> list[bytes]:
-    """The proof that the first `older` of these digests stood alone once."""
+    """The proof that the list of the first `older` digests begins this list."""
     return _roots(digests, consistency_ranges(older, len(digests)))
 
 
 def is_included(digest: str, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
-    """Whether a proof shows that `digest` is leaf `index` of the tree of `size` with this root."""
+    """Whether a proof shows that `digest` is leaf `index` of the tree with this size and root."""
     if not 0 <= index < size:
         return False
     ranges = inclusion_ranges(index, size)
@@ -157,7 +157,7 @@ def is_included(digest: str, index: int, size: int, proof: Sequence[bytes], root
 def is_consistent(
     older: int, older_root: bytes, size: int, root: bytes, proof: Sequence[bytes]
 ) -> bool:
-    """Whether a proof shows that nothing of the older tree was changed in the newer one."""
+    """Whether a proof shows that the newer tree begins with the older one."""
     if not 0 <= older <= size:
         return False
     ranges = consistency_ranges(older, size)
@@ -185,5 +185,5 @@ def _roots(digests: Sequence[str], ranges: Iterable[Range]) -> list[bytes]:
 
 
 def _split(start: int, end: int) -> int:
-    """Where a tree of two leaves or more parts: after the most leaves that are a power of two."""
+    """Where a tree splits: after the largest power of two that is smaller than its size."""
     return start + (1 << (end - start - 1).bit_length() - 1)

@@ -1,7 +1,7 @@
-"""Shows whether a stance in hand is part of the published history (pure).
+"""Proves that a delivered stance is part of the published history (pure).
 
-The delivered body leaves out two members of what was hashed, its sequence and the digest before
-it. Both follow from its place in the published list.
+A delivered body lacks two members of the hashed document, its sequence and the previous digest.
+Both follow from its place in the published list.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,15 +22,15 @@ from barograph.history.merkle import (
 from barograph.kit.json import Json, canonical, digest
 
 DELIVERED = ("schema", "kind", "leg_id", "revision", "issued_at", "expires_at", "leg", "salt")
-"""The members of a delivered body that are hashed as they are."""
+"""The members of a delivered body that are hashed."""
 
 
 class ProofFailed(BarographError):
-    """A body, list or checkpoint that does not fit the others; the message says which."""
+    """A body, list or checkpoint contradicts the others; the message says which."""
 
 
-class Proof(NamedTuple):
-    """That a stance is in the tree of a checkpoint, and that an older checkpoint still holds."""
+class StanceProof(NamedTuple):
+    """Proves that a stance is in the tree of a checkpoint, and that an older one still holds."""
 
     sequence: int
     history_digest: str
@@ -38,7 +38,7 @@ class Proof(NamedTuple):
     root: bytes
     inclusion: tuple[bytes, ...]
     older_size: int | None
-    """The size of the older checkpoint that was looked at; None when there was none."""
+    """The size of the older checkpoint, if one was given."""
 
     consistency: tuple[bytes, ...]
 
@@ -47,7 +47,7 @@ def recompute_digest(body: Mapping[str, Any], sequence: int, previous_digest: st
     """The `history_digest` of a delivered body at its place in the list.
 
     Raises:
-        ProofFailed: it is not a whole stance.
+        ProofFailed: it is not a complete stance.
     """
     missing = [name for name in DELIVERED if name not in body]
     if missing:
@@ -57,7 +57,7 @@ def recompute_digest(body: Mapping[str, Any], sequence: int, previous_digest: st
     try:
         return digest(canonical(document))
     except CanonicalizationError as error:
-        raise ProofFailed(f"the stance has no canonical form: {error}") from error
+        raise ProofFailed(f"the stance has no canonical JSON: {error}") from error
     except RecursionError as error:
         raise ProofFailed("the stance is nested too deeply") from error
 
@@ -67,27 +67,26 @@ def prove(
     digests: Sequence[str],
     checkpoint: Checkpoint,
     older: Checkpoint | None = None,
-) -> Proof:
+) -> StanceProof:
     """Prove a delivered stance against the list of its kind and a checkpoint of that list.
 
-    The checkpoints were opened with the public key already. `older` is one that was kept from
-    before.
+    The signatures of both checkpoints were verified before.
 
     Raises:
-        ProofFailed: something does not fit.
+        ProofFailed: something does not match.
     """
     _check_log(body, checkpoint, older)
     position = _position(body, digests)
     listed = _covered(digests, checkpoint)
     if position >= checkpoint.size:
         raise ProofFailed(
-            f"the stance is number {position + 1}, and the checkpoint covers {checkpoint.size}: "
-            "take a newer checkpoint"
+            f"the stance is number {position + 1}, but the checkpoint covers {checkpoint.size}: "
+            "use a newer checkpoint"
         )
     inclusion = inclusion_proof(listed, position)
     consistency = [] if older is None else _consistency(listed, checkpoint, older)
     assert is_included(listed[position], position, checkpoint.size, inclusion, checkpoint.root)
-    return Proof(
+    return StanceProof(
         sequence=position + 1,
         history_digest=listed[position],
         size=checkpoint.size,
@@ -100,23 +99,23 @@ def prove(
 
 def _check_log(body: Mapping[str, Any], checkpoint: Checkpoint, older: Checkpoint | None) -> None:
     if not checkpoint.origin.endswith(f"/history/{body.get('kind')}"):
-        raise ProofFailed(f"the checkpoint is of {checkpoint.origin}, the stance of another kind")
+        raise ProofFailed(f"the checkpoint is of {checkpoint.origin}, not of the stance's kind")
     if older is not None and older.origin != checkpoint.origin:
         raise ProofFailed(f"the older checkpoint is of {older.origin}")
 
 
 def _position(body: Mapping[str, Any], digests: Sequence[str]) -> int:
-    """Where the stance is in the list, if it is really the one that was recorded there."""
+    """Where the stance is in the list, if it is the one that was recorded there."""
     claimed = body.get("history_digest")
     if claimed is None:
-        raise ProofFailed("the stance was delivered without a history_digest: it is not durable")
+        raise ProofFailed("the stance has no history_digest: it is not durable")
     try:
         position = digests.index(claimed)
     except ValueError:
         raise ProofFailed("the stance's history_digest is not in the list") from None
     previous = digests[position - 1] if position > 0 else GENESIS
     if recompute_digest(body, position + 1, previous) != claimed:
-        raise ProofFailed("the stance is not what was recorded: its digest is another")
+        raise ProofFailed("the stance is not what was recorded: its digest differs")
     _check_evidence(body["leg"])
     return position
 
@@ -124,11 +123,11 @@ def _position(body: Mapping[str, Any], digests: Sequence[str]) -> int:
 def _check_evidence(leg: Mapping[str, Any]) -> None:
     evidence = leg["evidence"]
     if digest(canonical(evidence["inputs"])) != evidence["digest"]:
-        raise ProofFailed("leg.evidence.digest is not that of leg.evidence.inputs")
+        raise ProofFailed("leg.evidence.digest is not the digest of leg.evidence.inputs")
 
 
 def _covered(digests: Sequence[str], checkpoint: Checkpoint) -> Sequence[str]:
-    """The part of the list that the checkpoint is about."""
+    """The part of the list that the checkpoint covers."""
     if len(digests) < checkpoint.size:
         raise ProofFailed(
             f"the list has {len(digests)} digests and the checkpoint {checkpoint.size}: "
@@ -136,7 +135,7 @@ def _covered(digests: Sequence[str], checkpoint: Checkpoint) -> Sequence[str]:
         )
     listed = digests[: checkpoint.size]
     if tree_root(listed) != checkpoint.root:
-        raise ProofFailed("the list is not the one that the checkpoint was signed for")
+        raise ProofFailed("the checkpoint was signed for another list")
     return listed
 
 
@@ -144,7 +143,7 @@ def _consistency(listed: Sequence[str], checkpoint: Checkpoint, older: Checkpoin
     if older.size > checkpoint.size:
         raise ProofFailed(
             f"the older checkpoint covers {older.size}, more than the {checkpoint.size} of the "
-            "newer one: the history was cut, or they were mixed up"
+            "newer one: the history was truncated, or they were swapped"
         )
     proof = consistency_proof(listed, older.size)
     if not is_consistent(older.size, older.root, checkpoint.size, checkpoint.root, proof):

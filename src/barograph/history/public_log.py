@@ -1,8 +1,8 @@
-"""The published lists as trees: what was read once is never read again for the next root.
+"""The published logs as Merkle trees, with their signed checkpoints.
 
-A log keeps the root of every full block of digests and of what comes after them, so that a
-checkpoint costs the digests that are new, and a proof those of two blocks. It checks the hash chain
-as it grows, and never publishes a head that contradicts one that was signed before.
+A log keeps the root of every full block of digests, so a checkpoint reads only new digests and a
+proof those of two blocks. It checks the hash chain as it grows, and never publishes a head that
+contradicts a signed one.
 """
 
 import asyncio
@@ -17,137 +17,117 @@ from barograph.history.checkpoint import (
     LOGS,
     Checkpoint,
     LogName,
-    Published,
+    PublishedCheckpoint,
     log_origin,
     sign_checkpoint,
     verifier_of,
 )
 from barograph.history.digest import GENESIS
-from barograph.history.guards import Continuity
-from barograph.history.ledger import Ledger, Link, RecordDamaged
+from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.merkle import (
     Frontier,
-    Head,
     NotADigest,
     Range,
+    TreeHead,
     consistency_ranges,
     inclusion_ranges,
     is_consistent,
     peaks_root,
 )
-from barograph.history.records import KINDS
-from barograph.history.signing import SignedHeads
+from barograph.history.reader import ChainLink, HistoryReader, RecordDamaged
+from barograph.history.records import KINDS, DigestRow
 from barograph.kit.database import DatabaseUnavailable
 
 BLOCK_LEVEL = 10
 BLOCK = 1 << BLOCK_LEVEL
 PAGE = 128
-"""How many texts are hashed at a time; other requests wait meanwhile."""
+"""Documents hashed at a time; other requests wait meanwhile."""
 
-ReadDigests = Callable[[int, int], Awaitable[list[str]]]
-"""The digests after a sequence number, at most so many."""
+ReadDigests = Callable[[int, int], Awaitable[Sequence[DigestRow]]]
+"""Takes a sequence and a limit; returns the digests after that sequence."""
 
-ReadLinks = Callable[[int, int], Awaitable[list[Link]]]
-"""The same, each checked against its text and with the digest before it."""
+ReadLinks = Callable[[int, int], Awaitable[list[ChainLink]]]
+"""The same, as links verified against their documents."""
 
 
 class HistoryRewritten(RecordDamaged):
-    """The record is no longer the one that checkpoints were signed for."""
+    """The record contradicts a signed checkpoint."""
 
 
 class PublicLog:
-    """One list of digests, followed as it grows."""
+    """One list of digests as a tree that grows with it.
+
+    Methods raise `DatabaseUnavailable` if the record cannot be read, `RecordDamaged` if a new
+    digest does not continue the chain, and `HistoryRewritten` if the record contradicts a head.
+    """
 
     def __init__(self, read: ReadDigests, read_links: ReadLinks) -> None:
         self._read = read
         self._read_links = read_links
         self._growing = asyncio.Lock()
         self._blocks: list[bytes] = []
-        self._whole = Frontier()
-        self._rest = Frontier()
+        self._full_blocks = Frontier()
+        self._last_block = Frontier()
         self._size = 0
         self._newest = GENESIS
 
-    async def head(self) -> Head:
-        """The tree of all that is recorded now.
-
-        Raises:
-            DatabaseUnavailable: the record cannot be read.
-            HistoryRewritten: its beginning is not what it was.
-            RecordDamaged: what is new in it does not continue the chain.
-        """
+    async def head(self) -> TreeHead:
+        """The head of the tree over everything recorded now."""
         async with self._growing:
             await self._expect_no_change()
             while await self._grow():
                 pass
-            return Head(self._size, peaks_root([*self._whole.peaks, *self._rest.peaks]))
+            peaks = [*self._full_blocks.peaks, *self._last_block.peaks]
+            return TreeHead(self._size, peaks_root(peaks))
 
-    async def root(self, size: int, head: Head) -> bytes:
-        """The root that the log had at `size`, which is at most that of `head`.
+    async def root(self, size: int, head: TreeHead) -> bytes:
+        """The root that the log had at `size`, which is at most that of `head`."""
+        return (await self.root_and_consistency(size, head))[0]
 
-        Raises:
-            HistoryRewritten: the tree of `head` did not grow out of it.
-        """
-        return (await self.growth(size, head))[0]
-
-    async def growth(self, size: int, head: Head) -> tuple[bytes, list[bytes]]:
-        """The root that the log had at `size`, and the proof that `head` grew out of it.
-
-        Raises:
-            HistoryRewritten: it did not.
-        """
+    async def root_and_consistency(self, size: int, head: TreeHead) -> tuple[bytes, list[bytes]]:
+        """The root that the log had at `size`, and the proof that `head` begins with it."""
         root = await self._root(Range(0, size))
-        proof = await self.consistency(size, head.size)
+        proof = [await self._root(each) for each in consistency_ranges(size, head.size)]
         if not is_consistent(size, root, head.size, head.root, proof):
             raise HistoryRewritten(f"the first {size} digests do not match the head")
         return root, proof
 
-    async def require_growth(self, signed: Head, head: Head) -> None:
-        """Check that a head does not contradict one that was signed before.
-
-        Raises:
-            HistoryRewritten: it is shorter, or of another list.
-        """
+    async def require_growth(self, signed: TreeHead, head: TreeHead) -> None:
+        """Check that a head is no shorter than a signed one, and begins with its tree."""
         if signed.size > head.size or await self.root(signed.size, head) != signed.root:
             raise HistoryRewritten(
                 f"the signed checkpoint of {signed.size} digests does not match the record"
             )
 
-    async def inclusion(self, index: int, size: int) -> list[bytes]:
+    async def inclusion_proof(self, index: int, size: int) -> list[bytes]:
         """The proof that a leaf is in the tree of `size`."""
-        return await self._roots(inclusion_ranges(index, size))
-
-    async def consistency(self, older: int, size: int) -> list[bytes]:
-        """The proof that the tree of `older` is the beginning of that of `size`."""
-        return await self._roots(consistency_ranges(older, size))
+        return [await self._root(each) for each in inclusion_ranges(index, size)]
 
     async def _expect_no_change(self) -> None:
-        if self._size > 0 and await self._read(self._size - 1, 1) != [self._newest]:
-            raise HistoryRewritten(
-                f"digest {self._size} is not the one that a checkpoint was signed for"
-            )
+        if self._size == 0:
+            return
+        found = await self._read(self._size - 1, 1)
+        if [each.digest for each in found] != [self._newest]:
+            raise HistoryRewritten(f"digest {self._size} contradicts a signed checkpoint")
 
     async def _grow(self) -> bool:
-        """Take in what fits into the block; whether there may be more."""
+        """Add a page of digests to the current block; return whether there may be more."""
         wanted = min(PAGE, BLOCK - self._size % BLOCK)
-        digests = chained(self._newest, await self._read_links(self._size, wanted))
+        digests = chained_digests(self._newest, await self._read_links(self._size, wanted))
         if not digests:
             return False
-        _add(self._rest, digests)
+        _add(self._last_block, digests)
         self._size += len(digests)
         self._newest = digests[-1]
         if self._size % BLOCK == 0:
-            block = peaks_root(self._rest.peaks)
+            block = peaks_root(self._last_block.peaks)
             self._blocks.append(block)
-            self._whole.add(block, BLOCK_LEVEL)
-            self._rest = Frontier()
+            self._full_blocks.add(block, BLOCK_LEVEL)
+            self._last_block = Frontier()
         return len(digests) == wanted
 
-    async def _roots(self, ranges: Sequence[Range]) -> list[bytes]:
-        return [await self._root(each) for each in ranges]
-
     async def _root(self, leaves: Range) -> bytes:
-        """The root over a range of a proof: one with a full block begins where a block does."""
+        """The root over a range of a proof; one longer than a block begins where a block does."""
         start, end = leaves
         frontier = Frontier()
         if end - start >= BLOCK:
@@ -155,31 +135,34 @@ class PublicLog:
                 frontier.add(block, BLOCK_LEVEL)
             start = end // BLOCK * BLOCK
         if start < end:
-            _add(frontier, await self._read(start, end - start))
+            _add(frontier, [each.digest for each in await self._read(start, end - start)])
         return peaks_root(frontier.peaks)
 
 
 class PublicLogs:
-    """The logs of all kinds, with the key that signs for them."""
+    """The logs of all kinds, with the key that signs their checkpoints.
+
+    Methods raise `DatabaseUnavailable` if the record cannot be read or the signed head cannot be
+    stored, and `RecordDamaged` if the record contradicts its digests, a published end or a head.
+    """
 
     def __init__(
         self,
-        ledger: Ledger,
+        history: HistoryReader,
         key: Ed25519PrivateKey,
         base_url: str,
         signed: SignedHeads,
         continuity: Continuity,
     ) -> None:
-        """Take the record, and what it is checked against before anything is signed."""
         self._key = key
         self._signed = signed
         self._continuity = continuity
         self._base_url = base_url
-        self._published: dict[tuple[str, LogName], Published] = {}
+        self._published: dict[tuple[str, LogName], PublishedCheckpoint] = {}
         self._logs: dict[tuple[str, LogName], PublicLog] = {}
         for kind, log in product(KINDS, LOGS):
-            read = partial(ledger.log_digests, kind, log)
-            self._logs[kind, log] = PublicLog(read, partial(ledger.links, kind, log))
+            read = partial(history.digests, kind, log)
+            self._logs[kind, log] = PublicLog(read, partial(history.chain_links, kind, log))
 
     def log(self, kind: str, log: LogName) -> PublicLog:
         """One log."""
@@ -190,38 +173,28 @@ class PublicLogs:
         """The public half of the key, the same for all logs."""
         return self._key.public_key().public_bytes_raw()
 
-    async def checkpoints(self) -> list[Published]:
-        """The newest checkpoint of every log.
-
-        Raises:
-            DatabaseUnavailable: the record cannot be read, or the signed head cannot be stored.
-            RecordDamaged: the record is not the one that was recorded, published or signed.
-        """
+    async def checkpoints(self) -> list[PublishedCheckpoint]:
+        """The newest checkpoint of every log."""
         try:
             published = [await self._checkpoint(*each) for each in product(KINDS, LOGS)]
         except DatabaseUnavailable as error:
-            self._signed.failed(error)
+            self._signed.signing_failed(error)
             raise
-        self._signed.worked()
+        self._signed.signing_worked()
         return published
 
     async def probe(self) -> None:
-        """Try to sign, so that the status does not depend on requests."""
+        """Sign now, so that `/api/status` does not depend on requests."""
         with suppress(DatabaseUnavailable):
             await self.checkpoints()
 
-    async def head(self, kind: str, log: LogName) -> Head:
-        """The newest head of a log, stored as signed before it is published.
-
-        Raises:
-            DatabaseUnavailable: the record cannot be read, or the head cannot be stored.
-            RecordDamaged: the record is not the one that was recorded, published or signed.
-        """
+    async def head(self, kind: str, log: LogName) -> TreeHead:
+        """The newest head of a log, stored as signed before it is published."""
         tree = self._logs[kind, log]
         await self._continuity.require(kind)
         while True:
-            # Read before the head: what another worker signs meanwhile must not look longer.
-            signed = await self._signed.last(kind, log)
+            # Read this before the head: another worker may sign a longer one meanwhile.
+            signed = await self._signed.last_signed(kind, log)
             head = await tree.head()
             if head == signed:
                 return head
@@ -229,27 +202,27 @@ class PublicLogs:
             if await self._signed.advance(kind, log, signed, head):
                 return head
 
-    async def _checkpoint(self, kind: str, log: LogName) -> Published:
+    async def _checkpoint(self, kind: str, log: LogName) -> PublishedCheckpoint:
         origin = log_origin(self._base_url, kind, log)
         checkpoint = Checkpoint(origin, *await self.head(kind, log))
-        kept = self._published.get((kind, log))
-        if kept is None or kept.checkpoint != checkpoint:
-            note = sign_checkpoint(checkpoint, self._key)
-            kept = Published(kind, log, checkpoint, note, verifier_of(self._key, origin))
-            self._published[kind, log] = kept
-        return kept
+        published = self._published.get((kind, log))
+        if published is None or published.checkpoint != checkpoint:
+            note, verifier = sign_checkpoint(checkpoint, self._key), verifier_of(self._key, origin)
+            published = PublishedCheckpoint(kind, log, checkpoint, note, verifier)
+            self._published[kind, log] = published
+        return published
 
 
-def chained(previous: str, links: Sequence[Link]) -> list[str]:
+def chained_digests(previous: str, links: Sequence[ChainLink]) -> list[str]:
     """The digests of links that continue a chain.
 
     Raises:
-        RecordDamaged: one of them does not follow the one before it.
+        RecordDamaged: a link does not name its predecessor.
     """
     for link in links:
         if link.previous_digest != previous:
             raise RecordDamaged(
-                f"the chain is broken at {link.digest}: run barograph stances verify"
+                f"the chain is broken at {link.digest}: run `barograph stances verify`"
             )
         previous = link.digest
     return [link.digest for link in links]
@@ -259,4 +232,4 @@ def _add(frontier: Frontier, digests: Sequence[str]) -> None:
     try:
         frontier.add_digests(digests)
     except NotADigest as error:
-        raise RecordDamaged(f"a digest of the record is none: {error}") from error
+        raise RecordDamaged(f"the record holds an invalid digest: {error}") from error

@@ -1,4 +1,4 @@
-"""What a stance is, as frozen records: proposed, recorded, withdrawn."""
+"""A stance as frozen records: proposed, recorded, withdrawn, published."""
 
 from typing import Any, NamedTuple
 
@@ -13,16 +13,15 @@ KINDS = ("btc-etf-stance", "rates-desk", "funding-regime-stance")
 LABELS = ("constructive", "neutral", "cautious", "stand-aside")
 
 WITHDRAWN = "withdrawn"
-"""The type of the event that ends a version."""
+"""The type of the event that withdraws a version."""
 
 
 class Decision(Struct, frozen=True):
-    """What a stance concluded, and who decided it: `leg.decision` in the API."""
+    """`leg.decision` in the API: what was decided, and by whom."""
 
     label: str
     confidence: str
-    """How complete the data behind it was: `low`, `medium` or `high`. It is not a
-    probability, and does not claim that the decision will turn out right. The ETF rule needs
+    """How complete the data was: `low`, `medium` or `high`; not a probability. The ETF rule needs
     complete data, so there `high` means that five days of flow reach twice the threshold."""
 
     rationale: str
@@ -30,7 +29,7 @@ class Decision(Struct, frozen=True):
 
 
 class LegEvidence(Struct, frozen=True):
-    """What a decision was made from."""
+    """The data behind a decision."""
 
     source: str
     observed_at: str
@@ -38,7 +37,7 @@ class LegEvidence(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the canonical inputs alone: the same numbers, the same digest."""
+        """SHA-256 of the canonical inputs alone."""
         return digest(canonical(self.inputs))
 
 
@@ -51,14 +50,14 @@ class Leg(Struct, frozen=True):
     levels: dict[str, Json]
     decision: Decision
     conditions: list[Json]
-    """What would change it; see `conditions.py`."""
+    """What would change the decision; made by `stances.rules.condition`."""
 
     method: str
     evidence: LegEvidence
 
 
 class Proposal(Struct, frozen=True):
-    """What is to be recorded."""
+    """A stance to record."""
 
     kind: str
     leg_id: str
@@ -68,11 +67,11 @@ class Proposal(Struct, frozen=True):
 
 
 class Version(Struct, frozen=True):
-    """A recorded stance: a link of its kind's chain."""
+    """A recorded stance, one link of its kind's hash chain."""
 
     kind: str
     sequence: int
-    """Its place in the chain, from 1 without a gap; the newest has the highest."""
+    """Its place in the chain, from 1 without a gap."""
 
     leg_id: str
     revision: int
@@ -81,13 +80,13 @@ class Version(Struct, frozen=True):
     leg: Leg
     previous_digest: str
     salt: str
-    """32 random bytes as hex: nobody can test guesses of the content by the digest."""
+    """32 random bytes as hex, so that the digest cannot be used to test guesses of the content."""
 
     history_digest: str
 
 
-class Event(Struct, frozen=True):
-    """What happened to a recorded version afterwards: a link of its kind's chain of events."""
+class VersionEvent(Struct, frozen=True):
+    """What happened to a version after it was recorded; events have a hash chain of their own."""
 
     kind: str
     sequence: int
@@ -97,29 +96,22 @@ class Event(Struct, frozen=True):
     why: str
     by: str
     evidence_digest: str
-    """SHA-256 of what was withdrawn, why and by whom, and of the salt."""
+    """SHA-256 of the withdrawn version's digest, the reason, the person and the salt."""
 
     previous_digest: str
     salt: str
-    """32 random bytes as hex: nobody can test guesses of the reason or the person."""
+    """32 random bytes as hex."""
 
     event_digest: str
 
 
 class DigestRow(NamedTuple):
-    """A version without its content: what anyone may see."""
+    """The public part of a version or an event."""
 
     sequence: int
-    history_digest: str
-    issued_at: int
-
-
-class EventDigestRow(NamedTuple):
-    """An event without its content."""
-
-    sequence: int
-    event_digest: str
+    digest: str
     at: int
+    """When the version was issued, or the event happened."""
 
 
 NOT_RECORDED: dict[str, Any] = {
@@ -129,10 +121,10 @@ NOT_RECORDED: dict[str, Any] = {
     "previous_digest": None,
     "salt": None,
 }
-"""What replaces a stance's place in the record while nobody can say that it has one."""
+"""Replaces the record members of a stance while it is not known to be recorded."""
 
 
-class StanceNow(Struct, frozen=True):
+class CurrentStance(Struct, frozen=True):
     """The newest stance of a kind, recorded or not."""
 
     kind: str
@@ -141,23 +133,23 @@ class StanceNow(Struct, frozen=True):
     issued_at: int
     expires_at: int
     leg: str
-    """The leg as canonical JSON: as it was hashed, or would be."""
+    """The leg as canonical JSON, as it is hashed."""
 
     history_durable: bool
     history_digest: str | None
-    """None when it could not be recorded."""
+    """None while it is not known to be recorded."""
 
     sequence: int | None
     previous_digest: str | None
     salt: str | None
     withdrawn_at: int | None = None
-    """When an operator withdrew it; a withdrawn stance is terminal."""
+    """When an operator withdrew it, which makes it terminal."""
 
     withdrawal_digest: str | None = None
 
 
-class Mark(Struct, frozen=True):
-    """Where a kind's chains ended when somebody looked: a record that lacks it is another one."""
+class ChainEnd(Struct, frozen=True):
+    """The last version and event of a kind that were read; a record without them was replaced."""
 
     sequence: int
     history_digest: str
@@ -165,28 +157,28 @@ class Mark(Struct, frozen=True):
     event_digest: str = ""
 
 
-class Waiting(Struct, frozen=True):
+class NotIssuedYet(Struct, frozen=True):
     """Why a kind has no stance yet, although nothing has failed."""
 
     why: str
     until: int | None = None
-    """When its evidence can be complete; None where no source of it is configured."""
+    """When its evidence can be complete; None if no source is configured."""
 
 
 class Stances(Struct, frozen=True):
-    """What stands, and why a kind has nothing new."""
+    """The snapshot that the collector publishes: the newest stance of each kind."""
 
     as_of: int
-    stances: tuple[StanceNow, ...]
+    stances: tuple[CurrentStance, ...]
     silent: dict[str, str]
-    """By kind, why no stance is issued now; empty when all are."""
+    """By kind, why no stance is issued now."""
 
-    recorded: dict[str, Mark] = {}
-    """By kind, the end of the record as it was read last."""
+    recorded: dict[str, ChainEnd] = {}
+    """By kind, the end of the record when it was last read."""
 
-    waiting: dict[str, Waiting] = {}
-    """The kinds that are not issued yet, apart from those in `silent`."""
+    waiting: dict[str, NotIssuedYet] = {}
+    """The kinds that are not issued yet, without those in `silent`."""
 
-    def of(self, kind: str) -> StanceNow | None:
-        """The stance of a kind, if one stands."""
+    def of(self, kind: str) -> CurrentStance | None:
+        """The stance of a kind, if there is one."""
         return next((each for each in self.stances if each.kind == kind), None)

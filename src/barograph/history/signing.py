@@ -1,33 +1,73 @@
-"""The key that signs checkpoints: a setting, or a file that is made once."""
+"""The key that signs this instance's checkpoints, and proofs against this instance's record."""
 
-import logging
 from base64 import b64decode
 from binascii import Error as NotBase64
+from collections.abc import Mapping
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.errors import ConfigurationError
-from barograph.history.checkpoint import LogName
-from barograph.history.ledger import RecordDamaged
-from barograph.history.merkle import EMPTY_ROOT, Head
-from barograph.kit.clock import Clock
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.history.checkpoint import (
+    Checkpoint,
+    CheckpointRefused,
+    log_origin,
+    open_checkpoint,
+    parse_checkpoint,
+    verifier_of,
+)
+from barograph.history.digest import GENESIS
+from barograph.history.guards import Continuity
+from barograph.history.merkle import tree_root
+from barograph.history.proof import ProofFailed, StanceProof, prove
+from barograph.history.public_log import chained_digests
+from barograph.history.reader import HistoryReader
+from barograph.history.records import KINDS, Stances
 from barograph.kit.secret_file import kept_secret
-from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import Settings
 
 FILE_NAME = "history-key"
 SIZE = 32
+PAGE = 1_000
 
 
 def load_history_key(settings: Settings) -> Ed25519PrivateKey:
-    """The key of this instance; every process gets the same, also when all start at once.
+    """The key from BAROGRAPH_HISTORY_KEY, or from a file that the first process creates.
 
     Raises:
-        ConfigurationError: the setting or its file is not such a key, or no file can be made.
+        ConfigurationError: the setting or the file is not a key, or no file can be created.
     """
     given = settings.history_key.get_secret_value()
-    return Ed25519PrivateKey.from_private_bytes(_decode(given) if given else _kept(settings))
+    return Ed25519PrivateKey.from_private_bytes(_decode(given) if given else _from_file(settings))
+
+
+async def prove_delivered(
+    history: HistoryReader,
+    settings: Settings,
+    body: object,
+    kept: str | None,
+    published: Stances | None = None,
+) -> StanceProof:
+    """Prove that a delivered body is in this record; `kept` is the text of an older checkpoint.
+
+    The record must hold what the service `published` last.
+
+    Raises:
+        ProofFailed: something does not match; the message says what.
+        CheckpointRefused: the older checkpoint is of another log, or was not signed with this
+            instance's key.
+        ConfigurationError: the key that would verify the older checkpoint is missing.
+        DatabaseUnavailable: the record cannot be read, or is damaged.
+    """
+    kind = body.get("kind") if isinstance(body, Mapping) else None
+    if not isinstance(body, Mapping) or kind not in KINDS:
+        raise ProofFailed(f"this is not a stance: its kind must be one of {', '.join(KINDS)}")
+    name = log_origin(settings.base_url, kind, "versions")
+    older = None if kept is None else _open_kept(kept, name, settings)
+    await Continuity(history, lambda: published).require(kind)
+    digests: list[str] = []
+    while page := await history.chain_links(kind, "versions", len(digests), PAGE):
+        digests += chained_digests(digests[-1] if digests else GENESIS, page)
+    return prove(body, digests, Checkpoint(name, len(digests), tree_root(digests)), older)
 
 
 def _decode(given: str) -> bytes:
@@ -40,90 +80,43 @@ def _decode(given: str) -> bytes:
     return secret
 
 
-def _kept(settings: Settings) -> bytes:
+def _from_file(settings: Settings) -> bytes:
     file = settings.data / FILE_NAME
     try:
         secret = kept_secret(file, SIZE)
     except OSError as error:
         raise ConfigurationError(
-            f"{file} cannot be used ({error.strerror}): make {settings.data} a folder that can be "
-            "written, or set BAROGRAPH_HISTORY_KEY"
+            f"{file} cannot be used ({error.strerror}): make {settings.data} writable, or set "
+            "BAROGRAPH_HISTORY_KEY"
         ) from error
     if len(secret) != SIZE:
         raise ConfigurationError(
-            f"{file} is damaged: put back the file of {SIZE} bytes, or delete it, after which "
-            "checkpoints are signed by a new key that nobody knows yet"
+            f"{file} is damaged: restore the file of {SIZE} bytes, or delete it. A new key signs "
+            "later checkpoints, and nobody can verify them with the old public key"
         )
     return secret
 
 
-logger = logging.getLogger(__name__)
-
-CONTRADICTED = "the history contradicts what was recorded or signed before; nothing has been signed"
-UNAVAILABLE = "the history cannot be read or signed"
-
-
-class SignedHeads:
-    """What all processes signed, and whether this one can sign now."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-        self.failure: str | None = None
-        """Why no checkpoint can be signed, and since when; safe to publish."""
-
-    async def last(self, kind: str, log: LogName) -> Head:
-        """The last signed head; the head of the empty list if nothing was signed yet.
-
-        Raises:
-            DatabaseUnavailable: the service's database cannot be read.
-        """
-
-        async def work(tx: Transaction) -> Head:
-            return await _last(tx, kind, log)
-
-        return await self._database.read(work)
-
-    async def advance(self, kind: str, log: LogName, last: Head, head: Head) -> bool:
-        """Store a head, before it is signed, as the successor of `last`.
-
-        Returns whether it is the newest now; otherwise another process was faster.
-
-        Raises:
-            DatabaseUnavailable: nothing was stored, so nothing may be signed.
-        """
-
-        async def work(tx: Transaction) -> bool:
-            values = (kind, log, head.size, head.root.hex(), last.size, last.root.hex())
-            await tx.execute(_ADVANCE, *values)
-            return await _last(tx, kind, log) == head
-
-        return await self._database.write(work)
-
-    def worked(self) -> None:
-        """Record that every checkpoint could be signed."""
-        if self.failure is not None:
-            logger.warning("checkpoints are signed again")
-        self.failure = None
-
-    def failed(self, error: DatabaseUnavailable) -> None:
-        """Record that one could not be signed; each change of state is logged once."""
-        is_damaged = isinstance(error, RecordDamaged)
-        why = CONTRADICTED if is_damaged else UNAVAILABLE
-        if self.failure is None or not self.failure.startswith(why):
-            self.failure = f"{why} since {iso_timestamp(self._clock())}"
-            level = logging.CRITICAL if is_damaged else logging.WARNING
-            logger.log(level, "checkpoints are not signed", extra={"reason": str(error)})
+def _open_kept(note: str, name: str, settings: Settings) -> Checkpoint:
+    _require_same_log(note, name)
+    key_file = settings.data / FILE_NAME
+    if not settings.history_key.get_secret_value() and not key_file.exists():
+        # A new key would have signed nothing yet.
+        raise ConfigurationError(
+            f"{key_file} is missing, the key that signs checkpoints: restore it, or set "
+            "BAROGRAPH_HISTORY_KEY"
+        )
+    return open_checkpoint(note, verifier_of(load_history_key(settings), name))
 
 
-async def _last(tx: Transaction, kind: str, log: LogName) -> Head:
-    rows = await tx.fetch(_LAST, kind, log)
-    return Head(rows[0][0], bytes.fromhex(rows[0][1])) if rows else Head(0, EMPTY_ROOT)
-
-
-_LAST = "SELECT size, root FROM signed_heads WHERE kind = $1 AND log = $2"
-_ADVANCE = """
-INSERT INTO signed_heads (kind, log, size, root) VALUES ($1, $2, $3, $4)
-ON CONFLICT (kind, log) DO UPDATE SET size = excluded.size, root = excluded.root
-WHERE signed_heads.size = $5 AND signed_heads.root = $6
-"""
+def _require_same_log(note: str, name: str) -> None:
+    """Tell a checkpoint of another log from a forged one: the log's name is part of its key."""
+    try:
+        origin = parse_checkpoint(note.rpartition("\n\n")[0]).origin
+    except CheckpointRefused:
+        return  # `open_checkpoint` says what is wrong
+    if origin != name and origin.isprintable():
+        raise CheckpointRefused(
+            f"the kept checkpoint is of another log ({origin}); this instance is {name}. "
+            "Set BAROGRAPH_BASE_URL to the address of the instance that signed it"
+        )

@@ -1,12 +1,11 @@
-"""The whole record read again: every digest, every link, every place.
+"""Verifies the whole record: every digest, every link and every index entry.
 
-It goes through the tables in the order of recording, a page at a time, so a million versions
-need no more memory than a thousand; then through the indexes by which versions are found. What
-it cannot notice alone is a chain whose end was cut off, or another record in its place: that
-shows against what was published, and against a kept checkpoint.
+It reads the tables in recording order, one page at a time, so memory does not grow with the
+record. A truncated chain or another record in its place is intact in itself; only what was
+published, or a kept checkpoint, shows it.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from barograph.history.digest import (
@@ -17,22 +16,22 @@ from barograph.history.digest import (
     version_document,
     withdrawal_digest,
 )
-from barograph.history.guards import RecordReplaced, require_mark, wrong_guards
+from barograph.history.guards import RecordReplaced, require_chain_end, wrong_guards
 from barograph.history.ledger import (
     EVENT_COLUMNS,
     VERSION_COLUMNS,
-    Ledger,
     event_columns,
     version_columns,
 )
-from barograph.history.records import KINDS, WITHDRAWN, Event, Mark, Stances, Version
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value
+from barograph.history.reader import HistoryReader
+from barograph.history.records import KINDS, WITHDRAWN, ChainEnd, Stances, Version, VersionEvent
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Value
 from barograph.kit.json import Json, canonical
 
 PAGE = 500
 
 Progress = Callable[[int, int], None]
-"""Told how many records of how many have been read."""
+"""Takes how many records were read, and how many there are."""
 
 RecordName = Literal["version", "event"]
 
@@ -40,44 +39,46 @@ _Check = Callable[[Any, Any], Awaitable[None]]
 
 
 class Counts(NamedTuple):
-    """How much of a kind is recorded."""
+    """How many versions and events of a kind are recorded."""
 
     versions: int
     events: int
 
 
-class Verified(NamedTuple):
-    """The record is whole."""
+class IntactRecord(NamedTuple):
+    """Everything in the record is as it was recorded."""
 
     counts: dict[str, Counts]
 
 
-class Broken(NamedTuple):
-    """The first record that is not as it was made; without a kind, the record as a whole."""
+class BrokenRecord(NamedTuple):
+    """The first damaged entry; without a kind, damage to the record as a whole."""
 
     kind: str | None
     sequence: int | None
     what: str
     record: RecordName | None = None
-    """Which of the kind's two chains the sequence is about."""
+    """Which of the two chains the sequence belongs to."""
 
 
 class _Table(NamedTuple):
-    """How one of the two tables is read and what its rows must say."""
+    """One of the two tables, and how to check its rows."""
 
     name: str
     record: RecordName
     columns: tuple[str, ...]
     read: Callable[[str], Any]
     document: Callable[[Any], dict[str, Json]]
-    said_by: Callable[[Any], tuple[Any, ...]]
+    column_values: Callable[[Any], tuple[Any, ...]]
+    """What the columns beside the document must hold."""
+
     index_check: str
-    """An expression that counts the row in the table's other indexes; 1 is right."""
+    """An expression that counts the row in the table's other indexes, which must be 1."""
 
 
 class _Damage(Exception):
     def __init__(self, table: _Table, kind: str | None, sequence: int | None, what: str) -> None:
-        self.broken = Broken(kind, sequence, what, None if kind is None else table.record)
+        self.broken = BrokenRecord(kind, sequence, what, None if kind is None else table.record)
 
 
 _VERSIONS = _Table(
@@ -97,53 +98,48 @@ _EVENTS = _Table(
 
 async def verify(
     database: Database, progress: Progress = lambda _done, _total: None, *, page: int = PAGE
-) -> Verified | Broken:
-    """Read the record from its beginning to its present end, `page` records at a time.
+) -> IntactRecord | BrokenRecord:
+    """Verify the record up to its present end, `page` entries at a time.
 
     Raises:
         DatabaseUnavailable: the database cannot be read at all.
     """
-    versions, events = (_Walk(database, table, page) for table in (_VERSIONS, _EVENTS))
+    versions, events = (_TableCheck(database, table, page) for table in (_VERSIONS, _EVENTS))
     total = await versions.find_end() + await events.find_end()
     try:
-        await versions.through_table(_check_revision, lambda done: progress(done, total))
-        await events.through_table(
+        await versions.check_rows(_check_revision, lambda done: progress(done, total))
+        await events.check_rows(
             lambda event, _last: _check_event(database, event),
             lambda done: progress(versions.end + done, total),
         )
-        await versions.through_index()
-        await events.through_index()
+        await versions.check_index()
+        await events.check_index()
     except _Damage as damage:
         return damage.broken
     wrong = await wrong_guards(database)
     if wrong:
-        return Broken(None, None, f"guards are missing, changed or added: {', '.join(wrong)}")
+        what = f"triggers are missing, changed or added: {', '.join(wrong)}"
+        return BrokenRecord(None, None, what)
     counts = {kind: Counts(versions.count(kind), events.count(kind)) for kind in versions.heads}
-    return Verified(counts)
+    return IntactRecord(counts)
 
 
-async def verify_published(ledger: Ledger, published: Stances) -> Broken | None:
-    """The first end of a chain, as the service saw it last, that the record does not hold.
-
-    An older copy of the record, or a new one, is whole in itself; it shows only here.
-
-    Raises:
-        DatabaseUnavailable: the record cannot be read.
-    """
-    for kind, mark in sorted(published.recorded.items()):
+async def verify_published(history: HistoryReader, published: Stances) -> BrokenRecord | None:
+    """The first published end of a chain that the record does not hold."""
+    for kind, end in sorted(published.recorded.items()):
         record: RecordName = "version"
         try:
-            await require_mark(ledger, kind, Mark(mark.sequence, mark.history_digest))
+            await require_chain_end(history, kind, ChainEnd(end.sequence, end.history_digest))
             record = "event"
-            await require_mark(ledger, kind, mark)
+            await require_chain_end(history, kind, end)
         except RecordReplaced:
-            number = mark.sequence if record == "version" else mark.events
-            return Broken(kind, number, f"it is not the {record} that was published", record)
+            number = end.sequence if record == "version" else end.events
+            return BrokenRecord(kind, number, f"it is not the {record} that was published", record)
     return None
 
 
-class _Walk:
-    """One way through one of the tables, which remembers the newest record of each kind."""
+class _TableCheck:
+    """Checks one table, and remembers the newest record of each kind."""
 
     def __init__(self, database: Database, table: _Table, page: int) -> None:
         self._database = database
@@ -156,13 +152,13 @@ class _Walk:
         return self.heads[kind].sequence if kind in self.heads else 0
 
     async def find_end(self) -> int:
-        """What is recorded while it walks is left for the next time."""
+        """The last position now; what is recorded later is not checked."""
         rows = await self._fetch(f"SELECT coalesce(max(position), 0) FROM {self._table.name}")  # noqa: S608
         self.end = rows[0][0]
         return self.end
 
-    async def through_table(self, check: _Check, progress: Callable[[int], None]) -> None:
-        """Check each record by itself and against the one before it."""
+    async def check_rows(self, check: _Check, progress: Callable[[int], None]) -> None:
+        """Check each record by itself and against its predecessor."""
         position, limit = 0, self._page_size
         while position < self.end:
             try:
@@ -170,12 +166,11 @@ class _Walk:
             except (DatabaseUnavailable, UnicodeDecodeError) as error:
                 if limit == 1:
                     raise await self._unreadable(position + 1, error) from error
-                limit = 1  # go on row by row, up to the one that cannot be read
+                limit = 1  # continue row by row, up to the one that cannot be read
                 continue
             if not rows:
-                raise _Damage(
-                    self._table, None, None, f"{self._table.name}: the newest records are missing"
-                )
+                what = f"{self._table.name}: the newest records are missing"
+                raise _Damage(self._table, None, None, what)
             for row in rows[: self.end - position]:
                 position += 1
                 record = _record(self._table, row, position)
@@ -185,16 +180,15 @@ class _Walk:
                 self.heads[record.kind] = record
             progress(position)
 
-    async def through_index(self) -> None:
-        """Find every record again in the way that readers find it."""
+    async def check_index(self) -> None:
+        """Find every record by the indexes that readers use."""
         for kind in self.heads:
             place, last_digest = 0, GENESIS
             while place < self.count(kind):
                 for sequence, previous, own, found in await self._index_page(kind, place):
                     if (sequence, previous, found) != (place + 1, last_digest, 1):
-                        raise _Damage(
-                            self._table, kind, place + 1, "it is not found by its place or its leg"
-                        )
+                        what = "it is not found by its place or its leg"
+                        raise _Damage(self._table, kind, place + 1, what)
                     place, last_digest = sequence, own
 
     async def _page(self, position: int, limit: int) -> list[Row]:
@@ -218,15 +212,14 @@ class _Walk:
                 self._page_size,
             )
         except (DatabaseUnavailable, UnicodeDecodeError) as error:
-            raise _Damage(
-                self._table, kind, place + 1, f"its index cannot be read ({error})"
-            ) from error
+            what = f"its index cannot be read ({error})"
+            raise _Damage(table, kind, place + 1, what) from error
         if not rows:
-            raise _Damage(self._table, kind, place + 1, "it is not found by its place")
+            raise _Damage(table, kind, place + 1, "it is not found by its place")
         return rows
 
     async def _unreadable(self, position: int, error: Exception) -> _Damage:
-        """Which record it is that has this position: the index knows, if it can be read."""
+        """Name the record at a position by the index, if that can be read."""
         sql = f"SELECT position FROM {self._table.name} WHERE kind = $1 AND sequence = $2"  # noqa: S608
         for kind in KINDS:
             following = self.count(kind) + 1
@@ -236,10 +229,7 @@ class _Walk:
         return _Damage(self._table, None, None, f"{place} cannot be read ({error})")
 
     async def _fetch(self, sql: str, *values: Value) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql, *values)
-
-        return await self._database.read(work)
+        return await self._database.read(lambda tx: tx.fetch(sql, *values))
 
 
 def _record(table: _Table, row: Row, position: int) -> Any:  # noqa: ANN401 - either table's
@@ -249,30 +239,32 @@ def _record(table: _Table, row: Row, position: int) -> Any:  # noqa: ANN401 - ei
         rewritten = canonical(table.document(record))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _Damage(table, kind, sequence, "its text is not a record") from error
-    own = table.said_by(record)
-    differing = [
-        name for name, said, its in zip(table.columns, row[1:], own, strict=False) if said != its
-    ]
+    differing = list(_differing_columns(table, row, record))
     if differing and differing[-1] == table.columns[-1]:
         raise _Damage(table, kind, sequence, "its text does not have its digest")
     if differing:
-        raise _Damage(
-            table, record.kind, record.sequence, f"columns differ: {', '.join(differing)}"
-        )
+        what = f"columns differ: {', '.join(differing)}"
+        raise _Damage(table, record.kind, record.sequence, what)
     if rewritten != text:
-        raise _Damage(
-            table, kind, sequence, "its text is not canonical, or its evidence has changed"
-        )
+        what = "its text is not canonical, or its evidence has changed"
+        raise _Damage(table, kind, sequence, what)
     if found != position:
         raise _Damage(table, kind, sequence, "a record before it is missing")
     return record
+
+
+def _differing_columns(table: _Table, row: Row, record: Any) -> Iterator[str]:  # noqa: ANN401
+    stored, expected = row[1:], table.column_values(record)
+    for name, found, value in zip(table.columns, stored, expected, strict=False):
+        if found != value:
+            yield name
 
 
 def _check_link(table: _Table, record: Any, head: Any | None) -> None:  # noqa: ANN401
     expected = 1 if head is None else head.sequence + 1
     if record.sequence != expected:
         raise _Damage(table, record.kind, expected, "it is missing")
-    before = GENESIS if head is None else table.said_by(head)[-1]
+    before = GENESIS if head is None else table.column_values(head)[-1]
     if record.previous_digest != before:
         raise _Damage(table, record.kind, record.sequence, "it does not follow the one before it")
 
@@ -281,23 +273,19 @@ async def _check_revision(version: Version, head: Version | None) -> None:
     same_leg = head is not None and head.leg_id == version.leg_id
     expected = head.revision + 1 if head is not None and same_leg else 1
     if version.revision != expected:
-        raise _Damage(
-            _VERSIONS, version.kind, version.sequence, f"its revision should be {expected}"
-        )
+        what = f"its revision should be {expected}"
+        raise _Damage(_VERSIONS, version.kind, version.sequence, what)
 
 
-async def _check_event(database: Database, event: Event) -> None:
-    async def work(tx: Transaction) -> list[Row]:
-        return await tx.fetch(_DIGEST_OF, event.kind, event.version_sequence)
-
-    rows = await database.read(work)
+async def _check_event(database: Database, event: VersionEvent) -> None:
+    version = event.kind, event.version_sequence
+    rows = await database.read(lambda tx: tx.fetch(_DIGEST_OF, *version))
     evidence = [
         withdrawal_digest(row[0], why=event.why, by=event.by, salt=event.salt) for row in rows
     ]
     if event.type != WITHDRAWN or evidence != [event.evidence_digest]:
-        raise _Damage(
-            _EVENTS, event.kind, event.sequence, "the event is not about a recorded version"
-        )
+        what = "the event is not about a recorded version"
+        raise _Damage(_EVENTS, event.kind, event.sequence, what)
 
 
 _DIGEST_OF = "SELECT history_digest FROM stance_versions WHERE kind = $1 AND sequence = $2"

@@ -8,8 +8,8 @@ that signals and briefs are judged by.
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
+from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import latest, publish
 from barograph.errors import UpstreamError
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
@@ -108,17 +108,17 @@ class MarketDesk:
         """Take up what an earlier collector left."""
         self._window = LiquidationWindow()
         self._window.add(await recent_liquidations(tx, now))
-        counted = await latest(tx, LIQUIDATIONS)
+        counted = await latest_snapshot(tx, LIQUIDATIONS)
         since = None if counted is None else counted.watching_since
         self._watch = WatchLog(await recent_watched(tx, now), since)
-        self._reading = await latest(tx, PERPETUALS)
+        self._reading = await latest_snapshot(tx, PERPETUALS)
         self._bases = {} if self._reading is None else _bases(self._reading)
         self._settlements = SettlementWatch(self._reading)
         self._trailing = await recent_record(tx, _majors_of(self._bases), now)
-        self._regime = await latest(tx, REGIME)
-        shares = await latest(tx, LONG_ACCOUNTS)
+        self._regime = await latest_snapshot(tx, REGIME)
+        shares = await latest_snapshot(tx, LONG_ACCOUNTS)
         self._shares = {} if shares is None else dict(shares.shares)
-        self._health = await latest(tx, EXCHANGE_HEALTH) or self._health
+        self._health = await latest_snapshot(tx, EXCHANGE_HEALTH) or self._health
 
     def sampled(self, share: LongAccounts) -> None:
         """Take a long-account share."""

@@ -1,1 +1,1 @@
-"""The entitled comparison of the latest two recorded versions of a stance."""
+"""Compares the latest two recorded versions of a stance, for Feed subscribers."""

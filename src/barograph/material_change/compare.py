@@ -1,53 +1,37 @@
-"""What changed between two recorded versions of one kind, or why that is not told (pure).
+"""What changed between two recorded versions of a kind, or why they cannot be compared (pure).
 
-Units belong to the method: within one method a level has the unit that `NUMERIC` says, as long as
-it is a plain number.
+The method fixes the units: a level that is a plain number has the unit in `NUMERIC`.
 """
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal as Exact
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec.structs import asdict
 
 from barograph.history.records import SCHEMA, Decision
 from barograph.kit.json import Json
-from barograph.material_change.recorded import (
+from barograph.material_change.documents import (
+    REASONS,
+    AssessmentBody,
+    Change,
+    ConditionBody,
+    DecisionBody,
+    NumericChangeBody,
+    PresenceBody,
+    Reason,
+    RecordedDecisionsBody,
+)
+from barograph.material_change.retained import (
     EvidenceProblem,
-    Retained,
     RetainedEvidence,
+    RetainedVersion,
     number,
     read_retained,
 )
 from barograph.stances import etf, funding, rates
 from barograph.stances.rules import is_met
-
-Status = Literal["assessed", "abstained"]
-Change = Literal["decision_revision_only", "evidence_changed", "new_period"]
-Reason = Literal[
-    "schema_changed",
-    "schema_unknown",
-    "method_changed",
-    "version_unreadable",
-    "evidence_missing",
-    "evidence_unreadable",
-    "coverage_changed",
-    "unit_changed",
-    "change_unclassified",
-]
-REASONS: Mapping[Reason, str] = {
-    "schema_changed": "the two versions have different schemas",
-    "schema_unknown": "both have a schema that is not known here",
-    "method_changed": "they were judged by different methods",
-    "version_unreadable": "a part of a version other than its evidence cannot be read",
-    "evidence_missing": "a version was retained without its evidence",
-    "evidence_unreadable": "a version's evidence cannot be read, or is not what its digest is of",
-    "coverage_changed": "the figures are of other funds",
-    "unit_changed": "a level is a plain number in one of them and something else in the other",
-    "change_unclassified": "neither the leg, nor the evidence, nor the decision alone differs",
-}
-"""Every reason to abstain, in the order in which they are told."""
 
 
 class Numeric(NamedTuple):
@@ -56,7 +40,7 @@ class Numeric(NamedTuple):
     name: str
     unit: str
     threshold: Exact
-    """A difference of at least this much is material."""
+    """The smallest material difference."""
 
 
 _FIVE_POINTS, _TWO_POINTS = Exact("0.05"), Exact("0.02")
@@ -76,110 +60,47 @@ NUMERIC: Mapping[str, tuple[Numeric, ...]] = {
         Numeric("effr", "percent", _TWO_POINTS),
     ),
 }
-"""By kind; of funding no numbers are compared."""
+"""By kind; funding compares no numbers."""
 
 PRESENCE = ("score", "score24hAgo", "delta24h")
-"""The levels in the retained input of funding whose presence is compared."""
-
-
-class NumericChange(Struct, frozen=True):
-    """A level that differs; None on the side where it is absent, and then there is no delta."""
-
-    path: str
-    unit: str
-    before: int | float | None
-    after: int | float | None
-    delta: float | None
-    threshold: float
-    material: bool
-
-
-class ConditionChange(Struct, frozen=True):
-    """A condition of the later version on the levels of both; None where that cannot be known."""
-
-    text: str
-    met_before: bool | None
-    met_after: bool | None
-
-
-class RecordedDecisions(Struct, frozen=True):
-    """What was decided, as it was recorded."""
-
-    before: Decision
-    after: Decision
-
-
-class Presence(Struct, frozen=True):
-    """Paths that only one of two retained inputs has, in order."""
-
-    added: tuple[str, ...]
-    absent_in_after: tuple[str, ...]
-
-
-class Assessment(Struct, frozen=True):
-    """The comparison; abstained when there are reasons to."""
-
-    reasons: tuple[Reason, ...]
-    change: Change | None
-    same_source_evidence: bool | None
-    numeric_changes: tuple[NumericChange, ...]
-    conditions: tuple[ConditionChange, ...] | Literal["unevaluated"]
-    recorded_decisions: RecordedDecisions | None
-    evidence_field_presence: Presence | None
-    """None when it is not to be told."""
-
-    @property
-    def status(self) -> Status:
-        """Whether the two could honestly be compared."""
-        return "abstained" if self.reasons else "assessed"
+"""The levels in the retained funding input whose presence is compared."""
 
 
 @lru_cache(maxsize=16)
-def assess(before: str, after: str) -> Assessment:
-    """Compare two recorded texts; everybody asks for the same few, and no text ever changes."""
+def assess(before: str, after: str) -> AssessmentBody:
+    """Compare two documents; cached, because requests ask for the same few."""
     return compare(read_retained(before), read_retained(after))
 
 
-def compare(before: Retained, after: Retained) -> Assessment:
+def compare(before: RetainedVersion, after: RetainedVersion) -> AssessmentBody:
     """Compare a version with the one recorded after it."""
-    presence = _presence(before, after)
-    is_funding = funding.KIND in {before.kind, after.kind}
     reasons = _reasons(before, after)
-    if reasons:
-        return Assessment(
-            reasons=reasons,
-            change=None,
-            same_source_evidence=None,
-            numeric_changes=(),
-            conditions="unevaluated" if is_funding else (),
-            recorded_decisions=None,
-            evidence_field_presence=presence,
-        )
-    assert before.decision is not None
-    assert after.decision is not None
-    return Assessment(
-        reasons=(),
-        change=_change(before, after),
-        same_source_evidence=before.evidence == after.evidence,
-        numeric_changes=tuple(_numeric_changes(before, after)),
-        conditions="unevaluated" if is_funding else tuple(_conditions(before, after)),
-        recorded_decisions=RecordedDecisions(before.decision, after.decision),
-        evidence_field_presence=presence,
+    is_funding = funding.KIND in {before.kind, after.kind}
+    conditions = [] if reasons else _conditions(before, after)
+    return AssessmentBody(
+        status="abstained" if reasons else "assessed",
+        reasons=reasons,
+        change=None if reasons else _change(before, after),
+        same_source_evidence=None if reasons else before.evidence == after.evidence,
+        numeric_changes=[] if reasons else list(_numeric_changes(before, after)),
+        conditions="unevaluated" if is_funding else conditions,
+        recorded_decisions=None if reasons else _decisions(before.decision, after.decision),
+        evidence_field_presence=_presence(before, after),
     )
 
 
-def _reasons(before: Retained, after: Retained) -> tuple[Reason, ...]:
+def _reasons(before: RetainedVersion, after: RetainedVersion) -> tuple[Reason, ...]:
     if before.schema != after.schema:
         return ("schema_changed",)
     if after.schema != SCHEMA:
         return ("schema_unknown",)
-    found = {*_not_to_be_read(before), *_not_to_be_read(after), *_incompatible(before, after)}
+    found = {*_unreadable(before), *_unreadable(after), *_incompatible(before, after)}
     if not found and _change(before, after) is None:
         return ("change_unclassified",)
     return tuple(each for each in REASONS if each in found)
 
 
-def _not_to_be_read(version: Retained) -> Iterator[Reason]:
+def _unreadable(version: RetainedVersion) -> Iterator[Reason]:
     parts = (version.kind, version.leg_id, version.method)
     content = (version.levels, version.decision, version.conditions)
     if any(each is None for each in (*parts, *content)):
@@ -188,12 +109,12 @@ def _not_to_be_read(version: Retained) -> Iterator[Reason]:
         yield version.evidence
 
 
-def _incompatible(before: Retained, after: Retained) -> Iterator[Reason]:
+def _incompatible(before: RetainedVersion, after: RetainedVersion) -> Iterator[Reason]:
     if before.method is None or after.method is None:
         return
     if before.method != after.method:
         yield "method_changed"
-        return  # and with it whatever its levels mean
+        return  # levels of different methods are not comparable
     if after.kind == etf.KIND and not _is_of_same_funds(before.evidence, after.evidence):
         yield "coverage_changed"
     for each in NUMERIC.get(after.kind or "", ()):
@@ -203,24 +124,26 @@ def _incompatible(before: Retained, after: Retained) -> Iterator[Reason]:
             yield "unit_changed" if any(numbers) else "version_unreadable"
 
 
-def _change(before: Retained, after: Retained) -> Change | None:
+def _change(before: RetainedVersion, after: RetainedVersion) -> Change | None:
     if before.leg_id != after.leg_id:
         return "new_period"
     if before.evidence != after.evidence:
         return "evidence_changed"
-    # The same evidence cannot have other levels by the same method: then more than that differs.
+    # One method cannot derive different levels from the same evidence.
     if before.decision != after.decision and before.levels == after.levels:
         return "decision_revision_only"
     return None
 
 
-def _numeric_changes(before: Retained, after: Retained) -> Iterator[NumericChange]:
+def _numeric_changes(
+    before: RetainedVersion, after: RetainedVersion
+) -> Iterator[NumericChangeBody]:
     for each in NUMERIC.get(after.kind or "", ()):
         was, is_now = number(_level(before, each)), number(_level(after, each))
         if was == is_now:
             continue
         delta = None if was is None or is_now is None else _exact(is_now) - _exact(was)
-        yield NumericChange(
+        yield NumericChangeBody(
             path=f"levels.{each.name}",
             unit=each.unit,
             before=was,
@@ -231,27 +154,37 @@ def _numeric_changes(before: Retained, after: Retained) -> Iterator[NumericChang
         )
 
 
-def _conditions(before: Retained, after: Retained) -> Iterator[ConditionChange]:
-    for each in after.conditions or ():
-        yield ConditionChange(
+def _conditions(before: RetainedVersion, after: RetainedVersion) -> list[ConditionBody]:
+    return [
+        ConditionBody(
             text=each.text,
             met_before=is_met(each.given, before.levels or {}),
             met_after=is_met(each.given, after.levels or {}),
         )
+        for each in after.conditions or ()
+    ]
 
 
-def _presence(before: Retained, after: Retained) -> Presence | None:
-    """What of the retained input came and went; None unless both are of one funding leg."""
+def _decisions(before: Decision | None, after: Decision | None) -> RecordedDecisionsBody:
+    assert before is not None
+    assert after is not None
+    return RecordedDecisionsBody(
+        before=DecisionBody(**asdict(before)), after=DecisionBody(**asdict(after))
+    )
+
+
+def _presence(before: RetainedVersion, after: RetainedVersion) -> PresenceBody | None:
+    """Which retained paths only one version has; None unless both are of one funding leg."""
     legs = {(each.kind, each.leg_id, each.schema, each.method) for each in (before, after)}
     had, has = _present(before), _present(after)
     is_eligible = len(legs) == 1 and after.kind == funding.KIND and after.method is not None
     if not is_eligible or had is None or has is None:
         return None
-    return Presence(tuple(sorted(has - had)), tuple(sorted(had - has)))
+    return PresenceBody(added=sorted(has - had), absent_in_after=sorted(had - has))
 
 
-def _present(version: Retained) -> frozenset[str] | None:
-    """The paths that are there, whatever their values; None when the input cannot be read."""
+def _present(version: RetainedVersion) -> frozenset[str] | None:
+    """The paths that are present, zero included; None when the input cannot be read."""
     if not isinstance(version.evidence, RetainedEvidence):
         return None
     levels = version.evidence.inputs.get("levels")
@@ -265,16 +198,16 @@ def _present(version: Retained) -> frozenset[str] | None:
 def _is_of_same_funds(
     before: RetainedEvidence | EvidenceProblem, after: RetainedEvidence | EvidenceProblem
 ) -> bool:
-    """Whether the figures are of the same funds; True also when that cannot be read."""
+    """Whether both cover the same funds; True when that cannot be read."""
     if not isinstance(before, RetainedEvidence) or not isinstance(after, RetainedEvidence):
         return True
     return before.inputs.get("coverage") == after.inputs.get("coverage")
 
 
-def _level(version: Retained, numeric: Numeric) -> Json:
+def _level(version: RetainedVersion, numeric: Numeric) -> Json:
     return None if version.levels is None else version.levels.get(numeric.name)
 
 
 def _exact(value: float) -> Exact:
-    """The number as it is written: 4.35 - 4.3 is 0.05."""
+    """The number as it is written, so that 4.35 - 4.3 is 0.05."""
     return Exact(repr(value))

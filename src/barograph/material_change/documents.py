@@ -1,23 +1,48 @@
-"""Where the bytes of a comparison are rendered (pure)."""
+"""The body of a comparison, `feed-material-change-v1` (pure)."""
 
-from typing import Annotated, Literal, Protocol
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
-from msgspec import to_builtins
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from barograph import NOTICE
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
-from barograph.material_change.compare import REASONS, Assessment, Change, Reason, Status
 from barograph.material_change.query import Pair, Reference
 from barograph.stances.documents import Confidence
 
-Value = Annotated[float | None, Field(description="Null where the level is absent.")]
-Met = Annotated[bool | None, Field(description="Null where that cannot be known.")]
+Status = Literal["assessed", "abstained"]
+Change = Literal["decision_revision_only", "evidence_changed", "new_period"]
+Reason = Literal[
+    "schema_changed",
+    "schema_unknown",
+    "method_changed",
+    "version_unreadable",
+    "evidence_missing",
+    "evidence_unreadable",
+    "coverage_changed",
+    "unit_changed",
+    "change_unclassified",
+]
+REASONS: Mapping[Reason, str] = {
+    "schema_changed": "the two versions have different schemas",
+    "schema_unknown": "both have a schema that this version does not know",
+    "method_changed": "they were decided by different methods",
+    "version_unreadable": "a part of a version, other than its evidence, cannot be read",
+    "evidence_missing": "a version has no retained evidence",
+    "evidence_unreadable": "a version's evidence cannot be read, or does not match its digest",
+    "coverage_changed": "the figures cover different funds",
+    "unit_changed": "a level is a plain number in one version only",
+    "change_unclassified": "what differs is none of the three kinds of change",
+}
+"""Every reason to abstain, in the order of the body."""
+
+Value = Annotated[float | None, Field(description="Null if the level is absent.")]
+Met = Annotated[bool | None, Field(description="Null if unknown.")]
 Paths = Annotated[
     list[Literal["levels.delta24h", "levels.score", "levels.score24hAgo"]],
-    Field(description="Sorted. Empty covers only these three paths."),
+    Field(description="Sorted. An empty list says something about these three paths only."),
 ]
 
 
@@ -38,12 +63,12 @@ class NumericChangeBody(WireModel):
     before: Value
     after: Value
     delta: Annotated[
-        float | None, Field(description="`after` less `before`; null when one of them is absent.")
+        float | None, Field(description="`after` minus `before`; null if one of them is absent.")
     ]
     threshold: float
     material: Annotated[
         bool,
-        Field(description="Whether the delta reaches the threshold, or one of the two is absent."),
+        Field(description="Whether the delta reaches the threshold or one value is absent."),
     ]
 
 
@@ -72,10 +97,10 @@ class RecordedDecisionsBody(WireModel):
 
 
 class PresenceBody(WireModel):
-    """Which of three paths only one of the two retained inputs has; never a value.
+    """Which of three paths only one of the two retained inputs has, without values.
 
-    Zero counts as present. Absence means absent from the later retained input, not a provider
-    correction or a market move.
+    A zero is present. A path in `absent_in_after` is missing from the later input; that alone is
+    no sign that a provider corrected data or that the market moved.
     """
 
     added: Paths
@@ -83,30 +108,30 @@ class PresenceBody(WireModel):
 
 
 class AssessmentBody(WireModel):
-    """What changed, or why that is not told."""
+    """What changed, or why the comparison abstains."""
 
     status: Status
     reasons: Annotated[
         list[Reason],
         Field(
-            description="Empty when assessed. "
+            description="Empty if assessed. "
             + " ".join(f"`{code}`: {meaning}." for code, meaning in REASONS.items())
         ),
     ]
     change: Annotated[Change | None, Field(description="Null when abstained.")]
     same_source_evidence: Annotated[
         bool | None,
-        Field(description="Whether both have the same evidence digest; null when abstained."),
+        Field(description="Whether both have the same evidence digest; null if abstained."),
     ]
     numeric_changes: Annotated[
         list[NumericChangeBody],
-        Field(description="Always empty for funding, and when abstained."),
+        Field(description="Always empty for funding and if abstained."),
     ]
     conditions: Annotated[
         list[ConditionBody] | Literal["unevaluated"],
         Field(
-            description="Those of the later version; `unevaluated` for funding, otherwise empty "
-            "when abstained."
+            description="The conditions of the later version; `unevaluated` for funding, "
+            "otherwise empty if abstained."
         ),
     ]
     recorded_decisions: Annotated[
@@ -116,7 +141,7 @@ class AssessmentBody(WireModel):
         PresenceBody | SkipJsonSchema[None],
         Field(
             description="Only for two versions of one funding leg with the same schema and method "
-            "whose retained inputs can be read. Where it is missing, nothing is said about them.",
+            "and readable inputs. If it is missing, that does not mean that nothing changed.",
             exclude_if=lambda presence: presence is None,
         ),
     ]
@@ -124,14 +149,14 @@ class AssessmentBody(WireModel):
 
 
 class Comparison(WireModel):
-    """The latest two recorded versions of one kind, compared.
+    """The comparison of the two newest recorded versions of a kind.
 
-    It certifies neither a newly reviewed decision nor a predictive edge.
+    It certifies no new review of the decision and no predictive power.
     """
 
     model_config = ConfigDict(serialize_by_alias=True)
 
-    # By an alias, because every model has a method of that name.
+    # An alias, because every model has a method of that name.
     schema_name: Annotated[
         Literal["feed-material-change-v1"], Field(serialization_alias="schema", title="Schema")
     ] = "feed-material-change-v1"
@@ -143,33 +168,25 @@ class Comparison(WireModel):
     notice: Annotated[str, Field(description="Information-only notice.")]
 
 
-class Issued(Protocol):
-    """A recorded version."""
-
-    @property
-    def issued_at(self) -> int:
-        """When it was issued, in milliseconds."""
-
-
 def comparison_body(
-    pair: Pair, before: Issued, after: Issued, assessment: Assessment, *, compared_at: int
+    pair: Pair, issued_at: tuple[int, int], assessment: AssessmentBody, *, compared_at: int
 ) -> bytes:
-    """The body for a pair that was found and compared."""
+    """Render a comparison; `issued_at` are the times of issue of the two versions."""
     body = Comparison(
         kind=pair.kind,
-        before=_reference(pair.before, before),
-        after=_reference(pair.after, after),
+        before=_reference(pair.before, issued_at[0]),
+        after=_reference(pair.after, issued_at[1]),
         compared_at=iso_timestamp(compared_at),
-        assessment=AssessmentBody(status=assessment.status, **to_builtins(assessment)),
+        assessment=assessment,
         notice=NOTICE,
     )
     return body.encode()
 
 
-def _reference(reference: Reference, version: Issued) -> VersionReference:
+def _reference(reference: Reference, issued_at: int) -> VersionReference:
     return VersionReference(
         leg_id=reference.leg_id,
         revision=reference.revision,
         history_digest=reference.history_digest,
-        issued_at=iso_timestamp(version.issued_at),
+        issued_at=iso_timestamp(issued_at),
     )

@@ -1,7 +1,7 @@
-"""`GET /api/agents/material-change`, in the contract's own order.
+"""`GET /api/agents/material-change`, in the contract's order.
 
-method (405, the router's) → identity (401, 503) → entitlement (402, 404 not_found, 503) → query
-(400) → the latest pair (404, 503) → compare → the latest pair again → answer. It reads only.
+method (405, by the router) → identity (401, 503) → entitlement (402, 404 not_found, 503) → query
+(400) → the latest pair (404, 503) → compare → the latest pair again → response.
 """
 
 from typing import Any
@@ -11,50 +11,49 @@ from starlette.responses import Response
 
 from barograph.entitlements.feed_access import FeedAccess, bounded
 from barograph.history.guards import Continuity
-from barograph.history.latest_versions import Recorded, latest_versions
+from barograph.history.reader import HistoryReader, StoredVersion
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database
 from barograph.kit.http import ApiRouter, private_response
 from barograph.kit.wire import coded_refusal
 from barograph.material_change.compare import assess
 from barograph.material_change.documents import Comparison, comparison_body
 from barograph.material_change.query import (
-    NAMES,
+    PARAMETERS,
     ComparisonReferenceUnavailable,
     ComparisonUnavailable,
     Pair,
     Reference,
-    parse,
+    parse_pair,
 )
 from barograph.payments.offers import PaymentRequiredBody
 
 
 class LatestPair:
-    """The newest recorded version of a kind and the one immediately before it."""
+    """Finds the newest recorded version of a kind and the one before it."""
 
-    def __init__(self, history: Database, continuity: Continuity) -> None:
+    def __init__(self, history: HistoryReader, continuity: Continuity) -> None:
         self._history = history
         self._continuity = continuity
 
-    async def require(self, pair: Pair, now: int) -> tuple[Recorded, Recorded]:
-        """The two versions that are referred to, the earlier first.
+    async def require(self, pair: Pair, now: int) -> tuple[StoredVersion, StoredVersion]:
+        """The two referenced versions, the earlier first.
 
         Raises:
             ComparisonReferenceUnavailable: they are not the newest recorded version and the one
                 immediately before it, or the newest has expired or was withdrawn.
-            DatabaseUnavailable: the history cannot be read, or is not the one that was led.
+            DatabaseUnavailable: the history cannot be read, or was replaced.
         """
         await self._continuity.require(pair.kind)
-        latest = await latest_versions(self._history, pair.kind)
-        match latest.versions:
+        newest = await self._history.newest_documents(pair.kind)
+        match newest.versions:
             case (after, before) if _is(pair.after, after) and _is(pair.before, before):
-                if latest.withdrawal is None and not after.is_expired(now):
+                if newest.withdrawal is None and not after.is_expired(now):
                     return before, after
         raise ComparisonReferenceUnavailable
 
 
-def _is(reference: Reference, recorded: Recorded) -> bool:
-    return reference == (recorded.leg_id, recorded.revision, recorded.history_digest)
+def _is(reference: Reference, version: StoredVersion) -> bool:
+    return reference == (version.leg_id, version.revision, version.history_digest)
 
 
 MATERIAL_CHANGE_PATH = "/api/agents/material-change"
@@ -63,7 +62,7 @@ MATERIAL_CHANGE_PATH = "/api/agents/material-change"
 def material_change_routes(
     access: FeedAccess, latest: LatestPair, clock: Clock, seconds: float
 ) -> ApiRouter:
-    """The route of the comparison, within a budget of `seconds` over everything."""
+    """The route of the comparison, with a timeout of `seconds`."""
     router = ApiRouter(tags=["entitled"])
 
     @router.get(
@@ -77,12 +76,13 @@ def material_change_routes(
     async def material_change(request: Request) -> Response:
         async with bounded(seconds, ComparisonUnavailable):
             await access.admit(request.scope)
-            pair = parse(request.scope["query_string"])
+            pair = parse_pair(request.scope["query_string"])
             before, after = await latest.require(pair, clock())
             assessment = assess(before.document, after.document)
-            # Reads are bounded and no snapshot: what moved meanwhile must not be given away.
+            # The reads are not one snapshot, so check that the pair is still the latest.
             await latest.require(pair, clock())
-            body = comparison_body(pair, before, after, assessment, compared_at=clock())
+            issued_at = before.issued_at, after.issued_at
+            body = comparison_body(pair, issued_at, assessment, compared_at=clock())
         return private_response(200, body)
 
     return router
@@ -96,7 +96,7 @@ _PARAMETERS = [
         "description": description,
         "schema": schema,
     }
-    for name, (description, schema) in NAMES.items()
+    for name, (description, schema) in PARAMETERS.items()
 ]
 _ERRORS: dict[int | str, dict[str, Any]] = {
     400: coded_refusal("invalid_comparison_reference"),

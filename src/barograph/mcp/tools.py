@@ -18,7 +18,7 @@ from barograph.markets.symbols import DEFAULT as DEFAULT_SYMBOL
 from barograph.markets.symbols import PATTERN, is_normalized
 from barograph.mcp.card import ICON_PATH
 from barograph.signals.documents import PublicSignals
-from barograph.status.wire import ServiceStatus
+from barograph.status.rules import ServiceStatus
 
 Schema = dict[str, Any]
 

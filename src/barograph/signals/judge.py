@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import latest, publish
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import MINUTE
 from barograph.macro.evidence import MacroEvidence
@@ -61,7 +61,7 @@ class SignalDesk:
 
     async def load(self, tx: Transaction) -> None:
         """Take up what an earlier collector left."""
-        self._last = await latest(tx, SIGNALS)
+        self._last = await latest_snapshot(tx, SIGNALS)
 
     def conclude(self, evidence: Evidence, macro: MacroEvidence) -> SignalConclusion | None:
         """Judge the first reading of a minute; None for the others."""

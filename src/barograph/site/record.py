@@ -10,8 +10,9 @@ from barograph.errors import BarographError
 from barograph.history.checkpoint import LogName
 from barograph.history.documents import CHECKPOINT_PATH, HISTORY_FOLDER
 from barograph.history.guards import Continuity
-from barograph.history.ledger import SALT_BYTES, Ledger, RecordDamaged
+from barograph.history.ledger import SALT_BYTES, Ledger
 from barograph.history.public_log import PublicLogs
+from barograph.history.reader import RecordDamaged
 from barograph.history.records import KINDS
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
@@ -26,14 +27,12 @@ from barograph.site.record_pages import (
     NoSuchPage,
     Retention,
     before_from_query,
-    event_entry,
     kinds_of,
     list_name,
     list_page,
     list_path,
     place_of_page,
     verifier_facts,
-    version_entry,
 )
 
 T = TypeVar("T")
@@ -154,7 +153,7 @@ class _RecordPages:
             NoSuchPage: the list does not go that far.
         """
         await _of_the_record(self._continuity.require(kind))
-        count = await self._count(kind, name)
+        count = await self._ledger.count(kind, name)
         entries = await self._entries(kind, name, *place_of_page(count, before))
         body = self._pages.fill(
             "record_list.html",
@@ -170,11 +169,6 @@ class _RecordPages:
         )
         return Page(body, since=now, until=now + KEEP_MS)
 
-    async def _count(self, kind: str, name: LogName) -> int:
-        if name == "versions":
-            return await self._ledger.count(kind)
-        return await self._ledger.count_events(kind)
-
     async def _last(self, kind: str, name: LogName, size: int) -> Entry | None:
         if size == 0:
             return None
@@ -184,11 +178,7 @@ class _RecordPages:
         return found[0]
 
     async def _entries(self, kind: str, name: LogName, after: int, limit: int) -> list[Entry]:
-        if name == "versions":
-            rows = await self._ledger.digests(kind, after, limit)
-            return [version_entry(row) for row in rows]
-        events = await self._ledger.event_digests(kind, after, limit)
-        return [event_entry(row) for row in events]
+        return [Entry(*row) for row in await self._ledger.digests(kind, name, after, limit)]
 
 
 async def _of_the_record(reading: Awaitable[T]) -> T:

@@ -8,9 +8,9 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from barograph.history.checkpoint import LOGS, LogName, Published, log_origin
+from barograph.history.checkpoint import LOGS, LogName, PublishedCheckpoint, log_origin
 from barograph.history.documents import HISTORY_FOLDER
-from barograph.history.records import KINDS, DigestRow, EventDigestRow
+from barograph.history.records import KINDS
 from barograph.kit.text import Query
 from barograph.site.frame.paths import RECORD_FOLDER
 
@@ -58,7 +58,7 @@ class Log(NamedTuple):
     """One list as it stood when its newest checkpoint was signed."""
 
     name: LogName
-    published: Published
+    published: PublishedCheckpoint
     newest: Entry | None
     """None while the list is empty."""
 
@@ -114,18 +114,8 @@ def list_name(kind: str, log: LogName) -> str:
     return kind if log == "versions" else f"{kind}/{log}"
 
 
-def version_entry(row: DigestRow) -> Entry:
-    """A version without its content."""
-    return Entry(row.sequence, row.history_digest, row.issued_at)
-
-
-def event_entry(row: EventDigestRow) -> Entry:
-    """An event without its content."""
-    return Entry(row.sequence, row.event_digest, row.at)
-
-
 def kinds_of(
-    published: Sequence[Published], newest: Mapping[tuple[str, LogName], Entry | None]
+    published: Sequence[PublishedCheckpoint], newest: Mapping[tuple[str, LogName], Entry | None]
 ) -> list[Kind]:
     """The checkpoints of all lists and their newest entries, by kind."""
     by_list = {(each.kind, each.log): each for each in published}

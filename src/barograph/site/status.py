@@ -22,8 +22,8 @@ from barograph.site.status_pages import (
     told,
 )
 from barograph.status.endpoints import STATUS_PATH
-from barograph.status.incidents import INCIDENT_RULE, INCIDENTS_SHOWN, Record
-from barograph.status.recorder import read_record
+from barograph.status.incidents import INCIDENT_RULE, INCIDENTS_SHOWN, StatusHistory
+from barograph.status.recorder import read_status_history
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ RECORD_KEEP_MS = MINUTE
 class Past(NamedTuple):
     """The record, with its drawings, which are made once for all who look."""
 
-    record: Record
+    record: StatusHistory
     bars: Mapping[str, Sequence[Bar]]
 
 
@@ -57,8 +57,8 @@ class PastReader:
         return self._past
 
     async def _read(self, names: Sequence[str], now: int) -> Past | None:
-        async def work(tx: Transaction) -> Record:
-            return await read_record(tx, now)
+        async def work(tx: Transaction) -> StatusHistory:
+            return await read_status_history(tx, now)
 
         try:
             record = await self._database.read(work)

@@ -15,14 +15,14 @@ from barograph.status.incidents import (
     API,
     DAYS_SHOWN,
     HOURS_SHOWN,
+    MAX_GAP,
     SPANS,
-    WATCHED_APART,
-    Count,
+    ConditionCount,
     Incident,
-    Record,
     Resolution,
+    StatusHistory,
 )
-from barograph.status.wire import CheckStatus, Condition, ServiceStatus
+from barograph.status.rules import CheckStatus, Condition, ServiceStatus
 
 TITLES: Final[Mapping[str, str]] = {
     "market-feed": "Market feed",
@@ -133,12 +133,12 @@ def told(detail: str, now: int) -> Markup:
     return words + escape(detail[place:])
 
 
-def has_failures(record: Record) -> bool:
+def has_failures(record: StatusHistory) -> bool:
     """Whether the strips show anything that was not ok."""
     return any(each.degraded or each.down for each in record.counts)
 
 
-def recorded_words(record: Record) -> str:
+def recorded_words(record: StatusHistory) -> str:
     """How much recorded time the page covers, in words; empty if nothing was recorded."""
     minutes: Counter[str] = Counter()
     for each in record.counts:
@@ -154,7 +154,7 @@ def recorded_words(record: Record) -> str:
     return ""
 
 
-def bars(record: Record, names: Iterable[str]) -> dict[str, list[Bar]]:
+def bars(record: StatusHistory, names: Iterable[str]) -> dict[str, list[Bar]]:
     """How each part was in the last hours and days, as far as somebody looked."""
     found = {(each.resolution, each.name, each.at): each for each in record.counts}
     return {
@@ -162,7 +162,7 @@ def bars(record: Record, names: Iterable[str]) -> dict[str, list[Bar]]:
     }
 
 
-def incidents(record: Record, now: int) -> list[ShownIncident]:
+def incidents(record: StatusHistory, now: int) -> list[ShownIncident]:
     """The recorded incidents, newest first."""
     return [_shown(each, record.last_at.get(each.name), now) for each in record.incidents]
 
@@ -190,13 +190,17 @@ def _ordered(names: Iterable[str]) -> list[str]:
 
 
 def _bar(
-    resolution: Resolution, name: str, found: Mapping[tuple[Resolution, str, int], Count], now: int
+    resolution: Resolution,
+    name: str,
+    found: Mapping[tuple[Resolution, str, int], ConditionCount],
+    now: int,
 ) -> Bar:
     span, shown = SPANS[resolution], _SHOWN[resolution]
     first = now // span * span - (shown - 1) * span
     starts = range(first, first + shown * span, span)
     counts = [
-        found.get((resolution, name, at), Count(resolution, name, at, 0, 0, 0)) for at in starts
+        found.get((resolution, name, at), ConditionCount(resolution, name, at, 0, 0, 0))
+        for at in starts
     ]
     words = _WORDS[resolution]
     label = f"{title_of(name)}, {words}: {_tally(counts, resolution)}"
@@ -204,7 +208,7 @@ def _bar(
     return Bar(words.capitalize(), drawing, _uptime(counts))
 
 
-def _tally(counts: Sequence[Count], resolution: Resolution) -> str:
+def _tally(counts: Sequence[ConditionCount], resolution: Resolution) -> str:
     numbers = {
         condition: sum(each.worst == condition for each in counts)
         for condition in ("ok", "degraded", "down", None)
@@ -213,7 +217,7 @@ def _tally(counts: Sequence[Count], resolution: Resolution) -> str:
     return f"{', '.join(told)}, by the {resolution}, oldest first"
 
 
-def _cell_text(count: Count) -> str:
+def _cell_text(count: ConditionCount) -> str:
     start = datetime.fromtimestamp(count.at // SECOND, UTC)
     when = f"{start.day} {start:%b}" if count.resolution == "day" else f"{start:%H:%M} UTC"
     if count.worst is None:
@@ -223,7 +227,7 @@ def _cell_text(count: Count) -> str:
     return f"{when}: {', '.join(told)}"
 
 
-def _uptime(counts: Sequence[Count]) -> str:
+def _uptime(counts: Sequence[ConditionCount]) -> str:
     recorded = sum(each.recorded for each in counts)
     if not recorded:
         return "nothing recorded"
@@ -235,7 +239,7 @@ def _uptime(counts: Sequence[Count]) -> str:
 
 def _shown(incident: Incident, last_at: int | None, now: int) -> ShownIncident:
     is_over = incident.ended_at is not None
-    is_watched = last_at is not None and now - last_at <= WATCHED_APART + MINUTE
+    is_watched = last_at is not None and now - last_at <= MAX_GAP + MINUTE
     gap = incident.unwatched_ms
     lasted = None
     if incident.ended_at is not None and not gap:

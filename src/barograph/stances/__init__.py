@@ -1,1 +1,1 @@
-"""Stances: what was concluded from the evidence, in a history that cannot be rewritten."""
+"""Stances: decisions made from evidence, one kind each for ETF flows, rates and funding."""

@@ -1,4 +1,4 @@
-"""The body of a delivered stance, `stance-v1`, in its decided order."""
+"""The body of a delivered stance, `stance-v1`, and why one is not delivered."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -7,7 +7,7 @@ from pydantic import Field
 
 from barograph import NOTICE
 from barograph.errors import PrivateError, PrivateUnavailable
-from barograph.history.records import SCHEMA, WITHDRAWN, StanceNow
+from barograph.history.records import SCHEMA, WITHDRAWN, CurrentStance
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 
@@ -16,11 +16,11 @@ STANCE_PATHS = {
     "rates-desk": "/api/x402/rates-desk",
     "funding-regime-stance": "/api/x402/funding-regime",
 }
-"""By kind."""
+"""Where each kind is read."""
 
 
 class NoStance(PrivateError):
-    """Nothing of this kind was ever issued here."""
+    """No stance of this kind was ever issued."""
 
     status = 404
     code = "no_stance"
@@ -30,7 +30,7 @@ class NoStance(PrivateError):
 
 
 class StanceNotActive(PrivateError):
-    """The newest stance has run out or was withdrawn: nobody is charged for it."""
+    """The newest stance has expired or was withdrawn, so it is not sold."""
 
     status = 404
     code = "stance_not_active"
@@ -45,23 +45,21 @@ class StanceUnavailable(PrivateUnavailable):
     code = "stance_unavailable"
 
     def __init__(self) -> None:
-        super().__init__("the stance cannot be read at the moment; try again shortly")
+        super().__init__("the stance is unavailable; try again shortly")
 
-
-ISSUED = "issued"
 
 State = Literal["active", "expired", "terminal"]
 
 
-def state_of(stance: StanceNow, now: int) -> State:
-    """Whether a stance stands, has run out, or was withdrawn."""
+def state_of(stance: CurrentStance, now: int) -> State:
+    """Whether a stance is active, has expired, or was withdrawn."""
     if stance.withdrawn_at is not None:
         return "terminal"
     return "expired" if now >= stance.expires_at else "active"
 
 
-def stance_body(stance: StanceNow, now: int) -> dict[str, Any]:
-    """The body of a stance as it is at `now`; the salt makes its digest recomputable."""
+def stance_body(stance: CurrentStance, now: int) -> dict[str, Any]:
+    """The body of a stance at `now`; with the salt a reader can recompute its digest."""
     leg: dict[str, Any] = json.loads(stance.leg)
     return {
         "schema": SCHEMA,
@@ -81,7 +79,7 @@ def stance_body(stance: StanceNow, now: int) -> dict[str, Any]:
 
 
 def _in_order(leg: dict[str, Any]) -> dict[str, Any]:
-    """The leg with its members as they are documented; canonical JSON sorts them by name."""
+    """The leg in documented order; canonical JSON sorts its members by name."""
     ordered = {name: leg[name] for name in _LEG}
     ordered["decision"] = {name: leg["decision"][name] for name in _DECISION}
     ordered["evidence"] = {name: leg["evidence"][name] for name in _EVIDENCE}
@@ -93,22 +91,14 @@ _DECISION = ("label", "confidence", "rationale", "by")
 _EVIDENCE = ("digest", "source", "observed_at", "inputs")
 
 
-def _events(stance: StanceNow, evidence_digest: str) -> list[dict[str, str | None]]:
-    events: list[dict[str, str | None]] = [
-        {
-            "type": ISSUED,
-            "at": iso_timestamp(stance.issued_at),
-            "evidence_digest": evidence_digest,
-        }
-    ]
+def _events(stance: CurrentStance, evidence_digest: str | None) -> list[dict[str, str | None]]:
+    events = [("issued", stance.issued_at, evidence_digest)]
     if stance.withdrawn_at is not None:
-        withdrawn = {
-            "type": WITHDRAWN,
-            "at": iso_timestamp(stance.withdrawn_at),
-            "evidence_digest": stance.withdrawal_digest,
-        }
-        events.append(withdrawn)
-    return events
+        events.append((WITHDRAWN, stance.withdrawn_at, stance.withdrawal_digest))
+    return [
+        {"type": kind, "at": iso_timestamp(at), "evidence_digest": of_event}
+        for kind, at, of_event in events
+    ]
 
 
 Digest = Annotated[str, Field(description="SHA-256 in lower-case hex.", pattern="^[0-9a-f]{64}$")]
@@ -117,39 +107,39 @@ Confidence = Annotated[
     str,
     Field(
         description="`low`, `medium` or `high`: how complete the data behind the decision was. It "
-        "is not a probability. `btc-etf-stance` needs complete data; there `high` means that five "
-        "days of flow reach twice the threshold."
+        "is not a probability. `btc-etf-stance` always has complete data; there `high` means that "
+        "five days of flow reach twice the threshold."
     ),
 ]
 
 
 class StancePeriod(WireModel):
-    """What a leg covers."""
+    """The period of a leg."""
 
     start: Moment
     end: Moment
 
 
 class StanceDecision(WireModel):
-    """What was concluded, and by whom."""
+    """The decision and who made it."""
 
     label: Literal["constructive", "neutral", "cautious", "stand-aside"]
     confidence: Confidence
     rationale: str
-    by: Annotated[str, Field(description="`rule`, or who decided otherwise.")]
+    by: Annotated[str, Field(description="`rule`, or the operator who decided otherwise.")]
 
 
 class StanceCondition(WireModel):
     """What would change the stance."""
 
     text: str
-    path: Annotated[str, Field(description="The level that it is about.")]
+    path: Annotated[str, Field(description="The level that is compared.")]
     compare: Literal[">=", "<="]
     value: float
 
 
 class StanceEvidence(WireModel):
-    """What the decision was made from."""
+    """The data behind the decision."""
 
     digest: Annotated[
         Digest,
@@ -158,7 +148,8 @@ class StanceEvidence(WireModel):
     source: str
     observed_at: Moment
     inputs: Annotated[
-        dict[str, Any], Field(description="The retained input, as its kind and method have it.")
+        dict[str, Any],
+        Field(description="The retained input; its form depends on kind and method."),
     ]
 
 
@@ -169,7 +160,7 @@ class StanceLeg(WireModel):
     levels: Annotated[
         dict[str, float | str | bool],
         Field(
-            description="By name. One that cannot be known is absent, and zero is a value. "
+            description="By name. An unknown level is absent; zero is a value. "
             "Funding: fundingRatePct8h, score, score24hAgo, delta24h. ETF: netFlowUsd, flow5dUsd, "
             "flow5dPctAum, holdingsBtc, streakDays, regime. Rates: us3m, us2y, us10y, slope10y3m, "
             "us10yChange20d, slopeChange20d, sofr, effr, effrPlaceInRange, inverted."
@@ -177,46 +168,47 @@ class StanceLeg(WireModel):
     ]
     decision: StanceDecision
     conditions: list[StanceCondition]
-    method: Annotated[str, Field(description="The rules that judged, with their version.")]
+    method: Annotated[str, Field(description="Name and version of the rules.")]
     evidence: StanceEvidence
 
 
 class StanceEvent(WireModel):
-    """What happened to the version."""
+    """An event of the version."""
 
     type: Literal["issued", "withdrawn"]
     at: Moment
     evidence_digest: Annotated[
-        Digest, Field(description="Of the event's own evidence; never a `history_digest`.")
+        Digest, Field(description="SHA-256 of the event's own evidence; never a `history_digest`.")
     ]
 
 
 class StanceVersion(WireModel):
     """The newest stance of a kind."""
 
-    # By an alias, because every model has a method of that name.
+    # An alias, because every model has a method of that name.
     schema_name: Annotated[Literal["stance-v1"], Field(alias="schema", title="Schema")]
     kind: Literal["btc-etf-stance", "rates-desk", "funding-regime-stance"]
     leg_id: Annotated[
-        str, Field(description="Opaque; to be kept exactly as it is.", min_length=1, max_length=200)
+        str, Field(description="Opaque. Keep it exactly as it is.", min_length=1, max_length=200)
     ]
     revision: Annotated[int, Field(ge=1, le=2_147_483_647)]
     issued_at: Moment
     expires_at: Moment
     state: State
     history_durable: Annotated[
-        bool, Field(description="Whether it is on record; only then can it be referred to.")
+        bool, Field(description="Whether it is recorded. Only then can it be referenced.")
     ]
     history_digest: Annotated[
-        Digest | None, Field(description="What refers to it; null when it is not durable.")
+        Digest | None,
+        Field(description="Reference for comparisons; null if the stance is not durable."),
     ]
     leg: StanceLeg
     events: list[StanceEvent]
     salt: Annotated[
         str | None,
         Field(
-            description="32 bytes in hex, with which the digest can be recomputed; null when it "
-            "is not durable."
+            description="32 bytes in hex, needed to recompute the digest; null if the stance is "
+            "not durable."
         ),
     ]
     notice: Annotated[str, Field(description="Information-only notice.")]

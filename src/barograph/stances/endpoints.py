@@ -1,4 +1,4 @@
-"""The direct stance reads: free of charge with Feed, otherwise paid for one by one."""
+"""The direct stance reads: free with Feed, otherwise paid per read."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -39,7 +39,7 @@ from barograph.stances.reader import StanceReader
 
 
 def stance_offer(kind: str, requirements: Requirements, base_url: str) -> Offer:
-    """What one read of a kind costs, and how its door says so."""
+    """The price of one read of a kind, and its 402 body."""
     path = STANCE_PATHS[kind]
 
     def document(error: str) -> bytes:
@@ -55,7 +55,7 @@ def stance_offer(kind: str, requirements: Requirements, base_url: str) -> Offer:
 
 
 class StanceReads:
-    """Answers the three direct reads."""
+    """Reads a stance for a subscriber or a buyer."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class StanceReads:
         paid: PaidAccess | None = None,
         offers: Mapping[str, Offer] | None = None,
     ) -> None:
-        """Without a `paid` door only Feed opens them."""
+        """Take the parts; without `paid` only Feed subscribers can read."""
         self._reader = reader
         self._clock = clock
         self._access = access
@@ -93,7 +93,7 @@ class StanceReads:
     async def _for_sale(self, kind: str) -> str:
         """The sequence of the newest stance, if it is active and can be referenced."""
         try:
-            stance = await self._reader.now(kind)
+            stance = await self._reader.current(kind)
         except DatabaseUnavailable as error:
             raise StanceUnavailable from error
         if stance is None:
@@ -106,7 +106,7 @@ class StanceReads:
 
     async def _sold(self, kind: str, item: str) -> bytes:
         try:
-            stance = await self._reader.recorded(kind, int(item))
+            stance = await self._reader.recorded_at(kind, int(item))
         except DatabaseUnavailable as error:
             raise StanceUnavailable from error
         now = self._clock()
@@ -116,11 +116,11 @@ class StanceReads:
 
     async def _body(self, kind: str, bought: Payment | None) -> bytes:
         if bought is None:
-            stance = await self._reader.now(kind)
-        elif bought.item is None:  # sold by a version that did not note what
-            stance = await self._reader.standing_at(kind, bought.claimed_at)
+            stance = await self._reader.current(kind)
+        elif bought.item is None:  # sold before payments stored their item
+            stance = await self._reader.issued_by(kind, bought.claimed_at)
         else:
-            stance = await self._reader.recorded(kind, int(bought.item))
+            stance = await self._reader.recorded_at(kind, int(bought.item))
         if stance is None:
             raise NoStance
         return encode(stance_body(stance, self._clock()))

@@ -1,13 +1,13 @@
-"""`btc-etf-stance`: what the flows of BTC ETFs say, as far as they are covered (pure).
+"""The rule of `btc-etf-stance`, from the flows of the covered BTC ETFs (pure).
 
-A leg is one data day. Five days of net flow are compared with the assets; accumulation needs half
-a percent of them and four positive days, distribution the mirror of that.
+A leg is one data day. Accumulation needs five days of net inflow of at least 0.5 % of assets and
+four positive days; distribution is the mirror of that.
 """
 
 from collections.abc import Sequence
 from datetime import date
 
-from barograph.history.records import Decision, Leg, LegEvidence, Proposal, Waiting
+from barograph.history.records import Decision, Leg, LegEvidence, NotIssuedYet, Proposal
 from barograph.kit.business_days import next_trading_day, trading_days
 from barograph.kit.json import Json
 from barograph.kit.timestamps import iso_timestamp
@@ -20,20 +20,19 @@ from barograph.macro.judgement import (
     whole_week_of_flows,
 )
 from barograph.macro.series import EtfDay, EtfSeries
-from barograph.stances.rules import condition, day_period, day_start, expires_after
+from barograph.stances.rules import BY, condition, day_period, expires_after
 
 KIND = "btc-etf-stance"
 METHOD = "btc-etf/1"
-BY = "rule"
 PUBLICATION_LAG = 1
 
 
 def propose(
     series: EtfSeries, *, now: int, today: date, grace: int, previous: str | None
-) -> Proposal | Waiting | str:
-    """Judge the newest day; a text says why that is not possible.
+) -> Proposal | NotIssuedYet | str:
+    """Propose a stance on the newest day; a text says why that is impossible.
 
-    `previous` is the last regime, which is left only at half of what it was entered at.
+    `previous` is the last regime, which ends at half of the threshold that began it.
     """
     days, coverage = series.days, series.coverage
     if not days:
@@ -50,13 +49,14 @@ def propose(
     flow = round(sum(flows), 2)
     share = round(100 * flow / newest.aum_usd, 4)
     found = regime(share, flows, previous)
+    period = day_period(newest.day)
     return Proposal(
         kind=KIND,
-        leg_id=f"{KIND}:{day_start(newest.day)}",
+        leg_id=f"{KIND}:{period['start']}",
         issued_at=now,
         expires_at=expires_at,
         leg=Leg(
-            period=day_period(newest.day),
+            period=period,
             levels={
                 "netFlowUsd": flows[-1],
                 "flow5dUsd": flow,
@@ -73,16 +73,16 @@ def propose(
     )
 
 
-def _waiting(known: int, newest_day: str, grace: int) -> Waiting:
-    """A holdings file covers one day, so days become known one by one."""
+def _waiting(known: int, newest_day: str, grace: int) -> NotIssuedYet:
+    """When enough days will be known; a holdings file covers one day."""
     missing = NEEDED_FLOW_DAYS - known
     lag = missing - 1 + PUBLICATION_LAG
     until = expires_after(newest_day, grace, lag=lag, following=next_trading_day)
-    return Waiting(f"{known} of {NEEDED_FLOW_DAYS} days are known", until)
+    return NotIssuedYet(f"{known} of {NEEDED_FLOW_DAYS} days are known", until)
 
 
 def streak(flows: Sequence[float]) -> int:
-    """How many days in a row, up to the newest, had flows of its sign; negative for outflows."""
+    """How many days in a row have flows of the newest day's sign; negative for outflows."""
     sign = (flows[-1] > 0) - (flows[-1] < 0)
     length = 0
     for flow in reversed(flows):

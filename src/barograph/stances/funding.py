@@ -1,8 +1,8 @@
-"""`funding-regime-stance`: what settled funding says about the BTC perpetual (pure).
+"""The rule of `funding-regime-stance`, from settled funding of the BTC perpetual (pure).
 
-A leg is one funding interval, from a settlement to the next. The score is where the settled rate
-stands among the last 90 settlements; it is absent, not zero, while there are fewer. A settlement
-whose rate is not known is not among those given here: what rests on it is absent too.
+A leg is one funding interval. The score is the percentile of the settled rate among the last 90
+settlements; it is absent, not zero, while there are fewer. Settlements with an unknown rate are
+left out, and so are the levels that need them.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,12 @@ from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.evidence import percentile_rank
 from barograph.markets.regime import EDGES_PCT, eight_hour_rate
 from barograph.markets.settlements import Settled
-from barograph.stances.rules import condition
+from barograph.stances.rules import BY, condition
 
 KIND = "funding-regime-stance"
 METHOD = "funding-regime/1"
-BY = "rule"
 WINDOW = 90
-"""Settlements that the score compares with: thirty days of three a day."""
+"""Settlements that the score compares: thirty days with three per day."""
 
 PER_DAY = 3
 RATE_PATH = "levels.fundingRatePct8h"
@@ -29,7 +28,7 @@ Levels = dict[str, Json]
 
 
 def propose(settlements: Sequence[Settled], source: str, now: int, grace: int) -> Proposal | None:
-    """Judge the newest settlement; None without one whose interval is still running.
+    """Propose a stance on the newest settlement; None unless its interval is running.
 
     `settlements` are those of the BTC perpetual, oldest first.
     """
@@ -61,7 +60,7 @@ def propose(settlements: Sequence[Settled], source: str, now: int, grace: int) -
 
 
 def _scores(settlements: Sequence[Settled], rates: Sequence[float]) -> Levels:
-    """The score now, 24 hours before, and their difference, each only when it can be known."""
+    """The score, the score 24 hours ago and their difference; each absent when unknown."""
     now = _score(rates)
     before_at = settlements[-1].at - DAY
     until = next((i for i, each in enumerate(settlements) if each.at == before_at), None)
@@ -101,7 +100,7 @@ def _evidence(
 
 
 def _settled_before(settlements: Sequence[Settled]) -> Settled | None:
-    """The settlement just before the newest; None when its rate is not known."""
+    """The settlement just before the newest; None when its rate is unknown."""
     newest, earlier = settlements[-1], settlements[-2:-1]
     start = newest.at - round(newest.funding_interval_hours * HOUR)
     return earlier[0] if earlier and earlier[0].at >= start else None
@@ -112,7 +111,7 @@ def _decide(settlements: Sequence[Settled], rates: Sequence[float], score: Level
     confidence = "low" if "score" not in score else "medium" if "delta24h" not in score else "high"
     compared = settlements[-WINDOW:]
     reported = sum(each.is_reported for each in compared)
-    # Said here and not in the inputs: a report that confirms a reading is no new evidence.
+    # Not among the inputs, because a report that confirms a reading is not new evidence.
     rationale = (
         f"Settled BTC funding is {rates[-1]:+.4f} % per 8 hours: {why}. "
         f"The exchange itself reported {reported} of the {len(compared)} rates compared."
@@ -121,7 +120,7 @@ def _decide(settlements: Sequence[Settled], rates: Sequence[float], score: Level
 
 
 def _label(rate: float, before: float | None) -> tuple[str, str]:
-    """A crowd must have paid twice in a row before it counts as one."""
+    """The label and the reason; a crowded side must have paid heavily twice in a row."""
     if before is not None and min(before, rate) >= LONG_CROWDED_PCT:
         return "cautious", "longs have paid heavily twice"
     if before is not None and max(before, rate) <= SHORT_CROWDED_PCT:

@@ -1,9 +1,7 @@
-"""Issuing: from the newest evidence to a recorded stance, on each kind's own schedule.
+"""Issues stances: reads the newest evidence, proposes, records and publishes.
 
-The schedule is the evidence's own: a stance is proposed whenever this is asked, and recorded when
-its leg is new or its evidence changed. A record that cannot be reached does not silence a stance:
-what was published last still stands, and so does what follows from new evidence, but as not
-durable, and recorded later only as what it is then.
+A stance is recorded when its leg is new or its evidence changed. While the record is unavailable,
+stances are still published, but as not durable.
 """
 
 import json
@@ -13,22 +11,21 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
-from barograph.board.snapshots import latest as latest_snapshot
-from barograph.board.snapshots import publish
 from barograph.history.digest import leg_document
-from barograph.history.guards import RecordReplaced, require_mark
+from barograph.history.guards import RecordReplaced, require_chain_end
 from barograph.history.ledger import Ledger, StaleLeg
 from barograph.history.records import (
     KINDS,
     NOT_RECORDED,
-    Event,
-    Mark,
+    ChainEnd,
+    CurrentStance,
+    NotIssuedYet,
     Proposal,
-    StanceNow,
     Stances,
     Version,
-    Waiting,
+    VersionEvent,
 )
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
@@ -44,32 +41,35 @@ from barograph.markets.store import newest_readings, newest_reports
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.stances import etf, funding, rates
-from barograph.stances.reader import STANCES, durable
+from barograph.stances.reader import STANCES, recorded_stance
+
+log = logging.getLogger(__name__)
 
 SETTLEMENTS = funding.WINDOW + 24
-"""Enough to look back a day from a contract that settles every hour."""
+"""Enough to look back one day at a contract that settles every hour."""
 
 DAYS = 60
+NO_SOURCE = NotIssuedYet("no source is configured")
 
 
-class Gathered(NamedTuple):
-    """Everything that the rules of the three kinds look at."""
+class StanceInputs(NamedTuple):
+    """The evidence of all three kinds."""
 
     settlements: list[Settled]
-    """Those of the BTC perpetual whose rates are known, oldest first."""
+    """Those of the BTC perpetual with a known rate, oldest first."""
 
     venue: str
     rates: dict[str, list[Observation]]
     etf: EtfSeries
 
 
-async def gather(tx: Transaction, settings: Settings, now: int) -> Gathered:
+async def read_inputs(tx: Transaction, settings: Settings, now: int) -> StanceInputs:
     """Read the newest evidence."""
     reading = await latest_snapshot(tx, PERPETUALS)
     contract = bitcoin_contract(reading)
     read = await newest_readings(tx, contract, SETTLEMENTS)
     reported = await newest_reports(tx, contract, SETTLEMENTS)
-    return Gathered(
+    return StanceInputs(
         settlements=settled(read, reported, now),
         venue="" if reading is None else reading.source,
         rates={name: await latest_observations(tx, name, DAYS) for name in rates.USED},
@@ -77,12 +77,7 @@ async def gather(tx: Transaction, settings: Settings, now: int) -> Gathered:
     )
 
 
-log = logging.getLogger(__name__)
-
-ByKind = dict[str, StanceNow]
-
-
-class StanceDesk:
+class StanceIssuer:
     """Issues the three kinds."""
 
     def __init__(
@@ -98,54 +93,47 @@ class StanceDesk:
         self._ledger = ledger
         self._clock = clock
         self._token: int | None = None
-        self._published: ByKind = {}
-        # The newest recorded versions; until the record was read, what was published last.
-        self._known: ByKind = {}
-        self._events: dict[str, list[Event]] = {}
-        self._marks: dict[str, Mark] = {}
+        self._published: dict[str, CurrentStance] = {}
+        # The newest recorded stances; before the first read of the record, the published ones.
+        self._known: dict[str, CurrentStance] = {}
+        self._events: dict[str, list[VersionEvent]] = {}
+        self._ends: dict[str, ChainEnd] = {}
 
     async def issue(self, lease: Lease) -> Stances:
         """Propose, record and publish every kind once.
 
         Raises:
             LeaseLost: another collector leads; nothing was recorded or published.
-            DatabaseUnavailable: the evidence cannot be read, or the stances not be published.
+            DatabaseUnavailable: the evidence cannot be read, or the stances cannot be published.
         """
         now = self._clock()
-
-        async def evidence(tx: Transaction) -> Gathered:
-            return await gather(tx, self._settings, now)
-
-        await self._take_up(lease)
-        gathered = await self._database.read(evidence)
-        found: list[StanceNow] = []
-        silent: dict[str, str] = {}
-        waiting: dict[str, Waiting] = {}
+        await self._start_leading(lease)
+        inputs = await self._database.read(lambda tx: read_inputs(tx, self._settings, now))
+        found: list[CurrentStance] = []
+        not_proposed: dict[str, NotIssuedYet | str] = {}
         for kind in KINDS:
-            is_readable = await self._look_up(kind)
-            proposed = self._propose(kind, gathered, now)
+            is_readable = await self._read_newest(kind)
+            proposed = self._propose(kind, inputs, now)
             if not isinstance(proposed, Proposal):
-                if kind in self._without_source:
-                    waiting[kind] = Waiting("no source is configured")
-                elif isinstance(proposed, Waiting):
-                    waiting[kind] = proposed
-                else:
-                    silent[kind] = proposed
-                stance = self._known.get(kind) if is_readable else self._published_last(kind)
+                has_source = kind not in self._without_source
+                not_proposed[kind] = proposed if has_source else NO_SOURCE
+                stance = self._known.get(kind) if is_readable else self._last_published(kind)
             elif is_readable:
                 stance = await self._record(proposed, lease)
             else:
-                # Without the leg before it a judgement is not fit to be recorded.
+                # The rules need the leg before this one, which may be unknown: do not record.
                 stance = self._not_durable(proposed)
             if stance is not None:
                 found.append(stance)
-        stances = Stances(now, tuple(found), silent, dict(self._marks), waiting)
+        silent = {kind: why for kind, why in not_proposed.items() if isinstance(why, str)}
+        waiting = {kind: why for kind, why in not_proposed.items() if not isinstance(why, str)}
+        stances = Stances(now, tuple(found), silent, dict(self._ends), waiting)
         await self._publish(stances, lease)
         self._published = {each.kind: each for each in found}
         return stances
 
-    async def _take_up(self, lease: Lease) -> None:
-        """Begin to lead with what was published last: the record may be out of reach."""
+    async def _start_leading(self, lease: Lease) -> None:
+        """Load what was published last, because the record may be unavailable."""
         if lease.token == self._token:
             return
         published = await self._database.read(lambda tx: latest_snapshot(tx, STANCES))
@@ -153,19 +141,51 @@ class StanceDesk:
             published = Stances(0, (), {})
         self._published = {each.kind: each for each in published.stances}
         self._known = dict(self._published)
-        self._marks = dict(published.recorded)
+        self._ends = dict(published.recorded)
         self._token = lease.token
 
-    def _propose(self, kind: str, gathered: Gathered, now: int) -> Proposal | Waiting | str:
-        """Judge a kind, going on from the regime that the leg before it ended with."""
+    async def _read_newest(self, kind: str) -> bool:
+        """Read the newest recorded version, also an operator's; return whether that worked."""
+        end = self._ends.get(kind)
+        try:
+            if end is not None:
+                await require_chain_end(self._ledger, kind, end)
+            newest = await self._ledger.newest_versions(kind, 1)
+            events = await self._ledger.events(kind)
+        except RecordReplaced as error:
+            log.critical("the record was replaced", extra={"reason": str(error)})
+            return False
+        except DatabaseUnavailable as error:
+            log.warning("the record cannot be read", extra={"kind": kind, "reason": str(error)})
+            return False
+        self._known.pop(kind, None)
+        self._events[kind] = events
+        if newest:
+            self._remember(newest[0])
+        return True
+
+    def _remember(self, version: Version) -> CurrentStance:
+        """Keep the newest recorded version, with its withdrawal, and the end of its chains."""
+        events = self._events.get(version.kind, [])
+        of_version = (each for each in events if each.version_sequence == version.sequence)
+        stance = recorded_stance(version, next(of_version, None))
+        last_event = events[-1].event_digest if events else ""
+        self._ends[version.kind] = ChainEnd(
+            version.sequence, version.history_digest, len(events), last_event
+        )
+        self._known[version.kind] = stance
+        return stance
+
+    def _propose(self, kind: str, inputs: StanceInputs, now: int) -> Proposal | NotIssuedYet | str:
+        """Apply the rule of a kind, which continues from the regime of the leg before."""
         last = self._known.get(kind)
         if last is None:
-            return self._judge(kind, gathered, now, None)
+            return self._apply_rule(kind, inputs, now, None)
         leg = json.loads(last.leg)
-        proposed = self._judge(kind, gathered, now, _regime(kind, leg))
+        proposed = self._apply_rule(kind, inputs, now, _regime(kind, leg))
         if isinstance(proposed, Proposal) and proposed.leg_id == last.leg_id:
-            # The same leg again: it must not go on from itself.
-            proposed = self._judge(kind, gathered, now, _regime_before(kind, leg))
+            # The same leg again must continue from the leg before it, not from itself.
+            proposed = self._apply_rule(kind, inputs, now, _regime_before(kind, leg))
         if not isinstance(proposed, Proposal):
             return proposed
         start = proposed.leg.period["start"]
@@ -173,25 +193,25 @@ class StanceDesk:
             return f"a later period than that from {start} was issued already"
         return proposed
 
-    def _judge(
-        self, kind: str, gathered: Gathered, now: int, regime: Json
-    ) -> Proposal | Waiting | str:
+    def _apply_rule(
+        self, kind: str, inputs: StanceInputs, now: int, regime: Json
+    ) -> Proposal | NotIssuedYet | str:
         today = datetime.fromtimestamp(now // SECOND, UTC).date()
         grace = self._grace
         if kind == funding.KIND:
-            proposed = funding.propose(gathered.settlements, gathered.venue, now, grace)
+            proposed = funding.propose(inputs.settlements, inputs.venue, now, grace)
             return proposed or "no settlement of the running interval is known"
         if kind == rates.KIND:
-            return rates.propose(gathered.rates, now, today, grace, was_inverted=regime is True)
+            return rates.propose(inputs.rates, now, today, grace, was_inverted=regime is True)
         previous = regime if isinstance(regime, str) else None
-        return etf.propose(gathered.etf, now=now, today=today, grace=grace, previous=previous)
+        return etf.propose(inputs.etf, now=now, today=today, grace=grace, previous=previous)
 
-    async def _record(self, proposed: Proposal, lease: Lease) -> StanceNow | None:
-        """What stands after this proposal."""
+    async def _record(self, proposed: Proposal, lease: Lease) -> CurrentStance | None:
+        """Record a proposal; return the newest stance after that."""
         kind = proposed.kind
         await self._database.read(lease.fence)
         try:
-            appended = await self._ledger.append(
+            version, is_new = await self._ledger.append(
                 proposed, token=lease.token, only_new_evidence=True
             )
         except StaleLeg:
@@ -199,37 +219,29 @@ class StanceDesk:
         except DatabaseUnavailable as error:
             log.warning("stance not recorded", extra={"kind": kind, "reason": str(error)})
             return self._not_durable(proposed)
-        if appended.is_new:
-            log.info("stance recorded", extra={"kind": kind, "revision": appended.version.revision})
-        self._known[kind] = self._standing(appended.version)
-        self._marks[kind] = _mark(appended.version, self._events.get(kind, []))
-        return self._known[kind]
+        if is_new:
+            log.info("stance recorded", extra={"kind": kind, "revision": version.revision})
+        return self._remember(version)
 
-    def _standing(self, version: Version) -> StanceNow:
-        """A recorded version, with what is known to have happened to it."""
-        events = self._events.get(version.kind, [])
-        of_it = (each for each in events if each.version_sequence == version.sequence)
-        return durable(version, next(of_it, None))
-
-    def _published_last(self, kind: str) -> StanceNow | None:
-        """What stands while the record cannot be read: nobody can say that it is in there."""
+    def _last_published(self, kind: str) -> CurrentStance | None:
+        """What was published last, as not durable: the record cannot be read."""
         last = self._published.get(kind)
         return None if last is None else replace(last, **NOT_RECORDED)
 
-    def _not_durable(self, proposed: Proposal) -> StanceNow:
-        """A stance that could not be recorded, with the revision it would have by what is known."""
+    def _not_durable(self, proposed: Proposal) -> CurrentStance:
+        """A stance that was not recorded, with the revision that it would get."""
         recorded = self._known.get(proposed.kind)
         for last in (recorded, self._published.get(proposed.kind)):
             if last is not None and _has_evidence_of(last, proposed):
-                # Nothing is new: it was issued then, and what a person decided or withdrew stays.
+                # Nothing is new: keep its time of issue, and an operator's decision or withdrawal.
                 return replace(last, **NOT_RECORDED)
         if recorded is not None and recorded.withdrawn_at is not None:
-            # Only a version that is recorded opens a kind again.
+            # Only a recorded version ends a withdrawal.
             return replace(recorded, **NOT_RECORDED)
         revision = 1
         if recorded is not None and recorded.leg_id == proposed.leg_id:
             revision = recorded.revision + 1
-        return StanceNow(
+        return CurrentStance(
             kind=proposed.kind,
             leg_id=proposed.leg_id,
             revision=revision,
@@ -239,27 +251,6 @@ class StanceDesk:
             **NOT_RECORDED,
         )
 
-    async def _look_up(self, kind: str) -> bool:
-        """Know the newest recorded version, also an operator's; tell whether it could be read."""
-        mark = self._marks.get(kind)
-        try:
-            if mark is not None:
-                await require_mark(self._ledger, kind, mark)
-            newest = await self._ledger.newest(kind, 1)
-            events = await self._ledger.events(kind)
-        except RecordReplaced as error:
-            log.critical("this is not the record that was led", extra={"reason": str(error)})
-            return False
-        except DatabaseUnavailable as error:
-            log.warning("the record cannot be read", extra={"kind": kind, "reason": str(error)})
-            return False  # what was known before still is
-        self._known.pop(kind, None)
-        self._events[kind] = events
-        if newest:
-            self._known[kind] = self._standing(newest[0])
-            self._marks[kind] = _mark(newest[0], events)
-        return True
-
     async def _publish(self, stances: Stances, lease: Lease) -> None:
         async def work(tx: Transaction) -> None:
             await lease.fence(tx)
@@ -268,25 +259,18 @@ class StanceDesk:
         await self._database.write(work)
 
 
-def _mark(newest: Version, events: list[Event]) -> Mark:
-    mark = Mark(newest.sequence, newest.history_digest)
-    return (
-        replace(mark, events=len(events), event_digest=events[-1].event_digest) if events else mark
-    )
-
-
-def _has_evidence_of(stance: StanceNow, proposed: Proposal) -> bool:
+def _has_evidence_of(stance: CurrentStance, proposed: Proposal) -> bool:
     evidence: str = json.loads(stance.leg)["evidence"]["digest"]
     return stance.leg_id == proposed.leg_id and evidence == proposed.leg.evidence.digest
 
 
 def _regime(kind: str, leg: dict[str, Any]) -> Json:
-    """What the leg after this one goes on from: inversion, or the regime of flows."""
+    """The regime that this leg ended with: inversion of the curve, or the regime of flows."""
     levels: dict[str, Json] = leg["levels"]
     return levels.get("inverted") if kind == rates.KIND else levels.get("regime")
 
 
 def _regime_before(kind: str, leg: dict[str, Any]) -> Json:
-    """What this leg itself went on from."""
+    """The regime that this leg continued from."""
     inputs: dict[str, Json] = leg["evidence"]["inputs"]
     return inputs.get("was_inverted" if kind == rates.KIND else "previous_regime")

@@ -1,7 +1,7 @@
-"""`rates-desk`: what US Treasury yields and overnight rates say (pure).
+"""The rule of `rates-desk`, from US Treasury yields and overnight rates (pure).
 
-A leg is one data day. The ten-year yield and the slope from three months to ten years are compared
-with twenty observations before; inversion is entered at -5 basis points and left at +5.
+A leg is one data day. The rule compares the ten-year yield and the slope from three months to ten
+years with twenty observations before. Inversion begins at -5 basis points and ends at +5.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,10 @@ from barograph.macro.records import (
     Observation,
 )
 from barograph.macro.series import change_over, slope10y3m
-from barograph.stances.rules import condition, day_period, day_start, expires_after
+from barograph.stances.rules import BY, condition, day_period, expires_after
 
 KIND = "rates-desk"
 METHOD = "rates-desk/1"
-BY = "rule"
-
 
 Series = Mapping[str, Sequence[Observation]]
 """The newest revisions by series name, oldest day first."""
@@ -39,7 +37,7 @@ USED = (*NEEDED, SOFR, EFFR, EFFR_LOW, EFFR_HIGH)
 def propose(
     series: Series, now: int, today: date, grace: int, *, was_inverted: bool
 ) -> Proposal | str:
-    """Judge the newest day of which all yields are known; a text says why that is not possible."""
+    """Propose a stance on the newest day with all yields; a text says why that is impossible."""
     known = _known(series)
     if not known:
         return "no day is known on which all three yields were published"
@@ -52,13 +50,14 @@ def propose(
     levels, evidence = _levels(known), _evidence(known)
     used = [each for figures in evidence.values() for each in figures]
     inverted = is_inverted(_number(levels["slope10y3m"]), was_inverted=was_inverted)
+    period = day_period(day)
     return Proposal(
         kind=KIND,
-        leg_id=f"{KIND}:{day_start(day)}",
+        leg_id=f"{KIND}:{period['start']}",
         issued_at=now,
         expires_at=expires_at,
         leg=Leg(
-            period=day_period(day),
+            period=period,
             levels={**levels, "inverted": inverted},
             decision=_decide(levels, inverted=inverted),
             conditions=list(_CONDITIONS),
@@ -78,9 +77,9 @@ def is_inverted(slope: float, *, was_inverted: bool) -> bool:
 
 
 def _known(series: Series) -> dict[str, list[Observation]]:
-    """Yields on the days that have all three, overnight rates of about the newest of those days.
+    """Yields of the days that have all three, and overnight rates near the newest of those days.
 
-    Empty without such a day.
+    Empty if no day has all three.
     """
     common = set.intersection(*({each.day for each in series.get(name, ())} for name in NEEDED))
     if not common:
@@ -95,7 +94,7 @@ def _known(series: Series) -> dict[str, list[Observation]]:
 
 
 def _about(observations: Sequence[Observation], day: str) -> list[Observation]:
-    """The newest up to a day, which is published before overnight rates of that day are."""
+    """The newest observation up to a day; overnight rates are published later than yields."""
     until = [each for each in observations if each.day <= day][-1:]
     latest = date.fromisoformat(day)
     return [each for each in until if is_recent(each.day, latest)]
@@ -134,7 +133,7 @@ def _decide(levels: Mapping[str, Json], *, inverted: bool) -> Decision:
 
 
 def _evidence(known: Series) -> dict[str, list[Observation]]:
-    """What the levels rest on: the newest figures, and the yields that they are compared with."""
+    """The newest figures, and the yields that they are compared with."""
     return {
         name: [known[name][-1 - LOOK_BACK], known[name][-1]] if name in NEEDED else [*known[name]]
         for name in USED

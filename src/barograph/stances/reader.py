@@ -1,4 +1,4 @@
-"""Reads the stance that stands now: the newest recorded one, or what could not be recorded."""
+"""Reads the current stance of a kind: the newest recorded one, or one that was not recorded."""
 
 import logging
 
@@ -8,15 +8,19 @@ from barograph.board.board import Board
 from barograph.board.feeds import Feed
 from barograph.history.digest import leg_document, read_version
 from barograph.history.guards import Continuity, RecordReplaced
-from barograph.history.latest_versions import Latest, latest_versions
-from barograph.history.records import NOT_RECORDED, Event, StanceNow, Stances, Version
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.history.reader import HistoryReader, NewestDocuments
+from barograph.history.records import NOT_RECORDED, CurrentStance, Stances, Version, VersionEvent
+from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.json import canonical
 
+log = logging.getLogger(__name__)
 
-def durable(version: Version, withdrawal: Event | None) -> StanceNow:
-    """A recorded version as it stands now."""
-    return StanceNow(
+STANCES = Feed("stances", Stances)
+
+
+def recorded_stance(version: Version, withdrawal: VersionEvent | None) -> CurrentStance:
+    """A recorded version, with the event that withdrew it."""
+    return CurrentStance(
         kind=version.kind,
         leg_id=version.leg_id,
         revision=version.revision,
@@ -33,96 +37,74 @@ def durable(version: Version, withdrawal: Event | None) -> StanceNow:
     )
 
 
-STANCES = Feed("stances", Stances)
-
-
-log = logging.getLogger(__name__)
-
-
 class StanceReader:
-    """Looks at the record itself, so that an operator's word counts at once.
+    """Reads the record on every call, so that an operator's decision counts at once.
 
-    While the record cannot be read, what was published last stands, but nobody can say that it
-    is on record: it is not durable then.
+    Methods raise `DatabaseUnavailable` if the record cannot be read or lacks the stance.
     """
 
-    def __init__(self, board: Board, history: Database, continuity: Continuity) -> None:
+    def __init__(self, board: Board, history: HistoryReader, continuity: Continuity) -> None:
         self._board = board
-        self._continuity = continuity
         self._history = history
-        self._seen: dict[str, StanceNow] = {}
+        self._continuity = continuity
+        self._last_recorded: dict[str, CurrentStance] = {}
 
-    async def now(self, kind: str) -> StanceNow | None:
-        """The newest stance of a kind; None when none was ever issued.
+    async def current(self, kind: str) -> CurrentStance | None:
+        """The newest stance of a kind; None if none was ever issued.
 
-        Raises:
-            DatabaseUnavailable: the record cannot be read, and nothing was published.
+        While the record cannot be read, this is what was published last, as not durable.
         """
         snapshot = self._board.latest(STANCES)
         published = None if snapshot is None else snapshot.of(kind)
         try:
             await self._continuity.require(kind)
-            latest = await latest_versions(self._history, kind, 1)
+            newest = await self._history.newest_documents(kind, 1)
         except DatabaseUnavailable as error:
             log.warning("the record cannot be read", extra={"kind": kind, "reason": str(error)})
             if snapshot is None:
                 raise
             return self._without_record(kind, published)
-        if not latest.versions:
+        if not newest.versions:
             return published
-        recorded = self._seen[kind] = _stance(latest)
+        recorded = self._last_recorded[kind] = _stance(newest)
         return published if _is_later(published, recorded) else recorded
 
-    async def recorded(self, kind: str, sequence: int) -> StanceNow:
-        """The stance with this sequence in the record of its kind.
-
-        Raises:
-            DatabaseUnavailable: the record cannot be read, or lacks it.
-        """
+    async def recorded_at(self, kind: str, sequence: int) -> CurrentStance:
+        """The recorded stance with this sequence."""
         await self._continuity.require(kind)
-        latest = await latest_versions(self._history, kind, 1, up_to=sequence)
-        if not latest.versions or latest.versions[0].sequence != sequence:
+        newest = await self._history.newest_documents(kind, 1, up_to=sequence)
+        if not newest.versions or newest.versions[0].sequence != sequence:
             raise RecordReplaced(f"{kind} number {sequence} is not in this record")
-        return _stance(latest)
+        return _stance(newest)
 
-    async def standing_at(self, kind: str, moment: int) -> StanceNow:
-        """The newest stance on record by then, or else the first one after it.
+    async def issued_by(self, kind: str, moment: int) -> CurrentStance:
+        """The newest recorded stance that was issued by a moment, or else the first one."""
+        return await self.recorded_at(kind, await self._history.sequence_issued_by(kind, moment))
 
-        Raises:
-            DatabaseUnavailable: the record cannot be read, or holds none of that kind.
-        """
-
-        async def work(tx: Transaction) -> int:
-            return int((await tx.fetch(_STANDING_AT, kind, moment))[0][0])
-
-        return await self.recorded(kind, await self._history.read(work))
-
-    def _without_record(self, kind: str, published: StanceNow | None) -> StanceNow | None:
-        """What stands by all that is known: what was seen on record may not be published yet."""
-        seen = self._seen.get(kind)
-        if published is None or (seen is not None and not _is_after(published, seen)):
-            return None if seen is None else replace(seen, **NOT_RECORDED)
+    def _without_record(self, kind: str, published: CurrentStance | None) -> CurrentStance | None:
+        """The newest stance this worker knows: a recorded one may not be published yet."""
+        recorded = self._last_recorded.get(kind)
+        if published is None or (recorded is not None and not _is_after(published, recorded)):
+            return None if recorded is None else replace(recorded, **NOT_RECORDED)
         return replace(published, **NOT_RECORDED)
 
 
-_STANDING_AT = """
-SELECT coalesce(max(sequence), 1) FROM stance_versions WHERE kind = $1 AND issued_at <= $2
-"""
+def _stance(newest: NewestDocuments) -> CurrentStance:
+    stored = newest.versions[0]
+    version = read_version(stored.document, stored.history_digest)
+    return recorded_stance(version, newest.withdrawal)
 
 
-def _stance(latest: Latest) -> StanceNow:
-    newest = latest.versions[0]
-    return durable(read_version(newest.document, newest.history_digest), latest.withdrawal)
-
-
-def _is_after(published: StanceNow, seen: StanceNow) -> bool:
-    """Whether something else was issued since."""
+def _is_after(published: CurrentStance, recorded: CurrentStance) -> bool:
+    """Whether the published stance is another one, issued since."""
     issue = published.leg_id, published.revision
-    return issue != (seen.leg_id, seen.revision) and published.issued_at >= seen.issued_at
+    return issue != (recorded.leg_id, recorded.revision) and (
+        published.issued_at >= recorded.issued_at
+    )
 
 
-def _is_later(published: StanceNow | None, recorded: StanceNow) -> bool:
-    """Whether something was issued after that and could not be recorded."""
+def _is_later(published: CurrentStance | None, recorded: CurrentStance) -> bool:
+    """Whether a later stance was published that could not be recorded."""
     return (
         published is not None
         and not published.history_durable

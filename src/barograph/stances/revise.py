@@ -1,4 +1,4 @@
-"""An operator's own decision on evidence that is recorded (pure)."""
+"""An operator's decision on recorded evidence (pure)."""
 
 from collections.abc import Sequence
 from unicodedata import normalize
@@ -8,34 +8,34 @@ from msgspec.structs import replace
 from barograph.errors import BarographError
 from barograph.history.records import LABELS, Decision, Proposal, Version
 from barograph.kit.text import one_line
-from barograph.stances import etf, funding, rates
+from barograph.stances.rules import BY
 
 MAX_NAME = 100
 MAX_REASON = 500
 
 
 class CannotRevise(BarographError):
-    """There is nothing to revise, or the decision or who signs it cannot be recorded."""
+    """There is nothing to revise, or the decision, reason or name is not acceptable."""
 
 
 def revision_of(
     newest: Sequence[Version], kind: str, *, label: str, why: str, by: str, now: int
 ) -> Proposal:
-    """The same leg on the same evidence with another decision.
+    """The newest version's leg and evidence with another decision.
 
     Raises:
-        CannotRevise: nothing is recorded, its time is over, or the label, the reason or the name
-            cannot be recorded.
+        CannotRevise: nothing is recorded, the newest version has expired, or the label, reason or
+            name is not acceptable.
     """
     if not newest:
         raise CannotRevise(f"no {kind} is recorded yet")
     version = newest[0]
     if label not in LABELS:
         raise CannotRevise(f"the decision must be one of {', '.join(LABELS)}")
-    rationale, who = signed(why, by)
+    rationale, name = reason(why), signer(by)
     if now >= version.expires_at:
         raise CannotRevise("the newest version has expired: wait for the next leg")
-    decision = Decision(label, version.leg.decision.confidence, rationale, who)
+    decision = Decision(label, version.leg.decision.confidence, rationale, name)
     return Proposal(
         kind=kind,
         leg_id=version.leg_id,
@@ -45,34 +45,26 @@ def revision_of(
     )
 
 
-def signed(why: str, by: str) -> tuple[str, str]:
-    """A reason and who gives it, without space around them.
-
-    Raises:
-        CannotRevise: one of them cannot be recorded.
-    """
-    return reason(why), signer(by)
-
-
 def reason(why: str) -> str:
     """A reason as it is recorded.
 
     Raises:
-        CannotRevise: it is not one line, or there is none.
+        CannotRevise: it is empty, too long or more than one line.
     """
     return _line("why", why, MAX_REASON)
 
 
 def signer(by: str) -> str:
-    """Who decides, as it is recorded.
+    """The name of the person who decides, as it is recorded.
 
     Raises:
-        CannotRevise: it is not one line, or there is none, or it is what rules sign with.
+        CannotRevise: it is empty, too long or more than one line, or the name that rules use.
     """
-    who = _line("by", by, MAX_NAME)
-    if _spelt_alike(who) in RULES:
-        raise CannotRevise(f"'by' must say who decides: only rules sign as {who}")
-    return who
+    name = _line("by", by, MAX_NAME)
+    # A reader takes other spellings of the same letters for the same name.
+    if normalize("NFKC", name).casefold() == BY:
+        raise CannotRevise(f"'by' must name the person who decides: only rules sign as {name}")
+    return name
 
 
 def _line(name: str, text: str, longest: int) -> str:
@@ -80,12 +72,3 @@ def _line(name: str, text: str, longest: int) -> str:
         return one_line(name, text, longest)
     except ValueError as error:
         raise CannotRevise(str(error)) from error
-
-
-def _spelt_alike(name: str) -> str:
-    """What all spellings of a name that a reader takes for the same have in common."""
-    return normalize("NFKC", name).casefold()
-
-
-RULES = frozenset(_spelt_alike(each.BY) for each in (etf, funding, rates))
-"""The names that no person may sign with."""

@@ -1,16 +1,22 @@
-"""Until when a stance about a data day holds (pure).
+"""What the rules of the three kinds share: conditions, data days and expiry (pure).
 
-It ends when the data of the next US business day should have been published; a weekend or a holiday
-does not expire Friday's rates.
+A stance about a data day expires when the next business day's data is due, so Friday's rates do
+not expire at the weekend.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from operator import ge, le
 
 from barograph.kit.business_days import next_business_day
 from barograph.kit.json import Json
-from barograph.kit.timestamps import SECOND, iso_timestamp
+from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
+
+BY = "rule"
+"""The name that rules sign decisions with."""
+
+PUBLISHED_BY = time(23, 59, 59)
+"""The latest time, in UTC, at which a day's data is usually published."""
 
 _COMPARE = {">=": ge, "<=": le}
 
@@ -18,12 +24,12 @@ _COMPARE = {">=": ge, "<=": le}
 def condition(text: str, path: str, compare: str, value: float) -> Json:
     """A condition on one level, such as `levels.slope10y3m <= -0.05`."""
     if compare not in _COMPARE:
-        raise ValueError(f"one of {', '.join(_COMPARE)} is needed")
+        raise ValueError(f"compare must be one of {', '.join(_COMPARE)}")
     return {"text": text, "path": path, "compare": compare, "value": value}
 
 
 def is_met(given: Json, levels: Mapping[str, Json]) -> bool | None:
-    """Whether a condition holds for these levels; None when that cannot be known."""
+    """Whether a condition holds for these levels; None when that is unknown."""
     if not isinstance(given, Mapping):
         return None
     level = _number(levels.get(str(given.get("path", "")).removeprefix("levels.")))
@@ -39,28 +45,18 @@ def _number(value: Json) -> float | None:
     return float(value)
 
 
-PUBLISHED_BY = time(23, 59, 59)
-"""The latest hour, in UTC, at which a day's data is usually there."""
-
-
-def day_start(day: str, *, following: bool = False) -> str:
-    """The start of a data day, or of the one after it, as a timestamp."""
-    start = date.fromisoformat(day) + timedelta(days=1 if following else 0)
-    return iso_timestamp(_milliseconds(datetime.combine(start, time(), UTC)))
-
-
 def day_period(day: str) -> dict[str, str]:
     """The period of a leg that is one data day."""
-    return {"start": day_start(day), "end": day_start(day, following=True)}
+    start = _milliseconds(datetime.combine(date.fromisoformat(day), time(), UTC))
+    return {"start": iso_timestamp(start), "end": iso_timestamp(start + DAY)}
 
 
 def expires_after(
     day: str, grace: int, *, lag: int = 0, following: Callable[[date], date] = next_business_day
 ) -> int:
-    """When a stance about `day` expires: once data of the day after it was due, plus grace.
+    """When a stance about `day` expires: when data of the next day is due, plus `grace`.
 
-    Days are those of a calendar, which tells the one `following` another. `lag` is how many of
-    them after its own day data is published.
+    `following` returns the next day of the calendar; data is published `lag` such days late.
     """
     due = following(date.fromisoformat(day))
     for _ in range(lag):

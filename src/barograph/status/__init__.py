@@ -1,1 +1,1 @@
-"""`/api/status`: the health of the market feed and of the API."""
+"""The health of the market feed and of the API: `/api/status`, incidents and uptime."""

@@ -1,4 +1,4 @@
-"""`/api/status`: always 200, whatever it has to say."""
+"""`/api/status`, which always answers 200."""
 
 from starlette.requests import Request
 
@@ -7,11 +7,11 @@ from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.timestamps import SECOND
 from barograph.status.reader import StatusReader
-from barograph.status.wire import ServiceStatus
+from barograph.status.rules import ServiceStatus
 
 STATUS_PATH = "/api/status"
 KEEP_MS = 2 * SECOND
-"""A status that caches could keep for long would be the one that lies."""
+"""How long caches may keep a status."""
 
 
 def status_routes(board: Board, reader: StatusReader) -> ApiRouter:

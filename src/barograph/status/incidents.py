@@ -1,27 +1,27 @@
-"""What is recorded of the status, and what follows from the records (pure).
+"""Status results per minute, and the incidents that follow from them (pure).
 
-Every minute the condition of each part becomes one record. Two records that are not ok, one after
-the other, open an incident; two that are ok close it. Records that lie far apart do not follow each
-other: nobody watched between them, and that counts neither as an outage nor as health.
+Every minute each part gets one result. Two consecutive results that are not ok open an incident;
+two that are ok close it. Results further apart than `MAX_GAP` are not consecutive: the time
+between them counts neither as an outage nor as health.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.status.wire import Condition, ServiceStatus
+from barograph.status.rules import Condition, ServiceStatus
 
 API: Final = "api"
-"""The name under which the API itself is recorded, beside the checks."""
+"""The name of the API among the checks."""
 
-WATCHED_APART = 3 * MINUTE
-"""Records up to so far apart follow each other: so long the next worker may take to step in."""
+MAX_GAP = 3 * MINUTE
+"""The longest time between consecutive results: another worker may need so long to take over."""
 
 INCIDENT_RULE = (
-    "An incident begins when a part is found not ok at two looks in a row, which are a minute "
-    "apart, and ends when it is found ok at two in a row."
+    "An incident begins when a part fails two checks in a row, one minute apart, and ends when it "
+    "passes two in a row."
 )
-"""What `judged` does, in words for who reads its outcome."""
+"""What `updated_incident` does, in words for readers."""
 
 KEPT_FOR = 90 * DAY
 HOURS_SHOWN = 24
@@ -33,16 +33,16 @@ SPANS: Final[dict[Resolution, int]] = {"hour": HOUR, "day": DAY}
 _ORDER: Final[dict[Condition, int]] = {"ok": 0, "degraded": 1, "down": 2}
 
 
-class Sighting(NamedTuple):
-    """How a part was found."""
+class CheckResult(NamedTuple):
+    """The condition of a part in one minute."""
 
     name: str
     condition: Condition
     detail: str
 
 
-class Count(NamedTuple):
-    """How many minutes of an hour or a day a part was found in each condition."""
+class ConditionCount(NamedTuple):
+    """How many minutes of an hour or day a part was in each condition."""
 
     resolution: Resolution
     name: str
@@ -55,12 +55,12 @@ class Count(NamedTuple):
 
     @property
     def recorded(self) -> int:
-        """How many minutes somebody looked."""
+        """How many minutes have a result."""
         return self.ok + self.degraded + self.down
 
     @property
     def worst(self) -> Condition | None:
-        """The worst that was found; None where nothing was."""
+        """The worst condition; None without a result."""
         if self.down:
             return "down"
         if self.degraded:
@@ -69,23 +69,23 @@ class Count(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Records that follow each other and are all ok, or all not."""
+    """Consecutive results that are all ok, or all not ok."""
 
     name: str
     started_at: int
     last_at: int
     worst: Condition
     detail: str
-    """What the first of them said."""
+    """That of the first result."""
 
     @property
     def is_ok(self) -> bool:
-        """Whether the part was well all the time."""
+        """Whether the results are ok."""
         return self.worst == "ok"
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is more than one record, which may be chance."""
+        """Whether there is more than one result."""
         return self.last_at > self.started_at
 
 
@@ -97,73 +97,73 @@ class Incident(NamedTuple):
     ended_at: int | None
     worst: Condition
     detail: str
-    """What was said when it began."""
+    """That of the first result."""
 
     unwatched_from: int | None = None
     unwatched_until: int | None = None
     unwatched_ms: int = 0
-    """So much of the time between those two nobody looked."""
+    """How much of the time between those two has no result."""
 
 
-class Record(NamedTuple):
-    """What was recorded lately: the last hours and days, newest incidents first."""
+class StatusHistory(NamedTuple):
+    """The last hours and days, and the newest incidents first."""
 
     now: int
     """When it was read."""
 
-    counts: Sequence[Count]
+    counts: Sequence[ConditionCount]
     incidents: Sequence[Incident]
     last_at: Mapping[str, int]
-    """The last minute in which a part was recorded, by its name."""
+    """The last minute with a result, by part."""
 
 
-def sightings(status: ServiceStatus) -> list[Sighting]:
-    """What there is to record of a status: the API, and every check that can fail now.
+def check_results(status: ServiceStatus) -> list[CheckResult]:
+    """The results of a status: the API, and every part that can fail now.
 
-    A part that is not configured or still warming up is neither healthy nor failing.
+    Parts that are not configured or warming up have no result.
     """
     checks = [
-        Sighting(each.name, each.status, each.detail)
+        CheckResult(each.name, each.status, each.detail)
         for each in status.checks
         if each.status != "not_configured" and each.status != "warming_up"  # noqa: PLR1714 - types
     ]
-    # Nothing but the database makes the API less than ok.
+    # Only the database makes the API less than ok.
     why = "; ".join(f"{each.name} {each.detail}" for each in checks if each.name == "database")
-    return [Sighting(API, status.api.status, why), *checks]
+    return [CheckResult(API, status.api.status, why), *checks]
 
 
-def counts(sighting: Sighting, at: int) -> list[Count]:
-    """What one record adds to its hour and its day."""
-    found = {name: int(name == sighting.condition) for name in _ORDER}
+def counts(result: CheckResult, at: int) -> list[ConditionCount]:
+    """What one result adds to its hour and its day."""
+    ok, degraded, down = (int(name == result.condition) for name in _ORDER)
     return [
-        Count(each, sighting.name, at // span * span, found["ok"], found["degraded"], found["down"])
+        ConditionCount(each, result.name, at // span * span, ok, degraded, down)
         for each, span in SPANS.items()
     ]
 
 
 def is_due(last: Run | None, at: int, *, is_late: bool = False) -> bool:
-    """Whether a part can be recorded at this minute: each minute counts once.
+    """Whether a part still needs a result for this minute.
 
-    A record that lies far ahead was written by a clock that ran ahead, and is no reason to wait;
-    but to what is written late it may be another keeper's, who saw the same minute.
+    A result far ahead came from a clock that ran fast, so it is ignored. A late write keeps it,
+    because another worker may have recorded the same minute.
     """
     if last is None or at > last.last_at:
         return True
-    return not is_late and at < last.last_at - WATCHED_APART
+    return not is_late and at < last.last_at - MAX_GAP
 
 
-def extended(last: Run | None, sighting: Sighting, at: int) -> Run:
-    """The run that a record continues, or the new one that it begins."""
-    is_ok = sighting.condition == "ok"
-    if last is None or last.is_ok != is_ok or not _follow(last.last_at, at):
-        return Run(sighting.name, at, at, sighting.condition, sighting.detail)
-    return last._replace(last_at=at, worst=_worse(last.worst, sighting.condition))
+def extended_run(last: Run | None, result: CheckResult, at: int) -> Run:
+    """The last run with this result, or a new run."""
+    is_ok = result.condition == "ok"
+    if last is None or last.is_ok != is_ok or not _are_consecutive(last.last_at, at):
+        return Run(result.name, at, at, result.condition, result.detail)
+    return last._replace(last_at=at, worst=_worse(last.worst, result.condition))
 
 
-def judged(incident: Incident | None, last: Run | None, run: Run) -> Incident | None:
-    """What becomes of a part's open incident, if it has one, when `run` comes after `last`.
+def updated_incident(incident: Incident | None, last: Run | None, run: Run) -> Incident | None:
+    """The open incident of a part, if any, once `run` follows `last`.
 
-    An incident begins and ends with the first of the two records that prove it.
+    An incident begins and ends with the first of the two results that prove it.
     """
     if incident is None:
         if run.is_ok or not run.is_certain:
@@ -176,14 +176,14 @@ def judged(incident: Incident | None, last: Run | None, run: Run) -> Incident | 
     return incident._replace(worst=_worse(incident.worst, run.worst))
 
 
-def abandoned(incident: Incident, last: Run | None) -> Incident:
-    """How the incident of a part ends that is not looked at any more: when it was seen last."""
+def abandoned_incident(incident: Incident, last: Run | None) -> Incident:
+    """An incident of a part that is no longer checked, ended at its last result."""
     seen = incident.started_at if last is None else last.last_at
     return incident._replace(ended_at=max(seen, incident.started_at))
 
 
 def _with_gap(incident: Incident, last: Run | None, run: Run) -> Incident:
-    if last is None or run.last_at < last.last_at or _follow(last.last_at, run.last_at):
+    if last is None or run.last_at < last.last_at or _are_consecutive(last.last_at, run.last_at):
         return incident
     since = last.last_at + MINUTE
     return incident._replace(
@@ -193,8 +193,8 @@ def _with_gap(incident: Incident, last: Run | None, run: Run) -> Incident:
     )
 
 
-def _follow(before: int, after: int) -> bool:
-    return 0 <= after - before <= WATCHED_APART
+def _are_consecutive(before: int, after: int) -> bool:
+    return 0 <= after - before <= MAX_GAP
 
 
 def _worse(one: Condition, other: Condition) -> Condition:

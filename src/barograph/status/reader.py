@@ -1,23 +1,22 @@
-"""Reads the board as health: what a worker knows about everybody at one instant."""
+"""Reads the status from what this worker knows."""
 
 from collections.abc import Callable, Sequence
 
 from barograph import __version__
 from barograph.board.board import Board
-from barograph.history.signing import SignedHeads
+from barograph.history.guards import SignedHeads
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.view import EXCHANGE_HEALTH, LIQUIDATIONS, LONG_ACCOUNTS, PERPETUALS, Bounds
 from barograph.stances.reader import STANCES
-from barograph.status.rules import Observation, Reach, assess
-from barograph.status.wire import ServiceStatus
+from barograph.status.rules import Reachability, ServiceStatus, StatusInputs, assess
 
 LimitsFailing = Callable[[], int | None]
-"""Since when request allowances are not counted together; None when they are."""
+"""Since when the shared store of rate limits fails; None while it works."""
 
 
 class StatusReader:
-    """Judges the health of feed and API from memory."""
+    """Judges the health of the feed and the API from memory."""
 
     def __init__(
         self,
@@ -29,7 +28,7 @@ class StatusReader:
         identity: Sequence[DependencyHealth] | None = None,
         payments: Sequence[DependencyHealth] | None = None,
     ) -> None:
-        """Take what can be asked; `identity` and `payments` are None where there is none."""
+        """Take the parts; `identity` and `payments` are None if not configured."""
         self._bounds = bounds
         self._started_at = started_at
         self._limits_failing = limits_failing
@@ -38,9 +37,9 @@ class StatusReader:
         self._payments = payments
 
     def status(self, board: Board, now: int) -> ServiceStatus:
-        """The status at an instant."""
+        """The status at `now`."""
         return assess(
-            Observation(
+            StatusInputs(
                 now=now,
                 started_at=self._started_at,
                 version=__version__,
@@ -53,14 +52,14 @@ class StatusReader:
                 limits_failing_since=self._limits_failing(),
                 macro=board.latest(MACRO_HEALTH),
                 stances=board.latest(STANCES),
-                identity=None if self._identity is None else reach(self._identity, now),
-                payments=None if self._payments is None else reach(self._payments, now),
+                identity=None if self._identity is None else reachability(self._identity, now),
+                payments=None if self._payments is None else reachability(self._payments, now),
                 unsigned=self._signed.failure,
             )
         )
 
 
-def reach(health: Sequence[DependencyHealth], now: int) -> Reach:
+def reachability(health: Sequence[DependencyHealth], now: int) -> Reachability:
     """What all questions to one and the same part tell together."""
     answers = [each.answered_at for each in health if each.answered_at is not None]
     failing = [
@@ -70,7 +69,7 @@ def reach(health: Sequence[DependencyHealth], now: int) -> Reach:
         and each.failed_at is not None
         and not each.is_superseded(now)
     ]
-    return Reach(
+    return Reachability(
         max(answers, default=None),
         min((since for since, _ in failing), default=None),
         max((last for _, last in failing), default=None),

@@ -1,4 +1,4 @@
-"""Keeps the record of the status: looks once a minute, whether or not anybody asks."""
+"""Records the status once per minute, and reads that history."""
 
 import asyncio
 import logging
@@ -20,60 +20,201 @@ from barograph.status.incidents import (
     HOURS_SHOWN,
     INCIDENTS_SHOWN,
     KEPT_FOR,
-    Count,
+    CheckResult,
+    ConditionCount,
     Incident,
-    Record,
     Run,
-    Sighting,
-    abandoned,
+    StatusHistory,
+    abandoned_incident,
+    check_results,
     counts,
-    extended,
+    extended_run,
     is_due,
-    judged,
-    sightings,
+    updated_incident,
 )
-from barograph.status.wire import ServiceStatus
+from barograph.status.rules import ServiceStatus
+
+log = logging.getLogger(__name__)
+
+Sleep = Callable[[float], Awaitable[None]]
+LEASE = "status"
+LEASE_MS = 90 * SECOND
+PROBE_SECONDS = 10.0
+PAST_THE_MINUTE = 0.1
+"""Seconds after a minute began, because a timer that fires early would find the minute before."""
+
+SPREAD_SECONDS = 30.0
+"""Recorders probe at different times of the minute, to spread the load on outside services."""
+
+MAX_UNWRITTEN = 180
+"""Minutes that are kept while the database is unavailable; the oldest are dropped first."""
 
 
-async def record(
-    tx: Transaction, seen: Sequence[Sighting], at: int, *, is_late: bool = False
+class MinuteResults(NamedTuple):
+    """The results of the minute that begins at `at`."""
+
+    at: int
+    results: Sequence[CheckResult]
+
+
+class Probed(Protocol):
+    """A part whose health is known only by calling it."""
+
+    async def probe(self) -> None:
+        """Call it with a timeout; the part notes the outcome itself."""
+
+
+class StatusRecorder:
+    """Records the status once per minute; there is one in each web worker.
+
+    Every worker probes, because it knows only its own calls. The worker with the lease records.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        read: Callable[[int], ServiceStatus],
+        probed: Sequence[Probed],
+        *,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+        offset: float | None = None,
+    ) -> None:
+        """Take the parts; `offset` is the second of the minute, random by default."""
+        self._database = database
+        self._read = read
+        self._probed = probed
+        self._clock = clock
+        self._sleep = sleep
+        chance = random.uniform(0, SPREAD_SECONDS)
+        self._offset_ms = int((chance if offset is None else offset) * SECOND)
+        self._failing = False
+        self._unwritten: deque[MinuteResults] = deque(maxlen=MAX_UNWRITTEN)
+        holder = f"{socket.gethostname()}:{os.getpid()}:{token_hex(4)}"
+        self._lease = Lease(database, LEASE, holder, clock=clock, milliseconds=LEASE_MS)
+
+    async def run(self) -> None:
+        """Record every minute until cancelled."""
+        try:
+            await self.probe()
+            while True:
+                into_minute = (self._clock() - self._offset_ms) % MINUTE
+                await self._sleep((MINUTE - into_minute) / SECOND + PAST_THE_MINUTE)
+                await self.record_minute()
+        finally:
+            await self._release()
+
+    async def record_minute(self) -> None:
+        """Probe, then record the status; failures are logged, never raised."""
+        await self.probe()
+        try:
+            await self._record()
+        except LeaseLost:
+            self._unwritten.clear()
+            log.info("another worker records the status")
+        except DatabaseUnavailable as error:
+            if not self._failing:
+                log.warning("status not recorded", extra={"reason": str(error)})
+            self._failing = True
+        except Exception:
+            self._unwritten.clear()  # it may be the cause
+            log.exception("status not recorded")
+        else:
+            self._failing = False
+
+    async def probe(self) -> None:
+        """Ask everybody outside at once; each notes for itself how that went."""
+        log.debug("probing those outside")
+        asking = (asyncio.wait_for(each.probe(), PROBE_SECONDS) for each in self._probed)
+        for outcome in await asyncio.gather(*asking, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                # Only the type: the text of an unexpected error may hold a secret.
+                log.warning("probe failed", extra={"reason": type(outcome).__name__})
+
+    async def _record(self) -> None:
+        """Record this minute, after the minutes that could not be written before.
+
+        While the database is unavailable nobody knows who leads, so every worker keeps its
+        results; the next leader writes its own.
+        """
+        try:
+            leads = await self._leads()
+        except DatabaseUnavailable:
+            self._keep_minute()
+            raise
+        if not leads:
+            self._unwritten.clear()
+            return
+        self._keep_minute()
+        found = list(self._unwritten)
+
+        async def work(tx: Transaction) -> None:
+            await self._lease.fence(tx)
+            for minute in found:
+                is_late = minute is not found[-1]
+                await record_results(tx, minute.results, minute.at, is_late=is_late)
+
+        await self._database.write(work)
+        self._unwritten.clear()
+
+    def _keep_minute(self) -> None:
+        now = self._clock()
+        results = check_results(self._read(now))
+        self._unwritten.append(MinuteResults(now // MINUTE * MINUTE, results))
+
+    async def _leads(self) -> bool:
+        try:
+            await self._lease.renew()
+        except LeaseLost:
+            return await self._lease.acquire()
+        return True
+
+    async def _release(self) -> None:
+        """Let another worker take over at once."""
+        try:
+            await self._lease.release()
+        except DatabaseUnavailable:
+            log.info("lease not released; it will expire")
+
+
+async def record_results(
+    tx: Transaction, results: Sequence[CheckResult], at: int, *, is_late: bool = False
 ) -> None:
-    """Record how every part was found in the minute that begins at `at`, and forget the old."""
+    """Record the results of the minute that begins at `at`, and delete old ones."""
     runs = {row[0]: Run(*row) for row in await tx.fetch(_RUNS)}
-    incidents = {row[0]: Incident(*row) for row in await tx.fetch(_OPEN)}
-    for sighting in seen:
-        last = runs.get(sighting.name)
+    incidents = {row[0]: Incident(*row) for row in await tx.fetch(_OPEN_INCIDENTS)}
+    for result in results:
+        last = runs.get(result.name)
         if not is_due(last, at, is_late=is_late):
             continue
-        run = extended(last, sighting, at)
-        incident = judged(incidents.get(sighting.name), last, run)
-        await tx.execute_many(_COUNT, counts(sighting, at))
+        run = extended_run(last, result, at)
+        incident = updated_incident(incidents.get(result.name), last, run)
+        await tx.execute_many(_ADD_COUNT, counts(result, at))
         await tx.execute(_KEEP_RUN, *run)
         if incident is not None:
             await tx.execute(_KEEP_INCIDENT, *incident)
-    for name in incidents.keys() - {each.name for each in seen}:
-        await tx.execute(_KEEP_INCIDENT, *abandoned(incidents[name], runs.get(name)))
-    for statement in _FORGET:
+    for name in incidents.keys() - {each.name for each in results}:
+        await tx.execute(_KEEP_INCIDENT, *abandoned_incident(incidents[name], runs.get(name)))
+    for statement in _DELETE_OLD:
         await tx.execute(statement, at - KEPT_FOR)
 
 
-async def read_record(tx: Transaction, now: int) -> Record:
-    """Read what a page shows."""
+async def read_status_history(tx: Transaction, now: int) -> StatusHistory:
+    """Read what the status page shows."""
     hours = await tx.fetch(_COUNTS, "hour", now // HOUR * HOUR - (HOURS_SHOWN - 1) * HOUR, now)
     first_day = now // DAY * DAY - (DAYS_SHOWN - 1) * DAY
     days = await tx.fetch(_COUNTS, "day", first_day, now)
     incidents = await tx.fetch(_INCIDENTS, first_day, INCIDENTS_SHOWN)
-    last_at = await tx.fetch(_LAST)
-    return Record(
+    last_at = await tx.fetch("SELECT name, last_at FROM status_runs")
+    return StatusHistory(
         now,
-        [Count(*row) for row in (*hours, *days)],
+        [ConditionCount(*row) for row in (*hours, *days)],
         [Incident(*row) for row in incidents],
         dict(last_at),
     )
 
 
 _RUNS = "SELECT name, started_at, last_at, worst, detail FROM status_runs"
-_LAST = "SELECT name, last_at FROM status_runs"
 _COUNTS = """
 SELECT resolution, name, at, ok, degraded, down FROM status_counts
 WHERE resolution = $1 AND at >= $2 AND at <= $3
@@ -82,11 +223,11 @@ _INCIDENT = """
 SELECT name, started_at, ended_at, worst, detail, unwatched_from, unwatched_until, unwatched_ms
 FROM status_incidents
 """
-_OPEN = f"{_INCIDENT} WHERE ended_at IS NULL"
+_OPEN_INCIDENTS = f"{_INCIDENT} WHERE ended_at IS NULL"
 _INCIDENTS = f"""
 {_INCIDENT} WHERE ended_at IS NULL OR ended_at >= $1 ORDER BY started_at DESC, name LIMIT $2
 """
-_COUNT = """
+_ADD_COUNT = """
 INSERT INTO status_counts (resolution, name, at, ok, degraded, down)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (resolution, name, at) DO UPDATE SET
@@ -113,150 +254,8 @@ ON CONFLICT (name, started_at) DO UPDATE SET
     unwatched_until = excluded.unwatched_until,
     unwatched_ms = excluded.unwatched_ms
 """
-_FORGET = (
+_DELETE_OLD = (
     "DELETE FROM status_counts WHERE resolution IN ('hour', 'day') AND at < $1",
     "DELETE FROM status_incidents WHERE started_at < $1 AND ended_at < $1",
     "DELETE FROM status_runs WHERE last_at < $1",
 )
-
-
-log = logging.getLogger(__name__)
-
-Sleep = Callable[[float], Awaitable[None]]
-LEASE = "status"
-LEASE_MS = 90 * SECOND
-PROBE_SECONDS = 10.0
-PAST_THE_MINUTE = 0.1
-"""Seconds after a minute began: a timer that fires early must not find the minute before."""
-
-SPREAD_SECONDS = 30.0
-"""Keepers look at different times of the minute, so that not all ask those outside at once."""
-
-MOST_UNWRITTEN = 180
-"""So many minutes are kept while the database is away; the oldest go first."""
-
-
-class Minute(NamedTuple):
-    """How everything was found in the minute that begins at `at`."""
-
-    at: int
-    seen: Sequence[Sighting]
-
-
-class Probed(Protocol):
-    """A part whose health is known only by asking it."""
-
-    async def probe(self) -> None:
-        """Ask it, in bounded time; the part records the result itself."""
-
-
-class Keeper:
-    """One in each web worker.
-
-    All of them probe, because a worker knows only what it asked itself; the one that holds the
-    lease records.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        read: Callable[[int], ServiceStatus],
-        watched: Sequence[Probed],
-        *,
-        clock: Clock,
-        sleep: Sleep = asyncio.sleep,
-        offset: float | None = None,
-    ) -> None:
-        """Take who is asked; `offset` is where in the minute it looks, by chance unless given."""
-        self._database = database
-        self._read = read
-        self._watched = watched
-        self._clock = clock
-        self._sleep = sleep
-        chance = random.uniform(0, SPREAD_SECONDS)
-        self._offset_ms = int((chance if offset is None else offset) * SECOND)
-        self._failing = False
-        self._unwritten: deque[Minute] = deque(maxlen=MOST_UNWRITTEN)
-        holder = f"{socket.gethostname()}:{os.getpid()}:{token_hex(4)}"
-        self._lease = Lease(database, LEASE, holder, clock=clock, milliseconds=LEASE_MS)
-
-    async def run(self) -> None:
-        """Look once in every minute, until cancelled."""
-        try:
-            await self.probe()
-            while True:
-                into_minute = (self._clock() - self._offset_ms) % MINUTE
-                await self._sleep((MINUTE - into_minute) / SECOND + PAST_THE_MINUTE)
-                await self.look()
-        finally:
-            await self._let_go()
-
-    async def look(self) -> None:
-        """Ask those outside, then record how everything is; whatever fails, nothing is raised."""
-        await self.probe()
-        try:
-            await self._record()
-        except LeaseLost:
-            self._unwritten.clear()
-            log.info("the status is recorded by another worker")
-        except DatabaseUnavailable as error:
-            if not self._failing:
-                log.warning("status not recorded", extra={"reason": str(error)})
-            self._failing = True
-        except Exception:
-            self._unwritten.clear()  # it may be why
-            log.exception("status not recorded")
-        else:
-            self._failing = False
-
-    async def probe(self) -> None:
-        """Ask everybody outside at once; each notes for itself how that went."""
-        log.debug("probing those outside")
-        asking = (asyncio.wait_for(each.probe(), PROBE_SECONDS) for each in self._watched)
-        for outcome in await asyncio.gather(*asking, return_exceptions=True):
-            if isinstance(outcome, Exception):
-                # Only the name: who knows what the text of an unexpected error holds.
-                log.warning("probe failed", extra={"reason": type(outcome).__name__})
-
-    async def _record(self) -> None:
-        """Record what is found now, after what could not be written before.
-
-        While the database is away nobody can tell who leads, so every keeper keeps what it finds;
-        the one that leads afterwards writes its own.
-        """
-        try:
-            leads = await self._leads()
-        except DatabaseUnavailable:
-            self._find()
-            raise
-        if not leads:
-            self._unwritten.clear()
-            return
-        self._find()
-        found = list(self._unwritten)
-
-        async def work(tx: Transaction) -> None:
-            await self._lease.fence(tx)
-            for minute in found:
-                await record(tx, minute.seen, minute.at, is_late=minute is not found[-1])
-
-        await self._database.write(work)
-        self._unwritten.clear()
-
-    def _find(self) -> None:
-        now = self._clock()
-        self._unwritten.append(Minute(now // MINUTE * MINUTE, sightings(self._read(now))))
-
-    async def _leads(self) -> bool:
-        try:
-            await self._lease.renew()
-        except LeaseLost:
-            return await self._lease.acquire()
-        return True
-
-    async def _let_go(self) -> None:
-        """Let another worker in at once."""
-        try:
-            await self._lease.release()
-        except DatabaseUnavailable:
-            log.info("lease not released; it will run out")

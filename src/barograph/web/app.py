@@ -40,10 +40,10 @@ from barograph.guides.endpoints import guide_routes
 from barograph.guides.files import load_catalog
 from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.endpoints import history_routes
-from barograph.history.guards import Continuity
+from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
 from barograph.history.public_log import PublicLogs
-from barograph.history.signing import SignedHeads, load_history_key
+from barograph.history.signing import load_history_key
 from barograph.identity.bearer import IdentityProvider, NoIdentityProvider
 from barograph.keys.api_keys import ApiKeys, load_pepper
 from barograph.keys.endpoints import key_routes
@@ -86,7 +86,7 @@ from barograph.stances.endpoints import StanceReads, stance_offer, stance_routes
 from barograph.stances.reader import STANCES, StanceReader
 from barograph.status.endpoints import status_routes
 from barograph.status.reader import LimitsFailing, StatusReader
-from barograph.status.recorder import Keeper
+from barograph.status.recorder import StatusRecorder
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.identity_http import IdentityHttp
 from barograph.upstream.mail import SmtpSender
@@ -325,7 +325,7 @@ class _History:
         self.continuity = Continuity(self.ledger, lambda: board.latest(STANCES))
         key = load_history_key(settings)
         self.logs = PublicLogs(self.ledger, key, settings.base_url, signed, self.continuity)
-        self.stances = StanceReader(board, history, self.continuity)
+        self.stances = StanceReader(board, self.ledger, self.continuity)
 
 
 class _Subscribers:
@@ -363,7 +363,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
     board, stances, limiter = public.board, history.stances, parts.callers.limiter
     seconds, base_url = settings.comparison_seconds, settings.base_url
     access, contact = parts.subscribers, settings.security_contact
-    pair = LatestPair(parts.history_database, history.continuity)
+    pair = LatestPair(history.ledger, history.continuity)
     feed = FeedParts(board, stances, public.markets, public.briefs, base_url)
     reads = StanceReads(stances, clock, access.door, access.paid, access.offers)
     return [
@@ -453,7 +453,7 @@ def _log_end(task: "asyncio.Task[None]") -> None:
 
 def _tasks(parts: _Parts) -> list[Task]:
     board, status = parts.public.board, parts.public.status
-    recorder = Keeper(
+    recorder = StatusRecorder(
         parts.database,
         lambda now: status.status(board, now),
         [*_watched(parts.callers.provider, parts.callers.facilitator), parts.history.logs],

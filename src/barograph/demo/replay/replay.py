@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 import httpx2
 
-from barograph.board.snapshots import latest
+from barograph.board.board import latest_snapshot
 from barograph.collector.app import macro_sources
 from barograph.collector.jobs import MacroJob, SettlementJob
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
@@ -31,7 +31,7 @@ from barograph.markets.settlements import STANDS_AFTER
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.stances.funding import KIND as FUNDING
-from barograph.stances.issue import StanceDesk
+from barograph.stances.issue import StanceIssuer
 from barograph.stances.revise import revision_of
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.files import FileClient
@@ -62,7 +62,7 @@ class PastRecord:
         sources = macro_sources(settings, files, clock=self._clock)
         self._ledger = Ledger(history, self._clock)
         self._macro = MacroJob(sources, database, seconds=1, clock=self._clock)
-        self._desk = StanceDesk(settings, database, self._ledger, self._clock)
+        self._desk = StanceIssuer(settings, database, self._ledger, self._clock)
         self._files = files
         self._exchange = BybitExchange(
             settings, clock=self._clock, transport=_Exchange(world, self)
@@ -87,7 +87,7 @@ class PastRecord:
         """Read what came out since then and issue what follows from it."""
         self._at = at
         if not self._begun:
-            await self._ledger.take(self._lease.token)
+            await self._ledger.announce_leader(self._lease.token)
         if not self._begun or self._figures.releases(since, at):
             await self._macro.run_once(self._lease)
         if not self._begun or self._is_reported(since, at):
@@ -108,7 +108,7 @@ class PastRecord:
 
     async def _decide_anew(self) -> None:
         """Now and then somebody decides otherwise on the same evidence, as an operator would."""
-        newest = await self._ledger.newest(FUNDING, 1)
+        newest = await self._ledger.newest_versions(FUNDING, 1)
         if newest and newest[0].sequence % REVISED_EVERY == 0 and newest[0].revision == 1:
             proposal = revision_of(
                 newest,
@@ -288,5 +288,5 @@ class _Writer:
 
 async def _newest(tx: Transaction) -> int | None:
     """When the last published reading was taken."""
-    newest = await latest(tx, PERPETUALS)
+    newest = await latest_snapshot(tx, PERPETUALS)
     return None if newest is None else newest.as_of

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from barograph.kit.timestamps import HOUR
 from barograph.signals.records import UNKNOWN
-from barograph.status.wire import Condition
+from barograph.status.rules import Condition
 
 STEP: Final = 5
 WIDTH: Final = 4

@@ -46,7 +46,7 @@ from barograph.limits.rate_limits import (
 from barograph.markets.documents import MARKET_STATE_PATH, derivatives_document
 from barograph.markets.regime import HYSTERESIS_PCT
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
-from barograph.material_change.query import NAMES
+from barograph.material_change.query import PARAMETERS
 from barograph.signals.methods import METHODS
 from barograph.site.developers import problems, reference, snippets
 from barograph.site.developers.interface import groups, pretty
@@ -205,7 +205,7 @@ _PATHS: dict[str, object] = {
     "feed_now_path": FEED_NOW_PATH,
     "stance_paths": tuple(STANCE_PATHS.values()),
     "material_change_path": MATERIAL_CHANGE_PATH,
-    "references": tuple(NAMES),
+    "references": tuple(PARAMETERS),
     "signals_folder": SIGNALS_FOLDER,
     "market_state_path": MARKET_STATE_PATH,
 }

@@ -12,7 +12,7 @@ from barograph.errors import PrivateError
 from barograph.feed.documents import FeedUnavailable
 from barograph.kit.request_limits import MAX_PARAMETERS, MAX_QUERY_BYTES
 from barograph.material_change.query import (
-    NAMES,
+    PARAMETERS,
     ComparisonReferenceUnavailable,
     ComparisonUnavailable,
     InvalidComparisonReference,
@@ -96,7 +96,7 @@ CODED_ERRORS: Sequence[CodedProblem] = [
         InvalidComparisonReference,
         _COMPARISON,
         "a parameter is missing, extra, repeated or malformed",
-        f"no: send exactly the {len(NAMES)} parameters, each once and as it came",
+        f"no: send exactly the {len(PARAMETERS)} parameters, each once and as it came",
     ),
     _coded(
         InvalidIdempotencyKey,

@@ -1,6 +1,6 @@
-"""What the record holds of a version, as far as it can be read (pure).
+"""Reads the stored document of a version for a comparison (pure).
 
-Reading never fails: what cannot be read is None, so that a comparison can abstain from it.
+Reading never fails. A part that cannot be read is None, and the comparison abstains.
 """
 
 import json
@@ -17,21 +17,21 @@ EvidenceProblem = Literal["evidence_missing", "evidence_unreadable"]
 
 
 class RetainedEvidence(Struct, frozen=True):
-    """The evidence of a version, whose digest is that of its inputs."""
+    """The evidence of a version; its digest matches its inputs."""
 
     digest: str
     inputs: dict[str, Json]
 
 
 class RetainedCondition(Struct, frozen=True):
-    """A condition in words, and as `stances.conditions` evaluates it."""
+    """A condition in words, and as `stances.rules.is_met` evaluates it."""
 
     text: str
     given: Json
 
 
-class Retained(Struct, frozen=True):
-    """A recorded version; of one with another schema only the first three members are read."""
+class RetainedVersion(Struct, frozen=True):
+    """A recorded version; with another schema only the first three members are read."""
 
     schema: str | None
     kind: str | None
@@ -43,12 +43,12 @@ class Retained(Struct, frozen=True):
     evidence: RetainedEvidence | EvidenceProblem
 
 
-def read_retained(document: str) -> Retained:
+def read_retained(document: str) -> RetainedVersion:
     """Read the stored text of a version."""
     version = _object(_parsed(document)) or {}
     schema = _text(version.get("schema"))
     leg = (_object(version.get("leg")) if schema == SCHEMA else None) or {}
-    return Retained(
+    return RetainedVersion(
         schema=schema,
         kind=_text(version.get("kind")),
         leg_id=_text(version.get("leg_id")),
@@ -61,7 +61,7 @@ def read_retained(document: str) -> Retained:
 
 
 def number(value: Json) -> int | float | None:
-    """The value if it is a number, which truth values are not."""
+    """The value if it is a finite number, not a boolean."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         return None
     return value
@@ -75,7 +75,7 @@ def _parsed(document: str) -> Json:
 
 
 def _whole_number(digits: str) -> int | float:
-    """Canonical JSON has doubles only: a whole number beyond the exact ones was one."""
+    """Canonical JSON has only doubles; an integer beyond the exact ones was a float."""
     value = int(digits)
     return value if -EXACT <= value <= EXACT else float(digits)
 

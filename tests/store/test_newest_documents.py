@@ -1,11 +1,11 @@
-"""The end of a chain as texts: the same ones are read at every request, and checked each time."""
+"""The newest documents of a kind: every request reads the same few, and each read verifies them."""
 
 import asyncio
 
 import pytest
 
-from barograph.history.latest_versions import MOST_INTACT, Latest, latest_versions
-from barograph.history.ledger import Ledger, RecordDamaged
+from barograph.history.ledger import Ledger
+from barograph.history.reader import MAX_VERIFIED, HistoryReader, NewestDocuments, RecordDamaged
 from barograph.kit.database import Database, Transaction
 from support.clock import HandClock
 from support.stances import FUNDING, make_history, proposal
@@ -23,8 +23,8 @@ def record(history: Database, runner: asyncio.Runner, count: int) -> None:
         runner.run(ledger.append(proposal(number)))
 
 
-def read(history: Database, runner: asyncio.Runner, count: int = 2) -> Latest:
-    return runner.run(latest_versions(history, FUNDING, count))
+def read(history: Database, runner: asyncio.Runner, count: int = 2) -> NewestDocuments:
+    return runner.run(HistoryReader(history).newest_documents(FUNDING, count))
 
 
 def rewrite(history: Database, runner: asyncio.Runner, sql: str) -> None:
@@ -57,7 +57,7 @@ def test_a_version_that_was_intact_is_refused_once_it_is_altered(
 def test_more_versions_than_are_remembered_are_read_all_the_same(
     history: Database, runner: asyncio.Runner
 ) -> None:
-    count = MOST_INTACT + 2
+    count = MAX_VERIFIED + 2
     record(history, runner, count)
 
     first, again = (read(history, runner, count) for _ in range(2))

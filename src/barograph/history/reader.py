@@ -1,0 +1,242 @@
+"""Every read of the record of stances.
+
+A recorded document is the text that was hashed. Reads compare it with its digest before use.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from barograph.history.checkpoint import LogName
+from barograph.history.digest import read_event, read_version
+from barograph.history.records import DigestRow, Version, VersionEvent
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value
+from barograph.kit.json import digest
+
+T = TypeVar("T")
+
+NEWEST = 2**63 - 1
+DAMAGED = "a recorded document is damaged: run `barograph stances verify` to see which"
+
+MAX_VERIFIED = 16
+_VERIFIED: dict[str, str] = {}
+"""Documents by their verified digest. Every request reads the same few, and comparing two texts
+is faster than hashing one."""
+
+
+class RecordDamaged(DatabaseUnavailable):
+    """The database does not hold what was recorded."""
+
+
+class ChainLink(msgspec.Struct, frozen=True):
+    """The digest of a document, and the digest that it names as its predecessor."""
+
+    previous_digest: str
+    digest: str = ""
+
+
+class StoredVersion(NamedTuple):
+    """A recorded version with its document, which may have any schema."""
+
+    sequence: int
+    leg_id: str
+    revision: int
+    issued_at: int
+    history_digest: str
+    document: str
+
+    def is_expired(self, now: int) -> bool:
+        """Whether it has expired; a document without an expiry has not."""
+        try:
+            expires_at = _EXPIRY.decode(self.document).expires_at
+        except msgspec.MsgspecError:
+            return False
+        return expires_at is not None and now >= expires_at.timestamp() * 1000
+
+
+class NewestDocuments(NamedTuple):
+    """The newest versions of a kind."""
+
+    versions: tuple[StoredVersion, ...]
+    """Newest first."""
+
+    withdrawal: VersionEvent | None
+    """The event that withdrew the newest version."""
+
+
+class HistoryReader:
+    """Reads the chains of versions and events.
+
+    Every method raises `DatabaseUnavailable` when the record cannot be read, and its subclass
+    `RecordDamaged` when a document does not match its digest.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def newest_versions(self, kind: str, count: int = 2) -> list[Version]:
+        """The newest versions, decoded, newest first."""
+        return [version_from(row) for row in await self._fetch(NEWEST_VERSIONS, kind, count)]
+
+    async def newest_documents(
+        self, kind: str, count: int = 2, *, up_to: int = NEWEST
+    ) -> NewestDocuments:
+        """The newest versions up to a sequence, not decoded, and whether the newest is withdrawn.
+
+        One transaction reads both.
+        """
+
+        async def work(tx: Transaction) -> NewestDocuments:
+            rows = await tx.fetch(_NEWEST_DOCUMENTS, kind, count, up_to)
+            versions = tuple(map(StoredVersion._make, rows))
+            events = await tx.fetch(_LAST_EVENT_UP_TO, kind, up_to)
+            return NewestDocuments(versions, _withdrawal(versions, events))
+
+        try:
+            found = await self._database.read(work)
+        except ValueError as error:  # bytes that are not text, or a text that is not an event
+            raise RecordDamaged(DAMAGED) from error
+        for each in found.versions:
+            _require_verified(each.document, each.history_digest)
+        return found
+
+    async def version_at(self, kind: str, sequence: int) -> Version | None:
+        """One version by its sequence."""
+        rows = await self._fetch(_VERSION_AT, kind, sequence)
+        return version_from(rows[0]) if rows else None
+
+    async def sequence_issued_by(self, kind: str, moment: int) -> int:
+        """The sequence of the newest version issued by a moment; 1 if there is none."""
+        return int((await self._fetch(_SEQUENCE_ISSUED_BY, kind, moment))[0][0])
+
+    async def events(self, kind: str) -> list[VersionEvent]:
+        """Every event of a kind, in order."""
+        return [event_from(row) for row in await self._fetch(_EVENTS, kind)]
+
+    async def count(self, kind: str, log: LogName) -> int:
+        """How many versions or events are recorded."""
+        return int((await self._fetch(_COUNT[log], kind))[0][0])
+
+    async def digests(self, kind: str, log: LogName, after: int, limit: int) -> list[DigestRow]:
+        """The digests of versions or events after a sequence, in order."""
+        return [DigestRow(*row) for row in await self._fetch(_DIGESTS[log], kind, after, limit)]
+
+    async def chain_links(self, kind: str, log: LogName, after: int, limit: int) -> list[ChainLink]:
+        """The same digests, each verified against its document, with its predecessor."""
+        return [_link(row) for row in await self._fetch(_LINKS[log], kind, after, limit)]
+
+    async def _fetch(self, sql: str, *values: Value) -> list[Row]:
+        try:
+            return await self._database.read(lambda tx: tx.fetch(sql, *values))
+        except UnicodeDecodeError as error:
+            raise RecordDamaged(DAMAGED) from error
+
+
+def version_from(row: Row) -> Version:
+    """Decode a row of document and digest.
+
+    Raises:
+        RecordDamaged: they do not match, or the document has an unknown schema.
+    """
+    return _decode(read_version, row)
+
+
+def event_from(row: Row) -> VersionEvent:
+    """Decode a row of document and digest.
+
+    Raises:
+        RecordDamaged: they do not match, or the document has an unknown schema.
+    """
+    return _decode(read_event, row)
+
+
+def _decode(read: Callable[[str, str], T], row: Row) -> T:
+    try:
+        return read(_document(*row), row[1])
+    except ValueError as error:
+        raise RecordDamaged(DAMAGED) from error
+
+
+def _link(row: Row) -> ChainLink:
+    try:
+        return ChainLink(_LINK.decode(_document(*row)).previous_digest, row[1])
+    except msgspec.DecodeError as error:
+        raise RecordDamaged(DAMAGED) from error
+
+
+def _withdrawal(versions: tuple[StoredVersion, ...], events: list[Row]) -> VersionEvent | None:
+    if not versions or not events or events[0][0] != versions[0].sequence:
+        return None
+    _, text, recorded_digest = events[0]
+    _require_verified(text, recorded_digest)
+    return read_event(text, recorded_digest)
+
+
+def _require_verified(text: object, recorded_digest: str) -> None:
+    if isinstance(text, str) and _VERIFIED.get(recorded_digest) == text:
+        return
+    verified = _document(text, recorded_digest)
+    if len(_VERIFIED) >= MAX_VERIFIED:
+        _VERIFIED.clear()
+    _VERIFIED[recorded_digest] = verified
+
+
+def _document(text: object, recorded_digest: str) -> str:
+    if not isinstance(text, str) or digest(text) != recorded_digest:
+        raise RecordDamaged(DAMAGED)
+    return text
+
+
+class _Expiry(msgspec.Struct, frozen=True):
+    expires_at: datetime | None = None
+
+
+_EXPIRY = msgspec.json.Decoder(_Expiry)
+_LINK = msgspec.json.Decoder(ChainLink)
+
+NEWEST_VERSIONS = """
+SELECT document, history_digest FROM stance_versions WHERE kind = $1
+ORDER BY sequence DESC LIMIT $2
+"""
+_NEWEST_DOCUMENTS = """
+SELECT sequence, leg_id, revision, issued_at, history_digest, document FROM stance_versions
+WHERE kind = $1 AND sequence <= $3 ORDER BY sequence DESC LIMIT $2
+"""
+_LAST_EVENT_UP_TO = """
+SELECT version_sequence, document, event_digest FROM stance_events
+WHERE kind = $1 AND version_sequence <= $2
+ORDER BY sequence DESC LIMIT 1
+"""
+_VERSION_AT = """
+SELECT document, history_digest FROM stance_versions WHERE kind = $1 AND sequence = $2
+"""
+_SEQUENCE_ISSUED_BY = """
+SELECT coalesce(max(sequence), 1) FROM stance_versions WHERE kind = $1 AND issued_at <= $2
+"""
+_EVENTS = "SELECT document, event_digest FROM stance_events WHERE kind = $1 ORDER BY sequence"
+_COUNT: dict[LogName, str] = {
+    "versions": "SELECT coalesce(max(sequence), 0) FROM stance_versions WHERE kind = $1",
+    "events": "SELECT coalesce(max(sequence), 0) FROM stance_events WHERE kind = $1",
+}
+_DIGESTS: dict[LogName, str] = {
+    "versions": """
+SELECT sequence, history_digest, issued_at FROM stance_versions
+WHERE kind = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
+""",
+    "events": """
+SELECT sequence, event_digest, at FROM stance_events
+WHERE kind = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
+""",
+}
+_LINKS: dict[LogName, str] = {
+    "versions": """
+SELECT document, history_digest FROM stance_versions
+WHERE kind = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
+""",
+    "events": """
+SELECT document, event_digest FROM stance_events
+WHERE kind = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
+""",
+}
