@@ -19,6 +19,7 @@ from barograph.kit.database import Transaction
 from barograph.kit.disconnects import presence
 from barograph.kit.http import Scope
 from barograph.kit.timestamps import DAY, SECOND
+from barograph.kit.wire import parameter
 from barograph.payments.checkout import IsGone, Till, Verified, stays
 from barograph.payments.journal import Grant, is_paid_with
 from barograph.payments.offers import payment_response_field
@@ -88,15 +89,12 @@ Document = Callable[[str], bytes]
 """The payment-required object of a door, with what is wrong."""
 
 
-IDEMPOTENCY_KEY = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "description": "A random text of yours that identifies this paid request: 16 to 128 letters, "
-    "digits, - and _. Only a request with the same key repeats it. Feed callers need none.",
-    "schema": {"type": "string"},
-}
-"""How the header of a paid request is described."""
+IDEMPOTENCY_KEY = parameter(
+    "header",
+    "Idempotency-Key",
+    "A random string that you choose to identify this paid request: 16 to 128 letters, digits, - "
+    "and _. To get the same response again, send the same key. Not needed with Feed.",
+)
 
 
 class Offer(NamedTuple):

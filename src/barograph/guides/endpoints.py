@@ -6,7 +6,7 @@ from barograph.guides.documents import GUIDES_PATH, Guides
 from barograph.kit.clock import Clock
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
-from barograph.kit.wire import refusal
+from barograph.kit.wire import operation
 
 
 def guide_routes(document: Document, clock: Clock) -> APIRouter:
@@ -15,15 +15,14 @@ def guide_routes(document: Document, clock: Clock) -> APIRouter:
 
     @router.get(
         GUIDES_PATH,
-        response_model=Guides,
-        summary="Catalog of paid trading guides with their prices",
-        operation_id="getGuides",
-        responses={500: _SERVER_ERROR},
+        **operation(
+            "getGuides",
+            "Catalog of paid trading guides with their prices",
+            Guides,
+            errors={500: "Should not happen: the catalog is loaded at startup."},
+        ),
     )
     async def guides() -> DocumentResponse:
         return DocumentResponse(document, clock())
 
     return router
-
-
-_SERVER_ERROR = refusal("Not expected: the catalog is read at start.")

@@ -15,7 +15,7 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import CORS, JSON, NO_STORE, Headers
 from barograph.kit.http import error_response, read_body
 from barograph.kit.origins import is_cross_site
-from barograph.kit.wire import JSON_TYPE, WireModel, refusal
+from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, refusal
 from barograph.limits.callers import Gate
 from barograph.limits.rate_limits import KEYS_PATH, Refusal, Standing, rate_limit_fields
 
@@ -84,19 +84,13 @@ def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) ->
     @router.post(
         KEYS_PATH,
         status_code=202,
-        response_model=KeyAnswer,
-        summary="Ask for a free personal key: a one-time link is mailed",
-        operation_id="registerKey",
-        responses={
-            400: refusal("Malformed body or address."),
-            403: refusal("A page of another website sent it.", example=OTHER_SITE),
-            408: refusal("The body did not arrive in time.", example=BodyTimeout().message),
-            413: refusal("The body is too long.", example=BodyTooLong(MAX_BODY_BYTES).message),
-            415: refusal("The Content-Type is not application/json.", example=NOT_JSON),
-            429: refusal("Too many registrations from one caller."),
-            503: refusal("No mail is configured, or try again."),
-        },
         openapi_extra={"requestBody": _REQUEST_BODY},
+        **operation(
+            "registerKey",
+            "Request a free personal key: the service mails a one-time link",
+            KeyAnswer,
+            errors=_ERRORS,
+        ),
     )
     async def register_key(request: Request) -> Response:
         if registrations is None:
@@ -153,4 +147,13 @@ def _accepted(fields: Headers) -> Response:
 _REQUEST_BODY = {
     "required": True,
     "content": {JSON_TYPE: {"schema": KeyRequest.model_json_schema()}},
+}
+_ERRORS: dict[int, str | Schema] = {
+    400: "Malformed body or address.",
+    403: refusal("The request came from a page of another website.", example=OTHER_SITE),
+    408: refusal("The body did not arrive in time.", example=BodyTimeout().message),
+    413: refusal("The body is too long.", example=BodyTooLong(MAX_BODY_BYTES).message),
+    415: refusal("The Content-Type is not application/json.", example=NOT_JSON),
+    429: "Too many registrations from one caller.",
+    503: "This instance sends no mail, or a temporary failure.",
 }

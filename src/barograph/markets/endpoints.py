@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 
 from barograph.board.board import Board
 from barograph.kit.http import DocumentResponse
-from barograph.kit.wire import refusal
+from barograph.kit.wire import operation, parameter
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
@@ -26,11 +26,13 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
 
     @router.get(
         DERIVATIVES_PATH,
-        response_model=PerpetualRecord,
-        summary="Price, funding, open interest and positioning of one perpetual",
-        operation_id="getDerivatives",
-        responses={400: _INVALID_SYMBOL, 502: _UNAVAILABLE},
-        openapi_extra={"parameters": [_SYMBOL_PARAMETER]},
+        **operation(
+            "getDerivatives",
+            "Price, funding, open interest and positioning of one perpetual",
+            PerpetualRecord,
+            _SYMBOL,
+            errors={400: "Invalid symbol.", **_UNAVAILABLE},
+        ),
     )
     async def derivatives(request: Request) -> DocumentResponse:
         symbol = symbol_from_query(request.query_params)
@@ -39,10 +41,12 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
 
     @router.get(
         MARKET_PATH,
-        response_model=Market,
-        summary="Funding and price snapshot of BTC, ETH and SOL",
-        operation_id="getMarket",
-        responses={502: _UNAVAILABLE},
+        **operation(
+            "getMarket",
+            "Funding and price snapshot of BTC, ETH and SOL",
+            Market,
+            errors=_UNAVAILABLE,
+        ),
     )
     async def market() -> DocumentResponse:
         now = board.clock()
@@ -50,10 +54,12 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
 
     @router.get(
         MARKET_STATE_PATH,
-        response_model=MarketState,
-        summary="Consolidated market state: assets, liquidations and regime",
-        operation_id="getMarketState",
-        responses={502: _UNAVAILABLE},
+        **operation(
+            "getMarketState",
+            "Consolidated market state: assets, liquidations and regime",
+            MarketState,
+            errors=_UNAVAILABLE,
+        ),
     )
     async def market_state() -> DocumentResponse:
         now = board.clock()
@@ -62,13 +68,12 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
     return router
 
 
-_INVALID_SYMBOL = refusal("Invalid symbol.")
-_UNAVAILABLE = refusal("Upstream unavailable.")
-_SYMBOL_PARAMETER = {
-    "name": "symbol",
-    "in": "query",
-    "required": False,
-    "description": "Base asset or full perpetual name; case does not matter.",
-    "schema": {"type": "string", "pattern": PATTERN, "default": DEFAULT},
-    "example": "ETH",
-}
+_UNAVAILABLE = {502: "No fresh market data."}
+_SYMBOL = parameter(
+    "query",
+    "symbol",
+    "Base asset or full contract name, in upper or lower case.",
+    pattern=PATTERN,
+    default=DEFAULT,
+    example="ETH",
+)

@@ -6,6 +6,7 @@ from barograph.board.board import Board
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
 from barograph.kit.timestamps import SECOND
+from barograph.kit.wire import operation
 from barograph.status.reader import StatusReader
 from barograph.status.wire import ServiceStatus
 
@@ -20,9 +21,7 @@ def status_routes(board: Board, reader: StatusReader) -> APIRouter:
 
     @router.get(
         STATUS_PATH,
-        response_model=ServiceStatus,
-        summary="Health of the market feed and of the API",
-        operation_id="getStatus",
+        **operation("getStatus", "Health of the market feed and of the API", ServiceStatus),
     )
     async def status() -> DocumentResponse:
         now = board.clock()

@@ -25,8 +25,7 @@ from barograph.entitlements.purchases import FeedGrants, Offer, PaidDoor
 from barograph.entitlements.refusals import FeedEntry
 from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
-from barograph.feed.endpoints import FeedParts, feed_routes
-from barograph.feed.purchase import buying_routes
+from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
 from barograph.guides.catalog import Catalog
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
