@@ -17,9 +17,9 @@ from urllib.parse import urlencode
 
 import httpx
 
-from barograph.discovery.files import FILES, MCP_PATH
+from barograph.discovery.files import FILES
+from barograph.discovery.mcp_description import MCP_PATH, PROTOCOLS
 from barograph.discovery.mcp_description import OPERATION_ID as CALL_MCP
-from barograph.discovery.mcp_description import PROTOCOLS
 from barograph.discovery.openapi import BASE_ADDRESS
 from barograph.entitlements.refusals import FeedEntryClosed
 from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable

@@ -327,10 +327,8 @@ def test_the_example_of_a_checkpoint_says_whose_it_is(
 
     assert origins == {"127.0.0.1:8080"}
     assert own.startswith("barograph.example/")
-    assert (
-        "The example is of a demo's log and key, not of this instance's."
-        in (operation["description"])
-    )
+    told = "The example has the log and key of a demo, not of this instance."
+    assert told in operation["description"]
 
 
 def test_the_whole_application_and_its_routes_describe_the_same(market: Service) -> None:

@@ -137,7 +137,7 @@ def test_llms_txt_tells_address_parameters_limits_errors_and_notice(market: Serv
     assert f"Base address: {BASE_URL}\n" in found
     assert NOTICE in found
     assert "`limit` (query, optional, integer, from 1, to 50, default 15)" in found
-    assert "120 requests an hour without a key, 1,000 with a personal key in `X-API-Key`" in found
+    assert "120 requests per hour without a key, 1,000 with a personal key in `X-API-Key`" in found
     assert '`{"error": "<one sentence>"}`' in found
     assert "one of 1, 7, 30, 60, default 7" in found
     assert "400 Invalid symbol or days; 404 Unknown symbol or measure; 502 No contract" in found
@@ -174,14 +174,14 @@ def test_llms_full_txt_tells_how_what_is_not_free_is_asked_for_and_refused(
     market: Service,
 ) -> None:
     found = text(market.ask("/llms-full.txt"))
-    told = found.partition("## Who may read what is not free")[2].partition("\n## ")[0]
+    told = found.partition("## Subscriber and paid endpoints")[2].partition("\n## ")[0]
 
     for words in ("`Authorization: Bearer <token>`", "`PAYMENT-SIGNATURE`", "GET /api/x402/feed"):
         assert words in told
     for status in (401, 402, 404, 409, 429, 503):
         assert f" {status}: " in told
     assert f"{BASE_URL}/pricing" in told
-    assert "Who may read" not in text(market.ask("/llms.txt"))
+    assert "Subscriber and paid" not in text(market.ask("/llms.txt"))
 
 
 def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its_body(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from barograph.discovery.openapi import ELSEWHERE, load_examples
+from barograph.discovery.openapi import DEMO_ADDRESS, load_examples
 from support.service import BASE_URL, Service
 
 LINKS = {"url", "href", "site", "docs", "mcp", "websiteUrl", "src"}
@@ -41,7 +41,7 @@ def test_pages_that_only_the_demo_had_are_not_said_to_be_here() -> None:
 
     assert not folders & {"briefs", "guides"}
     for folder in ("briefs", "guides"):
-        assert any(each.startswith(f"{ELSEWHERE}/{folder}/") for each in FOUND)
+        assert any(each.startswith(f"{DEMO_ADDRESS}/{folder}/") for each in FOUND)
 
 
 def test_no_optional_header_has_a_value_that_would_be_sent_unasked(service: Service) -> None:

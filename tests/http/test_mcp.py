@@ -65,12 +65,12 @@ def caller(service: Service, revision: str) -> Peer:
         (
             "tools/list",
             {"cursor": "2"},
-            "unknown cursor: all tools are on one page, so send none",
+            "unknown cursor: all tools are on one page, so send no cursor",
         ),
         (
             "tools/list",
             {"cursor": ""},
-            "unknown cursor: all tools are on one page, so send none",
+            "unknown cursor: all tools are on one page, so send no cursor",
         ),
     ],
 )
@@ -178,9 +178,9 @@ def test_every_tool_says_what_it_is_and_takes(peer: Peer) -> None:
     [
         *((tool, ("Seconds old", "error")) for tool in MARKET_TOOLS),
         ("get_briefs", ("newest first", "error")),
-        ("get_signals", ("unknown when stale", "120 calls an hour", "1,000", "error")),
+        ("get_signals", ("unknown when stale", "120 calls per hour", "1,000", "error")),
         ("get_guides", ("Rarely changes",)),
-        ("get_status", ("now", "when another tool fails")),
+        ("get_status", ("Current", "when another tool fails")),
     ],
 )
 def test_a_tool_tells_how_fresh_it_is_what_bounds_it_and_when_it_fails(
@@ -191,10 +191,10 @@ def test_a_tool_tells_how_fresh_it_is_what_bounds_it_and_when_it_fails(
     assert all(word in listed[tool] for word in words)
 
 
-def test_the_bound_of_all_tools_together_is_told_to_whoever_connects(market: Service) -> None:
+def test_the_instructions_name_the_limit_of_all_tools_together(market: Service) -> None:
     told = Peer(market, MODERN).result("server/discover")["instructions"]
 
-    assert "300 calls a minute from one address" in told
+    assert "300 calls per minute and address, all tools together" in told
 
 
 @pytest.mark.parametrize(("tool", "path"), TOOLS.items())
@@ -260,7 +260,7 @@ def test_zero_stays_zero_and_null_stays_null(peer: Peer) -> None:
     ("tool", "arguments", "sentence"),
     [
         *(
-            ("get_briefs", {"limit": limit}, "limit must be a whole number; 1 to 50 are possible")
+            ("get_briefs", {"limit": limit}, "limit must be an integer from 1 to 50")
             for limit in ("3", 1.5, True, [3])
         ),
         *(

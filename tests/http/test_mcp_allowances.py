@@ -34,9 +34,7 @@ def test_signals_cost_the_same_allowance_by_either_door(peer: Peer) -> None:
 
     said = peer.call("get_signals")["content"][1]["text"]
 
-    assert said == (
-        "118 of 120 requests for signals are left; the next one comes back in 3600 seconds."
-    )
+    assert said == ("118 of 120 signals requests are left; one more is available in 3600 seconds.")
     assert left(peer.service) == "117"
     assert left(peer.service, peer=OTHER) == "119"
 
@@ -66,7 +64,7 @@ def test_a_key_has_its_own_allowance_here_too(peer: Peer) -> None:
 
     said = peer.call("get_signals", x_api_key=key)["content"][1]["text"]
 
-    assert said.startswith("999 of 1,000 requests for signals are left")
+    assert said.startswith("999 of 1,000 signals requests are left")
     assert left(peer.service, x_api_key=key) == "998"
     assert left(peer.service) == "119"
 
@@ -89,7 +87,7 @@ def test_a_key_that_cannot_be_checked_is_an_error_of_the_tool(peer: Peer) -> Non
     peer.service.execute("ALTER TABLE api_keys RENAME TO away")
 
     assert peer.refusal("get_signals", x_api_key=key) == (
-        "keys cannot be checked at the moment: try again in a few seconds, or leave X-API-Key out"
+        "the key cannot be checked right now; try again in a few seconds, or leave X-API-Key out"
     )
     assert peer.call("get_signals")["isError"] is False
 

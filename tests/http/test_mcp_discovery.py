@@ -13,8 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from barograph import __version__
-from barograph.discovery.mcp_description import PROTOCOLS
-from barograph.mcp.card import card, catalog
+from barograph.discovery.mcp_description import PROTOCOLS, ai_catalog, server_card
 from support.mcp_peer import HANDSHAKE, MODERN, Peer
 from support.service import BASE_URL, Service, fresh_service
 
@@ -134,8 +133,8 @@ def test_the_icon_that_is_named_is_a_drawing_without_scripts(market: Service) ->
     ],
 )
 def test_the_name_is_that_of_the_domain(base_url: str, name: str, identifier: str) -> None:
-    assert json.loads(card(base_url))["name"] == name
-    [entry] = json.loads(catalog(base_url))["entries"]
+    assert json.loads(server_card(base_url))["name"] == name
+    [entry] = json.loads(ai_catalog(base_url))["entries"]
     assert entry["identifier"] == f"urn:air:{identifier}:mcp:barograph"
 
 

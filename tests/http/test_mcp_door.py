@@ -280,7 +280,7 @@ def test_levels_within_a_message_are_taken_up_to_their_bound(
 
     assert at_bound.json()["result"]["content"][0]["text"] == "get_market takes no arguments"
     assert above.status == 400
-    error = {"code": -32600, "message": "more than 64 levels are within it"}
+    error = {"code": -32600, "message": "the parameters are nested more than 64 levels deep"}
     assert above.json() == {"jsonrpc": "2.0", "id": 7, "error": error}
 
 
@@ -298,7 +298,7 @@ def test_lists_without_number_are_refused_before_they_are_decoded(
     )
 
     assert few.status == 200
-    error = {"code": -32600, "message": "more than 128 lists and objects are within it"}
+    error = {"code": -32600, "message": "the body has more than 128 lists and objects"}
     assert (many.status, many.json()["error"]) == (400, error)
 
 
@@ -329,7 +329,7 @@ def test_what_is_no_single_message_is_an_invalid_request(
 
     told = "the body must be one JSON-RPC 2.0 request or notification"
     if isinstance(message, list):
-        told = "batches are not taken: send one JSON-RPC 2.0 request or notification at a time"
+        told = "batches are not supported: send one JSON-RPC 2.0 request or notification at a time"
     assert answer.status == 400
     is_known = isinstance(message, dict) and message.get("id") == 7
     assert answer.json() == {

@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.responses import Response
 
-from barograph.discovery.deprecation import MIN_NOTICE, Deprecation, announcing
+from barograph.discovery.deprecation import MIN_NOTICE, Deprecation, announce_deprecations
 from barograph.discovery.openapi import openapi_schema
 from barograph.kit.http import error_response
 from barograph.kit.timestamps import DAY
@@ -49,7 +49,7 @@ def application() -> FastAPI:
 def test_a_deprecated_route_says_since_when_until_when_and_where_more_is_told(
     target: str, method: str
 ) -> None:
-    app = announcing(application(), {"/old": LEAVING})
+    app = announce_deprecations(application(), {"/old": LEAVING})
 
     headers = ask(app, target, method).headers
 
@@ -73,7 +73,7 @@ TEMPLATE = "/of/{symbol}.svg"
 def test_a_deprecated_template_says_so_for_whatever_it_matches(target: str, method: str) -> None:
     app = application()
 
-    answer = ask(announcing(app, {TEMPLATE: LEAVING}), target, method)
+    answer = ask(announce_deprecations(app, {TEMPLATE: LEAVING}), target, method)
 
     assert answer.headers["deprecation"] == "@1767225600"
     assert answer.headers["sunset"] == "Tue, 30 Jun 2026 00:00:00 GMT"
@@ -86,13 +86,13 @@ def test_a_deprecated_template_says_so_for_whatever_it_matches(target: str, meth
 def test_what_a_deprecated_template_does_not_match_says_nothing(path: str) -> None:
     app = application()
 
-    assert ask(announcing(app, {TEMPLATE: LEAVING}), path) == ask(app, path)
+    assert ask(announce_deprecations(app, {TEMPLATE: LEAVING}), path) == ask(app, path)
 
 
 def test_what_is_set_apart_is_not_meant_by_a_template_but_can_be_by_its_own_name() -> None:
     apart = frozenset({"/of/ALL.svg"})
-    by_template = announcing(application(), {TEMPLATE: LEAVING}, apart)
-    by_name = announcing(application(), {"/of/ALL.svg": LEAVING}, apart)
+    by_template = announce_deprecations(application(), {TEMPLATE: LEAVING}, apart)
+    by_name = announce_deprecations(application(), {"/of/ALL.svg": LEAVING}, apart)
 
     assert "deprecation" not in ask(by_template, "/of/ALL.svg").headers
     assert "deprecation" in ask(by_template, "/of/BTC.svg").headers
@@ -108,13 +108,13 @@ def test_a_deprecated_template_is_described_so() -> None:
 def test_other_routes_say_nothing_of_the_kind() -> None:
     app = application()
 
-    assert ask(announcing(app, {"/old": LEAVING}), "/new") == ask(app, "/new")
+    assert ask(announce_deprecations(app, {"/old": LEAVING}), "/new") == ask(app, "/new")
 
 
 def test_without_a_deprecation_the_application_is_left_as_it_is() -> None:
     app = application()
 
-    assert announcing(app, {}) is app
+    assert announce_deprecations(app, {}) is app
 
 
 def test_a_deprecated_route_is_described_so() -> None:
@@ -125,7 +125,9 @@ def test_a_deprecated_route_is_described_so() -> None:
 
 def test_notice_shorter_than_promised_is_refused() -> None:
     with pytest.raises(ValueError, match="180 days"):
-        announcing(application(), {"/old": LEAVING._replace(sunset=SINCE + MIN_NOTICE - 1)})
+        announce_deprecations(
+            application(), {"/old": LEAVING._replace(sunset=SINCE + MIN_NOTICE - 1)}
+        )
 
     assert MIN_NOTICE == 180 * DAY
     assert "180 days" in PAGE.read_text("utf-8")

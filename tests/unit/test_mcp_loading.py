@@ -10,7 +10,7 @@ import pytest
 from barograph.kit.http import Receive, Scope, Send
 from barograph.limits.callers import Gate
 from barograph.limits.memory_store import MemoryStore
-from barograph.mcp.endpoints import McpDoor
+from barograph.mcp.endpoints import McpEndpoint
 from support.clock import HandClock
 from support.mcp_peer import FIELDS, PATH
 from support.service import BASE_URL, Answer, ask
@@ -39,12 +39,12 @@ def knock(door: Any) -> Answer:
     return ask(door, PATH, "POST", fields, body=PING)
 
 
-def door_to(load: Any) -> McpDoor:
+def door_to(load: Any) -> McpEndpoint:
     async def nobody(_: str) -> None:
         return None
 
     clock = HandClock()
-    return McpDoor(BASE_URL, Gate(MemoryStore(clock), nobody, ()), clock, load)
+    return McpEndpoint(BASE_URL, Gate(MemoryStore(clock), nobody, ()), clock, load)
 
 
 @pytest.mark.outcome(
@@ -112,7 +112,7 @@ def test_a_request_that_breaks_off_is_not_answered_as_if_it_were_whole() -> None
     assert sent[0]["status"] == 400
 
 
-async def _status(door: McpDoor) -> int:
+async def _status(door: McpEndpoint) -> int:
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:

@@ -5,20 +5,20 @@ from mcp.types.methods import serialize_server_result
 from mcp.types.version import KNOWN_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from barograph.discovery.mcp_description import PROTOCOLS
-from barograph.mcp.calls import Outcome
+from barograph.mcp.calls import CallOutcome
 from barograph.mcp.server import call_result
 
 FACTS = {"zero": 0, "unknown": None, "list": [None, {"within": None}], "text": "\u00df"}
 OUTCOMES = {
-    "one text": Outcome(("{}",), {}),
-    "two texts": Outcome(('{"zero":0}', "119 of 120 are left"), FACTS),
-    "a failure": Outcome(("too many requests",)),
+    "one text": CallOutcome(("{}",), {}),
+    "two texts": CallOutcome(('{"zero":0}', "119 of 120 are left"), FACTS),
+    "a failure": CallOutcome(("too many requests",)),
 }
 
 
 @pytest.mark.parametrize("revision", PROTOCOLS)
 @pytest.mark.parametrize("outcome", OUTCOMES.values(), ids=OUTCOMES)
-def test_a_result_is_what_the_sdk_would_have_written(outcome: Outcome, revision: str) -> None:
+def test_a_result_is_what_the_sdk_would_have_written(outcome: CallOutcome, revision: str) -> None:
     written = call_result(outcome, revision)
 
     assert serialize_server_result("tools/call", revision, written) == written

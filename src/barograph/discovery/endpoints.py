@@ -4,11 +4,11 @@ import json
 from asyncio import to_thread
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.exceptions import HTTPException
 
+from barograph.discovery import mcp_description as mcp
 from barograph.discovery.deprecation import Deprecations
 from barograph.discovery.files import (
     GPT_PATH,
@@ -32,30 +32,44 @@ from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.documents import JSON, Document, Headers
 from barograph.kit.http import DocumentResponse
+from barograph.kit.wire import Schema, operation
 
 TEXT = b"text/plain; charset=utf-8"
 MARKDOWN = b"text/markdown; charset=utf-8"
 KEEP = b"public, max-age=300, stale-while-revalidate=60"
-"""They change with a new version of the service, and nobody should act on the last one for long."""
+"""Short, because a new version of the service may change these files."""
 
-Described = Mapping[str, Document]
-"""Descriptions by path."""
+KEEP_CARD = b"public, max-age=3600"
+
+Documents = Mapping[str, Document]
+"""By path."""
 
 
 class Descriptions:
-    """The descriptions of an application: made when somebody asks first, and once for all."""
+    """The descriptions of an application, rendered once, on the first request."""
 
-    def __init__(self, make: Callable[[FastAPI], Described]) -> None:
-        """`make` may take long: it runs in a thread of its own, and nobody else waits for it."""
+    def __init__(self, make: Callable[[FastAPI], Documents]) -> None:
+        """`make` is slow, so it runs in a thread."""
         self._make = make
-        self._made: Described | None = None
-        self._making: SingleFlight[str, Described] = SingleFlight()
+        self._made: Documents | None = None
+        self._making: SingleFlight[str, Documents] = SingleFlight()
 
-    async def of(self, app: FastAPI) -> Described:
-        """Every description of this application, whose routes must all be there."""
+    async def of(self, app: FastAPI) -> Documents:
+        """Every description of this application, which must have all its routes by now."""
         if self._made is None:
             self._made = await self._making.do("", partial(to_thread, self._make, app))
         return self._made
+
+
+def descriptions(app: FastAPI, base_url: str, deprecations: Deprecations) -> Documents:
+    """Render every description of an application's interface."""
+    schema = openapi_schema(app, base_url, deprecations)
+    return {
+        OPENAPI_PATH: _text(_encoded(schema), JSON, service_links(base_url)),
+        GPT_PATH: _text(_encoded(gpt_schema(schema)), JSON),
+        LLMS_PATH: _text(llms_text(schema)),
+        LLMS_FULL_PATH: _text(llms_full_text(schema)),
+    }
 
 
 def discovery_routes(
@@ -68,34 +82,23 @@ def discovery_routes(
 ) -> APIRouter:
     """The routes of everything that describes the service."""
     router = APIRouter(tags=["discovery"])
+    files = _files(base_url)
 
-    @router.get(
-        INDEX_PATH,
-        response_model=Index,
-        summary="What there is to read",
-        operation_id="getIndex",
-    )
+    @router.get(INDEX_PATH, **operation("getIndex", "Index of the free endpoints", Index))
     async def read_index() -> DocumentResponse:
         return DocumentResponse(index, clock())
 
-    @router.get(OPENAPI_PATH, include_in_schema=False)
-    @router.get(GPT_PATH, include_in_schema=False)
-    @router.get(LLMS_PATH, include_in_schema=False)
-    @router.get(LLMS_FULL_PATH, include_in_schema=False)
     async def read_description(request: Request) -> DocumentResponse:
         found = await described.of(request.app)
         return DocumentResponse(found[request.scope["path"]], clock())
 
-    robots = _text(robots_text(base_url))
-    skill = _text(skill_text(base_url), MARKDOWN)
+    async def read_file(request: Request) -> DocumentResponse:
+        return DocumentResponse(files[request.scope["path"]], clock())
 
-    @router.get(SKILL_PATH, include_in_schema=False)
-    async def read_skill() -> DocumentResponse:
-        return DocumentResponse(skill, clock())
-
-    @router.get(ROBOTS_PATH, include_in_schema=False)
-    async def read_robots() -> DocumentResponse:
-        return DocumentResponse(robots, clock())
+    for path in (OPENAPI_PATH, GPT_PATH, LLMS_PATH, LLMS_FULL_PATH):
+        router.add_api_route(path, read_description, include_in_schema=False)
+    for path in files:
+        router.add_api_route(path, read_file, include_in_schema=False)
 
     @router.get(SECURITY_PATH, include_in_schema=False)
     async def read_security() -> DocumentResponse:
@@ -107,18 +110,24 @@ def discovery_routes(
     return router
 
 
-def descriptions(app: FastAPI, base_url: str, deprecations: Deprecations) -> Described:
-    """Every description of an application's interface, by its path."""
-    schema = openapi_schema(app, base_url, deprecations)
+def _files(base_url: str) -> Documents:
+    """The files that depend on the base address alone."""
+    card = _card(mcp.server_card(base_url), mcp.CARD_TYPE.encode())
     return {
-        OPENAPI_PATH: _text(_encoded(schema), JSON, service_links(base_url)),
-        GPT_PATH: _text(_encoded(gpt_schema(schema)), JSON),
-        LLMS_PATH: _text(llms_text(schema)),
-        LLMS_FULL_PATH: _text(llms_full_text(schema)),
+        SKILL_PATH: _text(skill_text(base_url), MARKDOWN),
+        ROBOTS_PATH: _text(robots_text(base_url)),
+        mcp.CARD_PATH: card,
+        mcp.FORMER_CARD_PATH: card,
+        mcp.REGISTRY_PATH: _card(mcp.registry_entry(base_url), JSON),
+        mcp.CATALOG_PATH: _card(mcp.ai_catalog(base_url), mcp.CATALOG_TYPE.encode()),
     }
 
 
-def _encoded(schema: dict[str, Any]) -> str:
+def _card(body: bytes, content_type: bytes) -> Document:
+    return Document(body, content_type=content_type, cache_control=KEEP_CARD)
+
+
+def _encoded(schema: Schema) -> str:
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -110,7 +110,9 @@ def _field(description: str, example: str) -> Schema:
 
 
 _RATE_LIMIT = {
-    "RateLimit-Policy": _field("The limit: `q` requests in any `w` seconds.", '"anon";q=120;w=3600'),
+    "RateLimit-Policy": _field(
+        "The limit: `q` requests in any `w` seconds.", '"anon";q=120;w=3600'
+    ),
     "RateLimit": _field(
         "`r` requests are left; one more is available in `t` seconds.", '"anon";r=119;t=3600'
     ),

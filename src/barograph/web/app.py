@@ -16,7 +16,7 @@ from barograph.board.front_door import front_door
 from barograph.briefs.endpoints import brief_routes
 from barograph.briefs.reader import BriefsReader
 from barograph.briefs.store import BRIEFS
-from barograph.discovery.deprecation import Deprecations, announcing
+from barograph.discovery.deprecation import Deprecations, announce_deprecations
 from barograph.discovery.endpoints import Descriptions, descriptions, discovery_routes
 from barograph.discovery.files import INDEX_PATH
 from barograph.discovery.index import index_document
@@ -58,8 +58,8 @@ from barograph.markets.reader import MarketReader, market_bounds
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import FEEDS
 from barograph.material_change.endpoints import LatestPair, material_change_routes
-from barograph.mcp.calls import Readers, ToolCalls, free_readers
-from barograph.mcp.endpoints import McpDoor, mcp_door, mcp_routes, open_door
+from barograph.mcp.calls import ToolCalls, ToolReads, tool_reads
+from barograph.mcp.endpoints import McpEndpoint, mcp_before_routing, mcp_endpoint, mcp_routes
 from barograph.mcp.tools import TOOLS
 from barograph.payments.checkout import Till
 from barograph.payments.journal import Journal
@@ -171,9 +171,9 @@ class FreeParts(NamedTuple):
     badges: BadgeReader
 
     @property
-    def for_tools(self) -> Readers:
+    def for_tools(self) -> ToolReads:
         """The same, as tools read it."""
-        return free_readers(
+        return tool_reads(
             self.board,
             markets=self.markets,
             briefs=self.briefs,
@@ -356,7 +356,7 @@ class _Parts(NamedTuple):
     free: FreeParts
     record: RecordParts
     entitled: EntitledParts
-    mcp: McpDoor
+    mcp: McpEndpoint
     signals: ASGIApp
     described: Descriptions
     pages: Pages
@@ -403,10 +403,12 @@ def create_app(
     limits = RequestLimits(
         settings.request_body_seconds, PRIVATE_PATHS, partial(refusal, parts.pages)
     )
-    behind = signals_door(hardened(mcp_door(free, parts.mcp)), parts.signals)
+    behind = signals_door(hardened(mcp_before_routing(free, parts.mcp)), parts.signals)
     whole = front_door(limited(behind, limits), board)
     routed = limited(hardened(free), limits)
-    app, without_doors = (announcing(each, DEPRECATIONS, APART) for each in (whole, routed))
+    app, without_doors = (
+        announce_deprecations(each, DEPRECATIONS, APART) for each in (whole, routed)
+    )
     return WebSide(app, without_doors, board)
 
 
@@ -424,7 +426,7 @@ def _parts(
         free,
         record=record_parts(settings, history, free.board, signed, clock),
         entitled=entitled_parts(settings, database, callers, clock),
-        mcp=open_door(
+        mcp=mcp_endpoint(
             ToolCalls(free.for_tools, callers.gate), callers.gate, settings.base_url, clock
         ),
         signals=signals_answer(free.board, free.signals, callers.gate),
@@ -460,7 +462,7 @@ def _api_routes(parts: _Parts) -> list[APIRouter]:
         discovery_routes(
             base_url, free.agent_index, parts.described, clock, security_contact=contact
         ),
-        mcp_routes(parts.mcp, base_url, clock),
+        mcp_routes(parts.mcp),
         market_routes(board, free.markets),
         brief_routes(board, free.briefs),
         guide_routes(free.guides, clock),

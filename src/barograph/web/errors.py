@@ -28,7 +28,6 @@ from barograph.kit.wire import CodedErrorBody
 from barograph.limits.rate_limits import KEYS_PATH, Refusal
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.mcp.endpoints import MCP_PATHS
-from barograph.mcp.endpoints import PUBLIC_PATHS as MCP_DOCUMENTS
 from barograph.payments.offers import payment_required_field
 from barograph.payments.refusals import PaymentRequired
 from barograph.signals.documents import SIGNALS_PATH
@@ -43,7 +42,7 @@ log = logging.getLogger(__name__)
 Task = Callable[[], Coroutine[Any, Any, None]]
 Closing = Callable[[], Awaitable[None]]
 
-FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, *MCP_DOCUMENTS, SIGNALS_PATH, STATUS_PATH})
+FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, SIGNALS_PATH, STATUS_PATH})
 FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS)
 PRIVATE_PATHS = frozenset({MATERIAL_CHANGE_PATH, FEED_NOW_PATH, FEED_PATH, *STANCE_PATHS.values()})
 """What only its caller may see, errors included."""
