@@ -104,7 +104,7 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
     key = parameter("path", "key", "The key of the signal.", enum=list(reader.signal_names))
     return (
         _Kind("record", "getRecordBadge", "Age of the legacy paper record", record, (_SINCE,)),
-        _Kind("regime", "getRegimeBadge", "The regime", regime),
+        _Kind("regime", "getRegimeBadge", "The market regime", regime),
         _Kind(
             "funding/{symbol}", "getFundingBadge", "Funding of one perpetual", funding, (_SYMBOL,)
         ),
@@ -198,7 +198,7 @@ _SINCE = parameter(
     "query",
     "sinceDate",
     "An ISO date or timestamp (UTC if it has no offset). Default: the configured start of the "
-    "record. The badge says so if the value cannot be read.",
+    "record. If the value cannot be read, the badge says so.",
     pattern=SINCE_PATTERN,
     example="2025-01-31",
 )

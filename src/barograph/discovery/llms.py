@@ -4,7 +4,7 @@ Both are written from the OpenAPI document. `/llms.txt` alone is enough to call 
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -39,6 +39,9 @@ _TWINS = {
 """Operations that `/llms.txt` lists in one line below another, with the same parameters."""
 
 _COMMON_ERRORS = {"405", "408", "413", "414"}
+"""Errors that the beginning of both texts explains for every path."""
+
+_ERRORS_NOT_IN_SHORT = _COMMON_ERRORS | {"429", "500", "503"}
 _EXPLAINED = {"symbol", "X-API-Key"}
 """Parameters that the beginning of `/llms.txt` explains."""
 
@@ -62,7 +65,7 @@ def llms_full_text(schema: Schema) -> str:
         parts.append(_heading(tag))
         for path, method, operation in _operations(schema, tag["name"]):
             example = f"- Example: {method} {base_url}{example_target(path, operation)}"
-            lines = [*_inputs(operation), example, *_errors(operation)]
+            lines = [*_inputs(operation), example, *_errors(operation, _COMMON_ERRORS)]
             parts += [_entry(path, method, operation, lines), _body(operation, schemas)]
     return "\n".join([*parts, _mcp(base_url), _end(base_url)])
 
@@ -121,7 +124,12 @@ def _short_entry(
     short = {**operation, "parameters": parameters, "description": text, "summary": summary}
     target = example_target(path, short)
     example = [f"- Example: {method} {base_url}{target}"] if target != path else []
-    return _entry(path, method, short, [*_inputs(short), *example, *twins, *_errors(short)])
+    return _entry(
+        path,
+        method,
+        short,
+        [*_inputs(short), *example, *twins, *_errors(short, _ERRORS_NOT_IN_SHORT)],
+    )
 
 
 def _entry(path: str, method: str, operation: Schema, lines: Sequence[str]) -> str:
@@ -156,12 +164,11 @@ def _parameter(parameter: Schema) -> str:
     return ", ".join(words)
 
 
-def _errors(operation: Schema) -> list[str]:
+def _errors(operation: Schema, skipped: Container[str]) -> list[str]:
     errors = [
         f"{status} {response['description'].rstrip('.')}"
         for status, response in operation["responses"].items()
-        # The beginning of the text describes the errors that every path shares.
-        if int(status) >= 400 and status not in _COMMON_ERRORS  # noqa: PLR2004
+        if int(status) >= 400 and status not in skipped  # noqa: PLR2004
     ]
     return [f"- Errors: {'; '.join(errors)}"] if errors else []
 

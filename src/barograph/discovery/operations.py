@@ -86,7 +86,7 @@ TEXTS: Mapping[str, str] = {
     "getStatus": "Whether the market feed is fresh (`feed.status`, `feed.age_seconds`), and the "
     "state of each check. Always 200; read `status` (ok, degraded, down).",
     "registerKey": "Returns 202 whether or not the address is known. A person opens the link "
-    f"within a day and sees the key once. {_ALLOWS}",
+    f"within a day and sees the key once. Returns 503 if this instance sends no mail. {_ALLOWS}",
     "getHistoryCheckpoints": "The newest checkpoint of every list, signed, in the C2SP format. "
     "Keep one, and later request a consistency proof from its size. "
     f"{_RECOMPUTE} {_OF_A_DEMO}",
@@ -115,10 +115,10 @@ TEXTS: Mapping[str, str] = {
     "predecessor. Pass leg, revision and digest of each exactly as delivered. All seven parameters "
     "are required, and no others are accepted. After 404 comparison_reference_unavailable, read "
     "the current stance; do not try older references. Nothing is charged.",
-    "getRecordBadge": "Days since a legacy paper-trading record began. A day in the count is not "
-    "a day with data, and nobody has checked the record for gaps. It says nothing about trading "
-    "with real money or about the paid stances.",
-    "getRegimeBadge": "The regime label from BTC funding; `unavailable` without fresh data.",
+    "getRecordBadge": "Days since a legacy paper-trading record began. Days without data count "
+    "too, and the record was not checked for gaps. The badge says nothing about trading with real "
+    "money or about the paid stances.",
+    "getRegimeBadge": "The label from BTC funding; `unavailable` without fresh data.",
     "getFundingBadge": "The funding rate and its interval; `unknown` for an unknown symbol, "
     "`unavailable` without fresh data.",
     "getSignalBadge": "The label of the signal.",

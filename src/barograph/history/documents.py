@@ -19,24 +19,22 @@ from barograph.kit.wire import WireModel
 Hash = Annotated[str, Field(description="SHA-256 in lower-case hex.", pattern="^[0-9a-f]{64}$")]
 Hashes = Annotated[list[Hash], Field(description="From the leaves upwards, as in RFC 6962.")]
 Kind = Annotated[str, Field(description="The kind of stance.")]
-Count = Annotated[int, Field(description="How many there are in all.")]
-After = Annotated[int, Field(description="The entries are those after this sequence number.")]
-Next = Annotated[
-    int | None, Field(description="`after` of the next page; null when there is none.")
-]
+Count = Annotated[int, Field(description="Number of entries in the whole list.")]
+After = Annotated[int, Field(description="The page starts after this sequence number.")]
+Next = Annotated[int | None, Field(description="`after` of the next page; null on the last page.")]
 Notice = Annotated[str, Field(description="Information-only notice.")]
 
 
 class HistoryEntry(WireModel):
     """One recorded version."""
 
-    sequence: Annotated[int, Field(description="Its place in the list, from 1 without a gap.")]
+    sequence: Annotated[int, Field(description="Position in the list, from 1, without gaps.")]
     history_digest: Hash
     issued_at: str
 
 
 class History(WireModel):
-    """A page of the versions of one kind, in the order of recording."""
+    """A page of the versions of one kind, in recording order."""
 
     kind: Kind
     count: Count
@@ -49,13 +47,13 @@ class History(WireModel):
 class EventEntry(WireModel):
     """One recorded event, such as a withdrawal."""
 
-    sequence: Annotated[int, Field(description="Its place in the list, from 1 without a gap.")]
+    sequence: Annotated[int, Field(description="Position in the list, from 1, without gaps.")]
     event_digest: Hash
     at: str
 
 
 class EventHistory(WireModel):
-    """A page of the events of one kind, in the order of recording."""
+    """A page of the events of one kind, in recording order."""
 
     kind: Kind
     count: Count
@@ -69,12 +67,12 @@ class SignedCheckpoint(WireModel):
     """The signed root over one list."""
 
     kind: Kind
-    log: Annotated[LogName, Field(description="Which list of that kind.")]
-    size: Annotated[int, Field(description="How many entries it covers.")]
+    log: Annotated[LogName, Field(description="Which list of the kind.")]
+    size: Annotated[int, Field(description="Number of entries it covers.")]
     root: Hash
-    checkpoint: Annotated[str, Field(description="The C2SP checkpoint, to be kept as it is.")]
+    checkpoint: Annotated[str, Field(description="The C2SP checkpoint. Keep it unchanged.")]
     verifier: Annotated[
-        str, Field(description="The public key in verifier form, named as the log.")
+        str, Field(description="The public key as a C2SP verifier key, with the name of the log.")
     ]
 
 
@@ -87,14 +85,14 @@ class Checkpoints(WireModel):
 
 
 class Inclusion(WireModel):
-    """That one entry is in the tree."""
+    """Proof that one entry is in the tree."""
 
     sequence: int
     hashes: Hashes
 
 
 class Consistency(WireModel):
-    """That an older tree is the beginning of this one."""
+    """Proof that an older tree is the beginning of this one."""
 
     size: Annotated[int, Field(description="The size of the older tree.")]
     root: Hash
@@ -102,11 +100,11 @@ class Consistency(WireModel):
 
 
 class HistoryProof(WireModel):
-    """Proofs about one tree; the one that was not asked for is null."""
+    """Proofs for one tree. A proof that was not requested is null."""
 
     kind: Kind
     log: LogName
-    size: Annotated[int, Field(description="How many entries the tree has.")]
+    size: Annotated[int, Field(description="Number of entries in the tree.")]
     root: Hash
     inclusion: Inclusion | None
     consistency: Consistency | None

@@ -25,15 +25,17 @@ INVALID_BODY = (
 
 
 class KeyRequest(BaseModel):
-    """Who asks for a key."""
+    """A request for a key."""
 
     model_config = ConfigDict(extra="forbid")
 
-    email: Annotated[str, Field(max_length=254, description="Where the one-time link is sent.")]
+    email: Annotated[
+        str, Field(max_length=254, description="The address that gets the one-time link.")
+    ]
 
 
 class KeyAnswer(WireModel):
-    """What everybody is answered, whether or not the address is known."""
+    """The same response whether or not the address is known."""
 
     ok: Annotated[Literal[True], Field(description="Always true.")]
     message: str

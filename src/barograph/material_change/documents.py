@@ -13,11 +13,11 @@ from barograph.material_change.compare import REASONS, Assessment, Change, Reaso
 from barograph.material_change.query import Pair, Reference
 from barograph.stances.documents import Confidence
 
-Value = Annotated[float | None, Field(description="Null where the level is absent.")]
-Met = Annotated[bool | None, Field(description="Null where that cannot be known.")]
+Value = Annotated[float | None, Field(description="Null if the level is absent.")]
+Met = Annotated[bool | None, Field(description="Null if unknown.")]
 Paths = Annotated[
     list[Literal["levels.delta24h", "levels.score", "levels.score24hAgo"]],
-    Field(description="Sorted. Empty covers only these three paths."),
+    Field(description="Sorted. An empty list says something about these three paths only."),
 ]
 
 
@@ -38,12 +38,12 @@ class NumericChangeBody(WireModel):
     before: Value
     after: Value
     delta: Annotated[
-        float | None, Field(description="`after` less `before`; null when one of them is absent.")
+        float | None, Field(description="`after` minus `before`; null if one of them is absent.")
     ]
     threshold: float
     material: Annotated[
         bool,
-        Field(description="Whether the delta reaches the threshold, or one of the two is absent."),
+        Field(description="Whether the delta reaches the threshold or one value is absent."),
     ]
 
 
@@ -72,10 +72,10 @@ class RecordedDecisionsBody(WireModel):
 
 
 class PresenceBody(WireModel):
-    """Which of three paths only one of the two retained inputs has; never a value.
+    """Which of three paths only one of the two retained inputs has, without values.
 
-    Zero counts as present. Absence means absent from the later retained input, not a provider
-    correction or a market move.
+    A zero is present. A path in `absent_in_after` is missing from the later input; that alone is
+    no sign that a provider corrected data or that the market moved.
     """
 
     added: Paths
@@ -83,30 +83,30 @@ class PresenceBody(WireModel):
 
 
 class AssessmentBody(WireModel):
-    """What changed, or why that is not told."""
+    """What changed, or why the comparison abstains."""
 
     status: Status
     reasons: Annotated[
         list[Reason],
         Field(
-            description="Empty when assessed. "
+            description="Empty if assessed. "
             + " ".join(f"`{code}`: {meaning}." for code, meaning in REASONS.items())
         ),
     ]
     change: Annotated[Change | None, Field(description="Null when abstained.")]
     same_source_evidence: Annotated[
         bool | None,
-        Field(description="Whether both have the same evidence digest; null when abstained."),
+        Field(description="Whether both have the same evidence digest; null if abstained."),
     ]
     numeric_changes: Annotated[
         list[NumericChangeBody],
-        Field(description="Always empty for funding, and when abstained."),
+        Field(description="Always empty for funding and if abstained."),
     ]
     conditions: Annotated[
         list[ConditionBody] | Literal["unevaluated"],
         Field(
-            description="Those of the later version; `unevaluated` for funding, otherwise empty "
-            "when abstained."
+            description="The conditions of the later version; `unevaluated` for funding, "
+            "otherwise empty if abstained."
         ),
     ]
     recorded_decisions: Annotated[
@@ -116,7 +116,7 @@ class AssessmentBody(WireModel):
         PresenceBody | SkipJsonSchema[None],
         Field(
             description="Only for two versions of one funding leg with the same schema and method "
-            "whose retained inputs can be read. Where it is missing, nothing is said about them.",
+            "and readable inputs. If it is missing, that does not mean that nothing changed.",
             exclude_if=lambda presence: presence is None,
         ),
     ]
@@ -124,9 +124,9 @@ class AssessmentBody(WireModel):
 
 
 class Comparison(WireModel):
-    """The latest two recorded versions of one kind, compared.
+    """The comparison of the two newest recorded versions of a kind.
 
-    It certifies neither a newly reviewed decision nor a predictive edge.
+    It certifies no new review of the decision and no predictive power.
     """
 
     model_config = ConfigDict(serialize_by_alias=True)

@@ -64,7 +64,7 @@ _LIMIT: Schema = {
     "minimum": LOWEST,
     "maximum": HIGHEST,
     "default": DEFAULT_LIMIT,
-    "description": "Number of briefs; clamped.",
+    "description": "Clamped.",
 }
 _SYMBOL: Schema = {
     "type": "string",
@@ -99,7 +99,7 @@ TOOLS = (
     Tool(
         BRIEFS,
         "Briefs",
-        "Short analyses of recorded data, newest first. An error if unreadable.",
+        "Short analyses of recorded data, newest first. An error if the database fails.",
         BriefList,
         {"limit": _LIMIT},
     ),
@@ -107,7 +107,7 @@ TOOLS = (
         SIGNALS,
         "Regime signals",
         "Label and value of each; unknown when stale. 120 calls per hour, 1,000 with an X-API-Key "
-        "header, then an error. Reports the calls left.",
+        "header, then an error.",
         PublicSignals,
     ),
     Tool(
@@ -119,7 +119,7 @@ TOOLS = (
     Tool(
         STATUS,
         "Service status",
-        "Current health of the API and age of the feed. Call it when another tool fails.",
+        "Current API health and feed age. Call it when another tool fails.",
         ServiceStatus,
     ),
 )

@@ -14,7 +14,7 @@ from barograph.payments.records import X402_VERSION, Payment, Requirements
 
 
 class PaidResource(WireModel):
-    """What is paid for."""
+    """The resource for sale."""
 
     url: str
     description: str
@@ -36,21 +36,19 @@ class PaymentTermsBody(WireModel):
     amount: Annotated[
         str, Field(description="In the token's smallest unit.", pattern="^[1-9][0-9]*$")
     ]
-    asset: Annotated[str, Field(description="The token's contract.")]
+    asset: Annotated[str, Field(description="Address of the token's contract.")]
     payTo: str
     maxTimeoutSeconds: int
     extra: PaymentDomain
 
 
 class PaymentRequiredBody(WireModel):
-    """What is asked for. Nothing was charged, and nobody pays again automatically."""
+    """The terms of payment. Nothing was charged. Do not pay again automatically."""
 
     x402Version: Literal[2]
     error: str
     resource: PaidResource
-    accepts: Annotated[
-        list[PaymentTermsBody], Field(description="Empty where nothing can be paid by x402.")
-    ]
+    accepts: Annotated[list[PaymentTermsBody], Field(description="Empty if x402 is disabled.")]
     extensions: dict[str, Any]
 
 

@@ -131,6 +131,6 @@ _BAD_KEY = {
 _ANSWERS: dict[int, str | Schema] = {
     200: {"headers": _RATE_LIMIT},
     401: refusal("The key is unknown or revoked.", _RATE_LIMIT | _BAD_KEY),
-    429: refusal("The limit is reached. This request was not counted.", _RATE_LIMIT | _RETRY),
+    429: refusal("The limit is reached; this request was not counted.", _RATE_LIMIT | _RETRY),
     503: refusal("The key cannot be checked right now.", _RETRY),
 }

@@ -117,39 +117,39 @@ Confidence = Annotated[
     str,
     Field(
         description="`low`, `medium` or `high`: how complete the data behind the decision was. It "
-        "is not a probability. `btc-etf-stance` needs complete data; there `high` means that five "
-        "days of flow reach twice the threshold."
+        "is not a probability. `btc-etf-stance` always has complete data; there `high` means that "
+        "five days of flow reach twice the threshold."
     ),
 ]
 
 
 class StancePeriod(WireModel):
-    """What a leg covers."""
+    """The period of a leg."""
 
     start: Moment
     end: Moment
 
 
 class StanceDecision(WireModel):
-    """What was concluded, and by whom."""
+    """The decision and who made it."""
 
     label: Literal["constructive", "neutral", "cautious", "stand-aside"]
     confidence: Confidence
     rationale: str
-    by: Annotated[str, Field(description="`rule`, or who decided otherwise.")]
+    by: Annotated[str, Field(description="`rule`, or the operator who decided otherwise.")]
 
 
 class StanceCondition(WireModel):
     """What would change the stance."""
 
     text: str
-    path: Annotated[str, Field(description="The level that it is about.")]
+    path: Annotated[str, Field(description="The level that is compared.")]
     compare: Literal[">=", "<="]
     value: float
 
 
 class StanceEvidence(WireModel):
-    """What the decision was made from."""
+    """The data behind the decision."""
 
     digest: Annotated[
         Digest,
@@ -158,7 +158,8 @@ class StanceEvidence(WireModel):
     source: str
     observed_at: Moment
     inputs: Annotated[
-        dict[str, Any], Field(description="The retained input, as its kind and method have it.")
+        dict[str, Any],
+        Field(description="The retained input; its form depends on kind and method."),
     ]
 
 
@@ -169,7 +170,7 @@ class StanceLeg(WireModel):
     levels: Annotated[
         dict[str, float | str | bool],
         Field(
-            description="By name. One that cannot be known is absent, and zero is a value. "
+            description="By name. An unknown level is absent; zero is a value. "
             "Funding: fundingRatePct8h, score, score24hAgo, delta24h. ETF: netFlowUsd, flow5dUsd, "
             "flow5dPctAum, holdingsBtc, streakDays, regime. Rates: us3m, us2y, us10y, slope10y3m, "
             "us10yChange20d, slopeChange20d, sofr, effr, effrPlaceInRange, inverted."
@@ -177,17 +178,17 @@ class StanceLeg(WireModel):
     ]
     decision: StanceDecision
     conditions: list[StanceCondition]
-    method: Annotated[str, Field(description="The rules that judged, with their version.")]
+    method: Annotated[str, Field(description="Name and version of the rules.")]
     evidence: StanceEvidence
 
 
 class StanceEvent(WireModel):
-    """What happened to the version."""
+    """An event of the version."""
 
     type: Literal["issued", "withdrawn"]
     at: Moment
     evidence_digest: Annotated[
-        Digest, Field(description="Of the event's own evidence; never a `history_digest`.")
+        Digest, Field(description="SHA-256 of the event's own evidence; never a `history_digest`.")
     ]
 
 
@@ -198,25 +199,26 @@ class StanceVersion(WireModel):
     schema_name: Annotated[Literal["stance-v1"], Field(alias="schema", title="Schema")]
     kind: Literal["btc-etf-stance", "rates-desk", "funding-regime-stance"]
     leg_id: Annotated[
-        str, Field(description="Opaque; to be kept exactly as it is.", min_length=1, max_length=200)
+        str, Field(description="Opaque. Keep it exactly as it is.", min_length=1, max_length=200)
     ]
     revision: Annotated[int, Field(ge=1, le=2_147_483_647)]
     issued_at: Moment
     expires_at: Moment
     state: State
     history_durable: Annotated[
-        bool, Field(description="Whether it is on record; only then can it be referred to.")
+        bool, Field(description="Whether it is recorded. Only then can it be referenced.")
     ]
     history_digest: Annotated[
-        Digest | None, Field(description="What refers to it; null when it is not durable.")
+        Digest | None,
+        Field(description="Reference for comparisons; null if the stance is not durable."),
     ]
     leg: StanceLeg
     events: list[StanceEvent]
     salt: Annotated[
         str | None,
         Field(
-            description="32 bytes in hex, with which the digest can be recomputed; null when it "
-            "is not durable."
+            description="32 bytes in hex, needed to recompute the digest; null if the stance is "
+            "not durable."
         ),
     ]
     notice: Annotated[str, Field(description="Information-only notice.")]

@@ -11,20 +11,22 @@ CheckStatus = Literal["ok", "degraded", "down", "not_configured", "warming_up"]
 
 
 class FeedStatus(WireModel):
-    """The market feed. It is `down` when its data is past the bound, where reads answer 502."""
+    """The market feed. It is `down` if its data is past the freshness limit; reads return 502."""
 
     status: Condition
-    source: Annotated[str | None, Field(description="The venue in use; null before any reading.")]
-    last_update: Annotated[str | None, Field(description="Timestamp of the newest reading.")]
+    source: Annotated[
+        str | None, Field(description="The venue in use; null before the first reading.")
+    ]
+    last_update: Annotated[str | None, Field(description="Time of the newest reading.")]
     age_seconds: Annotated[float | None, Field(description="Age of the newest reading.")]
-    max_age_seconds: Annotated[float, Field(description="The freshness bound.")]
+    max_age_seconds: Annotated[float, Field(description="The freshness limit.")]
     liquidation_coverage_pct: Annotated[
-        float | None, Field(description="How much of the last 24 hours was watched.")
+        float | None, Field(description="Share of the last 24 hours that was covered, in percent.")
     ]
 
 
 class ApiStatus(WireModel):
-    """The API itself, as this worker sees it."""
+    """The API of this worker."""
 
     status: Condition
     version: str
@@ -41,7 +43,7 @@ class Check(WireModel):
 
 
 class ServiceStatus(WireModel):
-    """`down` when the market feed or the database is down; `degraded` when another check fails."""
+    """`down` if the market feed or the database is down; `degraded` if another check fails."""
 
     status: Condition
     as_of: str
