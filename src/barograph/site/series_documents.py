@@ -73,7 +73,7 @@ class LiquidationPoint(WireModel):
     partial: Annotated[
         bool,
         Field(
-            description="Whether coverage is too low or the interval is not over: there may be more."
+            description="Whether the amounts may be too low: low coverage, or a running interval."
         ),
     ]
 
