@@ -64,7 +64,7 @@ def _compare(
             peers = {"bare": Contender(*first), "service": service, "twin": Contender(*twin)}
             for name, peer in peers.items():
                 if _lasting(peer, target) != _lasting(service, target):
-                    raise BenchmarkFailed(f"{name} gives another answer to {target}")
+                    raise BenchmarkFailed(f"{name} returns a different response to {target}")
             rates = alternate(peers, target, plan.rounds)
     counted = f", counted in {limits}" if target == SIGNALS_PATH else ""
     return [
