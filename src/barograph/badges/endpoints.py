@@ -41,7 +41,6 @@ class _Kind(NamedTuple):
 
     path: str
     operation_id: str
-    summary: str
     look: Callable[[Request, int], Face | None]
     """What it says now; None: there is no such badge."""
 
@@ -103,13 +102,11 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
 
     key = parameter("path", "key", "The key of the signal.", enum=list(reader.signal_names))
     return (
-        _Kind("record", "getRecordBadge", "Age of the legacy paper record", record, (_SINCE,)),
-        _Kind("regime", "getRegimeBadge", "The market regime", regime),
-        _Kind(
-            "funding/{symbol}", "getFundingBadge", "Funding of one perpetual", funding, (_SYMBOL,)
-        ),
-        _Kind("signal/{key}", "getSignalBadge", "One public signal", signal, (key,)),
-        _Kind("status", "getStatusBadge", "Health of the feed and the API", status),
+        _Kind("record", "getRecordBadge", record, (_SINCE,)),
+        _Kind("regime", "getRegimeBadge", regime),
+        _Kind("funding/{symbol}", "getFundingBadge", funding, (_SYMBOL,)),
+        _Kind("signal/{key}", "getSignalBadge", signal, (key,)),
+        _Kind("status", "getStatusBadge", status),
     )
 
 
@@ -170,7 +167,6 @@ def _described(kind: _Kind, form: Form) -> dict[str, Any]:
         answers[200] = _answer(form, "The badge.")
     return operation(
         f"{kind.operation_id}{form.capitalize()}",
-        f"{kind.summary}, {_IN_WORDS[form]}",
         EndpointBadge if form == "json" else None,
         *kind.parameters,
         _STYLE,
@@ -184,7 +180,6 @@ def _answer(form: Form, description: str, **example: object) -> Schema:
     return {"description": description, "content": shown}
 
 
-_IN_WORDS: dict[Form, str] = {"svg": "as an SVG image", "json": "for the Shields endpoint badge"}
 _SYMBOL = parameter(
     "path",
     "symbol",

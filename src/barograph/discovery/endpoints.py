@@ -84,7 +84,7 @@ def discovery_routes(
     router = APIRouter(tags=["discovery"])
     files = _files(base_url)
 
-    @router.get(INDEX_PATH, **operation("getIndex", "Index of the free endpoints", Index))
+    @router.get(INDEX_PATH, **operation("getIndex", Index))
     async def read_index() -> DocumentResponse:
         return DocumentResponse(index, clock())
 

@@ -86,7 +86,6 @@ class File(NamedTuple):
 
     path: str
     operation_id: str
-    summary: str
     media_type: str
     schema: Schema
     is_optional: bool = False
@@ -100,7 +99,6 @@ class File(NamedTuple):
             responses["404"] = refusal("This instance has none.")
         return {
             "tags": [DESCRIPTIONS],
-            "summary": self.summary,
             "operationId": self.operation_id,
             "responses": responses,
         }
@@ -141,23 +139,19 @@ _CATALOG = _object(
     specVersion=_STRING,
     entries=_list_of(_object(identifier=_STRING, type=_STRING, url=_ADDRESS)),
 )
-_FORMER = "The MCP server card, at its path in earlier drafts"
 
 FILES = (
-    File(OPENAPI_PATH, "getOpenApi", "OpenAPI document", JSON_TYPE, _OPENAPI),
-    File(GPT_PATH, "getGptActions", "OpenAPI document for GPT actions", JSON_TYPE, _OPENAPI),
-    File(LLMS_PATH, "getLlmsText", "The free endpoints, for language models", TEXT_TYPE, _STRING),
-    File(LLMS_FULL_PATH, "getLlmsFullText", "All of it, for language models", TEXT_TYPE, _STRING),
-    File(SKILL_PATH, "getSkill", "A skill file for agents", MARKDOWN_TYPE, _STRING),
-    File(ROBOTS_PATH, "getRobots", "robots.txt", TEXT_TYPE, _STRING),
-    File(
-        *(SECURITY_PATH, "getSecurityContact", "Where to report a vulnerability"),
-        *(TEXT_TYPE, _STRING, True),
-    ),
-    File(CATALOG_PATH, "getAiCatalog", "The AI catalog", CATALOG_TYPE, _CATALOG),
-    File(CARD_PATH, "getMcpServerCard", "The MCP server card", CARD_TYPE, _SERVER),
-    File(FORMER_CARD_PATH, "getFormerMcpServerCard", _FORMER, CARD_TYPE, _SERVER),
-    File(REGISTRY_PATH, "getMcpRegistryEntry", "The MCP registry entry", JSON_TYPE, _SERVER),
+    File(OPENAPI_PATH, "getOpenApi", JSON_TYPE, _OPENAPI),
+    File(GPT_PATH, "getGptActions", JSON_TYPE, _OPENAPI),
+    File(LLMS_PATH, "getLlmsText", TEXT_TYPE, _STRING),
+    File(LLMS_FULL_PATH, "getLlmsFullText", TEXT_TYPE, _STRING),
+    File(SKILL_PATH, "getSkill", MARKDOWN_TYPE, _STRING),
+    File(ROBOTS_PATH, "getRobots", TEXT_TYPE, _STRING),
+    File(SECURITY_PATH, "getSecurityContact", TEXT_TYPE, _STRING, is_optional=True),
+    File(CATALOG_PATH, "getAiCatalog", CATALOG_TYPE, _CATALOG),
+    File(CARD_PATH, "getMcpServerCard", CARD_TYPE, _SERVER),
+    File(FORMER_CARD_PATH, "getFormerMcpServerCard", CARD_TYPE, _SERVER),
+    File(REGISTRY_PATH, "getMcpRegistryEntry", JSON_TYPE, _SERVER),
 )
 
 DISCOVERY_PATHS = (INDEX_PATH, *(file.path for file in FILES))

@@ -165,7 +165,6 @@ def mcp_operation() -> Schema:
     """The operation of `POST /api/mcp`."""
     return {
         "tags": [MCP],
-        "summary": "Call the Model Context Protocol server",
         "operationId": OPERATION_ID,
         "externalDocs": {
             "url": f"https://modelcontextprotocol.io/specification/{PROTOCOLS[0]}",

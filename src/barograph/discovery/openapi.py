@@ -90,9 +90,7 @@ def _complete(path: str, operation: Schema) -> None:
     """Add the text, credentials, common responses, header fields and links."""
     tags, responses = set(operation["tags"]), operation["responses"]
     responses.pop("422", None)  # FastAPI's own: we parse every parameter ourselves
-    text = text_of(operation["operationId"])
-    if text is not None:
-        operation["description"] = text
+    operation["summary"], operation["description"] = text_of(operation["operationId"])
     operation["security"] = []
     if tags & PRIVATE:
         operation["security"] = [{BEARER: []}] * (ENTITLED in tags) + [{PAYMENT_PROOF: []}]

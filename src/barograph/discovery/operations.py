@@ -1,7 +1,7 @@
 """The texts and links of the operations in every description of the interface.
 
-Each operation needs a text here. Texts of free operations have at most 300 characters, the limit
-of GPT actions.
+Each operation needs a text: a summary, a full stop and a description. The description of a free
+operation has at most 300 characters, the limit of GPT actions.
 """
 
 from collections.abc import Mapping
@@ -68,93 +68,118 @@ _PROOF = (
 )
 
 TEXTS: Mapping[str, str] = {
-    "getIndex": "Name, site, the endpoints under /api/agent and the address of the MCP server. "
-    "Always available.",
-    "getDerivatives": "`fundingRatePct` is per funding interval of the contract, usually 8 or 4 "
-    "hours; the funding badge shows it. For an unknown symbol `available` is false and every "
-    f"number is null. The time of the data is in `Last-Modified`. {_UNAVAILABLE}",
-    "getMarket": "Also open interest in USD and the share of long accounts. The data is a few "
-    f"seconds old; its time is in `Last-Modified`. {_UNAVAILABLE}",
-    "getMarketState": "BTC, ETH and SOL, liquidations of the last 24 hours in USD (all contracts "
-    "combined, not per symbol), the regime from BTC funding, and a citation with its time. "
+    "getIndex": "Index of the free endpoints. Name, site, the endpoints under /api/agent and the "
+    "address of the MCP server. Always available.",
+    "getDerivatives": "Price, funding, open interest and positioning of one perpetual. "
+    "`fundingRatePct` is per funding interval of the contract, usually 8 or 4 hours; the funding "
+    "badge shows it. For an unknown symbol `available` is false and every number is null. The "
+    f"time of the data is in `Last-Modified`. {_UNAVAILABLE}",
+    "getMarket": "Funding and price snapshot of BTC, ETH and SOL. Also open interest in USD and "
+    "the share of long accounts. The data is a few seconds old; its time is in `Last-Modified`. "
     f"{_UNAVAILABLE}",
-    "getBriefs": "Each with category, coins, address and time. Returns 500 while the database "
-    "cannot be read.",
-    "getGuides": "All 27 guides with pages, price in USD and address. The catalog rarely changes.",
-    "getSignals": "Each signal has a label and the measured value in words. The label is `unknown` "
-    f"while an input is stale. Every request counts, even a 304. {_RETRY}",
-    "getStatus": "Whether the market feed is fresh (`feed.status`, `feed.age_seconds`), and the "
-    "state of each check. Always 200; read `status` (ok, degraded, down).",
-    "registerKey": "Returns 202 whether or not the address is known. A person opens the link "
-    f"within a day and sees the key once. Returns 503 if this instance sends no mail. {_ALLOWS}",
-    "getHistoryCheckpoints": "The newest checkpoint of every list, signed, in the C2SP format. "
-    "Keep one, and later request a consistency proof from its size. "
-    f"{_RECOMPUTE} {_OF_A_DEMO}",
-    "getHistory": f"In recording order, without gaps. {_NEXT_PAGE} {_RECOMPUTE}",
-    "getHistoryEvents": f"Such as withdrawals, in recording order. {_NEXT_PAGE} {_RECOMPUTE}",
-    "getHistoryProof": _PROOF,
-    "getHistoryEventsProof": _PROOF,
-    "getSeries": "At most 361 evenly spaced samples of one contract: price, funding per 8 hours, "
-    "open interest or long accounts. A sample that was not measured is null.",
-    "getSeriesTable": "With a header. A sample that was not measured is an empty cell.",
-    "getLiquidations": "USD value of liquidated long and short positions, all contracts combined, "
-    "in intervals of 1, 6 or 24 hours, with the coverage of each. Intervals without coverage are "
-    "null. The last interval is still in progress.",
-    "getLiquidationsTable": "With a header. Intervals without coverage are empty cells.",
-    "getFeedNow": "Keep `leg_id`, `revision`, `history_digest` and `issued_at` of the durable "
-    "stances; skip the others. Each stance has the address of its full version.",
-    "getBtcEtfStance": _STANCE,
-    "getRatesDesk": _STANCE,
-    "getFundingRegime": _STANCE,
-    "buyFeed": "Settles the proof once and grants the paying wallet one period. If you repeat the "
-    "request with the same `Idempotency-Key`, you get the same purchase; without a key you get "
-    "409. 503 `payment_pending` means that a purchase is unfinished: send the first proof again "
-    "later, never another one. A second proof from a wallet that is already buying is never "
-    "charged.",
-    "getMaterialChange": "The two versions must be the newest recorded one and its direct "
-    "predecessor. Pass leg, revision and digest of each exactly as delivered. All seven parameters "
-    "are required, and no others are accepted. After 404 comparison_reference_unavailable, read "
-    "the current stance; do not try older references. Nothing is charged.",
-    "getRecordBadge": "Days since a legacy paper-trading record began. Days without data count "
-    "too, and the record was not checked for gaps. The badge says nothing about trading with real "
-    "money or about the paid stances.",
-    "getRegimeBadge": "The label from BTC funding; `unavailable` without fresh data.",
-    "getFundingBadge": "The funding rate and its interval; `unknown` for an unknown symbol, "
-    "`unavailable` without fresh data.",
-    "getSignalBadge": "The label of the signal.",
-    "getStatusBadge": "The `status` of `/api/status`.",
-    "callMcp": "Each POST has one JSON-RPC message and gets a JSON response. There are no sessions "
-    "and no streams: GET and DELETE return 405. All revisions listed for `MCP-Protocol-Version` "
-    "are supported. Protocol errors are JSON-RPC errors (status 200 before revision 2026-07-28, "
-    "400 or 404 since). Tool failures, including an exceeded limit, are results with `isError`. "
-    "The seven tools read free endpoints, and web pages of any origin may call them. Each address "
-    f"may send {MCP_POSTS.requests:,} requests per minute of at most {MAX_BODY_BYTES // 1024} KiB.",
-    "getOpenApi": "This description.",
-    "getGptActions": "The endpoints under /api/agent, signals and status, within the limits of GPT "
-    "actions. None of them needs a key.",
-    "getLlmsText": "Every free endpoint with its parameters, a working example address and its "
-    "errors.",
-    "getLlmsFullText": "Every endpoint with the members and an example of its body.",
-    "getSkill": "What to read, how to interpret it and what to do on failure, for agents that "
-    "support skills.",
-    "getRobots": "Disallows paid and private endpoints and one-time links.",
-    "getSecurityContact": "RFC 9116. Returns 404 if the operator has set no contact.",
-    "getAiCatalog": "Links to the MCP server card.",
-    "getMcpServerCard": "Name, address and protocol revisions of the MCP server.",
-    "getFormerMcpServerCard": "The same card as at /api/mcp/server-card.",
-    "getMcpRegistryEntry": "The `server.json` that an operator submits to the MCP registry.",
+    "getMarketState": "Consolidated market state: assets, liquidations and regime. BTC, ETH and "
+    "SOL, liquidations of the last 24 hours in USD (all contracts combined, not per symbol), the "
+    f"regime from BTC funding, and a citation with its time. {_UNAVAILABLE}",
+    "getBriefs": "Short analyses of the recorded data, newest first. Each with category, coins, "
+    "address and time. Returns 500 while the database cannot be read.",
+    "getGuides": "Catalog of paid trading guides with their prices. All 27 guides with pages, "
+    "price in USD and address. The catalog rarely changes.",
+    "getSignals": "Regime signals: 120 requests per hour, 1,000 with a personal key. Each signal "
+    "has a label and the measured value in words. The label is `unknown` while an input is "
+    f"stale. Every request counts, even a 304. {_RETRY}",
+    "getStatus": "Health of the market feed and of the API. Whether the market feed is fresh "
+    "(`feed.status`, `feed.age_seconds`), and the state of each check. Always 200; read `status` "
+    "(ok, degraded, down).",
+    "registerKey": "Request a free personal key: the service mails a one-time link. Returns 202 "
+    "whether or not the address is known. A person opens the link within a day and sees the key "
+    f"once. Returns 503 if this instance sends no mail. {_ALLOWS}",
+    "getHistoryCheckpoints": "Signed roots over the lists of digests. The newest checkpoint of "
+    "every list, signed, in the C2SP format. Keep one, and later request a consistency proof "
+    f"from its size. {_RECOMPUTE} {_OF_A_DEMO}",
+    "getHistory": "Digests of all recorded versions of a stance, oldest first. In recording "
+    f"order, without gaps. {_NEXT_PAGE} {_RECOMPUTE}",
+    "getHistoryEvents": "Digests of all recorded events of a stance, oldest first. Such as "
+    f"withdrawals, in recording order. {_NEXT_PAGE} {_RECOMPUTE}",
+    "getHistoryProof": "Proofs that a version is in the history and that nothing older was "
+    f"changed. {_PROOF}",
+    "getHistoryEventsProof": "Proofs that an event is in the history and that nothing older was "
+    f"changed. {_PROOF}",
+    "getSeries": "One measure of one perpetual over the last days. At most 361 evenly spaced "
+    "samples of one contract: price, funding per 8 hours, open interest or long accounts. A "
+    "sample that was not measured is null.",
+    "getSeriesTable": "The same as CSV. With a header. A sample that was not measured is an empty "
+    "cell.",
+    "getLiquidations": "Liquidations of all perpetuals over the last days. USD value of "
+    "liquidated long and short positions, all contracts combined, in intervals of 1, 6 or 24 "
+    "hours, with the coverage of each. Intervals without coverage are null. The last interval is "
+    "still in progress.",
+    "getLiquidationsTable": "The same as CSV. With a header. Intervals without coverage are empty "
+    "cells.",
+    "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
+    "`revision`, `history_digest` and `issued_at` of the durable stances; skip the others. Each "
+    "stance has the address of its full version.",
+    "getBtcEtfStance": f"The newest btc-etf-stance. {_STANCE}",
+    "getRatesDesk": f"The newest rates-desk. {_STANCE}",
+    "getFundingRegime": f"The newest funding-regime-stance. {_STANCE}",
+    "buyFeed": "Buy one period of Feed for the paying wallet, by x402 v2. Settles the proof once "
+    "and grants the paying wallet one period. If you repeat the request with the same "
+    "`Idempotency-Key`, you get the same purchase; without a key you get 409. 503 "
+    "`payment_pending` means that a purchase is unfinished: send the first proof again later, "
+    "never another one. A second proof from a wallet that is already buying is never charged.",
+    "getMaterialChange": "What changed between the two newest recorded versions of a stance. The "
+    "two versions must be the newest recorded one and its direct predecessor. Pass leg, revision "
+    "and digest of each exactly as delivered. All seven parameters are required, and no others "
+    "are accepted. After 404 comparison_reference_unavailable, read the current stance; do not "
+    "try older references. Nothing is charged.",
+    "getRecordBadge": "Age of the legacy paper record. Days since a legacy paper-trading record "
+    "began. Days without data count too, and the record was not checked for gaps. The badge says "
+    "nothing about trading with real money or about the paid stances.",
+    "getRegimeBadge": "The market regime. The label from BTC funding; `unavailable` without fresh "
+    "data.",
+    "getFundingBadge": "Funding of one perpetual. The funding rate and its interval; `unknown` "
+    "for an unknown symbol, `unavailable` without fresh data.",
+    "getSignalBadge": "One public signal. The label of the signal.",
+    "getStatusBadge": "Health of the feed and the API. The `status` of `/api/status`.",
+    "callMcp": "Call the Model Context Protocol server. Each POST has one JSON-RPC message and "
+    "gets a JSON response. There are no sessions and no streams: GET and DELETE return 405. All "
+    "revisions listed for `MCP-Protocol-Version` are supported. Protocol errors are JSON-RPC "
+    "errors (status 200 before revision 2026-07-28, 400 or 404 since). Tool failures, including "
+    "an exceeded limit, are results with `isError`. The seven tools read free endpoints, and web "
+    f"pages of any origin may call them. Each address may send {MCP_POSTS.requests:,} requests "
+    f"per minute of at most {MAX_BODY_BYTES // 1024} KiB.",
+    "getOpenApi": "OpenAPI document. This description.",
+    "getGptActions": "OpenAPI document for GPT actions. The endpoints under /api/agent, signals "
+    "and status, within the limits of GPT actions. None of them needs a key.",
+    "getLlmsText": "The free endpoints, for language models. Every free endpoint with its "
+    "parameters, a working example address and its errors.",
+    "getLlmsFullText": "The whole interface, for language models. Every endpoint with the members "
+    "and an example of its body.",
+    "getSkill": "A skill file for agents. What to read, how to interpret it and what to do on "
+    "failure, for agents that support skills.",
+    "getRobots": "robots.txt. Disallows paid and private endpoints and one-time links.",
+    "getSecurityContact": "Where to report a vulnerability. RFC 9116. Returns 404 if the operator "
+    "has set no contact.",
+    "getAiCatalog": "The AI catalog. Links to the MCP server card.",
+    "getMcpServerCard": "The MCP server card. Name, address and protocol revisions of the MCP "
+    "server.",
+    "getFormerMcpServerCard": "The MCP server card at its former path. The same card as at "
+    "/api/mcp/server-card.",
+    "getMcpRegistryEntry": "The MCP registry entry. The `server.json` that an operator submits to "
+    "the MCP registry.",
 }
 
-FORMS = ("Svg", "Json")
-"""The endings of the operation IDs of a badge."""
+FORMS = {"Svg": ", as an SVG image", "Json": ", for the Shields endpoint badge"}
+"""The endings of the operation IDs of a badge, and of their summaries."""
 
 
-def text_of(operation_id: str) -> str | None:
-    """The text of an operation; both forms of a badge share one."""
-    for form in ("", *FORMS):
-        if operation_id.endswith(form) and operation_id.removesuffix(form) in TEXTS:
-            return TEXTS[operation_id.removesuffix(form)]
-    return None
+def text_of(operation_id: str) -> tuple[str, str]:
+    """The summary and the description of an operation; both forms of a badge share a text."""
+    for form, ending in {"": "", **FORMS}.items():
+        text = TEXTS.get(operation_id.removesuffix(form))
+        if operation_id.endswith(form) and text is not None:
+            summary, _, description = text.partition(". ")
+            return summary + ending, description
+    raise LookupError(f"{operation_id} needs a text")
 
 
 def _link(operation_id: str, description: str, **parameters: str) -> dict[str, Any]:

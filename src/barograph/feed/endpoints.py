@@ -53,13 +53,7 @@ def feed_routes(door: FeedDoor, parts: FeedParts, seconds: float) -> APIRouter:
 
     @router.get(
         FEED_NOW_PATH,
-        **operation(
-            "getFeedNow",
-            "The newest stances, the market state and the newest briefs",
-            FeedNow,
-            errors=_FEED_ERRORS,
-            is_coded=True,
-        ),
+        **operation("getFeedNow", FeedNow, errors=_FEED_ERRORS, is_coded=True),
     )
     async def feed_now(request: Request) -> Response:
         async with bounded(seconds, FeedUnavailable):
@@ -123,14 +117,7 @@ def buying_routes(
 
     @router.get(
         FEED_PATH,
-        **operation(
-            "buyFeed",
-            "Buy one period of Feed for the paying wallet, by x402 v2",
-            FeedBought,
-            IDEMPOTENCY_KEY,
-            errors=_BUYING_ERRORS,
-            is_coded=True,
-        ),
+        **operation("buyFeed", FeedBought, IDEMPOTENCY_KEY, errors=_BUYING_ERRORS, is_coded=True),
     )
     async def buy_feed(request: Request) -> Response:
         if door is None or entry.requirements is None:

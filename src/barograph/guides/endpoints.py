@@ -17,7 +17,6 @@ def guide_routes(document: Document, clock: Clock) -> APIRouter:
         GUIDES_PATH,
         **operation(
             "getGuides",
-            "Catalog of paid trading guides with their prices",
             Guides,
             errors={500: "Should not happen: the catalog is loaded at startup."},
         ),

@@ -70,7 +70,6 @@ ERROR_SCHEMAS: dict[str, Schema] = {
 
 def operation(
     operation_id: str,
-    summary: str,
     body: type[WireModel] | None,
     *parameters: Schema,
     errors: Mapping[int, str | Schema] | None = None,
@@ -78,13 +77,13 @@ def operation(
 ) -> dict[str, Any]:
     """The arguments with which FastAPI describes a route in `/openapi.json`.
 
-    `parameters` are documentation only. Each endpoint parses its own request, because FastAPI
-    accepts other spellings and answers 422. `is_coded` errors have a code and a message.
+    Its summary and description are in `discovery/operations.py`. `parameters` are documentation
+    only: each endpoint parses its own request, because FastAPI accepts other spellings and answers
+    422. `is_coded` errors have a code and a message.
     """
     refused = coded_refusal if is_coded else refusal
     described: dict[str, Any] = {
         "operation_id": operation_id,
-        "summary": summary,
         "response_model": body,
         "responses": {
             status: refused(error) if isinstance(error, str) else error

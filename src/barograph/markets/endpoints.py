@@ -27,11 +27,7 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
     @router.get(
         DERIVATIVES_PATH,
         **operation(
-            "getDerivatives",
-            "Price, funding, open interest and positioning of one perpetual",
-            PerpetualRecord,
-            _SYMBOL,
-            errors={400: "Invalid symbol.", **_UNAVAILABLE},
+            "getDerivatives", PerpetualRecord, _SYMBOL, errors={400: "Invalid symbol.", **_STALE}
         ),
     )
     async def derivatives(request: Request) -> DocumentResponse:
@@ -39,28 +35,12 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
         now = board.clock()
         return DocumentResponse(derivatives_document(reader.view(board, now), symbol), now)
 
-    @router.get(
-        MARKET_PATH,
-        **operation(
-            "getMarket",
-            "Funding and price snapshot of BTC, ETH and SOL",
-            Market,
-            errors=_UNAVAILABLE,
-        ),
-    )
+    @router.get(MARKET_PATH, **operation("getMarket", Market, errors=_STALE))
     async def market() -> DocumentResponse:
         now = board.clock()
         return DocumentResponse(market_document(reader.view(board, now)), now)
 
-    @router.get(
-        MARKET_STATE_PATH,
-        **operation(
-            "getMarketState",
-            "Consolidated market state: assets, liquidations and regime",
-            MarketState,
-            errors=_UNAVAILABLE,
-        ),
-    )
+    @router.get(MARKET_STATE_PATH, **operation("getMarketState", MarketState, errors=_STALE))
     async def market_state() -> DocumentResponse:
         now = board.clock()
         return DocumentResponse(market_state_document(reader.view(board, now)), now)
@@ -68,7 +48,7 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
     return router
 
 
-_UNAVAILABLE = {502: "No fresh market data."}
+_STALE = {502: "No fresh market data."}
 _SYMBOL = parameter(
     "query",
     "symbol",

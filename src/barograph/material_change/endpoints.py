@@ -66,14 +66,7 @@ def material_change_routes(
 
     @router.get(
         MATERIAL_CHANGE_PATH,
-        **operation(
-            "getMaterialChange",
-            "Compare the latest two recorded versions of one stance kind",
-            Comparison,
-            *_PARAMETERS,
-            errors=_ERRORS,
-            is_coded=True,
-        ),
+        **operation("getMaterialChange", Comparison, *_PARAMETERS, errors=_ERRORS, is_coded=True),
     )
     async def material_change(request: Request) -> Response:
         async with bounded(seconds, ComparisonUnavailable):

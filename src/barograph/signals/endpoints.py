@@ -78,15 +78,7 @@ def signals_routes(answer: ASGIApp) -> APIRouter:
 
     @router.get(
         SIGNALS_PATH,
-        **operation(
-            "getSignals",
-            "Regime signals: 120 requests per hour, 1,000 with a personal key",
-            PublicSignals,
-            parameter(
-                "header", "X-API-Key", "A personal key. Without one the anonymous limit applies."
-            ),
-            errors=_ANSWERS,
-        ),
+        **operation("getSignals", PublicSignals, _KEY, errors=_ANSWERS),
     )
     async def signals() -> Response:
         return _Passed(answer)
@@ -109,6 +101,7 @@ def _field(description: str, example: str) -> Schema:
     return {"description": description, "schema": {"type": "string"}, "example": example}
 
 
+_KEY = parameter("header", "X-API-Key", "A personal key. Without one the anonymous limit applies.")
 _RATE_LIMIT = {
     "RateLimit-Policy": _field(
         "The limit: `q` requests in any `w` seconds.", '"anon";q=120;w=3600'

@@ -125,14 +125,7 @@ _Answer = Callable[[Request, Form], Coroutine[Any, Any, Response]]
 def _route_readings(router: APIRouter, answer: _Answer) -> None:
     @router.get(
         DATA_FOLDER + "{symbol}/{measure}.json",
-        **operation(
-            "getSeries",
-            "One measure of one perpetual over the last days",
-            RecordedSeries,
-            *_OF_A_CONTRACT,
-            _DAYS,
-            errors=_OF_READINGS,
-        ),
+        **operation("getSeries", RecordedSeries, *_OF_A_CONTRACT, _DAYS, errors=_OF_READINGS),
     )
     async def as_json(request: Request) -> Response:
         return await answer(request, "json")
@@ -141,7 +134,6 @@ def _route_readings(router: APIRouter, answer: _Answer) -> None:
         DATA_FOLDER + "{symbol}/{measure}.csv",
         **operation(
             "getSeriesTable",
-            "The same as CSV",
             None,
             *_OF_A_CONTRACT,
             _DAYS,
@@ -155,26 +147,14 @@ def _route_readings(router: APIRouter, answer: _Answer) -> None:
 def _route_liquidations(router: APIRouter, answer: _Answer) -> None:
     @router.get(
         f"{DATA_FOLDER}{LIQUIDATIONS}.json",
-        **operation(
-            "getLiquidations",
-            "Liquidations of all perpetuals over the last days",
-            RecordedLiquidations,
-            _DAYS,
-            errors=_OF_LIQUIDATIONS,
-        ),
+        **operation("getLiquidations", RecordedLiquidations, _DAYS, errors=_OF_LIQUIDATIONS),
     )
     async def as_json(request: Request) -> Response:
         return await answer(request, "json")
 
     @router.get(
         f"{DATA_FOLDER}{LIQUIDATIONS}.csv",
-        **operation(
-            "getLiquidationsTable",
-            "The same as CSV",
-            None,
-            _DAYS,
-            errors={200: _TABLE, **_OF_LIQUIDATIONS},
-        ),
+        **operation("getLiquidationsTable", None, _DAYS, errors={200: _TABLE, **_OF_LIQUIDATIONS}),
     )
     async def as_csv(request: Request) -> Response:
         return await answer(request, "csv")

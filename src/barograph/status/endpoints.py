@@ -19,10 +19,7 @@ def status_routes(board: Board, reader: StatusReader) -> APIRouter:
     """The route of `/api/status`."""
     router = APIRouter(tags=["status"])
 
-    @router.get(
-        STATUS_PATH,
-        **operation("getStatus", "Health of the market feed and of the API", ServiceStatus),
-    )
+    @router.get(STATUS_PATH, **operation("getStatus", ServiceStatus))
     async def status() -> DocumentResponse:
         now = board.clock()
         body = reader.status(board, now).encode()
