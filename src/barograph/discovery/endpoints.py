@@ -8,22 +8,9 @@ from functools import partial
 from fastapi import APIRouter, FastAPI, Request
 from starlette.exceptions import HTTPException
 
+from barograph.discovery import files
 from barograph.discovery import mcp_description as mcp
 from barograph.discovery.deprecation import Deprecations
-from barograph.discovery.files import (
-    GPT_PATH,
-    INDEX_PATH,
-    LLMS_FULL_PATH,
-    LLMS_PATH,
-    OPENAPI_PATH,
-    ROBOTS_PATH,
-    SECURITY_PATH,
-    SKILL_PATH,
-    robots_text,
-    security_text,
-    service_links,
-    skill_text,
-)
 from barograph.discovery.gpt_actions import gpt_schema
 from barograph.discovery.index import Index
 from barograph.discovery.llms import llms_full_text, llms_text
@@ -65,10 +52,10 @@ def descriptions(app: FastAPI, base_url: str, deprecations: Deprecations) -> Doc
     """Render every description of an application's interface."""
     schema = openapi_schema(app, base_url, deprecations)
     return {
-        OPENAPI_PATH: _text(_encoded(schema), JSON, service_links(base_url)),
-        GPT_PATH: _text(_encoded(gpt_schema(schema)), JSON),
-        LLMS_PATH: _text(llms_text(schema)),
-        LLMS_FULL_PATH: _text(llms_full_text(schema)),
+        files.OPENAPI_PATH: _text(_encoded(schema), JSON, files.service_links(base_url)),
+        files.GPT_PATH: _text(_encoded(gpt_schema(schema)), JSON),
+        files.LLMS_PATH: _text(llms_text(schema)),
+        files.LLMS_FULL_PATH: _text(llms_full_text(schema)),
     }
 
 
@@ -82,9 +69,9 @@ def discovery_routes(
 ) -> APIRouter:
     """The routes of everything that describes the service."""
     router = APIRouter(tags=["discovery"])
-    files = _files(base_url)
+    documents = _files(base_url)
 
-    @router.get(INDEX_PATH, **operation("getIndex", Index))
+    @router.get(files.INDEX_PATH, **operation("getIndex", Index))
     async def read_index() -> DocumentResponse:
         return DocumentResponse(index, clock())
 
@@ -93,19 +80,19 @@ def discovery_routes(
         return DocumentResponse(found[request.scope["path"]], clock())
 
     async def read_file(request: Request) -> DocumentResponse:
-        return DocumentResponse(files[request.scope["path"]], clock())
+        return DocumentResponse(documents[request.scope["path"]], clock())
 
-    for path in (OPENAPI_PATH, GPT_PATH, LLMS_PATH, LLMS_FULL_PATH):
+    for path in (files.OPENAPI_PATH, files.GPT_PATH, files.LLMS_PATH, files.LLMS_FULL_PATH):
         router.add_api_route(path, read_description, include_in_schema=False)
-    for path in files:
+    for path in documents:
         router.add_api_route(path, read_file, include_in_schema=False)
 
-    @router.get(SECURITY_PATH, include_in_schema=False)
+    @router.get(files.SECURITY_PATH, include_in_schema=False)
     async def read_security() -> DocumentResponse:
         if not security_contact:
             raise HTTPException(404)
         now = clock()
-        return DocumentResponse(_text(security_text(security_contact, base_url, now)), now)
+        return DocumentResponse(_text(files.security_text(security_contact, base_url, now)), now)
 
     return router
 
@@ -114,8 +101,8 @@ def _files(base_url: str) -> Documents:
     """The files that depend on the base address alone."""
     card = _card(mcp.server_card(base_url), mcp.CARD_TYPE.encode())
     return {
-        SKILL_PATH: _text(skill_text(base_url), MARKDOWN),
-        ROBOTS_PATH: _text(robots_text(base_url)),
+        files.SKILL_PATH: _text(files.skill_text(base_url), MARKDOWN),
+        files.ROBOTS_PATH: _text(files.robots_text(base_url)),
         mcp.CARD_PATH: card,
         mcp.FORMER_CARD_PATH: card,
         mcp.REGISTRY_PATH: _card(mcp.registry_entry(base_url), JSON),

@@ -11,14 +11,6 @@ TAGS = frozenset({"discovery", "market", "briefs", "guides", "signals", "status"
 IMPOSSIBLE = frozenset({"401", "405", "414", "503"})
 """Statuses that no action gets, because it sends only described requests and no key."""
 
-MAX_OPERATIONS = 30
-MAX_TEXT = 300
-"""Characters of an operation's summary or description."""
-
-MAX_PARAMETER_TEXT = 700
-MAX_REPLY = 100_000
-"""Characters of a response."""
-
 
 def gpt_schema(schema: Schema) -> Schema:
     """Reduce the OpenAPI document of the whole interface.

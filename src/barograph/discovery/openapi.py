@@ -7,6 +7,7 @@ texts, header fields, conditional requests, credentials, links and examples, and
 
 import json
 from copy import deepcopy
+from functools import partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -185,12 +186,11 @@ def _of_reads(path: str, tags: set[str]) -> list[str]:
 
 
 def _field(description: str, example: str, *, always: bool = True) -> Schema:
-    return {
-        "description": description,
-        "required": always,
-        "schema": {"type": "string"},
-        "example": example,
-    }
+    schema = {"type": "string"}
+    return {"description": description, "required": always, "schema": schema, "example": example}
+
+
+_sometimes = partial(_field, always=False)
 
 
 FIELDS: dict[str, Schema] = {
@@ -202,8 +202,8 @@ FIELDS: dict[str, Schema] = {
     "ETag": _field(
         "Identifies this body; send it back in `If-None-Match`.", '"pZGm1Av0IEBKARczz7ex"'
     ),
-    "Last-Modified": _field(
-        "The time of the data, if it has one.", "Sun, 15 Nov 2026 10:00:00 GMT", always=False
+    "Last-Modified": _sometimes(
+        "The time of the data, if it has one.", "Sun, 15 Nov 2026 10:00:00 GMT"
     ),
     "Link": _field(
         "The descriptions of the interface (RFC 8288, RFC 8631).",
@@ -212,29 +212,25 @@ FIELDS: dict[str, Schema] = {
     "Content-Disposition": _field("A file name.", 'inline; filename="BTC-funding-7d.csv"'),
     "Allow": _field("The methods of this path.", "GET, HEAD, OPTIONS"),
     "WWW-Authenticate": _field("How to send a credential.", 'Bearer realm="Barograph Feed"'),
-    "Retry-After": _field("Seconds to wait, if known.", "15", always=False),
+    "Retry-After": _sometimes("Seconds to wait, if known.", "15"),
     "PAYMENT-REQUIRED": _field("The body in base64.", "eyJ4NDAyVmVyc2lvbiI6Mn0="),
-    "PAYMENT-RESPONSE": _field(
+    "PAYMENT-RESPONSE": _sometimes(
         "The receipt of a settled payment: JSON with success, transaction, network and payer, in "
         "base64.",
         "eyJzdWNjZXNzIjp0cnVlfQ==",
-        always=False,
     ),
-    "RateLimit-Policy": _field(
+    "RateLimit-Policy": _sometimes(
         "The limit: `q` requests in any `w` seconds. Cached downloads are not counted and have "
         "none of the rate-limit fields.",
         '"anon";q=10;w=3600',
-        always=False,
     ),
-    "RateLimit": _field(
-        "`r` requests are left; one more is available in `t` seconds.",
-        '"anon";r=9;t=3600',
-        always=False,
+    "RateLimit": _sometimes(
+        "`r` requests are left; one more is available in `t` seconds.", '"anon";r=9;t=3600'
     ),
-    "X-RateLimit-Limit": _field("The limit.", "10", always=False),
-    "X-RateLimit-Remaining": _field("How many requests are left.", "9", always=False),
-    "X-RateLimit-Reset": _field(
-        "When one more request is available, in Unix seconds.", "1794725183", always=False
+    "X-RateLimit-Limit": _sometimes("The limit.", "10"),
+    "X-RateLimit-Remaining": _sometimes("How many requests are left.", "9"),
+    "X-RateLimit-Reset": _sometimes(
+        "When one more request is available, in Unix seconds.", "1794725183"
     ),
 }
 

@@ -30,15 +30,9 @@ from barograph.kit.http import (
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.limits.callers import Gate
 from barograph.limits.rate_limits import MCP_POSTS, TooManyRequests
+from barograph.mcp import headers
 from barograph.mcp.calls import ToolCalls
-from barograph.mcp.headers import (
-    HeaderValues,
-    PublicHost,
-    accepts_json,
-    header_values,
-    is_json,
-    with_plain_media_types,
-)
+from barograph.mcp.headers import HeaderValues
 from barograph.mcp.messages import REVISION_FIELD, InvalidMessage, check_revision, read_message
 
 if TYPE_CHECKING:
@@ -58,7 +52,7 @@ class McpEndpoint:
         self, base_url: str, gate: Gate, clock: Clock, load: Callable[[], "Transport"]
     ) -> None:
         """`load` imports the SDK; it is slow, so it runs in a thread on the first request."""
-        self._host = PublicHost(base_url)
+        self._host = headers.PublicHost(base_url)
         self._gate = gate
         self._clock = clock
         self._load = load
@@ -67,12 +61,14 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        values = header_values(scope)
+        values = headers.header_values(scope)
         response = await self._check_head(scope, values)
         if response is None:
             found = _check_body(await _read(receive), values)
             if isinstance(found, bytes):
-                await self._pass_on(with_plain_media_types(scope, values), found, receive, send)
+                await self._pass_on(
+                    headers.with_plain_media_types(scope, values), found, receive, send
+                )
                 return
             response = found
         await response(scope, receive, bodiless(send) if scope["method"] == "HEAD" else send)
@@ -157,9 +153,9 @@ def mcp_routes(endpoint: McpEndpoint) -> APIRouter:
 
 
 def _check_media_types(values: HeaderValues) -> Response | None:
-    if not is_json(values[b"content-type"]):
+    if not headers.is_json(values[b"content-type"]):
         return error_response(415, "the Content-Type must be application/json")
-    if not accepts_json(values[b"accept"]):
+    if not headers.accepts_json(values[b"accept"]):
         return error_response(406, "the Accept header must allow application/json")
     return None
 
@@ -198,9 +194,9 @@ def _uncached(status: int, body: bytes = b"") -> Response:
     return _bare(status, [*content_type, length, NO_STORE, *CORS], body)
 
 
-def _bare(status: int, headers: Headers, body: bytes = b"") -> Response:
+def _bare(status: int, fields: Headers, body: bytes = b"") -> Response:
     response = Response(body, status)
-    response.raw_headers = headers
+    response.raw_headers = fields
     return response
 
 
