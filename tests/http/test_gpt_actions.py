@@ -72,7 +72,7 @@ def test_the_spec_has_every_free_read_and_asks_for_no_credential(
         assert market.ask(path).status == 200
 
 
-def test_what_only_a_key_can_lead_to_is_not_in_the_spec(spec: dict[str, Any]) -> None:
+def test_the_spec_has_no_error_that_needs_a_key(spec: dict[str, Any]) -> None:
     found = {status for _, operation in operations(spec) for status in operation["responses"]}
 
     assert found == {"200", "400", "429", "500", "502"}
@@ -113,7 +113,7 @@ def test_every_object_names_its_members_and_every_reference_leads_somewhere(
     assert references == {f"#/components/schemas/{name}" for name in schemas}
 
 
-def test_the_longest_replies_are_shorter_than_an_action_takes(tmp_path: Path) -> None:
+def test_the_longest_responses_fit_the_limit_of_an_action(tmp_path: Path) -> None:
     with fresh_service(tmp_path) as service:
         service.keep_briefs(*(_longest_brief(number) for number in range(60)))
         replies = {path: len(service.ask(f"{path}?limit=50").body.decode()) for path in FREE_READS}
@@ -123,7 +123,7 @@ def test_the_longest_replies_are_shorter_than_an_action_takes(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("path", sorted(FREE_READS))
-def test_replies_are_of_the_schemas_of_the_spec(
+def test_responses_match_the_schemas_of_the_spec(
     market: Service, spec: dict[str, Any], path: str
 ) -> None:
     content = spec["paths"][path]["get"]["responses"]["200"]["content"]

@@ -29,7 +29,7 @@ def left(service: Service, **headers: str) -> str:
     return service.ask(SIGNALS, **headers).headers["x-ratelimit-remaining"]
 
 
-def test_signals_cost_the_same_allowance_by_either_door(peer: Peer) -> None:
+def test_the_signals_tool_and_endpoint_share_one_limit(peer: Peer) -> None:
     assert left(peer.service) == "119"
 
     said = peer.call("get_signals")["content"][1]["text"]
@@ -40,13 +40,13 @@ def test_signals_cost_the_same_allowance_by_either_door(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("tool", ["get_market", "get_briefs", "get_guides", "get_status"])
-def test_no_other_tool_costs_signals(peer: Peer, tool: str) -> None:
+def test_no_other_tool_counts_against_the_signals_limit(peer: Peer, tool: str) -> None:
     peer.call(tool)
 
     assert left(peer.service) == "119"
 
 
-def test_signals_that_are_spent_are_an_error_of_the_tool_and_charge_nothing(peer: Peer) -> None:
+def test_a_used_up_signals_limit_is_a_tool_error_and_counts_nothing(peer: Peer) -> None:
     for _ in range(120):
         peer.service.ask(SIGNALS)
 
@@ -59,7 +59,7 @@ def test_signals_that_are_spent_are_an_error_of_the_tool_and_charge_nothing(peer
     assert left(peer.service) == "119"
 
 
-def test_a_key_has_its_own_allowance_here_too(peer: Peer) -> None:
+def test_a_key_has_its_own_limit(peer: Peer) -> None:
     key = peer.service.create_key().key
 
     said = peer.call("get_signals", x_api_key=key)["content"][1]["text"]
@@ -69,12 +69,12 @@ def test_a_key_has_its_own_allowance_here_too(peer: Peer) -> None:
     assert left(peer.service) == "119"
 
 
-def test_a_key_that_is_not_valid_never_falls_back(peer: Peer) -> None:
+def test_an_invalid_key_never_falls_back_to_the_anonymous_limit(peer: Peer) -> None:
     assert peer.refusal("get_signals", x_api_key="unknown").startswith("the API key is not valid")
     assert left(peer.service) == "119"
 
 
-def test_a_key_is_not_looked_at_for_other_tools(peer: Peer) -> None:
+def test_other_tools_ignore_the_key(peer: Peer) -> None:
     assert peer.call("get_market", x_api_key="unknown")["isError"] is False
 
 
@@ -82,7 +82,7 @@ def test_a_key_is_not_looked_at_for_other_tools(peer: Peer) -> None:
     "The database is unavailable when an agent requests signals over MCP with a key",
     "The tool returns an error that says to retry or to leave the key out.",
 )
-def test_a_key_that_cannot_be_checked_is_an_error_of_the_tool(peer: Peer) -> None:
+def test_a_key_that_cannot_be_checked_is_a_tool_error(peer: Peer) -> None:
     key = peer.service.create_key().key
     peer.service.execute("ALTER TABLE api_keys RENAME TO away")
 
@@ -140,7 +140,7 @@ def test_every_post_is_counted_before_it_is_parsed(service: Service) -> None:
 
 
 @pytest.mark.parametrize("method", ["nope", "tools/call"])
-def test_only_calls_of_tools_that_there_are_count(service: Service, method: str) -> None:
+def test_only_calls_of_existing_tools_count(service: Service, method: str) -> None:
     peer = Peer(service, MODERN)
     for _ in range(CALLS + 1):
         peer.send(method, {"name": "nope"})

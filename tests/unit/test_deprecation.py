@@ -23,19 +23,29 @@ PAGE = Path(__file__).parents[2] / "docs" / "versioning.md"
 def application() -> FastAPI:
     app = FastAPI(openapi_url=None)
 
-    @app.get("/old", operation_id="old", tags=["market"], response_model=ErrorBody)
+    @app.get("/old", operation_id="getMarket", tags=["market"], response_model=ErrorBody)
     async def old(status: int = 200) -> Response:
         return Response("{}", 200) if status == 200 else error_response(status, "no")
 
-    @app.get("/of/{symbol}.svg", operation_id="of", tags=["badges"], response_model=ErrorBody)
+    @app.get(
+        "/of/{symbol}.svg",
+        operation_id="getFundingBadgeSvg",
+        tags=["badges"],
+        response_model=ErrorBody,
+    )
     async def of(symbol: str) -> Response:
         return Response("{}", 200) if symbol == "BTC" else error_response(404, "no")
 
-    @app.get("/of/{symbol}/more", operation_id="more", tags=["badges"], response_model=ErrorBody)
+    @app.get(
+        "/of/{symbol}/more",
+        operation_id="getFundingBadgeJson",
+        tags=["badges"],
+        response_model=ErrorBody,
+    )
     async def more(symbol: str) -> Response:
         return Response(symbol)
 
-    @app.get("/new", operation_id="new", tags=["market"], response_model=ErrorBody)
+    @app.get("/new", operation_id="getMarketState", tags=["market"], response_model=ErrorBody)
     async def new() -> Response:
         return Response("{}", 200)
 
@@ -46,9 +56,7 @@ def application() -> FastAPI:
 @pytest.mark.parametrize(
     ("target", "method"), [("/old", "GET"), ("/old?status=502", "GET"), ("/old", "POST")]
 )
-def test_a_deprecated_route_says_since_when_until_when_and_where_more_is_told(
-    target: str, method: str
-) -> None:
+def test_a_deprecated_route_sends_both_dates_and_a_link(target: str, method: str) -> None:
     app = announce_deprecations(application(), {"/old": LEAVING})
 
     headers = ask(app, target, method).headers
@@ -70,7 +78,7 @@ TEMPLATE = "/of/{symbol}.svg"
         ("/of/A.svg", "PUT"),
     ],
 )
-def test_a_deprecated_template_says_so_for_whatever_it_matches(target: str, method: str) -> None:
+def test_a_deprecated_template_applies_to_every_match(target: str, method: str) -> None:
     app = application()
 
     answer = ask(announce_deprecations(app, {TEMPLATE: LEAVING}), target, method)
@@ -83,13 +91,13 @@ def test_a_deprecated_template_says_so_for_whatever_it_matches(target: str, meth
 @pytest.mark.parametrize(
     "path", ["/of/BTC/more", "/of/BTC.json", "/of/BTC_svg", "/of/A/B.svg", "/"]
 )
-def test_what_a_deprecated_template_does_not_match_says_nothing(path: str) -> None:
+def test_a_deprecated_template_applies_to_nothing_else(path: str) -> None:
     app = application()
 
     assert ask(announce_deprecations(app, {TEMPLATE: LEAVING}), path) == ask(app, path)
 
 
-def test_what_is_set_apart_is_not_meant_by_a_template_but_can_be_by_its_own_name() -> None:
+def test_a_path_with_its_own_route_is_deprecated_only_by_name() -> None:
     apart = frozenset({"/of/ALL.svg"})
     by_template = announce_deprecations(application(), {TEMPLATE: LEAVING}, apart)
     by_name = announce_deprecations(application(), {"/of/ALL.svg": LEAVING}, apart)
@@ -99,31 +107,31 @@ def test_what_is_set_apart_is_not_meant_by_a_template_but_can_be_by_its_own_name
     assert "deprecation" in ask(by_name, "/of/ALL.svg").headers
 
 
-def test_a_deprecated_template_is_described_so() -> None:
+def test_a_deprecated_template_is_deprecated_in_openapi() -> None:
     schema: dict[str, Any] = openapi_schema(application(), BASE_URL, {TEMPLATE: LEAVING})
 
     assert [path for path, each in operations(schema) if each.get("deprecated")] == [TEMPLATE]
 
 
-def test_other_routes_say_nothing_of_the_kind() -> None:
+def test_other_routes_send_no_deprecation() -> None:
     app = application()
 
     assert ask(announce_deprecations(app, {"/old": LEAVING}), "/new") == ask(app, "/new")
 
 
-def test_without_a_deprecation_the_application_is_left_as_it_is() -> None:
+def test_without_a_deprecation_the_application_is_unchanged() -> None:
     app = application()
 
     assert announce_deprecations(app, {}) is app
 
 
-def test_a_deprecated_route_is_described_so() -> None:
+def test_a_deprecated_route_is_deprecated_in_openapi() -> None:
     schema: dict[str, Any] = openapi_schema(application(), BASE_URL, {"/old": LEAVING})
 
     assert [path for path, each in operations(schema) if each.get("deprecated")] == ["/old"]
 
 
-def test_notice_shorter_than_promised_is_refused() -> None:
+def test_a_notice_shorter_than_180_days_is_rejected() -> None:
     with pytest.raises(ValueError, match="180 days"):
         announce_deprecations(
             application(), {"/old": LEAVING._replace(sunset=SINCE + MIN_NOTICE - 1)}

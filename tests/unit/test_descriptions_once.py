@@ -30,7 +30,7 @@ class Maker:
         return MADE
 
 
-def test_those_who_ask_first_wait_for_the_same_work_in_another_thread() -> None:
+def test_first_requests_share_one_render_in_a_thread() -> None:
     maker, app = Maker(), FastAPI()
     described = Descriptions(maker)
 
@@ -46,7 +46,7 @@ def test_those_who_ask_first_wait_for_the_same_work_in_another_thread() -> None:
     assert threading.get_ident() not in maker.threads
 
 
-def test_one_who_gives_up_does_not_end_the_work_of_the_others() -> None:
+def test_a_cancelled_request_does_not_cancel_the_render() -> None:
     maker, app = Maker(), FastAPI()
     described = Descriptions(maker)
 
@@ -61,7 +61,7 @@ def test_one_who_gives_up_does_not_end_the_work_of_the_others() -> None:
     assert maker.apps == [app]
 
 
-def test_what_could_not_be_made_is_tried_again() -> None:
+def test_a_failed_render_is_tried_again() -> None:
     maker, app = Maker(), FastAPI()
     maker.may_go_on.set()
     described = Descriptions(maker)

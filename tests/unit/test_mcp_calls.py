@@ -35,7 +35,7 @@ BROKEN = dict.fromkeys(BY_NAME, broken)
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_an_unexpected_failure_is_logged_and_says_nothing_of_the_inside(
+def test_an_unexpected_failure_is_logged_and_leaks_nothing(
     tool: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):
@@ -45,7 +45,7 @@ def test_an_unexpected_failure_is_logged_and_says_nothing_of_the_inside(
     assert [record.message for record in caplog.records] == ["unexpected failure"]
 
 
-def test_arguments_are_those_that_the_endpoint_would_read() -> None:
+def test_arguments_are_parsed_like_those_of_the_endpoint() -> None:
     assert limit_of({}) == 15
     assert limit_of({"limit": 0}) == 1
     assert symbol_of({}) == "BTC"

@@ -51,7 +51,7 @@ def door_to(load: Any) -> McpEndpoint:
     "The MCP library can't be loaded",
     "500 at `/api/mcp` only. The next request tries again.",
 )
-def test_what_cannot_be_loaded_is_500_and_tried_again() -> None:
+def test_a_failed_load_is_500_and_tried_again() -> None:
     tries: list[int] = []
 
     def load() -> Echo:
@@ -68,7 +68,7 @@ def test_what_cannot_be_loaded_is_500_and_tried_again() -> None:
     assert (second.status, second.body) == (200, PING)
 
 
-def test_many_who_come_at_once_wait_for_one_load_and_block_nobody() -> None:
+def test_concurrent_requests_wait_for_one_load_without_blocking_the_loop() -> None:
     may_end = threading.Event()
     loads: list[threading.Thread] = []
 
@@ -92,13 +92,13 @@ def test_many_who_come_at_once_wait_for_one_load_and_block_nobody() -> None:
     assert loads[0] is not threading.main_thread()
 
 
-def test_an_answer_that_broke_off_is_not_begun_again() -> None:
+def test_a_response_that_failed_midway_is_not_restarted() -> None:
     answer = knock(door_to(lambda: Echo(breaks_off=True)))
 
     assert (answer.status, answer.body) == (200, b"")
 
 
-def test_a_request_that_breaks_off_is_not_answered_as_if_it_were_whole() -> None:
+def test_a_request_whose_body_ends_early_is_400() -> None:
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:

@@ -24,7 +24,7 @@ def test_a_result_is_what_the_sdk_would_have_written(outcome: CallOutcome, revis
     assert serialize_server_result("tools/call", revision, written) == written
 
 
-def test_every_revision_of_the_sdk_but_that_with_batches_is_spoken_newest_first() -> None:
+def test_every_sdk_revision_except_the_one_with_batches_is_supported() -> None:
     spoken = [each for each in reversed(KNOWN_PROTOCOL_VERSIONS) if each != "2025-03-26"]
     assert tuple(spoken) == PROTOCOLS
     assert PROTOCOLS[:1] == MODERN_PROTOCOL_VERSIONS

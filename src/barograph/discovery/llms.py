@@ -246,7 +246,7 @@ milliseconds since the Unix epoch.
 or lower case.
 - Free endpoints ignore unknown parameters. Send each known parameter at most once.
 - Pass on the notice, the source and the time, if there is one. A source that says \
-"simulated" is a demo. The data is free for non-commercial use; attribution is appreciated.
+"simulated" is a demo. Non-commercial use of the data is free; attribution is appreciated.
 
 ## Limits
 

@@ -98,7 +98,7 @@ class RegimeState(WireModel):
 class MarketState(WireModel):
     """The state of the market at `as_of`."""
 
-    as_of: Annotated[str, Field(description="Timestamp of the snapshot.")]
+    as_of: Annotated[str, Field(description="Time of the data.")]
     source: Source
     citation: Annotated[str, Field(description="Ready-made text to cite this snapshot.")]
     notice: Notice

@@ -62,16 +62,11 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         values = headers.header_values(scope)
-        response = await self._check_head(scope, values)
-        if response is None:
-            found = _check_body(await _read(receive), values)
-            if isinstance(found, bytes):
-                await self._pass_on(
-                    headers.with_plain_media_types(scope, values), found, receive, send
-                )
-                return
-            response = found
-        await response(scope, receive, bodiless(send) if scope["method"] == "HEAD" else send)
+        found = await self._check_head(scope, values) or _check_body(await _read(receive), values)
+        if isinstance(found, Response):
+            await found(scope, receive, bodiless(send) if scope["method"] == "HEAD" else send)
+            return
+        await self._pass_on(headers.with_plain_media_types(scope, values), found, receive, send)
 
     async def close(self) -> None:
         """Close the SDK's server."""
