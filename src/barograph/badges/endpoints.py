@@ -170,7 +170,7 @@ def _described(kind: _Kind, form: Form) -> dict[str, Any]:
         EndpointBadge if form == "json" else None,
         *kind.parameters,
         _STYLE,
-        errors=answers,
+        responses=answers,
     )
 
 

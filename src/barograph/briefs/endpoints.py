@@ -21,7 +21,7 @@ def brief_routes(board: Board, reader: BriefsReader) -> APIRouter:
     router = APIRouter(tags=["briefs"])
 
     @router.get(
-        BRIEFS_PATH, **operation("getBriefs", BriefList, _LIMIT, errors={500: "Database error."})
+        BRIEFS_PATH, **operation("getBriefs", BriefList, _LIMIT, responses={500: "Database error."})
     )
     async def briefs(request: Request) -> DocumentResponse:
         limit = limit_from_query(request.query_params)

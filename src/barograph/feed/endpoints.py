@@ -53,7 +53,7 @@ def feed_routes(door: FeedDoor, parts: FeedParts, seconds: float) -> APIRouter:
 
     @router.get(
         FEED_NOW_PATH,
-        **operation("getFeedNow", FeedNow, errors=_FEED_ERRORS, is_coded=True),
+        **operation("getFeedNow", FeedNow, responses=_FEED_ERRORS, is_coded=True),
     )
     async def feed_now(request: Request) -> Response:
         async with bounded(seconds, FeedUnavailable):
@@ -117,7 +117,9 @@ def buying_routes(
 
     @router.get(
         FEED_PATH,
-        **operation("buyFeed", FeedBought, IDEMPOTENCY_KEY, errors=_BUYING_ERRORS, is_coded=True),
+        **operation(
+            "buyFeed", FeedBought, IDEMPOTENCY_KEY, responses=_BUYING_ERRORS, is_coded=True
+        ),
     )
     async def buy_feed(request: Request) -> Response:
         if door is None or entry.requirements is None:

@@ -18,7 +18,7 @@ def guide_routes(document: Document, clock: Clock) -> APIRouter:
         **operation(
             "getGuides",
             Guides,
-            errors={500: "Should not happen: the catalog is loaded at startup."},
+            responses={500: "Should not happen: the catalog is loaded at startup."},
         ),
     )
     async def guides() -> DocumentResponse:

@@ -69,7 +69,7 @@ def history_routes(
     router = APIRouter(tags=["history"])
 
     @router.get(
-        CHECKPOINT_PATH, **operation("getHistoryCheckpoints", Checkpoints, errors=_UNREADABLE)
+        CHECKPOINT_PATH, **operation("getHistoryCheckpoints", Checkpoints, responses=_UNREADABLE)
     )
     async def checkpoints() -> DocumentResponse:
         published = await _readable(logs.checkpoints())
@@ -83,7 +83,7 @@ def history_routes(
 def _route_lists(router: APIRouter, ledger: Ledger, continuity: Continuity, clock: Clock) -> None:
     @router.get(
         HISTORY_FOLDER + "{kind}",
-        **operation("getHistory", History, *_PAGE_PARAMETERS, errors=_OF_LISTS),
+        **operation("getHistory", History, *_PAGE_PARAMETERS, responses=_OF_LISTS),
     )
     async def versions(request: Request) -> DocumentResponse:
         kind, page = _kind(request), page_from_query(request.query_params)
@@ -95,7 +95,7 @@ def _route_lists(router: APIRouter, ledger: Ledger, continuity: Continuity, cloc
 
     @router.get(
         HISTORY_FOLDER + "{kind}/events",
-        **operation("getHistoryEvents", EventHistory, *_PAGE_PARAMETERS, errors=_OF_LISTS),
+        **operation("getHistoryEvents", EventHistory, *_PAGE_PARAMETERS, responses=_OF_LISTS),
     )
     async def events(request: Request) -> DocumentResponse:
         kind, page = _kind(request), page_from_query(request.query_params)
@@ -116,14 +116,16 @@ def _route_proofs(router: APIRouter, logs: PublicLogs, gate: Gate, clock: Clock)
 
     @router.get(
         HISTORY_FOLDER + "{kind}/proof",
-        **operation("getHistoryProof", HistoryProof, *_PROOF_PARAMETERS, errors=_OF_PROOFS),
+        **operation("getHistoryProof", HistoryProof, *_PROOF_PARAMETERS, responses=_OF_PROOFS),
     )
     async def version_proof(request: Request) -> DocumentResponse:
         return await answer(request, "versions")
 
     @router.get(
         HISTORY_FOLDER + "{kind}/events/proof",
-        **operation("getHistoryEventsProof", HistoryProof, *_PROOF_PARAMETERS, errors=_OF_PROOFS),
+        **operation(
+            "getHistoryEventsProof", HistoryProof, *_PROOF_PARAMETERS, responses=_OF_PROOFS
+        ),
     )
     async def event_proof(request: Request) -> DocumentResponse:
         return await answer(request, "events")

@@ -87,7 +87,7 @@ def key_routes(registrations: Registrations | None, gate: Gate, clock: Clock) ->
         KEYS_PATH,
         status_code=202,
         openapi_extra={"requestBody": _REQUEST_BODY},
-        **operation("registerKey", KeyAnswer, errors=_ERRORS),
+        **operation("registerKey", KeyAnswer, responses=_ERRORS),
     )
     async def register_key(request: Request) -> Response:
         if registrations is None:

@@ -72,22 +72,22 @@ def operation(
     operation_id: str,
     body: type[WireModel] | None,
     *parameters: Schema,
-    errors: Mapping[int, str | Schema] | None = None,
+    responses: Mapping[int, str | Schema] | None = None,
     is_coded: bool = False,
 ) -> dict[str, Any]:
     """The arguments with which FastAPI describes a route in `/openapi.json`.
 
     Its summary and description are in `discovery/operations.py`. `parameters` are documentation
     only: each endpoint parses its own request, because FastAPI accepts other spellings and answers
-    422. `is_coded` errors have a code and a message.
+    422. A text in `responses` describes an error; `is_coded` errors have a code and a message.
     """
     refused = coded_refusal if is_coded else refusal
     described: dict[str, Any] = {
         "operation_id": operation_id,
         "response_model": body,
         "responses": {
-            status: refused(error) if isinstance(error, str) else error
-            for status, error in (errors or {}).items()
+            status: refused(each) if isinstance(each, str) else each
+            for status, each in (responses or {}).items()
         },
     }
     if body is None:

@@ -27,7 +27,7 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
     @router.get(
         DERIVATIVES_PATH,
         **operation(
-            "getDerivatives", PerpetualRecord, _SYMBOL, errors={400: "Invalid symbol.", **_STALE}
+            "getDerivatives", PerpetualRecord, _SYMBOL, responses={400: "Invalid symbol.", **_STALE}
         ),
     )
     async def derivatives(request: Request) -> DocumentResponse:
@@ -35,12 +35,12 @@ def market_routes(board: Board, reader: MarketReader) -> APIRouter:
         now = board.clock()
         return DocumentResponse(derivatives_document(reader.view(board, now), symbol), now)
 
-    @router.get(MARKET_PATH, **operation("getMarket", Market, errors=_STALE))
+    @router.get(MARKET_PATH, **operation("getMarket", Market, responses=_STALE))
     async def market() -> DocumentResponse:
         now = board.clock()
         return DocumentResponse(market_document(reader.view(board, now)), now)
 
-    @router.get(MARKET_STATE_PATH, **operation("getMarketState", MarketState, errors=_STALE))
+    @router.get(MARKET_STATE_PATH, **operation("getMarketState", MarketState, responses=_STALE))
     async def market_state() -> DocumentResponse:
         now = board.clock()
         return DocumentResponse(market_state_document(reader.view(board, now)), now)

@@ -66,7 +66,9 @@ def material_change_routes(
 
     @router.get(
         MATERIAL_CHANGE_PATH,
-        **operation("getMaterialChange", Comparison, *_PARAMETERS, errors=_ERRORS, is_coded=True),
+        **operation(
+            "getMaterialChange", Comparison, *_PARAMETERS, responses=_ERRORS, is_coded=True
+        ),
     )
     async def material_change(request: Request) -> Response:
         async with bounded(seconds, ComparisonUnavailable):

@@ -78,7 +78,7 @@ def signals_routes(answer: ASGIApp) -> APIRouter:
 
     @router.get(
         SIGNALS_PATH,
-        **operation("getSignals", PublicSignals, _KEY, errors=_ANSWERS),
+        **operation("getSignals", PublicSignals, _KEY, responses=_ANSWERS),
     )
     async def signals() -> Response:
         return _Passed(answer)

@@ -125,7 +125,7 @@ _Answer = Callable[[Request, Form], Coroutine[Any, Any, Response]]
 def _route_readings(router: APIRouter, answer: _Answer) -> None:
     @router.get(
         DATA_FOLDER + "{symbol}/{measure}.json",
-        **operation("getSeries", RecordedSeries, *_OF_A_CONTRACT, _DAYS, errors=_OF_READINGS),
+        **operation("getSeries", RecordedSeries, *_OF_A_CONTRACT, _DAYS, responses=_OF_READINGS),
     )
     async def as_json(request: Request) -> Response:
         return await answer(request, "json")
@@ -137,7 +137,7 @@ def _route_readings(router: APIRouter, answer: _Answer) -> None:
             None,
             *_OF_A_CONTRACT,
             _DAYS,
-            errors={200: _TABLE, **_OF_READINGS},
+            responses={200: _TABLE, **_OF_READINGS},
         ),
     )
     async def as_csv(request: Request) -> Response:
@@ -147,14 +147,16 @@ def _route_readings(router: APIRouter, answer: _Answer) -> None:
 def _route_liquidations(router: APIRouter, answer: _Answer) -> None:
     @router.get(
         f"{DATA_FOLDER}{LIQUIDATIONS}.json",
-        **operation("getLiquidations", RecordedLiquidations, _DAYS, errors=_OF_LIQUIDATIONS),
+        **operation("getLiquidations", RecordedLiquidations, _DAYS, responses=_OF_LIQUIDATIONS),
     )
     async def as_json(request: Request) -> Response:
         return await answer(request, "json")
 
     @router.get(
         f"{DATA_FOLDER}{LIQUIDATIONS}.csv",
-        **operation("getLiquidationsTable", None, _DAYS, errors={200: _TABLE, **_OF_LIQUIDATIONS}),
+        **operation(
+            "getLiquidationsTable", None, _DAYS, responses={200: _TABLE, **_OF_LIQUIDATIONS}
+        ),
     )
     async def as_csv(request: Request) -> Response:
         return await answer(request, "csv")

@@ -127,7 +127,7 @@ def _route(router: APIRouter, path: str, kind: str, reads: StanceReads, seconds:
 
     @router.get(
         path,
-        **operation(f"get{name}", StanceVersion, IDEMPOTENCY_KEY, errors=_ERRORS, is_coded=True),
+        **operation(f"get{name}", StanceVersion, IDEMPOTENCY_KEY, responses=_ERRORS, is_coded=True),
     )
     async def read_stance(request: Request) -> Response:
         if _shows_proof(request.scope):
