@@ -1,4 +1,4 @@
-"""Every described operation, really asked: what it sends is what is declared, and the reverse."""
+"""Every described operation sends exactly the header fields and bodies that it declares."""
 
 import json
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ CONTACT = "mailto:security@example.com"
 EVERYWHERE = {
     *("content-type", "content-length", "content-encoding", "vary", "x-content-type-options")
 }
-"""What belongs to any body, and is not declared."""
+"""Fields of every body, which are not declared."""
 
 CROSS_ORIGIN = "access-control-"
-"""What every free read sends alike, told in the text of the whole description."""
+"""Fields of every free read, described once in the text of the document."""
 
 MARKET_READS = ("/api/agent/derivatives", "/api/agent/market", "/api/agent/market-state")
 DATED = {*MARKET_READS, "/api/agent/briefs", "/api/v1/signals", "/api/status"}
@@ -53,7 +53,7 @@ BRIEF = Brief(
 
 @pytest.fixture(scope="module")
 def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service in which everything free has something to say."""
+    """A service with data for every free endpoint."""
     folder = tmp_path_factory.mktemp("described")
     with fresh_service(folder, security_contact=CONTACT) as service:
         service.keep_briefs(BRIEF)
@@ -87,7 +87,7 @@ def is_free_read(operation: dict[str, Any]) -> bool:
 
 
 def require_described(description: dict[str, Any], operation: dict[str, Any], got: Answer) -> None:
-    """That an answer has a described status, media type and body."""
+    """Check that a response has a described status, media type and body."""
     response = operation["responses"][str(got.status)]
     media = got.headers.get("content-type", "").partition(";")[0]
     assert list(response.get("content", {"": {}})) == [media]

@@ -1,4 +1,4 @@
-"""What a program finds that knows nothing but the address."""
+"""The files and links that a program finds at the base address."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""What the examples of the description name, and what they fill in for who tries them."""
+"""The addresses in the examples, and the values that they fill in."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ LINKS = {"url", "href", "site", "docs", "mcp", "websiteUrl", "src"}
 
 
 def links(value: Any) -> Iterator[str]:
-    """Every address that a member holds which is named as one."""
+    """Every address in a member whose name says so."""
     if isinstance(value, dict):
         for name, each in value.items():
             if name in LINKS and isinstance(each, str):

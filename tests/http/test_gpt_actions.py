@@ -1,4 +1,4 @@
-"""`/openapi-gpt.json`: the keyless spec stays within what a GPT action may have."""
+"""`/openapi-gpt.json`: the keyless spec stays within the limits of GPT actions."""
 
 import json
 from collections.abc import Iterator
@@ -152,7 +152,7 @@ def _parts(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def _longest_brief(number: int) -> Brief:
-    """As long as an operator may make one that is listed."""
+    """As long as a listed brief may be."""
     return Brief(
         slug=f"{number:02}".ljust(MAX_SLUG, "s"),
         published_at=START - number,

@@ -1,4 +1,4 @@
-"""`/api/mcp`: the free reads as tools, in both eras of the protocol."""
+"""`/api/mcp`: the free endpoints as tools, in all revisions of the protocol."""
 
 import json
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def peer(market: Service, revision: str) -> Peer:
 
 @pytest.fixture
 def caller(service: Service, revision: str) -> Peer:
-    """Somebody who may change what the service has."""
+    """A client of a service that the test may change."""
     return Peer(service, revision)
 
 

@@ -1,4 +1,4 @@
-"""How often tools may be called, and that signals have one allowance by whichever door."""
+"""The limits of tool calls; the signals tool shares its limit with the endpoint."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -362,7 +362,7 @@ def test_paths_below_the_endpoint_are_404(market: Service) -> None:
 
 
 def test_the_service_works_on_a_second_event_loop(tmp_path: Path) -> None:
-    """Each request here has a loop of its own, so what runs beside requests must come back."""
+    """Each request here has its own event loop, so the background task must restart."""
     with fresh_service(tmp_path) as service:
         for revision in (HANDSHAKE[0], MODERN, HANDSHAKE[0]):
             assert Peer(service, revision).post("tools/list").status == 200

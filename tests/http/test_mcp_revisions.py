@@ -1,4 +1,4 @@
-"""What `/api/mcp` answers when the revision of a message is not clear, or not spoken."""
+"""Ambiguous and unsupported protocol revisions at `/api/mcp`."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def post(service: Service, header: str | None, inside: Any = None, method: str = LIST) -> Answer:
-    """Send a request with the revision that its header names, and with the one inside of it."""
+    """Send a request with one revision in its header and another in its `_meta`."""
     meta = {VERSION: inside, "io.modelcontextprotocol/clientCapabilities": {}}
     message: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": method}
     if inside is not None:

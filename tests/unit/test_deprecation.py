@@ -1,4 +1,4 @@
-"""What is deprecated says so on every answer, and in the description."""
+"""Deprecated paths say so in every response and in the OpenAPI document."""
 
 from pathlib import Path
 from typing import Any

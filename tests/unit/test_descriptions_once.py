@@ -1,4 +1,4 @@
-"""The descriptions are made once, however many ask for them first."""
+"""The descriptions are rendered once, however many requests come first."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ MADE = {"/openapi.json": Document(b"{}")}
 
 
 class Maker:
-    """Makes descriptions, when it is let."""
+    """Renders descriptions when the test allows it."""
 
     def __init__(self) -> None:
         self.apps: list[FastAPI] = []

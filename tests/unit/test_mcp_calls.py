@@ -1,4 +1,4 @@
-"""What calls of tools come to when something fails that nobody thought of."""
+"""Tool calls with unexpected failures, and their arguments."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What happens at the door to the protocol while what answers is loaded, or cannot be."""
+"""`/api/mcp` while the SDK is loading, or if it cannot be loaded."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
 
 
 class Echo:
-    """Answers every request with its own body, or breaks off after the first byte."""
+    """Echoes the body of every request, or fails after the first byte."""
 
     def __init__(self, *, breaks_off: bool = False) -> None:
         self._breaks_off = breaks_off
@@ -34,12 +34,12 @@ class Echo:
         return
 
 
-def knock(door: Any) -> Answer:
+def post_ping(endpoint: Any) -> Answer:
     fields = [(name.replace("_", "-"), value) for name, value in FIELDS.items()]
-    return ask(door, PATH, "POST", fields, body=PING)
+    return ask(endpoint, PATH, "POST", fields, body=PING)
 
 
-def door_to(load: Any) -> McpEndpoint:
+def endpoint_with(load: Any) -> McpEndpoint:
     async def nobody(_: str) -> None:
         return None
 
@@ -60,9 +60,9 @@ def test_a_failed_load_is_500_and_tried_again() -> None:
             raise ImportError("away")
         return Echo()
 
-    door = door_to(load)
+    endpoint = endpoint_with(load)
 
-    first, second = knock(door), knock(door)
+    first, second = post_ping(endpoint), post_ping(endpoint)
 
     assert (first.status, first.json()) == (500, {"error": "internal error"})
     assert (second.status, second.body) == (200, PING)
@@ -81,8 +81,8 @@ def test_concurrent_requests_wait_for_one_load_without_blocking_the_loop() -> No
             assert may_end.wait(10)
             return Echo()
 
-        door = door_to(load)
-        waiting = [asyncio.create_task(_status(door)) for _ in range(5)]
+        endpoint = endpoint_with(load)
+        waiting = [asyncio.create_task(_status(endpoint)) for _ in range(5)]
         await has_begun.wait()  # the loop goes on while the load waits for it
         may_end.set()
         return await asyncio.gather(*waiting)
@@ -93,7 +93,7 @@ def test_concurrent_requests_wait_for_one_load_without_blocking_the_loop() -> No
 
 
 def test_a_response_that_failed_midway_is_not_restarted() -> None:
-    answer = knock(door_to(lambda: Echo(breaks_off=True)))
+    answer = post_ping(endpoint_with(lambda: Echo(breaks_off=True)))
 
     assert (answer.status, answer.body) == (200, b"")
 
@@ -107,12 +107,12 @@ def test_a_request_whose_body_ends_early_is_400() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(door_to(Echo)(_scope(), receive, send))
+    asyncio.run(endpoint_with(Echo)(_scope(), receive, send))
 
     assert sent[0]["status"] == 400
 
 
-async def _status(door: McpEndpoint) -> int:
+async def _status(endpoint: McpEndpoint) -> int:
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:
@@ -121,7 +121,7 @@ async def _status(door: McpEndpoint) -> int:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await door(_scope(), receive, send)
+    await endpoint(_scope(), receive, send)
     return int(sent[0]["status"])
 
 

@@ -1,4 +1,4 @@
-"""Results of calls are written without the SDK's models, so they are held against them here."""
+"""Results are written without the SDK's models and compared with them here."""
 
 import pytest
 from mcp.types.methods import serialize_server_result

@@ -109,7 +109,7 @@ def _read_long_numbers(body: bytes) -> tuple[Message, bytes]:
 def _with_bounded_numbers(body: bytes) -> Message:
     message = msgspec.convert(json.loads(body, parse_int=_bounded, parse_float=_finite), Message)
     if isinstance(message.id, int) and abs(message.id) >= MAX_INTEGER:
-        raise ValueError("the id cannot be told from other ones")
+        raise ValueError("the id is too long")
     return message
 
 
