@@ -19,13 +19,13 @@ INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e client -e . && \
 
 .PHONY: help run setup browser load-tools test test-all test-fast test-long $(PARTS:%=test-%) lint format bench docs clean
 
-help: ## list the commands
+help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 run: .venv/run ## start the demo: simulated exchange, collector and API on this machine
 	@$(BIN)/barograph demo $(ARGS)
 
-setup: .venv/dev .venv-payer/ready browser load-tools ## install everything that tests, lint and benchmarks need
+setup: .venv/dev .venv-payer/ready browser load-tools ## install what tests, lint and benchmarks need
 
 test: .venv/dev .venv-payer/ready browser ## lint, and the tests for the contract and every part of the product
 	@echo "$(AT_ONCE) parts run at once; each is shown when it is finished"
@@ -45,36 +45,36 @@ test-http test-store test-upstream test-unit test-docs test-contract: test-%: .v
 test-e2e-cli: .venv/dev .venv-payer/ready browser
 	$(BIN)/pytest -p no:schemathesis $(SHARED) $(QUICK) tests/e2e tests/cli
 
-test-long: .venv/dev .venv-payer/ready ## crash, fuzz and soak work at full counts
+test-long: .venv/dev .venv-payer/ready ## run the crash, fuzz and soak tests at full length
 	$(BIN)/pytest -m long
 
 APT_INSTALL := $(AS_ROOT) apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive $(AS_ROOT) apt-get install -y -qq --no-install-recommends
 
-browser: ## Debian's Chromium for the tests of pages, where it is missing
+browser: ## install Chromium from Debian for the page tests, if it is missing
 	@command -v chromium-headless-shell > /dev/null || { \
 		$(APT_INSTALL) chromium-headless-shell fonts-liberation; }
 
 load-tools: ## install wrk and nginx from Debian for the benchmarks, if they are missing
 	@command -v wrk > /dev/null && test -x /usr/sbin/nginx || { $(APT_INSTALL) wrk nginx-light; }
 
-lint: .venv/dev ## style, types and the direction of imports
+lint: .venv/dev ## check style, types and import layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: .venv/dev ## put the code into the house style
+format: .venv/dev ## format the code and apply automatic lint fixes
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: .venv/dev load-tools ## measure, and print the table of ratios
+bench: .venv/dev load-tools ## run the benchmarks and print their table
 	$(BIN)/python -m benchmarks
 
-docs: .venv/dev ## write the generated pages anew
+docs: .venv/dev ## regenerate the generated pages in docs/
 	$(BIN)/python docs/generate.py
 
-clean: ## remove everything that was installed or made here
+clean: ## remove everything that was installed or generated here
 	rm -rf .venv .venv-payer .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
@@ -92,7 +92,7 @@ clean: ## remove everything that was installed or made here
 	$(INSTALL_HERE)
 	@touch $@ .venv/run
 
-# A payer's packages want other versions than ours, so they live apart.
+# The payer's packages need other versions than ours.
 .venv-payer/ready: requirements-payer.txt
 	test -x .venv-payer/bin/python || $(PYTHON) -m venv .venv-payer
 	.venv-payer/bin/pip --disable-pip-version-check install --quiet --require-hashes -r $<

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure, and print the table. Nothing is kept."""
+"""`python -m benchmarks`: measure the service and print one table. Nothing is saved."""
 
 import argparse
 import os
@@ -16,7 +16,6 @@ from benchmarks import (
     badges,
     charts,
     comparison,
-    doors,
     floods,
     footprint,
     hot_reads,
@@ -24,6 +23,7 @@ from benchmarks import (
     mcp,
     pages,
     payments,
+    signals_and_badges,
     snapshot,
     tokens,
     upstream_calls,
@@ -35,7 +35,7 @@ from benchmarks.table import Section, render
 
 SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     hot_reads.measure,
-    doors.measure,
+    signals_and_badges.measure,
     mcp.measure,
     badges.measure,
     pages.measure,
@@ -71,15 +71,15 @@ def main() -> None:
 
 def _plan() -> Plan:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--rounds", type=_positive, help=f"rounds of a comparison ({ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help="coarse, in a few minutes")
+    parser.add_argument("--rounds", type=_positive, help=f"rounds per comparison ({ROUNDS})")
+    parser.add_argument("--quick", action="store_true", help="a coarse run of about 3 minutes")
     options = parser.parse_args()
     return quick(options.rounds) if options.quick else full(options.rounds)
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError("a number from 1 up is needed")
+        raise argparse.ArgumentTypeError("must be an integer from 1 up")
     return int(text)
 
 

@@ -205,7 +205,7 @@ def _costs(service: Contender, target: str, history: Path, rounds: int) -> list[
         contenders = {"peer": first, "service": service, "twin": twin}
         for name, contender in contenders.items():
             if _lasting(answer_of(contender, target)) != _lasting(answer):
-                raise BenchmarkFailed(f"{name} gives another answer to the comparison")
+                raise BenchmarkFailed(f"{name} returns a different response to the comparison")
         rates_of = alternate(contenders, target, rounds)
     return [
         at_least(

@@ -126,7 +126,7 @@ def _check_same(contenders: dict[str, Contender], target: str, answer: Answer) -
     for name, contender in contenders.items():
         found = answer_of(contender, target)
         if msgspec.json.decode(found.body) != msgspec.json.decode(answer.body):
-            raise BenchmarkFailed(f"{name} gives another answer to {target}")
+            raise BenchmarkFailed(f"{name} returns a different response to {target}")
         if name in {"bare", "twin"} and _undated(found) != _undated(answer):
             raise BenchmarkFailed(f"{name} sends other headers than the service")
 
@@ -143,5 +143,5 @@ def answer_of(contender: Contender, target: str) -> Answer:
     """
     answer = answers(contender.port, target, contender.fields)
     if answer is None:
-        raise BenchmarkFailed(f"no answer to {target}")
+        raise BenchmarkFailed(f"no response to {target}")
     return answer

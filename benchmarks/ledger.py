@@ -58,8 +58,8 @@ def measure(plan: Plan, folder: Path) -> Section:
     figures.append(_digest_figure(plan.rounds))
     figures += [_appends(folder, writers) for writers in (1, WRITERS)]
     figures += [
-        Figure("verify, a second", f"{asyncio.run(_verify(folder)):,.0f} versions"),
-        Figure("on disk", f"{paths[long].stat().st_size / long:,.0f} bytes a version"),
+        Figure("verified per second", f"{asyncio.run(_verify(folder)):,.0f} versions"),
+        Figure("on disk", f"{paths[long].stat().st_size / long:,.0f} bytes per version"),
     ]
     for path in paths.values():
         path.unlink()
@@ -250,7 +250,7 @@ def _appends(folder: Path, writers: int) -> Figure:
     for process in started:
         process.join()
     who = "one writer" if writers == 1 else f"{writers} writers"
-    return Figure(f"appends a second, {who}", f"{rate:,.0f}")
+    return Figure(f"appends per second, {who}", f"{rate:,.0f}")
 
 
 def _append_many(path: Path, writer: int, ready: Barrier, done: Barrier) -> None:

@@ -139,13 +139,13 @@ def _check_same(contenders: Mapping[str, Contender], era: Era) -> None:
     expected = _result(contenders["service"].port, era)
     for name, contender in contenders.items():
         if _result(contender.port, era) != expected:
-            raise BenchmarkFailed(f"{name} gives another answer to {TOOL.name}")
+            raise BenchmarkFailed(f"{name} returns a different response to {TOOL.name}")
 
 
 def _result(port: int, era: Era) -> dict[str, Any]:
     result = _call(port, era)
     if result is None or result.get("isError", False):
-        raise BenchmarkFailed(f"no answer to {TOOL.name}, but {result}")
+        raise BenchmarkFailed(f"{TOOL.name} failed: {result}")
     return result
 
 

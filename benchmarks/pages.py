@@ -43,7 +43,7 @@ def _compare(service: Contender, target: str, file: Path, rounds: int) -> list[F
         contenders = {"bare": bare, "service": service, "twin": twin}
         for name, contender in contenders.items():
             if answer_of(contender, target).body != answer.body:
-                raise BenchmarkFailed(f"{name} gives another page for {target}")
+                raise BenchmarkFailed(f"{name} returns a different page for {target}")
         rates = alternate(contenders, target, rounds)
     return [
         at_least(f"{target} / bare ASGI", ratios(rates, "service", "bare", "twin"), BARE_SHARE),

@@ -80,7 +80,7 @@ class Shop(NamedTuple):
         """How often its facilitator was asked, by path."""
         answer = answers(self.facilitator_port, COUNT_PATH)
         if answer is None:
-            raise BenchmarkFailed("the facilitator does not answer")
+            raise BenchmarkFailed("the facilitator does not respond")
         return Counter(msgspec.json.decode(answer.body))
 
 

@@ -118,7 +118,7 @@ def until(look: Callable[[], T | None], child: Child, seconds: float = 60) -> T:
         if seen is not None:
             return seen
         time.sleep(0.005)
-    raise BenchmarkFailed(f"a server does not answer; it said:\n{child.log.read_text()}")
+    raise BenchmarkFailed(f"a server does not respond; its log:\n{child.log.read_text()}")
 
 
 class Answer(NamedTuple):

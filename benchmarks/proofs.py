@@ -140,7 +140,7 @@ def proof_figures(
     size = median(len(each.header) for each in proofs)
     return [
         _rate(f"proofs of {size:,.0f} bytes parsed in a CPU-second", parsed),
-        _rate(f"  and looked for among {count:,} payments", found),
+        _rate(f"  and looked up among {count:,} payments", found),
         at_least("parse + look-up / bare check in C", _over(bare, costs), SHARE),
         at_least("  A/A control: bare check / bare check", [one.bare / one.twin for one in costs]),
         _rate("  bare checks in a CPU-second", median(bare)),

@@ -17,9 +17,7 @@ from benchmarks.load import readers
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section
 
-TITLE = (
-    "Upstream calls a minute, counted by the exchange: without readers, with readers at full speed"
-)
+TITLE = "Upstream calls per minute, counted by the exchange: without and with readers at full speed"
 ENDPOINTS = ("tickers", "account-ratio", "instruments-info")
 ONE_CALL = 1
 """Calls are timed, so one may fall just inside or just outside of a window."""

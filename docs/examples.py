@@ -17,9 +17,9 @@ from urllib.parse import urlencode
 
 import httpx2
 
-from barograph.discovery.files import FILES, MCP_PATH
+from barograph.discovery.files import FILES
+from barograph.discovery.mcp_description import MCP_PATH, PROTOCOLS
 from barograph.discovery.mcp_description import OPERATION_ID as CALL_MCP
-from barograph.discovery.mcp_description import PROTOCOLS
 from barograph.discovery.openapi import BASE_ADDRESS
 from barograph.entitlements.refusals import FeedEntryClosed
 from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
@@ -149,7 +149,7 @@ class Demo(NamedTuple):
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:  # noqa: ANN401
-        """The body of an answer, which must have that status."""
+        """The body of a response, which must have this status."""
         answered = self.client.request(method, target, json=body, params=query, headers=headers)
         assert answered.status_code == int(status), (target, answered.status_code, answered.text)
         text = answered.text
@@ -160,14 +160,14 @@ class Demo(NamedTuple):
 
 @contextmanager
 def started(folder: Path) -> Iterator[Demo]:
-    """Start a demo, wait for its welcome, and stop it."""
+    """Start a demo, wait until it is ready, and stop it afterwards."""
     command = [sys.executable, "-m", "barograph", "demo", "--port", str(PORT)]
     arguments = [*command, "--data", str(folder)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             if not any("Ctrl-C stops" in line for line in process.stdout):
-                raise SystemExit("the demo does not start: is its port in use?")
+                raise SystemExit("the demo did not start; check whether its port is in use")
             with httpx2.Client(base_url=BASE_URL, timeout=30, trust_env=False) as client:
                 yield Demo(client, folder)
         finally:
@@ -175,7 +175,7 @@ def started(folder: Path) -> Iterator[Demo]:
 
 
 def free_answers(demo: Demo) -> Answers:
-    """What anyone may read."""
+    """Responses of the free endpoints."""
     answers: Answers = {
         name: {status: demo.answer(target, status) for status, target in targets.items()}
         for name, targets in FREE.items()
@@ -199,7 +199,7 @@ def free_answers(demo: Demo) -> Answers:
 
 
 def file_answers(demo: Demo) -> Answers:
-    """The beginnings of the descriptions; the whole of them would be in themselves."""
+    """The beginnings of the descriptions, which would otherwise contain themselves."""
     answers: Answers = {}
     for file in FILES:
         text = demo.client.get(file.path).raise_for_status().text
@@ -210,7 +210,7 @@ def file_answers(demo: Demo) -> Answers:
 
 
 def mcp_answers(demo: Demo) -> Answers:
-    """What is said at the door of the Model Context Protocol."""
+    """Responses of `/api/mcp`."""
     usual = {"Content-Type": JSON_TYPE, "Accept": JSON_TYPE}
     asked: dict[str, tuple[bytes, dict[str, str]]] = {
         "200": (json.dumps(CALL).encode(), {}),
@@ -235,7 +235,7 @@ def mcp_answers(demo: Demo) -> Answers:
 
 
 def spent(demo: Demo) -> Answers:
-    """What is said when an allowance is spent."""
+    """Responses when a rate limit is reached."""
     while demo.client.get("/api/v1/signals").is_success:
         pass
     while demo.client.post("/api/v1/keys", json=EMAIL).is_success:
@@ -247,14 +247,14 @@ def spent(demo: Demo) -> Answers:
 
 
 def entitled_answers(demo: Demo) -> tuple[Answers, dict[str, Any]]:
-    """What subscribers and payers read, and the parameters of a comparison."""
+    """Responses for subscribers and payers, and the parameters of a comparison."""
     feed = {"Authorization": f"Bearer {demo.run('demo', 'token', '--tier', 'feed')}"}
     paths = {**READS, "getFeedNow": "/api/feed/now"}
     answers: Answers = {name: _refused(demo, path) for name, path in paths.items()}
     for name, path in paths.items():
         answers[name]["200"] = demo.answer(path, "200", headers=feed)
     now = answers["getFeedNow"]["200"]
-    now["briefs"] = now["briefs"][:2]  # as if only two were written
+    now["briefs"] = now["briefs"][:2]  # as if there were only two
 
     before = answers["getFundingRegime"]["200"]
     why = ("--why", "A test of the comparison.")
@@ -276,8 +276,8 @@ def entitled_answers(demo: Demo) -> tuple[Answers, dict[str, Any]]:
     return answers, pair
 
 
-def told() -> Answers:
-    """What is said in cases that a demo cannot be brought to show."""
+def simulated_errors() -> Answers:
+    """Errors that a demo can't produce."""
     upstream, history = _said(UpstreamUnavailable()), _said(HistoryUnavailable())
     closed, many = _said(FeedEntryClosed()), _said(TooManyProofs(17))
     key = _said(InvalidIdempotencyKey())
@@ -303,7 +303,7 @@ def told() -> Answers:
 
 
 def _shortened(body: Any) -> Any:  # noqa: ANN401
-    """The same, with what would make it long left empty."""
+    """The body without its long parts."""
     if isinstance(body, str) or "openapi" not in body:
         return body
     kept = ("openapi", "info", "servers")
@@ -340,7 +340,7 @@ def main() -> None:
     with TemporaryDirectory() as folder, started(Path(folder) / "demo") as demo:
         answers = free_answers(demo) | file_answers(demo) | mcp_answers(demo)
         entitled, pair = entitled_answers(demo)
-        for found in (entitled, spent(demo), told()):
+        for found in (entitled, spent(demo), simulated_errors()):
             for name, bodies in found.items():
                 answers[name] = {**answers.get(name, {}), **bodies}
     examples = {

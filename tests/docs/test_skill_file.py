@@ -66,7 +66,7 @@ def test_every_free_address_of_it_answers_as_it_is_written(service: SubscriberSe
 
 
 def test_its_figures_and_words_are_those_of_the_service() -> None:
-    assert f"{ANONYMOUS.requests} requests an hour, {PERSONAL.requests:,} with" in BODY
+    assert f"{ANONYMOUS.requests} requests per hour, or {PERSONAL.requests:,} with" in BODY
     assert {ANONYMOUS.window, PERSONAL.window} == {HOUR}
     assert f"limit={DEFAULT}` ({LOWEST} to {HIGHEST})" in BODY
     labels = re.search(r"`regime.label` is (.*)\.", BODY)

@@ -1,4 +1,4 @@
-"""`/api/agent`: what there is to read."""
+"""`/api/agent`: the index of the free endpoints."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every described operation, really asked: what it sends is what is declared, and the reverse."""
+"""Every described operation sends exactly the header fields and bodies that it declares."""
 
 import json
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ CONTACT = "mailto:security@example.com"
 EVERYWHERE = {
     *("content-type", "content-length", "content-encoding", "vary", "x-content-type-options")
 }
-"""What belongs to any body, and is not declared."""
+"""Fields of every body, which are not declared."""
 
 CROSS_ORIGIN = "access-control-"
-"""What every free read sends alike, told in the text of the whole description."""
+"""Fields of every free read, described once in the text of the document."""
 
 MARKET_READS = ("/api/agent/derivatives", "/api/agent/market", "/api/agent/market-state")
 DATED = {*MARKET_READS, "/api/agent/briefs", "/api/v1/signals", "/api/status"}
@@ -53,7 +53,7 @@ BRIEF = Brief(
 
 @pytest.fixture(scope="module")
 def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service in which everything free has something to say."""
+    """A service with data for every free endpoint."""
     folder = tmp_path_factory.mktemp("described")
     with fresh_service(folder, security_contact=CONTACT) as service:
         service.keep_briefs(BRIEF)
@@ -87,7 +87,7 @@ def is_free_read(operation: dict[str, Any]) -> bool:
 
 
 def require_described(description: dict[str, Any], operation: dict[str, Any], got: Answer) -> None:
-    """That an answer has a described status, media type and body."""
+    """Check that a response has a described status, media type and body."""
     response = operation["responses"][str(got.status)]
     media = got.headers.get("content-type", "").partition(";")[0]
     assert list(response.get("content", {"": {}})) == [media]
@@ -122,7 +122,7 @@ def test_free_reads_send_exactly_the_header_fields_that_are_declared(
     }
 
 
-def test_a_rendered_download_says_what_is_left_and_a_kept_one_does_not(
+def test_a_rendered_download_has_rate_limit_fields_and_a_cached_one_has_none(
     tmp_path: Path, description: dict[str, Any]
 ) -> None:
     limits = {each.lower() for each in RATE_LIMIT}
@@ -136,7 +136,7 @@ def test_a_rendered_download_says_what_is_left_and_a_kept_one_does_not(
                 assert not sent(kept) & limits
 
 
-def test_everything_else_that_is_described_answers_as_declared_too(
+def test_other_described_endpoints_answer_as_declared(
     tmp_path: Path, description: dict[str, Any]
 ) -> None:
     service = shop(tmp_path)
@@ -187,7 +187,7 @@ def test_a_wrong_method_on_a_free_path_is_the_declared_405(
     ("path", "allow"), [("/api/v1/keys", "POST, OPTIONS"), (PATH, "POST, OPTIONS")]
 )
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_what_is_posted_declares_its_405_as_well(
+def test_posts_declare_their_405(
     market: Service, description: dict[str, Any], path: str, allow: str, method: str
 ) -> None:
     answer = market.ask(path, method)
@@ -198,7 +198,7 @@ def test_what_is_posted_declares_its_405_as_well(
     require_described(description, operation, answer)
 
 
-def test_no_action_is_told_of_a_405(market: Service) -> None:
+def test_gpt_actions_have_no_405(market: Service) -> None:
     found = market.ask("/openapi-gpt.json").json()
 
     assert not [path for path, each in operations(found) if "405" in each["responses"]]
@@ -221,7 +221,7 @@ REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
         (421, REQUEST, {"host": "elsewhere.example"}),
     ],
 )
-def test_the_protocol_s_door_answers_as_described(
+def test_mcp_answers_as_described(
     market: Service, description: dict[str, Any], status: int, body: str, fields: dict[str, str]
 ) -> None:
     operation = description["paths"][PATH]["post"]
@@ -256,9 +256,7 @@ def test_the_newest_revision_is_answered_as_described_and_its_fields_are_declare
     assert names == ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "X-API-Key"]
 
 
-def test_the_example_of_the_protocol_can_be_sent_as_it_stands(
-    market: Service, description: dict[str, Any]
-) -> None:
+def test_the_mcp_example_works(market: Service, description: dict[str, Any]) -> None:
     operation = description["paths"][PATH]["post"]
     example = operation["requestBody"]["content"]["application/json"]["example"]
 
@@ -305,7 +303,7 @@ def test_texts_are_described_as_texts(description: dict[str, Any]) -> None:
     assert found == TEXTS
 
 
-def test_every_free_path_that_a_template_matches_by_chance_is_set_apart(
+def test_every_free_path_that_matches_another_template_is_known(
     description: dict[str, Any],
 ) -> None:
     templates = [compile_path(path)[0] for path in description["paths"] if "{" in path]
@@ -317,7 +315,7 @@ def test_every_free_path_that_a_template_matches_by_chance_is_set_apart(
     assert matched == OWN_ROUTES
 
 
-def test_the_example_of_a_checkpoint_says_whose_it_is(
+def test_the_checkpoint_example_says_that_it_is_of_a_demo(
     market: Service, description: dict[str, Any]
 ) -> None:
     operation = description["paths"]["/api/history/checkpoint"]["get"]
@@ -327,10 +325,8 @@ def test_the_example_of_a_checkpoint_says_whose_it_is(
 
     assert origins == {"127.0.0.1:8080"}
     assert own.startswith("barograph.example/")
-    assert (
-        "The example is of a demo's log and key, not of this instance's."
-        in (operation["description"])
-    )
+    told = "The example has the log and key of a demo, not of this instance."
+    assert told in operation["description"]
 
 
 def test_the_whole_application_and_its_routes_describe_the_same(market: Service) -> None:

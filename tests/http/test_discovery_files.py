@@ -1,4 +1,4 @@
-"""What a program finds that knows nothing but the address."""
+"""The files and links that a program finds at the base address."""
 
 import gzip
 import json
@@ -70,7 +70,7 @@ def is_free(operation: dict[str, Any]) -> bool:
         "/.well-known/security.txt",
     ],
 )
-def test_a_description_may_be_kept_for_five_minutes(market: Service, path: str) -> None:
+def test_a_description_may_be_cached_for_five_minutes(market: Service, path: str) -> None:
     answer = market.ask(path)
 
     assert answer.headers["cache-control"] == "public, max-age=300, stale-while-revalidate=60"
@@ -84,7 +84,7 @@ def test_a_description_may_be_kept_for_five_minutes(market: Service, path: str) 
         *("/api/agent/guides", "/guides"),
     ],
 )
-def test_long_texts_are_compressed_once_for_who_accepts_it(market: Service, path: str) -> None:
+def test_long_texts_are_compressed_if_the_client_accepts_gzip(market: Service, path: str) -> None:
     plain = market.ask(path)
     packed = market.ask(path, accept_encoding="br, gzip;q=0.5")
     etag = packed.headers["etag"]
@@ -115,7 +115,7 @@ def test_llms_txt_names_every_free_endpoint_and_nothing_that_is_paid_for(
         assert shown == (is_free(operation) and not is_twin and not is_apart), path
 
 
-def test_every_address_of_llms_txt_can_be_called_as_it_stands(market: Service) -> None:
+def test_every_address_in_llms_txt_works(market: Service) -> None:
     found = text(market.ask("/llms.txt"))
     calls = EXAMPLE.findall(found) + [
         (method, BASE_URL + path)
@@ -130,25 +130,25 @@ def test_every_address_of_llms_txt_can_be_called_as_it_stands(market: Service) -
         assert answer.status == (200 if method == "GET" else 503), address
 
 
-def test_llms_txt_tells_address_parameters_limits_errors_and_notice(market: Service) -> None:
+def test_llms_txt_has_address_parameters_limits_errors_and_notice(market: Service) -> None:
     found = text(market.ask("/llms.txt"))
 
     assert found.startswith("# Barograph\n\n> ")
     assert f"Base address: {BASE_URL}\n" in found
     assert NOTICE in found
     assert "`limit` (query, optional, integer, from 1, to 50, default 15)" in found
-    assert "120 requests an hour without a key, 1,000 with a personal key in `X-API-Key`" in found
+    assert "120 requests per hour without a key, 1,000 with a personal key in `X-API-Key`" in found
     assert '`{"error": "<one sentence>"}`' in found
     assert "one of 1, 7, 30, 60, default 7" in found
     assert "400 Invalid symbol or days; 404 Unknown symbol or measure; 502 No contract" in found
-    assert "free for non-commercial use" in found
+    assert "Non-commercial use of the data is free" in found
     assert found.count("style") == 1
     for address in re.findall(r"\]\((\S+)\)", found):
         assert market.ask(address.removeprefix(BASE_URL)).status == 200
     assert len(found) < 12_000
 
 
-def test_llms_txt_names_every_tool_and_its_calls_can_be_sent_as_they_stand(
+def test_llms_txt_names_every_tool_and_its_example_call_works(
     market: Service,
 ) -> None:
     found = text(market.ask("/llms.txt"))
@@ -170,18 +170,18 @@ def _as_keywords(fields: dict[str, str]) -> dict[str, str]:
     return {name.lower().replace("-", "_"): value for name, value in fields.items()}
 
 
-def test_llms_full_txt_tells_how_what_is_not_free_is_asked_for_and_refused(
+def test_llms_full_txt_explains_credentials_payments_and_their_errors(
     market: Service,
 ) -> None:
     found = text(market.ask("/llms-full.txt"))
-    told = found.partition("## Who may read what is not free")[2].partition("\n## ")[0]
+    told = found.partition("## Subscriber and paid endpoints")[2].partition("\n## ")[0]
 
     for words in ("`Authorization: Bearer <token>`", "`PAYMENT-SIGNATURE`", "GET /api/x402/feed"):
         assert words in told
     for status in (401, 402, 404, 409, 429, 503):
         assert f" {status}: " in told
     assert f"{BASE_URL}/pricing" in told
-    assert "Who may read" not in text(market.ask("/llms.txt"))
+    assert "Subscriber and paid" not in text(market.ask("/llms.txt"))
 
 
 def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its_body(
@@ -227,7 +227,7 @@ def test_every_link_leads_to_a_file_of_the_type_that_it_names(market: Service, r
         assert relation in REGISTERED_BY_RFC_8631
 
 
-def test_everything_is_below_another_base_address_too(tmp_path: Path) -> None:
+def test_every_link_uses_another_base_address(tmp_path: Path) -> None:
     elsewhere = "http://10.0.0.9:8080/barograph"
     with fresh_service(tmp_path, base_url=elsewhere, security_contact=CONTACT) as service:
         paths = ("/llms.txt", "/llms-full.txt", "/openapi.json", "/openapi-gpt.json", SECURITY)
@@ -254,7 +254,7 @@ def test_security_txt_is_complete_and_expires_within_a_year(market: Service) -> 
     assert timedelta(days=30) < left < timedelta(days=365)
 
 
-def test_security_txt_is_the_same_for_a_day_and_then_lasts_longer(tmp_path: Path) -> None:
+def test_security_txt_changes_once_per_day(tmp_path: Path) -> None:
     with fresh_service(tmp_path, security_contact=CONTACT) as service:
         first = service.ask(SECURITY)
         service.clock.pass_seconds(60)
@@ -274,7 +274,7 @@ def test_without_a_contact_there_is_no_security_txt(service: Service) -> None:
 
 
 @pytest.mark.parametrize("path", [SECURITY, "/llms.txt", "/openapi-gpt.json"])
-def test_files_are_free_reads_like_the_others(market: Service, path: str) -> None:
+def test_files_support_head_options_cors_and_etags(market: Service, path: str) -> None:
     get, head = market.ask(path), market.ask(path, "HEAD")
 
     assert head.fields == get.fields

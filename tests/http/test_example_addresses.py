@@ -1,18 +1,18 @@
-"""What the examples of the description name, and what they fill in for who tries them."""
+"""The addresses in the examples, and the values that they fill in."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from barograph.discovery.openapi import ELSEWHERE, load_examples
+from barograph.discovery.openapi import DEMO_ADDRESS, load_examples
 from support.service import BASE_URL, Service
 
 LINKS = {"url", "href", "site", "docs", "mcp", "websiteUrl", "src"}
 
 
 def links(value: Any) -> Iterator[str]:
-    """Every address that a member holds which is named as one."""
+    """Every address in a member whose name says so."""
     if isinstance(value, dict):
         for name, each in value.items():
             if name in LINKS and isinstance(each, str):
@@ -41,7 +41,7 @@ def test_pages_that_only_the_demo_had_are_not_said_to_be_here() -> None:
 
     assert not folders & {"briefs", "guides"}
     for folder in ("briefs", "guides"):
-        assert any(each.startswith(f"{ELSEWHERE}/{folder}/") for each in FOUND)
+        assert any(each.startswith(f"{DEMO_ADDRESS}/{folder}/") for each in FOUND)
 
 
 def test_no_optional_header_has_a_value_that_would_be_sent_unasked(service: Service) -> None:

@@ -1,4 +1,4 @@
-"""`/api/feed/now` and the direct stance reads, for whoever has Feed."""
+"""`/api/feed/now` and the direct stance reads, for Feed subscribers."""
 
 import asyncio
 import json

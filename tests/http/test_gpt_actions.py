@@ -1,4 +1,4 @@
-"""`/openapi-gpt.json`: the keyless spec stays within what a GPT action may have."""
+"""`/openapi-gpt.json`: the keyless spec stays within the limits of GPT actions."""
 
 import json
 from collections.abc import Iterator
@@ -11,17 +11,19 @@ from openapi_spec_validator import validate
 
 from barograph.briefs.operator import MAX_HEADLINE, MAX_SLUG, MAX_SUMMARY
 from barograph.briefs.records import Brief
-from barograph.discovery.gpt_actions import (
-    MAX_OPERATIONS,
-    MAX_PARAMETER_TEXT,
-    MAX_REPLY,
-    MAX_TEXT,
-    gpt_schema,
-)
+from barograph.discovery.gpt_actions import gpt_schema
 from barograph.kit.timestamps import HOUR
 from support.clock import START
 from support.descriptions import operations
 from support.service import BASE_URL, Service, fresh_service
+
+MAX_OPERATIONS = 30
+MAX_TEXT = 300
+"""Characters of a summary or description."""
+
+MAX_PARAMETER_TEXT = 700
+MAX_REPLY = 100_000
+"""Characters of a response."""
 
 FREE_READS = {
     *("/api/agent", "/api/agent/briefs", "/api/agent/derivatives", "/api/agent/market"),
@@ -70,7 +72,7 @@ def test_the_spec_has_every_free_read_and_asks_for_no_credential(
         assert market.ask(path).status == 200
 
 
-def test_what_only_a_key_can_lead_to_is_not_in_the_spec(spec: dict[str, Any]) -> None:
+def test_the_spec_has_no_error_that_needs_a_key(spec: dict[str, Any]) -> None:
     found = {status for _, operation in operations(spec) for status in operation["responses"]}
 
     assert found == {"200", "400", "429", "500", "502"}
@@ -89,13 +91,13 @@ def test_the_spec_has_nothing_about_comparisons_or_what_subscribers_read(
 def test_texts_and_numbers_are_within_the_limits_of_an_action(spec: dict[str, Any]) -> None:
     found = operations(spec)
 
-    assert len(found) <= MAX_OPERATIONS == 30
+    assert len(found) <= MAX_OPERATIONS
     assert len({operation["operationId"] for _, operation in found}) == len(found)
     for path, operation in found:
-        assert 0 < len(operation["description"]) <= MAX_TEXT == 300, path
+        assert 0 < len(operation["description"]) <= MAX_TEXT, path
         assert 0 < len(operation["summary"]) <= MAX_TEXT
         for parameter in operation.get("parameters", ()):
-            assert 0 < len(parameter["description"]) <= MAX_PARAMETER_TEXT == 700
+            assert 0 < len(parameter["description"]) <= MAX_PARAMETER_TEXT
 
 
 def test_every_object_names_its_members_and_every_reference_leads_somewhere(
@@ -111,17 +113,17 @@ def test_every_object_names_its_members_and_every_reference_leads_somewhere(
     assert references == {f"#/components/schemas/{name}" for name in schemas}
 
 
-def test_the_longest_replies_are_shorter_than_an_action_takes(tmp_path: Path) -> None:
+def test_the_longest_responses_fit_the_limit_of_an_action(tmp_path: Path) -> None:
     with fresh_service(tmp_path) as service:
         service.keep_briefs(*(_longest_brief(number) for number in range(60)))
         replies = {path: len(service.ask(f"{path}?limit=50").body.decode()) for path in FREE_READS}
 
     assert replies["/api/agent/briefs"] > 60_000
-    assert all(length < MAX_REPLY == 100_000 for length in replies.values()), replies
+    assert all(length < MAX_REPLY for length in replies.values()), replies
 
 
 @pytest.mark.parametrize("path", sorted(FREE_READS))
-def test_replies_are_of_the_schemas_of_the_spec(
+def test_responses_match_the_schemas_of_the_spec(
     market: Service, spec: dict[str, Any], path: str
 ) -> None:
     content = spec["paths"][path]["get"]["responses"]["200"]["content"]
@@ -150,7 +152,7 @@ def _parts(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def _longest_brief(number: int) -> Brief:
-    """As long as an operator may make one that is listed."""
+    """As long as a listed brief may be."""
     return Brief(
         slug=f"{number:02}".ljust(MAX_SLUG, "s"),
         published_at=START - number,

@@ -1,4 +1,4 @@
-"""`/api/mcp`: the free reads as tools, in both eras of the protocol."""
+"""`/api/mcp`: the free endpoints as tools, in all revisions of the protocol."""
 
 import json
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def peer(market: Service, revision: str) -> Peer:
 
 @pytest.fixture
 def caller(service: Service, revision: str) -> Peer:
-    """Somebody who may change what the service has."""
+    """A client of a service that the test may change."""
     return Peer(service, revision)
 
 
@@ -65,12 +65,12 @@ def caller(service: Service, revision: str) -> Peer:
         (
             "tools/list",
             {"cursor": "2"},
-            "unknown cursor: all tools are on one page, so send none",
+            "unknown cursor: all tools are on one page, so send no cursor",
         ),
         (
             "tools/list",
             {"cursor": ""},
-            "unknown cursor: all tools are on one page, so send none",
+            "unknown cursor: all tools are on one page, so send no cursor",
         ),
     ],
 )
@@ -85,7 +85,7 @@ def test_an_invalid_parameter_is_a_protocol_error_that_names_it(
 
 @pytest.mark.contract("mcp.address", "mcp.protocol")
 @pytest.mark.parametrize("version", HANDSHAKE)
-def test_a_handshake_settles_on_the_revision_asked_for(market: Service, version: str) -> None:
+def test_a_handshake_uses_the_requested_revision(market: Service, version: str) -> None:
     answer = Peer(market, version).post(
         "initialize", protocolVersion=version, capabilities={}, clientInfo=CLIENT
     )
@@ -98,7 +98,7 @@ def test_a_handshake_settles_on_the_revision_asked_for(market: Service, version:
     assert "mcp-session-id" not in answer.headers
 
 
-def test_without_a_handshake_the_server_tells_what_it_speaks(market: Service) -> None:
+def test_discovery_lists_the_supported_revisions(market: Service) -> None:
     result = Peer(market, MODERN).result("server/discover")
 
     assert result["supportedVersions"] == [MODERN, *HANDSHAKE]
@@ -124,7 +124,7 @@ def test_there_is_one_tool_for_each_free_endpoint_and_no_other(peer: Peer) -> No
     assert listed == peer.result("tools/list")
 
 
-def test_both_eras_list_the_same_and_the_newer_one_may_keep_it(market: Service) -> None:
+def test_all_revisions_list_the_same_tools_and_the_newest_may_be_cached(market: Service) -> None:
     older, newer = (Peer(market, each).result("tools/list") for each in (HANDSHAKE[0], MODERN))
 
     assert older["tools"] == newer["tools"]
@@ -150,7 +150,7 @@ def test_the_whole_list_costs_few_tokens_with_an_icon_for_each_tool(
 
 
 @pytest.mark.parametrize("length", [42, 43, 44, 46, 50, 80])
-def test_the_list_is_no_longer_at_a_long_address(
+def test_the_tool_list_leaves_icons_out_at_a_long_address(
     tmp_path: Path, revision: str, length: int
 ) -> None:
     host = f"{'a' * (length - len('https://.example.com'))}.example.com"
@@ -161,7 +161,7 @@ def test_the_list_is_no_longer_at_a_long_address(
     assert len(answer.json()["result"]["tools"]) == len(TOOLS)
 
 
-def test_every_tool_says_what_it_is_and_takes(peer: Peer) -> None:
+def test_every_tool_has_a_title_a_description_and_schemas(peer: Peer) -> None:
     for tool in peer.result("tools/list")["tools"]:
         assert tool["title"]
         assert tool["description"]
@@ -178,12 +178,12 @@ def test_every_tool_says_what_it_is_and_takes(peer: Peer) -> None:
     [
         *((tool, ("Seconds old", "error")) for tool in MARKET_TOOLS),
         ("get_briefs", ("newest first", "error")),
-        ("get_signals", ("unknown when stale", "120 calls an hour", "1,000", "error")),
+        ("get_signals", ("unknown when stale", "120 calls per hour", "1,000", "error")),
         ("get_guides", ("Rarely changes",)),
-        ("get_status", ("now", "when another tool fails")),
+        ("get_status", ("Current", "when another tool fails")),
     ],
 )
-def test_a_tool_tells_how_fresh_it_is_what_bounds_it_and_when_it_fails(
+def test_a_tool_describes_its_freshness_limits_and_failures(
     peer: Peer, tool: str, words: tuple[str, ...]
 ) -> None:
     listed = {each["name"]: each["description"] for each in peer.result("tools/list")["tools"]}
@@ -191,10 +191,10 @@ def test_a_tool_tells_how_fresh_it_is_what_bounds_it_and_when_it_fails(
     assert all(word in listed[tool] for word in words)
 
 
-def test_the_bound_of_all_tools_together_is_told_to_whoever_connects(market: Service) -> None:
+def test_the_instructions_name_the_limit_of_all_tools_together(market: Service) -> None:
     told = Peer(market, MODERN).result("server/discover")["instructions"]
 
-    assert "300 calls a minute from one address" in told
+    assert "300 calls per minute and address, all tools together" in told
 
 
 @pytest.mark.parametrize(("tool", "path"), TOOLS.items())
@@ -232,9 +232,7 @@ def test_an_answer_is_as_the_tool_describes_it(peer: Peer, tool: str) -> None:
         ({}, ""),
     ],
 )
-def test_a_limit_is_brought_into_the_range(
-    peer: Peer, arguments: dict[str, Any], query: str
-) -> None:
+def test_a_limit_is_clamped(peer: Peer, arguments: dict[str, Any], query: str) -> None:
     result = peer.call("get_briefs", arguments)
 
     assert result["structuredContent"] == peer.service.ask(f"/api/agent/briefs?{query}").json()
@@ -260,7 +258,7 @@ def test_zero_stays_zero_and_null_stays_null(peer: Peer) -> None:
     ("tool", "arguments", "sentence"),
     [
         *(
-            ("get_briefs", {"limit": limit}, "limit must be a whole number; 1 to 50 are possible")
+            ("get_briefs", {"limit": limit}, "limit must be an integer from 1 to 50")
             for limit in ("3", 1.5, True, [3])
         ),
         *(
@@ -275,7 +273,7 @@ def test_zero_stays_zero_and_null_stays_null(peer: Peer) -> None:
         ("get_market", {"symbol": "BTC"}, "get_market takes no arguments"),
     ],
 )
-def test_a_malformed_argument_is_an_error_of_the_tool_that_says_what_to_do(
+def test_a_malformed_argument_is_a_tool_error_with_a_remedy(
     peer: Peer, tool: str, arguments: dict[str, Any], sentence: str
 ) -> None:
     assert peer.refusal(tool, arguments) == sentence
@@ -285,7 +283,7 @@ def test_a_malformed_argument_is_an_error_of_the_tool_that_says_what_to_do(
     "The market feed is stale when an agent calls an MCP tool",
     "The tool returns an error that says so, and no stale number.",
 )
-def test_stale_data_is_an_error_of_the_tool(caller: Peer) -> None:
+def test_stale_data_is_a_tool_error(caller: Peer) -> None:
     caller.service.clock.pass_seconds(31)
 
     for tool in MARKET_TOOLS:
@@ -296,7 +294,7 @@ def test_stale_data_is_an_error_of_the_tool(caller: Peer) -> None:
     assert caller.call("get_guides")["isError"] is False
 
 
-def test_briefs_that_cannot_be_read_are_an_error_of_the_tool(caller: Peer) -> None:
+def test_unreadable_briefs_are_a_tool_error(caller: Peer) -> None:
     caller.service.clock.pass_seconds(3_600)
 
     assert caller.refusal("get_briefs") == (
@@ -304,7 +302,7 @@ def test_briefs_that_cannot_be_read_are_an_error_of_the_tool(caller: Peer) -> No
     )
 
 
-def test_a_market_that_came_back_is_told_at_once(caller: Peer) -> None:
+def test_a_recovered_market_is_returned_at_once(caller: Peer) -> None:
     caller.service.clock.pass_seconds(31)
     assert caller.call("get_market")["isError"] is True
     now = caller.service.clock()
@@ -315,7 +313,7 @@ def test_a_market_that_came_back_is_told_at_once(caller: Peer) -> None:
 
 
 @pytest.mark.parametrize("name", ["nope", "", "get_material_change"])
-def test_an_unknown_tool_is_an_error_of_the_protocol(peer: Peer, name: str) -> None:
+def test_an_unknown_tool_is_a_protocol_error(peer: Peer, name: str) -> None:
     error = peer.send("tools/call", {"name": name}).json()["error"]
 
     assert error["code"] == -32602
@@ -332,15 +330,13 @@ def test_an_unknown_tool_is_an_error_of_the_protocol(peer: Peer, name: str) -> N
     ],
     ids=str,
 )
-def test_a_call_out_of_shape_is_an_error_of_the_protocol(
-    market: Service, wrong: dict[str, Any]
-) -> None:
+def test_a_malformed_call_is_a_protocol_error(market: Service, wrong: dict[str, Any]) -> None:
     answer = Peer(market, HANDSHAKE[0]).send("tools/call", wrong)
 
     assert answer.json()["error"]["code"] == -32602
 
 
-def test_a_client_that_describes_itself_out_of_shape_is_told_so(market: Service) -> None:
+def test_a_malformed_client_description_is_a_protocol_error(market: Service) -> None:
     fields = FIELDS | {
         "mcp_protocol_version": MODERN,
         "mcp_method": "tools/call",
@@ -359,7 +355,7 @@ def test_a_client_that_describes_itself_out_of_shape_is_told_so(market: Service)
 
 
 @pytest.mark.parametrize("method", ["resources/list", "prompts/list", "logging/setLevel", "nope"])
-def test_what_is_not_advertised_is_not_there(peer: Peer, method: str) -> None:
+def test_methods_that_are_not_advertised_do_not_exist(peer: Peer, method: str) -> None:
     params = {"level": "info"} if method == "logging/setLevel" else {}
 
     answer = peer.send(method, params)
@@ -370,7 +366,7 @@ def test_what_is_not_advertised_is_not_there(peer: Peer, method: str) -> None:
 
 @pytest.mark.contract("auth.mcp-and-gpt-need-no-feed")
 @pytest.mark.parametrize("tool", TOOLS)
-def test_no_tool_needs_credentials_or_looks_at_those_of_the_feed(peer: Peer, tool: str) -> None:
+def test_no_tool_needs_or_reads_feed_credentials(peer: Peer, tool: str) -> None:
     plain = peer.call(tool)
     with_junk = peer.call(tool, authorization="Bearer junk", payment_signature="junk")
 
@@ -378,7 +374,7 @@ def test_no_tool_needs_credentials_or_looks_at_those_of_the_feed(peer: Peer, too
     assert plain["structuredContent"] == with_junk["structuredContent"]
 
 
-def test_no_cache_keeps_an_answer_and_any_page_may_read_it(peer: Peer) -> None:
+def test_responses_are_not_cached_and_allow_any_origin(peer: Peer) -> None:
     answers = [
         peer.post("tools/list"),
         peer.send("tools/call", {"name": "get_market"}),
@@ -393,11 +389,11 @@ def test_no_cache_keeps_an_answer_and_any_page_may_read_it(peer: Peer) -> None:
         assert answer.headers["access-control-allow-origin"] == "*"
 
 
-def test_an_address_with_a_slash_at_the_end_is_the_same_one(peer: Peer) -> None:
+def test_a_trailing_slash_makes_no_difference(peer: Peer) -> None:
     assert peer.post("tools/list", path=f"{PATH}/").body == peer.post("tools/list").body
 
 
-def test_the_routes_behind_the_door_answer_the_same(tmp_path: Path, revision: str) -> None:
+def test_routes_answer_as_the_fast_path_does(tmp_path: Path, revision: str) -> None:
     with fresh_service(tmp_path) as service:
         whole = Peer(service, revision)
         expected = [whole.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]

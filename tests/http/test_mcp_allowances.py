@@ -1,4 +1,4 @@
-"""How often tools may be called, and that signals have one allowance by whichever door."""
+"""The limits of tool calls; the signals tool shares its limit with the endpoint."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,26 +29,24 @@ def left(service: Service, **headers: str) -> str:
     return service.ask(SIGNALS, **headers).headers["x-ratelimit-remaining"]
 
 
-def test_signals_cost_the_same_allowance_by_either_door(peer: Peer) -> None:
+def test_the_signals_tool_and_endpoint_share_one_limit(peer: Peer) -> None:
     assert left(peer.service) == "119"
 
     said = peer.call("get_signals")["content"][1]["text"]
 
-    assert said == (
-        "118 of 120 requests for signals are left; the next one comes back in 3600 seconds."
-    )
+    assert said == ("118 of 120 signals requests are left; one more is available in 3600 seconds.")
     assert left(peer.service) == "117"
     assert left(peer.service, peer=OTHER) == "119"
 
 
 @pytest.mark.parametrize("tool", ["get_market", "get_briefs", "get_guides", "get_status"])
-def test_no_other_tool_costs_signals(peer: Peer, tool: str) -> None:
+def test_no_other_tool_counts_against_the_signals_limit(peer: Peer, tool: str) -> None:
     peer.call(tool)
 
     assert left(peer.service) == "119"
 
 
-def test_signals_that_are_spent_are_an_error_of_the_tool_and_charge_nothing(peer: Peer) -> None:
+def test_a_used_up_signals_limit_is_a_tool_error_and_counts_nothing(peer: Peer) -> None:
     for _ in range(120):
         peer.service.ask(SIGNALS)
 
@@ -61,22 +59,22 @@ def test_signals_that_are_spent_are_an_error_of_the_tool_and_charge_nothing(peer
     assert left(peer.service) == "119"
 
 
-def test_a_key_has_its_own_allowance_here_too(peer: Peer) -> None:
+def test_a_key_has_its_own_limit(peer: Peer) -> None:
     key = peer.service.create_key().key
 
     said = peer.call("get_signals", x_api_key=key)["content"][1]["text"]
 
-    assert said.startswith("999 of 1,000 requests for signals are left")
+    assert said.startswith("999 of 1,000 signals requests are left")
     assert left(peer.service, x_api_key=key) == "998"
     assert left(peer.service) == "119"
 
 
-def test_a_key_that_is_not_valid_never_falls_back(peer: Peer) -> None:
+def test_an_invalid_key_never_falls_back_to_the_anonymous_limit(peer: Peer) -> None:
     assert peer.refusal("get_signals", x_api_key="unknown").startswith("the API key is not valid")
     assert left(peer.service) == "119"
 
 
-def test_a_key_is_not_looked_at_for_other_tools(peer: Peer) -> None:
+def test_other_tools_ignore_the_key(peer: Peer) -> None:
     assert peer.call("get_market", x_api_key="unknown")["isError"] is False
 
 
@@ -84,12 +82,12 @@ def test_a_key_is_not_looked_at_for_other_tools(peer: Peer) -> None:
     "The database is unavailable when an agent requests signals over MCP with a key",
     "The tool returns an error that says to retry or to leave the key out.",
 )
-def test_a_key_that_cannot_be_checked_is_an_error_of_the_tool(peer: Peer) -> None:
+def test_a_key_that_cannot_be_checked_is_a_tool_error(peer: Peer) -> None:
     key = peer.service.create_key().key
     peer.service.execute("ALTER TABLE api_keys RENAME TO away")
 
     assert peer.refusal("get_signals", x_api_key=key) == (
-        "keys cannot be checked at the moment: try again in a few seconds, or leave X-API-Key out"
+        "the key cannot be checked right now; try again in a few seconds, or leave X-API-Key out"
     )
     assert peer.call("get_signals")["isError"] is False
 
@@ -142,7 +140,7 @@ def test_every_post_is_counted_before_it_is_parsed(service: Service) -> None:
 
 
 @pytest.mark.parametrize("method", ["nope", "tools/call"])
-def test_only_calls_of_tools_that_there_are_count(service: Service, method: str) -> None:
+def test_only_calls_of_existing_tools_count(service: Service, method: str) -> None:
     peer = Peer(service, MODERN)
     for _ in range(CALLS + 1):
         peer.send(method, {"name": "nope"})

@@ -13,8 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from barograph import __version__
-from barograph.discovery.mcp_description import PROTOCOLS
-from barograph.mcp.card import card, catalog
+from barograph.discovery.mcp_description import PROTOCOLS, ai_catalog, server_card
 from support.mcp_peer import HANDSHAKE, MODERN, Peer
 from support.service import BASE_URL, Service, fresh_service
 
@@ -69,7 +68,7 @@ def test_the_card_and_the_server_name_the_same_revisions(market: Service) -> Non
 
 
 @pytest.mark.parametrize("path", [CARD, REGISTRY])
-def test_what_is_said_keeps_to_the_bounds_of_its_schema(market: Service, path: str) -> None:
+def test_card_and_registry_entry_match_their_schemas(market: Service, path: str) -> None:
     found = market.ask(path).json()
 
     assert NAME.fullmatch(found["name"])
@@ -100,7 +99,9 @@ def test_the_registry_entry_says_the_same_as_the_card(market: Service) -> None:
         (ICON, "image/svg+xml"),
     ],
 )
-def test_anyone_may_read_and_keep_it(market: Service, path: str, content_type: str) -> None:
+def test_any_origin_may_read_and_cache_the_card(
+    market: Service, path: str, content_type: str
+) -> None:
     answer = market.ask(path)
 
     assert answer.status == 200
@@ -113,7 +114,7 @@ def test_anyone_may_read_and_keep_it(market: Service, path: str, content_type: s
     assert market.ask(path, "POST").headers["allow"] == "GET, HEAD, OPTIONS"
 
 
-def test_the_icon_that_is_named_is_a_drawing_without_scripts(market: Service) -> None:
+def test_the_icon_is_an_svg_without_scripts(market: Service) -> None:
     [icon] = market.ask(CARD).json()["icons"]
     assert icon == {"src": BASE_URL + ICON, "mimeType": "image/svg+xml"}
 
@@ -133,13 +134,13 @@ def test_the_icon_that_is_named_is_a_drawing_without_scripts(market: Service) ->
         ("http://[2001:db8::7]:8080", "localhost/barograph", "localhost"),
     ],
 )
-def test_the_name_is_that_of_the_domain(base_url: str, name: str, identifier: str) -> None:
-    assert json.loads(card(base_url))["name"] == name
-    [entry] = json.loads(catalog(base_url))["entries"]
+def test_the_name_comes_from_the_domain(base_url: str, name: str, identifier: str) -> None:
+    assert json.loads(server_card(base_url))["name"] == name
+    [entry] = json.loads(ai_catalog(base_url))["entries"]
     assert entry["identifier"] == f"urn:air:{identifier}:mcp:barograph"
 
 
-def test_the_sdk_is_not_loaded_before_somebody_speaks_the_protocol(tmp_path: Path) -> None:
+def test_the_sdk_is_loaded_by_the_first_mcp_request(tmp_path: Path) -> None:
     environment = {**environ, "PYTHONPATH": pathsep.join(each for each in sys.path if each)}
 
     done = subprocess.run(

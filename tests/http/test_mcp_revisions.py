@@ -1,4 +1,4 @@
-"""What `/api/mcp` answers when the revision of a message is not clear, or not spoken."""
+"""Ambiguous and unsupported protocol revisions at `/api/mcp`."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def post(service: Service, header: str | None, inside: Any = None, method: str = LIST) -> Answer:
-    """Send a request with the revision that its header names, and with the one inside of it."""
+    """Send a request with one revision in its header and another in its `_meta`."""
     meta = {VERSION: inside, "io.modelcontextprotocol/clientCapabilities": {}}
     message: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": method}
     if inside is not None:
@@ -41,7 +41,7 @@ def error_of(answer: Answer) -> Any:
 
 
 @pytest.mark.parametrize("header", [None, *HANDSHAKE])
-def test_without_anything_inside_the_header_may_name_any_revision_with_a_handshake(
+def test_without_meta_the_header_may_name_any_handshake_revision(
     market: Service, header: str | None
 ) -> None:
     assert post(market, header).status == 200
@@ -49,7 +49,7 @@ def test_without_anything_inside_the_header_may_name_any_revision_with_a_handsha
 
 @pytest.mark.parametrize("header", ["2031-01-01", "2025-03-26", "latest", "2025-11-25x", ""])
 @pytest.mark.parametrize("is_inside", [True, False])
-def test_a_revision_that_is_not_spoken_is_refused_with_those_that_are(
+def test_an_unsupported_revision_is_rejected_with_the_supported_ones(
     market: Service, header: str, is_inside: bool
 ) -> None:
     error = error_of(post(market, header, header if is_inside else None))
@@ -61,13 +61,13 @@ def test_a_revision_that_is_not_spoken_is_refused_with_those_that_are(
     }
 
 
-def test_a_handshake_under_a_revision_that_is_not_spoken_is_refused_as_well(
+def test_a_handshake_with_an_unsupported_revision_header_is_rejected(
     market: Service,
 ) -> None:
     assert error_of(post(market, "2031-01-01", method="initialize"))["code"] == UNSUPPORTED
 
 
-def test_a_notification_of_a_revision_that_is_not_spoken_is_not_accepted(market: Service) -> None:
+def test_a_notification_of_an_unsupported_revision_is_rejected(market: Service) -> None:
     message = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
     head = FIELDS | {"mcp_protocol_version": "2031-01-01"}
 
@@ -91,7 +91,7 @@ def test_a_notification_of_a_revision_that_is_not_spoken_is_not_accepted(market:
         (HANDSHAKE[0], 7),
     ],
 )
-def test_a_header_that_differs_from_what_is_inside_is_a_mismatch(
+def test_a_header_that_differs_from_meta_is_a_mismatch(
     market: Service, header: str | None, inside: Any
 ) -> None:
     error = error_of(post(market, header, inside))
@@ -114,7 +114,7 @@ def test_two_headers_that_differ_are_a_mismatch(market: Service, other: str) -> 
 @pytest.mark.parametrize(
     ("asked", "given"), [*((each, each) for each in HANDSHAKE), ("2025-03-26", HANDSHAKE[0])]
 )
-def test_a_handshake_is_one_whatever_is_stamped_on_it(
+def test_a_handshake_is_accepted_whatever_meta_says(
     market: Service, asked: str, given: str
 ) -> None:
     """2025-03-26 is not offered: it requires batches."""
@@ -131,7 +131,7 @@ def test_a_handshake_is_one_whatever_is_stamped_on_it(
     assert answer.json()["result"]["protocolVersion"] == given
 
 
-def test_without_what_every_request_of_the_newest_revision_has_it_is_refused(
+def test_a_newest_revision_request_without_its_headers_or_meta_is_rejected(
     market: Service,
 ) -> None:
     assert error_of(post(market, MODERN))["code"] == -32602

@@ -68,7 +68,7 @@ def test_every_described_answer_has_an_example_of_its_schema(description: dict[s
     assert shown > 130
 
 
-def test_no_example_is_left_of_what_is_not_there_any_more(description: dict[str, Any]) -> None:
+def test_no_example_is_left_over(description: dict[str, Any]) -> None:
     described = {
         (operation["operationId"], status)
         for _, operation in operations(description)

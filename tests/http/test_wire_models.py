@@ -1,4 +1,4 @@
-"""The models of entitled and paid bodies are what really goes out."""
+"""The bodies of subscriber and paid endpoints match their models."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""The described interface, and a service of which every door is open."""
+"""The described interface, and a service with every endpoint enabled."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def closed(description: dict[str, Any]) -> dict[str, Any]:
 def validator(
     description: dict[str, Any], path: str, status: str = "200", method: str = "get"
 ) -> OAS31Validator:
-    """What tells whether a body is of the described schema."""
+    """A validator for bodies of the described schema."""
     response = description["paths"][path][method]["responses"][status]
     schema = response["content"]["application/json"]["schema"]
     return OAS31Validator({**schema, "components": description["components"]})

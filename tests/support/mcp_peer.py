@@ -1,4 +1,4 @@
-"""Messages of the Model Context Protocol, sent as they stand."""
+"""A client that sends raw messages of the Model Context Protocol."""
 
 import json
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ _META = "io.modelcontextprotocol/"
 
 
 class Peer(NamedTuple):
-    """Somebody who speaks one revision of the protocol."""
+    """A client of one protocol revision."""
 
     service: Service
     revision: str

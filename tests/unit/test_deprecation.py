@@ -1,4 +1,4 @@
-"""What is deprecated says so on every answer, and in the description."""
+"""Deprecated paths say so in every response and in the OpenAPI document."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.discovery.deprecation import MIN_NOTICE, Deprecation, announcing
+from barograph.discovery.deprecation import MIN_NOTICE, Deprecation, announce_deprecations
 from barograph.discovery.openapi import openapi_schema
 from barograph.kit.http import ApiRouter, error_response
 from barograph.kit.timestamps import DAY
@@ -49,10 +49,8 @@ def application() -> Starlette:
 @pytest.mark.parametrize(
     ("target", "method"), [("/old", "GET"), ("/old?status=502", "GET"), ("/old", "POST")]
 )
-def test_a_deprecated_route_says_since_when_until_when_and_where_more_is_told(
-    target: str, method: str
-) -> None:
-    app = announcing(application(), {"/old": LEAVING})
+def test_a_deprecated_route_sends_both_dates_and_a_link(target: str, method: str) -> None:
+    app = announce_deprecations(application(), {"/old": LEAVING})
 
     headers = ask(app, target, method).headers
 
@@ -73,10 +71,10 @@ TEMPLATE = "/of/{symbol}.svg"
         ("/of/A.svg", "PUT"),
     ],
 )
-def test_a_deprecated_template_says_so_for_whatever_it_matches(target: str, method: str) -> None:
+def test_a_deprecated_template_applies_to_every_match(target: str, method: str) -> None:
     app = application()
 
-    answer = ask(announcing(app, {TEMPLATE: LEAVING}), target, method)
+    answer = ask(announce_deprecations(app, {TEMPLATE: LEAVING}), target, method)
 
     assert answer.headers["deprecation"] == "@1767225600"
     assert answer.headers["sunset"] == "Tue, 30 Jun 2026 00:00:00 GMT"
@@ -86,49 +84,51 @@ def test_a_deprecated_template_says_so_for_whatever_it_matches(target: str, meth
 @pytest.mark.parametrize(
     "path", ["/of/BTC/more", "/of/BTC.json", "/of/BTC_svg", "/of/A/B.svg", "/"]
 )
-def test_what_a_deprecated_template_does_not_match_says_nothing(path: str) -> None:
+def test_a_deprecated_template_applies_to_nothing_else(path: str) -> None:
     app = application()
 
-    assert ask(announcing(app, {TEMPLATE: LEAVING}), path) == ask(app, path)
+    assert ask(announce_deprecations(app, {TEMPLATE: LEAVING}), path) == ask(app, path)
 
 
-def test_what_is_set_apart_is_not_meant_by_a_template_but_can_be_by_its_own_name() -> None:
+def test_a_path_with_its_own_route_is_deprecated_only_by_name() -> None:
     apart = frozenset({"/of/ALL.svg"})
-    by_template = announcing(application(), {TEMPLATE: LEAVING}, apart)
-    by_name = announcing(application(), {"/of/ALL.svg": LEAVING}, apart)
+    by_template = announce_deprecations(application(), {TEMPLATE: LEAVING}, apart)
+    by_name = announce_deprecations(application(), {"/of/ALL.svg": LEAVING}, apart)
 
     assert "deprecation" not in ask(by_template, "/of/ALL.svg").headers
     assert "deprecation" in ask(by_template, "/of/BTC.svg").headers
     assert "deprecation" in ask(by_name, "/of/ALL.svg").headers
 
 
-def test_a_deprecated_template_is_described_so() -> None:
+def test_a_deprecated_template_is_deprecated_in_openapi() -> None:
     schema: dict[str, Any] = openapi_schema(application(), BASE_URL, {TEMPLATE: LEAVING})
 
     assert [path for path, each in operations(schema) if each.get("deprecated")] == [TEMPLATE]
 
 
-def test_other_routes_say_nothing_of_the_kind() -> None:
+def test_other_routes_send_no_deprecation() -> None:
     app = application()
 
-    assert ask(announcing(app, {"/old": LEAVING}), "/new") == ask(app, "/new")
+    assert ask(announce_deprecations(app, {"/old": LEAVING}), "/new") == ask(app, "/new")
 
 
-def test_without_a_deprecation_the_application_is_left_as_it_is() -> None:
+def test_without_a_deprecation_the_application_is_unchanged() -> None:
     app = application()
 
-    assert announcing(app, {}) is app
+    assert announce_deprecations(app, {}) is app
 
 
-def test_a_deprecated_route_is_described_so() -> None:
+def test_a_deprecated_route_is_deprecated_in_openapi() -> None:
     schema: dict[str, Any] = openapi_schema(application(), BASE_URL, {"/old": LEAVING})
 
     assert [path for path, each in operations(schema) if each.get("deprecated")] == ["/old"]
 
 
-def test_notice_shorter_than_promised_is_refused() -> None:
+def test_a_notice_shorter_than_180_days_is_rejected() -> None:
     with pytest.raises(ValueError, match="180 days"):
-        announcing(application(), {"/old": LEAVING._replace(sunset=SINCE + MIN_NOTICE - 1)})
+        announce_deprecations(
+            application(), {"/old": LEAVING._replace(sunset=SINCE + MIN_NOTICE - 1)}
+        )
 
     assert MIN_NOTICE == 180 * DAY
     assert "180 days" in PAGE.read_text("utf-8")

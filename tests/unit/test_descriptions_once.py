@@ -1,4 +1,4 @@
-"""The descriptions are made once, however many ask for them first."""
+"""The descriptions are rendered once, however many requests come first."""
 
 import asyncio
 import threading
@@ -6,14 +6,14 @@ import threading
 import pytest
 from starlette.applications import Starlette
 
-from barograph.discovery.endpoints import Described, Descriptions
+from barograph.discovery.endpoints import Descriptions, Documents
 from barograph.kit.documents import Document
 
 MADE = {"/openapi.json": Document(b"{}")}
 
 
 class Maker:
-    """Makes descriptions, when it is let."""
+    """Renders descriptions when the test allows it."""
 
     def __init__(self) -> None:
         self.apps: list[Starlette] = []
@@ -21,7 +21,7 @@ class Maker:
         self.may_go_on = threading.Event()
         self.fails = False
 
-    def __call__(self, app: Starlette) -> Described:
+    def __call__(self, app: Starlette) -> Documents:
         self.apps.append(app)
         self.threads.add(threading.get_ident())
         assert self.may_go_on.wait(30)
@@ -34,7 +34,7 @@ def test_those_who_ask_first_wait_for_the_same_work_in_another_thread() -> None:
     maker, app = Maker(), Starlette()
     described = Descriptions(maker)
 
-    async def ask_at_once() -> list[Described]:
+    async def ask_at_once() -> list[Documents]:
         asked = [asyncio.create_task(described.of(app)) for _ in range(8)]
         await asyncio.sleep(0)  # all of them have asked
         maker.may_go_on.set()
@@ -50,7 +50,7 @@ def test_one_who_gives_up_does_not_end_the_work_of_the_others() -> None:
     maker, app = Maker(), Starlette()
     described = Descriptions(maker)
 
-    async def ask_and_give_up() -> Described:
+    async def ask_and_give_up() -> Documents:
         first, second = (asyncio.create_task(described.of(app)) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()

@@ -1,4 +1,4 @@
-"""What calls of tools come to when something fails that nobody thought of."""
+"""Tool calls with unexpected failures, and their arguments."""
 
 import asyncio
 import logging
@@ -8,8 +8,8 @@ import pytest
 
 from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RateLimiter
-from barograph.mcp.calls import INTERNAL, Outcome, Readers, ToolCalls
-from barograph.mcp.tools import BY_NAME, TOOLS
+from barograph.mcp.calls import INTERNAL, CallOutcome, ToolCalls, ToolReads
+from barograph.mcp.tools import BY_NAME, TOOLS, limit_of, symbol_of
 from support.clock import HandClock
 
 SCOPE: dict[str, Any] = {"type": "http", "headers": [], "client": ("203.0.113.7", 40_000)}
@@ -19,44 +19,34 @@ async def nobody(_: str) -> str | None:
     return None
 
 
-def calls(readers: Readers) -> ToolCalls:
-    return ToolCalls(readers, RateLimiter(MemoryStore(HandClock()), nobody, ()))
+def calls(reads: ToolReads) -> ToolCalls:
+    return ToolCalls(reads, RateLimiter(MemoryStore(HandClock()), nobody, ()))
 
 
-def call(readers: Readers, name: str, **given: Any) -> Outcome:
-    return asyncio.run(calls(readers).call(BY_NAME[name], given, SCOPE))
+def call(reads: ToolReads, name: str, **given: Any) -> CallOutcome:
+    return asyncio.run(calls(reads).call(BY_NAME[name], given, SCOPE))
 
 
 def broken(*_: object) -> bytes:
     raise KeyError("a secret of the inside")
 
 
-BROKEN = Readers(*[broken] * len(Readers._fields))
-ECHO = Readers(
-    briefs=lambda limit: b'{"limit":%d}' % limit,
-    derivatives=lambda symbol: b'{"symbol":"%s"}' % symbol.encode(),
-    **{name: lambda: b"{}" for name in ("market", "market_state", "guides", "signals", "status")},
-)
+BROKEN = dict.fromkeys(BY_NAME, broken)
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_an_unexpected_failure_is_logged_and_says_nothing_of_the_inside(
+def test_an_unexpected_failure_is_logged_and_leaks_nothing(
     tool: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):
         outcome = call(BROKEN, tool.name)
 
-    assert outcome == Outcome((INTERNAL,))
+    assert outcome == CallOutcome((INTERNAL,))
     assert [record.message for record in caplog.records] == ["unexpected failure"]
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_every_tool_has_a_reader(tool: Any) -> None:
-    assert call(ECHO, tool.name).body is not None
-
-
-def test_arguments_reach_the_reader_as_the_endpoint_would_read_them() -> None:
-    assert call(ECHO, "get_briefs").body == {"limit": 15}
-    assert call(ECHO, "get_briefs", limit=0).body == {"limit": 1}
-    assert call(ECHO, "get_derivatives").body == {"symbol": "BTC"}
-    assert call(ECHO, "get_derivatives", symbol="eth").body == {"symbol": "ETH"}
+def test_arguments_are_parsed_like_those_of_the_endpoint() -> None:
+    assert limit_of({}) == 15
+    assert limit_of({"limit": 0}) == 1
+    assert symbol_of({}) == "BTC"
+    assert symbol_of({"symbol": "eth"}) == "ETH"

@@ -1,4 +1,4 @@
-"""What happens at the door to the protocol while what answers is loaded, or cannot be."""
+"""`/api/mcp` while the SDK is loading, or if it cannot be loaded."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ import pytest
 from barograph.kit.http import Receive, Scope, Send
 from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RateLimiter
-from barograph.mcp.endpoints import McpDoor
+from barograph.mcp.endpoints import McpEndpoint
 from support.clock import HandClock
 from support.mcp_peer import FIELDS, PATH
 from support.service import BASE_URL, Answer, ask
@@ -19,7 +19,7 @@ PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
 
 
 class Echo:
-    """Answers every request with its own body, or breaks off after the first byte."""
+    """Echoes the body of every request, or fails after the first byte."""
 
     def __init__(self, *, breaks_off: bool = False) -> None:
         self._breaks_off = breaks_off
@@ -34,24 +34,24 @@ class Echo:
         return
 
 
-def knock(door: Any) -> Answer:
+def post_ping(endpoint: Any) -> Answer:
     fields = [(name.replace("_", "-"), value) for name, value in FIELDS.items()]
-    return ask(door, PATH, "POST", fields, body=PING)
+    return ask(endpoint, PATH, "POST", fields, body=PING)
 
 
-def door_to(load: Any) -> McpDoor:
+def endpoint_with(load: Any) -> McpEndpoint:
     async def nobody(_: str) -> None:
         return None
 
     clock = HandClock()
-    return McpDoor(BASE_URL, RateLimiter(MemoryStore(clock), nobody, ()), clock, load)
+    return McpEndpoint(BASE_URL, RateLimiter(MemoryStore(clock), nobody, ()), clock, load)
 
 
 @pytest.mark.outcome(
     "The MCP library can't be loaded",
     "500 at `/api/mcp` only. The next request tries again.",
 )
-def test_what_cannot_be_loaded_is_500_and_tried_again() -> None:
+def test_a_failed_load_is_500_and_tried_again() -> None:
     tries: list[int] = []
 
     def load() -> Echo:
@@ -60,15 +60,15 @@ def test_what_cannot_be_loaded_is_500_and_tried_again() -> None:
             raise ImportError("away")
         return Echo()
 
-    door = door_to(load)
+    endpoint = endpoint_with(load)
 
-    first, second = knock(door), knock(door)
+    first, second = post_ping(endpoint), post_ping(endpoint)
 
     assert (first.status, first.json()) == (500, {"error": "internal error"})
     assert (second.status, second.body) == (200, PING)
 
 
-def test_many_who_come_at_once_wait_for_one_load_and_block_nobody() -> None:
+def test_concurrent_requests_wait_for_one_load_without_blocking_the_loop() -> None:
     may_end = threading.Event()
     loads: list[threading.Thread] = []
 
@@ -81,8 +81,8 @@ def test_many_who_come_at_once_wait_for_one_load_and_block_nobody() -> None:
             assert may_end.wait(10)
             return Echo()
 
-        door = door_to(load)
-        waiting = [asyncio.create_task(_status(door)) for _ in range(5)]
+        endpoint = endpoint_with(load)
+        waiting = [asyncio.create_task(_status(endpoint)) for _ in range(5)]
         await has_begun.wait()  # the loop goes on while the load waits for it
         may_end.set()
         return await asyncio.gather(*waiting)
@@ -92,13 +92,13 @@ def test_many_who_come_at_once_wait_for_one_load_and_block_nobody() -> None:
     assert loads[0] is not threading.main_thread()
 
 
-def test_an_answer_that_broke_off_is_not_begun_again() -> None:
-    answer = knock(door_to(lambda: Echo(breaks_off=True)))
+def test_a_response_that_failed_midway_is_not_restarted() -> None:
+    answer = post_ping(endpoint_with(lambda: Echo(breaks_off=True)))
 
     assert (answer.status, answer.body) == (200, b"")
 
 
-def test_a_request_that_breaks_off_is_not_answered_as_if_it_were_whole() -> None:
+def test_a_request_whose_body_ends_early_is_400() -> None:
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:
@@ -107,12 +107,12 @@ def test_a_request_that_breaks_off_is_not_answered_as_if_it_were_whole() -> None
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(door_to(Echo)(_scope(), receive, send))
+    asyncio.run(endpoint_with(Echo)(_scope(), receive, send))
 
     assert sent[0]["status"] == 400
 
 
-async def _status(door: McpDoor) -> int:
+async def _status(endpoint: McpEndpoint) -> int:
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:
@@ -121,7 +121,7 @@ async def _status(door: McpDoor) -> int:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await door(_scope(), receive, send)
+    await endpoint(_scope(), receive, send)
     return int(sent[0]["status"])
 
 

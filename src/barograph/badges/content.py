@@ -124,7 +124,8 @@ NOT_FOUND = Face(
 
 _RECORD = (
     "not a number of recorded observations and not uninterrupted operation. Continuity is "
-    "unverified. It is not evidence of live-capital results or of paid stance outcomes."
+    "unverified. The badge is no evidence of results with live capital or of the outcomes of paid "
+    "stances."
 )
 _REGIME_COLOURS: dict[Label, str] = {
     "short-crowded": RED,

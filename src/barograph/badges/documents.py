@@ -19,9 +19,11 @@ class EndpointBadge(WireModel):
     label: Annotated[str, Field(description="The text on the left.")]
     message: Annotated[str, Field(description="The text on the right.")]
     color: Annotated[str, Field(description="Colour of the right side.")]
-    isError: Annotated[bool, Field(description="Whether there is nothing to say.")]
+    isError: Annotated[
+        bool, Field(description="Whether the badge shows an error or an unknown value.")
+    ]
     style: Literal["flat", "flat-square"]
-    cacheSeconds: Annotated[int, Field(description="How long the badge may be kept.")]
+    cacheSeconds: Annotated[int, Field(description="How long the badge may be cached, in seconds.")]
 
 
 Form = Literal["svg", "json"]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from copy import deepcopy
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -33,7 +32,7 @@ from barograph.badges.svg import Style
 from barograph.board.board import Board
 from barograph.kit.documents import CORS, JSON, Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
-from barograph.kit.wire import json_content
+from barograph.kit.wire import Schema, json_content, operation, parameter
 from barograph.markets.symbols import PATTERN, is_normalized
 
 
@@ -42,7 +41,6 @@ class _Kind(NamedTuple):
 
     path: str
     operation_id: str
-    summary: str
     look: Callable[[Request, int], Face | None]
     """What it says now; None: there is no such badge."""
 
@@ -64,13 +62,7 @@ def badge_routes(board: Board, reader: BadgeReader) -> ApiRouter:
     router = ApiRouter(prefix=BADGE_FOLDER.rstrip("/"), tags=["badges"])
     for kind in _kinds(board, reader):
         for form in FORMS:
-            add = router.get(
-                f"/{kind.path}.{form}",
-                summary=f"{kind.summary}, {_IN_WORDS[form]}",
-                operation_id=f"{kind.operation_id}{form.capitalize()}",
-                openapi_extra={"parameters": [*kind.parameters, _STYLE]},
-                **_described(form, may_miss="{" in kind.path),
-            )
+            add = router.get(f"/{kind.path}.{form}", **_described(kind, form))
             add(_endpoint(board, kind, form))
 
     @router.get("/{path:path}")
@@ -104,21 +96,13 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
     def status(_: Request, now: int) -> Face:
         return reader.status(board, now).face
 
-    keys = {"type": "string", "enum": list(reader.signal_names)}
+    key = parameter("path", "key", "The key of the signal.", enum=list(reader.signal_names))
     return (
-        _Kind("record", "getRecordBadge", "Age of the legacy paper record", record, (_SINCE,)),
-        _Kind("regime", "getRegimeBadge", "The regime", regime),
-        _Kind(
-            "funding/{symbol}", "getFundingBadge", "Funding of one perpetual", funding, (_SYMBOL,)
-        ),
-        _Kind(
-            "signal/{key}",
-            "getSignalBadge",
-            "One public signal",
-            signal,
-            (_in_path("key", "The signal's key.", keys),),
-        ),
-        _Kind("status", "getStatusBadge", "Health of feed and API", status),
+        _Kind("record", "getRecordBadge", record, (_SINCE,)),
+        _Kind("regime", "getRegimeBadge", regime),
+        _Kind("funding/{symbol}", "getFundingBadge", funding, (_SYMBOL,)),
+        _Kind("signal/{key}", "getSignalBadge", signal, (key,)),
+        _Kind("status", "getStatusBadge", status),
     )
 
 
@@ -163,61 +147,49 @@ _REFUSED: dict[int, Face] = {
     HTTPStatus.NOT_FOUND: faces.NOT_FOUND,
     HTTPStatus.REQUEST_URI_TOO_LONG: faces.QUERY_TOO_LONG,
 }
-_SVG = {"type": "string", "format": "binary"}
+_SVG = {"image/svg+xml": {"schema": {"type": "string", "format": "binary"}}}
 """Binary: generated clients refuse to decode a string whose media type isn't text or JSON."""
 
 
-def _described(form: Form, *, may_miss: bool) -> dict[str, Any]:
-    """How the answers are described; a badge can be missing only where the path varies."""
-    texts = {414: "The query is too long or has too many parameters."}
-    if may_miss:
-        texts[404] = "No such badge."
-    too_long = badge_document(faces.QUERY_TOO_LONG, "flat", form).body
-    if form == "json":
-        content, example = json_content(EndpointBadge.__name__), json.loads(too_long)
-        described: dict[str, Any] = {"response_model": EndpointBadge}
-    else:
-        content, example = {"image/svg+xml": {"schema": _SVG}}, too_long.decode()
-        described = {"response_model": None, "response_class": Response}
-        texts[200] = "The badge."
-    responses: dict[int, dict[str, Any]] = {
-        status: {"description": text, "content": deepcopy(content)}
-        for status, text in texts.items()
+def _described(kind: _Kind, form: Form) -> dict[str, Any]:
+    body = badge_document(faces.QUERY_TOO_LONG, "flat", form).body
+    example = json.loads(body) if form == "json" else body.decode()
+    answers: dict[int, str | Schema] = {
+        414: _answer(form, "The query is too long or has too many parameters.", example=example)
     }
-    for media in content:
-        responses[414]["content"][media]["example"] = example
-    return {**described, "responses": responses}
+    if "{" in kind.path:
+        answers[404] = _answer(form, "No such badge.")
+    if form == "svg":
+        answers[200] = _answer(form, "The badge.")
+    return operation(
+        f"{kind.operation_id}{form.capitalize()}",
+        EndpointBadge if form == "json" else None,
+        *kind.parameters,
+        _STYLE,
+        responses=answers,
+    )
 
 
-def _in_path(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "path",
-        "required": True,
-        "description": description,
-        "schema": schema,
-    }
+def _answer(form: Form, description: str, **example: object) -> Schema:
+    content = json_content(EndpointBadge.__name__) if form == "json" else _SVG
+    shown = {media: {**each, **example} for media, each in content.items()}
+    return {"description": description, "content": shown}
 
 
-_IN_WORDS: dict[Form, str] = {"svg": "as a picture", "json": "for the endpoint badge of Shields"}
-_SYMBOL = _in_path(
+_SYMBOL = parameter(
+    "path",
     "symbol",
-    "Base asset or full perpetual name; case does not matter.",
-    {"type": "string", "pattern": PATTERN},
+    "Base asset or full contract name, in upper or lower case.",
+    pattern=PATTERN,
 )
-_STYLE = {
-    "name": "style",
-    "in": "query",
-    "required": False,
-    "description": "How it is drawn; anything else is drawn flat.",
-    "schema": {"type": "string", "enum": list(STYLES), "default": "flat"},
-}
-_SINCE = {
-    "name": "sinceDate",
-    "in": "query",
-    "required": False,
-    "description": "An ISO date or timestamp, without an offset in UTC; absent: the configured "
-    "start of the record. One that cannot be read gives a badge that says so.",
-    "schema": {"type": "string", "pattern": SINCE_PATTERN},
-    "example": "2025-01-31",
-}
+_STYLE = parameter(
+    "query", "style", "Any other value means flat.", enum=list(STYLES), default="flat"
+)
+_SINCE = parameter(
+    "query",
+    "sinceDate",
+    "An ISO date or timestamp (UTC if it has no offset). Default: the configured start of the "
+    "record. If the value cannot be read, the badge says so.",
+    pattern=SINCE_PATTERN,
+    example="2025-01-31",
+)

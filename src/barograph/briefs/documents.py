@@ -24,18 +24,18 @@ class BriefBody(WireModel):
             "market, data-quality or note."
         ),
     ]
-    coins: Annotated[list[str], Field(description="Asset symbols it is about; may be empty.")]
+    coins: Annotated[list[str], Field(description="Asset symbols; may be empty.")]
     summary: str
     url: Annotated[str, Field(description="Address of the brief.")]
-    publishedAt: Annotated[str, Field(description="When it was published.")]
+    publishedAt: Annotated[str, Field(description="Time of publication.")]
 
 
 class BriefList(WireModel):
     """The newest briefs, newest first."""
 
-    source: Annotated[str, Field(description="Where the briefs come from.")]
+    source: Annotated[str, Field(description="The source of the briefs.")]
     notice: Annotated[str, Field(description="Information-only notice.")]
-    count: Annotated[int, Field(description="How many briefs follow.")]
+    count: Annotated[int, Field(description="Number of briefs in this response.")]
     briefs: list[BriefBody]
 
 

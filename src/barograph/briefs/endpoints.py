@@ -13,7 +13,7 @@ from barograph.briefs.documents import (
 )
 from barograph.briefs.reader import BriefsReader
 from barograph.kit.http import ApiRouter, DocumentResponse
-from barograph.kit.wire import refusal
+from barograph.kit.wire import operation, parameter
 
 
 def brief_routes(board: Board, reader: BriefsReader) -> ApiRouter:
@@ -21,12 +21,7 @@ def brief_routes(board: Board, reader: BriefsReader) -> ApiRouter:
     router = ApiRouter(tags=["briefs"])
 
     @router.get(
-        BRIEFS_PATH,
-        response_model=BriefList,
-        summary="Analysis written from the record, newest first",
-        operation_id="getBriefs",
-        responses={500: _UNREADABLE},
-        openapi_extra={"parameters": [_LIMIT_PARAMETER]},
+        BRIEFS_PATH, **operation("getBriefs", BriefList, _LIMIT, responses={500: "Database error."})
     )
     async def briefs(request: Request) -> DocumentResponse:
         limit = limit_from_query(request.query_params)
@@ -36,12 +31,13 @@ def brief_routes(board: Board, reader: BriefsReader) -> ApiRouter:
     return router
 
 
-_UNREADABLE = refusal("Database error.")
-_LIMIT_PARAMETER = {
-    "name": "limit",
-    "in": "query",
-    "required": False,
-    "description": "How many briefs; brought into the range, the default for no integer.",
-    "schema": {"type": "integer", "minimum": LOWEST, "maximum": HIGHEST, "default": DEFAULT},
-    "example": 15,
-}
+_LIMIT = parameter(
+    "query",
+    "limit",
+    "Number of briefs, clamped to the range. Anything but an integer means the default.",
+    type="integer",
+    minimum=LOWEST,
+    maximum=HIGHEST,
+    default=DEFAULT,
+    example=15,
+)

@@ -1,1 +1,1 @@
-"""How the service describes itself: the index, OpenAPI, the GPT spec and texts for programs."""
+"""How the service describes itself: the index, OpenAPI, GPT actions, llms.txt and small files."""

@@ -1,7 +1,7 @@
-"""How a path says that it will go away (pure but for passing requests on).
+"""Header fields that announce the removal of a path (RFC 9745, RFC 8594).
 
-`docs/versioning.md` tells when that happens. The fields are those of RFC 9745 and RFC 8594, and
-they are on every answer of the path, errors and 304 included.
+Every response of a deprecated path has them, including errors and 304. `docs/versioning.md` has the
+policy.
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -14,21 +14,21 @@ from barograph.kit.http import ASGIApp, Receive, Scope, Send
 from barograph.kit.timestamps import DAY, SECOND, http_date
 
 MIN_NOTICE = 180 * DAY
-"""What is deprecated today still answers for so long."""
+"""How long a deprecated path keeps working."""
 
 
 class Deprecation(NamedTuple):
-    """Since when a path is not to be used any more, until when it answers, and what is said."""
+    """When a path was deprecated, when it is removed, and the page that explains it."""
 
     since: int
     sunset: int
     page: str
-    """Address of what tells why, and what to use instead."""
+    """Address of a page that says why and what to use instead."""
 
     def fields(self) -> Headers:
-        """The header fields that announce it."""
+        """The header fields."""
         if self.sunset < self.since + MIN_NOTICE:
-            raise ValueError("what is deprecated answers for at least 180 days")
+            raise ValueError("a deprecated path must keep working for at least 180 days")
         return [
             (b"deprecation", b"@%d" % (self.since // SECOND)),
             (b"sunset", http_date(self.sunset).encode()),
@@ -37,18 +37,19 @@ class Deprecation(NamedTuple):
 
 
 Deprecations = Mapping[str, Deprecation]
-"""By path as it is described, such as `/badge/regime.svg` or `/badge/funding/{symbol}.svg`."""
+"""By OpenAPI path, such as `/badge/regime.svg` or `/badge/funding/{symbol}.svg`."""
 
 
-def announcing(app: ASGIApp, deprecations: Deprecations, apart: Container[str] = ()) -> ASGIApp:
-    """The application, with the fields on every answer of a deprecated path.
+def announce_deprecations(
+    app: ASGIApp, deprecations: Deprecations, own_routes: Container[str] = ()
+) -> ASGIApp:
+    """Add the header fields to every response of a deprecated path.
 
-    `apart` are paths with a route of their own: no template means them, although it may match.
-    Without a deprecation it is the application itself, at no cost.
+    Path templates don't apply to `own_routes`, the paths that match one but have their own route.
     """
     if not deprecations:
         return app
-    find = _finder(deprecations, apart)
+    find = _finder(deprecations, own_routes)
 
     async def announce(scope: Scope, receive: Receive, send: Send) -> None:
         fields = find(scope["path"]) if scope["type"] == "http" else None
@@ -57,15 +58,16 @@ def announcing(app: ASGIApp, deprecations: Deprecations, apart: Container[str] =
     return announce
 
 
-def _finder(deprecations: Deprecations, apart: Container[str]) -> Callable[[str], Headers | None]:
-    """What tells which fields go with a path, if any."""
+def _finder(
+    deprecations: Deprecations, own_routes: Container[str]
+) -> Callable[[str], Headers | None]:
     fields = {path: each.fields() for path, each in deprecations.items()}
     templates = [(compile_path(path)[0], found) for path, found in fields.items() if "{" in path]
 
     def find(path: str) -> Headers | None:
         if path in fields:
             return fields[path]
-        if not templates or path in apart:
+        if not templates or path in own_routes:
             return None
         return next((found for pattern, found in templates if pattern.fullmatch(path)), None)
 

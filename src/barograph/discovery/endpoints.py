@@ -4,27 +4,14 @@ import json
 from asyncio import to_thread
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from barograph.discovery import files
+from barograph.discovery import mcp_description as mcp
 from barograph.discovery.deprecation import Deprecations
-from barograph.discovery.files import (
-    GPT_PATH,
-    INDEX_PATH,
-    LLMS_FULL_PATH,
-    LLMS_PATH,
-    OPENAPI_PATH,
-    ROBOTS_PATH,
-    SECURITY_PATH,
-    SKILL_PATH,
-    robots_text,
-    security_text,
-    service_links,
-    skill_text,
-)
 from barograph.discovery.gpt_actions import gpt_schema
 from barograph.discovery.index import Index
 from barograph.discovery.llms import llms_full_text, llms_text
@@ -33,30 +20,44 @@ from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.documents import JSON, Document, Headers
 from barograph.kit.http import ApiRouter, DocumentResponse
+from barograph.kit.wire import Schema, operation
 
 TEXT = b"text/plain; charset=utf-8"
 MARKDOWN = b"text/markdown; charset=utf-8"
 KEEP = b"public, max-age=300, stale-while-revalidate=60"
-"""They change with a new version of the service, and nobody should act on the last one for long."""
+"""Short, because a new version of the service may change these files."""
 
-Described = Mapping[str, Document]
-"""Descriptions by path."""
+KEEP_CARD = b"public, max-age=3600"
+
+Documents = Mapping[str, Document]
+"""By path."""
 
 
 class Descriptions:
-    """The descriptions of an application: made when somebody asks first, and once for all."""
+    """The descriptions of an application, rendered once, on the first request."""
 
-    def __init__(self, make: Callable[[Starlette], Described]) -> None:
-        """`make` may take long: it runs in a thread of its own, and nobody else waits for it."""
+    def __init__(self, make: Callable[[Starlette], Documents]) -> None:
+        """`make` is slow, so it runs in a thread."""
         self._make = make
-        self._made: Described | None = None
-        self._making: SingleFlight[str, Described] = SingleFlight()
+        self._made: Documents | None = None
+        self._making: SingleFlight[str, Documents] = SingleFlight()
 
-    async def of(self, app: Starlette) -> Described:
-        """Every description of this application, whose routes must all be there."""
+    async def of(self, app: Starlette) -> Documents:
+        """Every description of this application, which must have all its routes by now."""
         if self._made is None:
             self._made = await self._making.do("", partial(to_thread, self._make, app))
         return self._made
+
+
+def descriptions(app: Starlette, base_url: str, deprecations: Deprecations) -> Documents:
+    """Render every description of an application's interface."""
+    schema = openapi_schema(app, base_url, deprecations)
+    return {
+        files.OPENAPI_PATH: _text(_encoded(schema), JSON, files.service_links(base_url)),
+        files.GPT_PATH: _text(_encoded(gpt_schema(schema)), JSON),
+        files.LLMS_PATH: _text(llms_text(schema)),
+        files.LLMS_FULL_PATH: _text(llms_full_text(schema)),
+    }
 
 
 def discovery_routes(
@@ -69,57 +70,52 @@ def discovery_routes(
 ) -> ApiRouter:
     """The routes of everything that describes the service."""
     router = ApiRouter(tags=["discovery"])
+    documents = _files(base_url)
 
-    @router.get(
-        INDEX_PATH,
-        response_model=Index,
-        summary="What there is to read",
-        operation_id="getIndex",
-    )
+    @router.get(files.INDEX_PATH, **operation("getIndex", Index))
     async def read_index(_: Request) -> DocumentResponse:
         return DocumentResponse(index, clock())
 
-    @router.get(OPENAPI_PATH)
-    @router.get(GPT_PATH)
-    @router.get(LLMS_PATH)
-    @router.get(LLMS_FULL_PATH)
     async def read_description(request: Request) -> DocumentResponse:
         found = await described.of(request.app)
         return DocumentResponse(found[request.scope["path"]], clock())
 
-    robots = _text(robots_text(base_url))
-    skill = _text(skill_text(base_url), MARKDOWN)
+    async def read_file(request: Request) -> DocumentResponse:
+        return DocumentResponse(documents[request.scope["path"]], clock())
 
-    @router.get(SKILL_PATH)
-    async def read_skill(_: Request) -> DocumentResponse:
-        return DocumentResponse(skill, clock())
+    for path in (files.OPENAPI_PATH, files.GPT_PATH, files.LLMS_PATH, files.LLMS_FULL_PATH):
+        router.get(path)(read_description)
+    for path in documents:
+        router.get(path)(read_file)
 
-    @router.get(ROBOTS_PATH)
-    async def read_robots(_: Request) -> DocumentResponse:
-        return DocumentResponse(robots, clock())
-
-    @router.get(SECURITY_PATH)
+    @router.get(files.SECURITY_PATH)
     async def read_security(_: Request) -> DocumentResponse:
         if not security_contact:
             raise HTTPException(404)
         now = clock()
-        return DocumentResponse(_text(security_text(security_contact, base_url, now)), now)
+        return DocumentResponse(_text(files.security_text(security_contact, base_url, now)), now)
 
     return router
 
 
-def descriptions(app: Starlette, base_url: str, deprecations: Deprecations) -> Described:
-    """Every description of an application's interface, by its path."""
-    schema = openapi_schema(app, base_url, deprecations)
+def _files(base_url: str) -> Documents:
+    """The files that depend on the base address alone."""
+    card = _card(mcp.server_card(base_url), mcp.CARD_TYPE.encode())
     return {
-        OPENAPI_PATH: _text(_encoded(schema), JSON, service_links(base_url)),
-        GPT_PATH: _text(_encoded(gpt_schema(schema)), JSON),
-        LLMS_PATH: _text(llms_text(schema)),
-        LLMS_FULL_PATH: _text(llms_full_text(schema)),
+        files.SKILL_PATH: _text(files.skill_text(base_url), MARKDOWN),
+        files.ROBOTS_PATH: _text(files.robots_text(base_url)),
+        mcp.CARD_PATH: card,
+        mcp.FORMER_CARD_PATH: card,
+        mcp.REGISTRY_PATH: _card(mcp.registry_entry(base_url), JSON),
+        mcp.CATALOG_PATH: _card(mcp.ai_catalog(base_url), mcp.CATALOG_TYPE.encode()),
     }
 
 
-def _encoded(schema: dict[str, Any]) -> str:
+def _card(body: bytes, content_type: bytes) -> Document:
+    return Document(body, content_type=content_type, cache_control=KEEP_CARD)
+
+
+def _encoded(schema: Schema) -> str:
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
 

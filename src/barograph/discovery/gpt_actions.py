@@ -1,31 +1,21 @@
-"""The keyless spec for GPT actions: free reads only, within what an action may have (pure)."""
+"""The keyless OpenAPI document for GPT actions: free reads only, within their limits (pure)."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from barograph.discovery.operations import FREE_DESCRIPTION
-
-Schema = dict[str, Any]
+from barograph.kit.wire import Schema
 
 TAGS = frozenset({"discovery", "market", "briefs", "guides", "signals", "status"})
-"""What an action can use: JSON that anyone may read. Pictures and digests are left out."""
+"""Free JSON endpoints. Badges and digests are left out."""
 
-NEVER_ANSWERED = frozenset({"401", "405", "414", "503"})
-"""What no action ever gets: it sends what is described, and no key that could be wrong."""
-
-MAX_OPERATIONS = 30
-MAX_TEXT = 300
-"""Characters of an operation's summary or description."""
-
-MAX_PARAMETER_TEXT = 700
-MAX_REPLY = 100_000
-"""Characters of an answer."""
+IMPOSSIBLE = frozenset({"401", "405", "414", "503"})
+"""Statuses that no action gets, because it sends only described requests and no key."""
 
 
 def gpt_schema(schema: Schema) -> Schema:
-    """What is left of the whole interface's description for an action.
+    """Reduce the OpenAPI document of the whole interface.
 
-    An action sends no header of its own and reads none, so neither keys nor caching are in it.
+    Actions neither send nor read header fields, so keys and caching are left out.
     """
     paths = {
         path: {"get": _operation(item["get"])}
@@ -52,11 +42,12 @@ def _operation(operation: Schema) -> Schema:
     responses = {
         status: {"description": each["description"], "content": _content(each["content"])}
         for status, each in operation["responses"].items()
-        if "content" in each and status not in NEVER_ANSWERED
+        if "content" in each and status not in IMPOSSIBLE
     }
     kept = {name: operation[name] for name in ("tags", "operationId", "summary", "description")}
-    asked = {"parameters": parameters} if parameters else {}
-    return {**kept, **asked, "responses": responses, "x-openai-isConsequential": False}
+    if parameters:
+        kept["parameters"] = parameters
+    return {**kept, "responses": responses, "x-openai-isConsequential": False}
 
 
 def _content(content: Schema) -> Schema:
@@ -64,7 +55,7 @@ def _content(content: Schema) -> Schema:
 
 
 def _used(paths: Schema, schemas: Schema) -> list[str]:
-    """The names of the schemas that the paths refer to, directly or through others."""
+    """The names of the schemas that the paths reference, directly or indirectly."""
     found: set[str] = set()
     waiting = list(_references(paths))
     while waiting:

@@ -1,11 +1,12 @@
-"""`/api/agent`: what there is to read (pure)."""
+"""`/api/agent`: the index of the free endpoints (pure)."""
 
 from typing import Annotated
 
 from pydantic import Field
 
 from barograph import NOTICE
-from barograph.discovery.files import INDEX_PATH, MCP_PATH, service_links
+from barograph.discovery.files import INDEX_PATH, service_links
+from barograph.discovery.mcp_description import MCP_PATH
 from barograph.kit.documents import Document
 from barograph.kit.wire import WireModel
 
@@ -29,12 +30,12 @@ class IndexEndpoints(WireModel):
 
 
 class Index(WireModel):
-    """The service in one body."""
+    """The service and its free endpoints."""
 
     name: str
     description: str
-    site: Annotated[str, Field(description="Public site address.")]
-    mcp: Annotated[str, Field(description="Address of the Model Context Protocol endpoint.")]
+    site: Annotated[str, Field(description="Address of the site.")]
+    mcp: Annotated[str, Field(description="Address of the MCP server.")]
     endpoints: IndexEndpoints
     notice: str
 
@@ -44,7 +45,7 @@ def index_document(base_url: str) -> Document:
     index = Index(
         name="Barograph",
         description="Crypto market intelligence: perpetual-futures data that is measured, "
-        "recorded and published, free and without a key.",
+        "recorded and published. Free, no key needed.",
         site=base_url + "/",
         mcp=base_url + MCP_PATH,
         endpoints=_ENDPOINTS,
@@ -53,30 +54,19 @@ def index_document(base_url: str) -> Document:
     return Document(index.encode(), fields=service_links(base_url))
 
 
+def _read(path: str, description: str) -> EndpointEntry:
+    return EndpointEntry(method="GET", path=f"{INDEX_PATH}/{path}", description=description)
+
+
 _ENDPOINTS = IndexEndpoints(
-    briefs=EndpointEntry(
-        method="GET",
-        path=f"{INDEX_PATH}/briefs?limit=15",
-        description="Analysis written from the record, newest first.",
+    briefs=_read("briefs?limit=15", "Short analyses of the recorded data, newest first."),
+    derivatives=_read(
+        "derivatives?symbol=BTC",
+        "Price, funding, open interest and positioning of any listed perpetual.",
     ),
-    derivatives=EndpointEntry(
-        method="GET",
-        path=f"{INDEX_PATH}/derivatives?symbol=BTC",
-        description="Price, funding, open interest and positioning of any live perpetual.",
+    market=_read("market", "Funding and price snapshot of BTC, ETH and SOL."),
+    market_state=_read(
+        "market-state", "Consolidated market state: assets, 24-hour liquidations and the regime."
     ),
-    market=EndpointEntry(
-        method="GET",
-        path=f"{INDEX_PATH}/market",
-        description="Funding and price snapshot of BTC, ETH and SOL.",
-    ),
-    market_state=EndpointEntry(
-        method="GET",
-        path=f"{INDEX_PATH}/market-state",
-        description="Consolidated market state: assets, 24-hour liquidations and the regime.",
-    ),
-    guides=EndpointEntry(
-        method="GET",
-        path=f"{INDEX_PATH}/guides",
-        description="Catalog of paid trading guides with their prices.",
-    ),
+    guides=_read("guides", "Catalog of paid trading guides with their prices."),
 )

@@ -1,42 +1,25 @@
-"""`/llms.txt` and `/llms-full.txt`: the interface in words, made from its description (pure).
+"""`/llms.txt` and `/llms-full.txt`: the interface for language models (pure).
 
-A program that is given only this text can call everything that is free.
+Both are written from the OpenAPI document. `/llms.txt` alone is enough to call every free endpoint.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from barograph import NOTICE
-from barograph.discovery.files import (
-    CATALOG_PATH,
-    GPT_PATH,
-    LLMS_FULL_PATH,
-    MCP_PATH,
-    OPENAPI_PATH,
-    SKILL_PATH,
-)
-from barograph.discovery.mcp_description import PROTOCOLS, TOOL_NAMES
-from barograph.discovery.operation_text import body_words, operation_words, short_words
+from barograph.discovery.files import GPT_PATH, LLMS_FULL_PATH, OPENAPI_PATH, SKILL_PATH
+from barograph.discovery.mcp_description import CATALOG_PATH, MCP_PATH, PROTOCOLS, TOOL_NAMES
 from barograph.discovery.operations import BADGES, DATA, HISTORY, KEYS, NOT_IN_SHORT
 from barograph.entitlements.refusals import FEED_PATH, PRICING_PATH
 from barograph.kit.request_limits import MAX_BODY_BYTES
-from barograph.limits.rate_limits import (
-    ANONYMOUS,
-    BAD_KEYS,
-    MAILBOX,
-    MCP_POSTS,
-    PERSONAL,
-    REGISTRATIONS,
-    RENDERS,
-    TOOL_CALLS,
-)
+from barograph.kit.wire import JSON_TYPE, Schema
+from barograph.limits import rate_limits as limits
 from barograph.signals.documents import DOCS_PATH
 
-Schema = dict[str, Any]
-
 _SECTIONS = ("market", DATA, "signals", KEYS, "status", "briefs", "guides", "discovery", BADGES)
-_CHECKING = (HISTORY,)
-"""Of the short text: what most come for first, and what they check it with last."""
+"""The tags in `/llms.txt`, before MCP and the history."""
 
 _TWINS = {
     "getSeriesTable": "getSeries",
@@ -44,43 +27,54 @@ _TWINS = {
     "getHistoryEvents": "getHistory",
     "getHistoryEventsProof": "getHistoryProof",
 }
-"""What is called and answered as another, by the name of that other; and see `_is_picture`."""
+"""Operations that `/llms.txt` lists in one line below another, with the same parameters."""
+
+_COMMON_ERRORS = {"405", "408", "413", "414"}
+"""Errors that the beginning of both texts explains for every path."""
+
+_ERRORS_NOT_IN_SHORT = _COMMON_ERRORS | {"429", "500", "503"}
+_EXPLAINED = {"symbol", "X-API-Key"}
+"""Parameters that the beginning of `/llms.txt` explains."""
+
+_DEEPEST = 12
+_META = "io.modelcontextprotocol/"
 
 
 def llms_text(schema: Schema) -> str:
-    """What is free, in short."""
-    base_url = schema["servers"][0]["url"]
-    return "\n".join(
-        [
-            _beginning(base_url),
-            *(_section(schema, tag) for tag in _SECTIONS),
-            _protocol(base_url),
-            *(_section(schema, tag) for tag in _CHECKING),
-            _end(base_url),
-        ]
-    )
+    """The free endpoints, in short."""
+    base_url = _base_url(schema)
+    sections = [_section(schema, tag) for tag in _SECTIONS]
+    history = _section(schema, HISTORY)
+    return "\n".join([_beginning(base_url), *sections, _mcp(base_url), history, _end(base_url)])
 
 
 def llms_full_text(schema: Schema) -> str:
-    """Everything, with the members of each body and an example of it."""
-    base_url, schemas = schema["servers"][0]["url"], schema["components"]["schemas"]
+    """Every endpoint, with the members and an example of its body."""
+    base_url, schemas = _base_url(schema), schema["components"]["schemas"]
     parts = [_beginning(base_url), _credentials(base_url)]
     for tag in schema["tags"]:
         parts.append(_heading(tag))
         for path, method, operation in _operations(schema, tag["name"]):
-            parts.append(operation_words(path, method, operation, base_url))
-            parts.append(body_words(operation, schemas))
-    return "\n".join([*parts, _protocol(base_url), _end(base_url)])
+            example = f"- Example: {method} {base_url}{example_target(path, operation)}"
+            lines = [*_inputs(operation), example, *_errors(operation, _COMMON_ERRORS)]
+            parts += [_entry(path, method, operation, lines), _body(operation, schemas)]
+    return "\n".join([*parts, _mcp(base_url), _end(base_url)])
+
+
+def _base_url(schema: Schema) -> str:
+    url: str = schema["servers"][0]["url"]
+    return url
 
 
 def _section(schema: Schema, name: str) -> str:
-    base_url = schema["servers"][0]["url"]
     found = list(_operations(schema, name))
     tag = next(each for each in schema["tags"] if each["name"] == name)
     entries = [
-        short_words(path, method, _in_short(operation), base_url, _twins(operation, found))
+        _short_entry(path, method, operation, _base_url(schema), _twins(operation, found))
         for path, method, operation in found
-        if operation["operationId"] not in _TWINS and _is_picture(operation)
+        if operation["operationId"] not in _TWINS
+        # Of a badge only the image: the section says how to get its JSON version.
+        and not (name == BADGES and operation["operationId"].endswith("Json"))
     ]
     title = f"## {name.capitalize()}\n"
     return "\n".join([title, *entries] if len(entries) == 1 else [_heading(tag), *entries])
@@ -105,94 +99,211 @@ def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> list[
     ]
 
 
-def _is_picture(operation: Schema) -> bool:
-    """Whether it is told by itself: of a badge the picture alone, which names its twin."""
-    return operation["tags"] != [BADGES] or not operation["operationId"].endswith("Json")
-
-
-def _in_short(operation: Schema) -> Schema:
-    """An operation without what is told once for all of them."""
-    parameters = operation.get("parameters", ())
-    kept = [each for each in parameters if each.get("name") != "style"]
+def _short_entry(
+    path: str, method: str, operation: Schema, base_url: str, twins: Sequence[str]
+) -> str:
+    """An entry of `/llms.txt`, which has an example only if the path alone can't be called."""
+    parameters = [
+        each | {"description": ""} if each.get("name") in _EXPLAINED else each
+        for each in operation.get("parameters", ())
+        if each.get("name") != "style"
+    ]
     text = operation["description"]
     for sentence in NOT_IN_SHORT:
         text = text.replace(sentence, "").strip()
-    return {**operation, "parameters": kept, "description": text}
+    summary = operation["summary"].removesuffix(", as an SVG image")
+    short = {**operation, "parameters": parameters, "description": text, "summary": summary}
+    target = example_target(path, short)
+    example = [f"- Example: {method} {base_url}{target}"] if target != path else []
+    return _entry(
+        path,
+        method,
+        short,
+        [*_inputs(short), *example, *twins, *_errors(short, _ERRORS_NOT_IN_SHORT)],
+    )
+
+
+def _entry(path: str, method: str, operation: Schema, lines: Sequence[str]) -> str:
+    text = f"### {method} {path}\n\n{operation['summary']}. {operation['description']}\n"
+    return "\n".join([text, *lines, ""] if lines else [text])
+
+
+def _inputs(operation: Schema) -> list[str]:
+    lines = []
+    for each in operation.get("parameters", ()):
+        if "name" in each:
+            text = f": {each['description']}" if each["description"] else ""
+            lines.append(f"- `{each['name']}` ({_parameter(each)}){text}")
+    if "requestBody" in operation:
+        body = operation["requestBody"]["content"][JSON_TYPE]["example"]
+        lines.append(f"- Body, as application/json: `{_compact(body)}`")
+    return lines
+
+
+def _parameter(parameter: Schema) -> str:
+    schema = parameter["schema"]
+    words = [parameter["in"], "required" if parameter["required"] else "optional"]
+    words.append(type_of(schema, {}))
+    if "minimum" in schema:
+        words.append(f"from {schema['minimum']}")
+    if "maximum" in schema:
+        words.append(f"to {schema['maximum']}")
+    if "pattern" in schema:
+        words.append(schema["pattern"])
+    if "default" in schema:
+        words.append(f"default {schema['default']}")
+    return ", ".join(words)
+
+
+def _errors(operation: Schema, skipped: Container[str]) -> list[str]:
+    errors = [
+        f"{status} {response['description'].rstrip('.')}"
+        for status, response in operation["responses"].items()
+        if int(status) >= 400 and status not in skipped  # noqa: PLR2004
+    ]
+    return [f"- Errors: {'; '.join(errors)}"] if errors else []
+
+
+def example_target(path: str, operation: Schema) -> str:
+    """A path and query that can be called."""
+    query: dict[str, Any] = {}
+    for each in operation.get("parameters", ()):
+        schema = each.get("schema", {})
+        value = each.get("example", schema.get("default", (schema.get("enum") or [None])[0]))
+        if each.get("in") == "path":
+            path = path.replace(f"{{{each['name']}}}", str(value))
+        elif each.get("in") == "query" and value is not None:
+            query[each["name"]] = value
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _body(operation: Schema, schemas: Schema) -> str:
+    """The members of a success body and an example of it; nothing if it isn't JSON."""
+    status = next(each for each in operation["responses"] if each.startswith("2"))
+    body = operation["responses"][status]["content"].get(JSON_TYPE)
+    if body is None:
+        return ""
+    members = [
+        f"- `{path}` ({kind}){f': {text}' if text else ''}"
+        for path, kind, text in _members("", body["schema"], schemas, _DEEPEST)
+    ]
+    example = ["", "```json", _compact(body["example"]), "```"] if "example" in body else []
+    return "\n".join([f"Body of {status}:", "", *members, *example, ""])
+
+
+def _members(
+    path: str, schema: Schema, schemas: Schema, depth: int
+) -> Iterator[tuple[str, str, str]]:
+    """Every member of a body: its path, its JSON type and its description."""
+    schema = _resolved(schema, schemas)
+    for choice in schema.get("anyOf", ()):
+        yield from _members(path, choice, schemas, depth)
+    if "items" in schema:
+        yield from _members(f"{path}[]", schema["items"], schemas, depth)
+    for name, member in schema.get("properties", {}).items() if depth else ():
+        inner = f"{path}.{name}" if path else name
+        yield inner, type_of(member, schemas), member.get("description", "")
+        yield from _members(inner, member, schemas, depth - 1)
+
+
+def type_of(schema: Schema, schemas: Schema) -> str:
+    """The JSON type, such as `number or null` or `array of string`."""
+    schema = _resolved(schema, schemas)
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(type_of(each, schemas) for each in schema["anyOf"]))
+    if "const" in schema:
+        return f"{schema.get('type', 'value')} {json.dumps(schema['const'])}"
+    if "enum" in schema:
+        return f"{schema['type']}, one of {', '.join(map(str, schema['enum']))}"
+    if schema.get("type") == "array":
+        return f"array of {type_of(schema['items'], schemas)}"
+    return str(schema.get("type", "any"))
+
+
+def _resolved(schema: Schema, schemas: Schema) -> Schema:
+    reference = schema.get("$ref")
+    return schema if reference is None else schemas[reference.rpartition("/")[2]]
+
+
+def _compact(body: object) -> str:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
 def _beginning(base_url: str) -> str:
     return f"""# Barograph
 
-> Crypto market intelligence: perpetual-futures data that is measured, recorded and published, \
-free and without a key. {NOTICE}
+> Crypto market intelligence: perpetual-futures data that is measured, recorded and published. \
+Free, no key needed. {NOTICE}
 
 Base address: {base_url}
 
-- Answers are JSON in UTF-8, `.csv` is a table; a badge is an SVG, with `style=flat` (default) \
+- Responses are UTF-8 JSON. `.csv` paths return CSV. Badges are SVG, with `style=flat` (default) \
 or `flat-square`.
 - Timestamps are ISO 8601 in UTC with milliseconds, except `nextFundingTime`: \
 milliseconds since the Unix epoch.
-- Zero is a value; null means not known. Series of funding are scaled to 8 hours.
-- A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual.
-- Free reads ignore unknown parameters; one that is known is given once.
-- Pass on the notice, the source and the time where there is one. A source that says \
-"simulated" is a demo. The data is free for non-commercial use; attribution is appreciated.
+- Zero is a value; null means unknown. Funding series are scaled to 8 hours.
+- A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual, in upper \
+or lower case.
+- Free endpoints ignore unknown parameters. Send each known parameter at most once.
+- Pass on the notice, the source and the time, if there is one. A source that says \
+"simulated" is a demo. Non-commercial use of the data is free; attribution is appreciated.
 
 ## Limits
 
-- GET /api/v1/signals: {ANONYMOUS.requests:,} requests an hour without a key, \
-{PERSONAL.requests:,} with a personal key in `X-API-Key`. In `RateLimit`, \
-`r` requests are left, one more in `t` seconds.
-- A key that is not valid: 401, and 429 after {BAD_KEYS.requests:,} in an hour.
-- POST /api/v1/keys: {REGISTRATIONS.requests:,} requests an hour from one caller, \
-{MAILBOX.requests:,} mails a day to one mailbox.
-- MCP, per minute and caller: {TOOL_CALLS.requests:,} tool calls, then `isError`; \
-{MCP_POSTS.requests:,} requests of at most {MAX_BODY_BYTES // 1024} KiB, then 429. \
+- GET /api/v1/signals: {limits.ANONYMOUS.requests:,} requests per hour without a key, \
+{limits.PERSONAL.requests:,} with a personal key in `X-API-Key`. In `RateLimit`, \
+`r` is the number of requests left; one more is available in `t` seconds.
+- Invalid keys: 401, and 429 after {limits.BAD_KEYS.requests:,} per hour.
+- POST /api/v1/keys: {limits.REGISTRATIONS.requests:,} requests per hour from one caller, \
+{limits.MAILBOX.requests:,} mails per day to one mailbox.
+- MCP, per minute and caller: {limits.TOOL_CALLS.requests:,} tool calls, then `isError`; \
+{limits.MCP_POSTS.requests:,} requests of at most {MAX_BODY_BYTES // 1024} KiB, then 429. \
 `get_signals` also counts against the signals limit.
-- Proofs, uncached `/data/`: {RENDERS.requests:,} per minute.
-- Other free reads: no limit. Follow `Cache-Control`; send the `ETag` in `If-None-Match` and \
-get 304 while it holds.
+- Proofs and uncached `/data/`: {limits.RENDERS.requests:,} per minute.
+- Other free endpoints: no limit. Follow `Cache-Control`. Send the `ETag` in `If-None-Match` to \
+get 304 while it is current.
 
 ## Errors
 
-The body is `{{"error": "<one sentence>"}}`. A badge shows its error; MCP mostly sends a JSON-RPC \
-error. 400, 413, 414: correct the request. 401: invalid key; send none. 404: not found. \
+The body is `{{"error": "<one sentence>"}}`. Badges draw the error; MCP mostly returns JSON-RPC \
+errors. 400, 413, 414: correct the request. 401: invalid key; send none. 404: not found. \
 405: see `Allow`. 429, 503: wait `Retry-After` seconds, or 30 without it. 502: no fresh data; \
-retry in seconds, and don't show older data as current. 500: retry later.
+retry after a few seconds, and don't show older data as current. 500: retry later.
 """
 
 
 def _credentials(base_url: str) -> str:
-    return f"""## Who may read what is not free
+    return f"""## Subscriber and paid endpoints
 
-- With Feed, entitled paths are free of charge: send `Authorization: Bearer <token>` of a user, or \
-an x402 v2 proof of a wallet, in base64, in `PAYMENT-SIGNATURE`, which is looked at and not charged.
-- Feed is bought with such a proof at GET {FEED_PATH} and nowhere else; a single stance at its own \
-path. Without one the 402 there has the terms. What it costs: {base_url}{PRICING_PATH}
-- Errors of these paths are `{{"error": "<code>", "message": "<one sentence>"}}`; a 402 is the \
+- With Feed, subscriber endpoints are free. Send the token of a user in \
+`Authorization: Bearer <token>`, or the x402 v2 proof of a wallet, in base64, in \
+`PAYMENT-SIGNATURE`. Such a proof only identifies the wallet and is not charged.
+- Only GET {FEED_PATH} sells Feed. A single stance is sold at its own path. Without a proof these \
+paths return 402 with the terms. Prices: {base_url}{PRICING_PATH}
+- Errors of these endpoints are `{{"error": "<code>", "message": "<one sentence>"}}`; a 402 is the \
 x402 v2 object. 400: the key or a parameter is malformed. 401: the token or the proof cannot be \
-verified. 402: no Feed; never pay again by yourself. 404: x402 is disabled, not found, or \
-not for sale. 409: the payment was used; never pay again. 429: wait. 503: repeat later with the \
-same proof, unless the message says not to send it again.
-- To be able to repeat a paid request, send a random `Idempotency-Key` (16 to 128 letters, digits, \
-`-`, `_`) with the first one, or the x402 extension `payment-identifier`. Without a key a response \
-that was delivered cannot be read again.
+verified. 402: no Feed; never pay again automatically. 404: x402 is disabled, or there is nothing \
+to read or buy. 409: the payment was already used; do not pay again. 429: wait. 503: send the same \
+proof again later, unless the message says otherwise.
+- With the first paid request, send a random `Idempotency-Key` (16 to 128 letters, digits, `-`, \
+`_`) or the x402 extension `payment-identifier`. Without one you cannot get a delivered response \
+again.
 """
 
 
-def _protocol(base_url: str) -> str:
+def _mcp(base_url: str) -> str:
     meta = f'"_meta":{{"{_META}protocolVersion":"{PROTOCOLS[0]}","{_META}clientCapabilities":{{}}}}'
     return f"""## Model Context Protocol
 
-POST {base_url}{MCP_PATH} with `Content-Type: application/json`; no session. Tools: \
-{", ".join(TOOL_NAMES)}. `get_derivatives` takes `symbol`, `get_briefs` takes `limit`, and no \
-tool takes anything else.
+POST {base_url}{MCP_PATH} with `Content-Type: application/json`; no sessions. Tools: \
+{", ".join(TOOL_NAMES)}. Only `get_derivatives` (`symbol`) and `get_briefs` (`limit`) take \
+arguments.
 
 - {PROTOCOLS[0]}: header fields `MCP-Protocol-Version: {PROTOCOLS[0]}`, `Mcp-Method: tools/call` \
 and `Mcp-Name: {TOOL_NAMES[0]}`; body \
 `{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{TOOL_NAMES[0]}",\
 "arguments":{{}},{meta}}}}}`
-- {", ".join(PROTOCOLS[1:])}: `initialize` first, or `tools/call` at once, without those fields \
+- {", ".join(PROTOCOLS[1:])}: `initialize` first, or `tools/call` directly, without those fields \
 and `_meta`
 - A failed call is a result with `isError` that says why.
 """
@@ -202,13 +313,10 @@ def _end(base_url: str) -> str:
     return f"""## More
 
 - [OpenAPI 3.1]({base_url}{OPENAPI_PATH}): every endpoint, body and error
-- [GPT actions]({base_url}{GPT_PATH}): what the tools of MCP read
-- [AI catalog]({base_url}{CATALOG_PATH}): how programs find the MCP server
-- [For developers]({base_url}{DOCS_PATH}): limits, badges, methods, keys, Feed and paying
+- [GPT actions]({base_url}{GPT_PATH}): OpenAPI for the same endpoints as the MCP tools
+- [AI catalog]({base_url}{CATALOG_PATH}): how clients find the MCP server
+- [For developers]({base_url}{DOCS_PATH}): limits, badges, methods, keys, Feed and payment
 - [Prices]({base_url}{PRICING_PATH}): what is free and what Feed costs
-- [A skill]({base_url}{SKILL_PATH}): for agents that take skills
-- [Everything in one text]({base_url}{LLMS_FULL_PATH}): members, examples, and what subscribers read
+- [Skill]({base_url}{SKILL_PATH}): for agents that support skills
+- [Full text]({base_url}{LLMS_FULL_PATH}): all members, examples and subscriber endpoints
 """
-
-
-_META = "io.modelcontextprotocol/"

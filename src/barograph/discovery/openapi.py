@@ -1,12 +1,13 @@
 """The whole interface as an OpenAPI 3.1 document.
 
-The framework describes paths, parameters and bodies from the routes and their models; here it
-gets what the framework does not know: header fields, conditional requests, credentials, texts,
-examples, and what is answered without a model: the descriptions themselves and `/api/mcp`.
+FastAPI describes paths, parameters and bodies from the routes and their models. This module adds
+texts, header fields, conditional requests, credentials, links and examples, and the operations of
+`/api/mcp` and of the files that describe the interface.
 """
 
 import json
 from copy import deepcopy
+from functools import partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -16,8 +17,8 @@ from starlette.applications import Starlette
 
 from barograph.briefs.documents import PAGE_FOLDER as BRIEFS_FOLDER
 from barograph.discovery.deprecation import Deprecations
-from barograph.discovery.files import FILES, INDEX_PATH, MCP_PATH, OPENAPI_PATH
-from barograph.discovery.mcp_description import SCHEMAS, mcp_operation
+from barograph.discovery.files import FILES, INDEX_PATH, OPENAPI_PATH
+from barograph.discovery.mcp_description import MCP_PATH, SCHEMAS, mcp_operation
 from barograph.discovery.operations import (
     DATA,
     ENTITLED,
@@ -32,161 +33,32 @@ from barograph.discovery.operations import (
 from barograph.guides.documents import PAGES_PATH as GUIDES_PAGE
 from barograph.kit.http import ApiRoute
 from barograph.kit.request_limits import QUERY_TOO_LONG
-from barograph.kit.wire import ERROR_SCHEMAS, refusal
+from barograph.kit.wire import ERROR_SCHEMAS, Schema, parameter, refusal
 from barograph.signals.documents import DOCS_PATH
-
-PRIVATE = {ENTITLED, PAID}
-NOT_READS = {*PRIVATE, KEYS, MCP}
-"""Tags of what is no free read."""
-
-SIGNALS = "signals"
-DATED = {"market", "briefs", SIGNALS, "status"}
-"""Tags of data with a time of its own; everything else has none to send."""
-
-LINKING = {INDEX_PATH, OPENAPI_PATH}
-"""Where a program that knows nothing else begins."""
-
-X402_FOLDER = "/api/x402/"
-PROOF = "/proof"
-"""How the paths of history proofs end; each proof is charged."""
-
-RATE_LIMIT = (
-    *("RateLimit-Policy", "RateLimit"),
-    *("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
-)
-
-_OF_REFUSALS = {
-    "401": "WWW-Authenticate",
-    "402": "PAYMENT-REQUIRED",
-    "405": "Allow",
-    "429": "Retry-After",
-    "503": "Retry-After",
-}
-
-
-def names_of(path: str, tags: set[str], status: str) -> list[str]:
-    """The fields that an answer carries, by name."""
-    if status in {"200", "304"} and not tags & NOT_READS:
-        return _of_reads(path, tags)
-    found = ["Cache-Control"]
-    if status in _OF_REFUSALS:
-        found.append(_OF_REFUSALS[status])
-    if status == "200" and path.startswith(X402_FOLDER):
-        found.append("PAYMENT-RESPONSE")
-    if (status == "429" and not tags & PRIVATE) or (KEYS in tags and status == "202"):
-        found += RATE_LIMIT
-    return found
-
-
-def _of_reads(path: str, tags: set[str]) -> list[str]:
-    found = ["Cache-Control", "ETag"]
-    if tags & DATED:
-        found.append("Last-Modified")
-    if SIGNALS in tags or path.endswith(PROOF):  # counted, also where nothing is new
-        found += RATE_LIMIT
-    if path in LINKING:
-        found.append("Link")
-    if DATA in tags:
-        found += ["Content-Disposition", *RATE_LIMIT]
-    return found
-
-
-def _field(description: str, example: str, *, always: bool = True) -> dict[str, Any]:
-    return {
-        "description": description,
-        "required": always,
-        "schema": {"type": "string"},
-        "example": example,
-    }
-
-
-FIELDS: dict[str, dict[str, Any]] = {
-    "Cache-Control": _field(
-        "How long the answer may be kept: free data never past its freshness bound, errors and "
-        "private answers not at all.",
-        "public, max-age=5, stale-while-revalidate=10",
-    ),
-    "ETag": _field("Names these bytes; send it back in `If-None-Match`.", '"pZGm1Av0IEBKARczz7ex"'),
-    "Last-Modified": _field(
-        "The data's own time, where it has one.", "Sun, 15 Nov 2026 10:00:00 GMT", always=False
-    ),
-    "Link": _field(
-        "The descriptions of the interface (RFC 8288, RFC 8631).",
-        '</openapi.json>; rel="service-desc"; type="application/json"',
-    ),
-    "Content-Disposition": _field(
-        "A name to save the series under.", 'inline; filename="BTC-funding-7d.csv"'
-    ),
-    "Allow": _field("The methods of this path.", "GET, HEAD, OPTIONS"),
-    "WWW-Authenticate": _field("How to present a credential.", 'Bearer realm="Barograph Feed"'),
-    "Retry-After": _field("Seconds to wait, where that is known.", "15", always=False),
-    "PAYMENT-REQUIRED": _field("The body once more, in base64.", "eyJ4NDAyVmVyc2lvbiI6Mn0="),
-    "PAYMENT-RESPONSE": _field(
-        "The receipt of a settled payment: JSON with success, transaction, network and payer, in "
-        "base64.",
-        "eyJzdWNjZXNzIjp0cnVlfQ==",
-        always=False,
-    ),
-    "RateLimit-Policy": _field(
-        "The limit: `q` requests in any `w` seconds. Downloads carry it and the four fields below "
-        "only if they had to be rendered; a cached download is not counted.",
-        '"anon";q=10;w=3600',
-        always=False,
-    ),
-    "RateLimit": _field(
-        "`r` requests are left; one more is available in `t` seconds.",
-        '"anon";r=9;t=3600',
-        always=False,
-    ),
-    "X-RateLimit-Limit": _field("The limit.", "10", always=False),
-    "X-RateLimit-Remaining": _field("How many requests are left.", "9", always=False),
-    "X-RateLimit-Reset": _field(
-        "When one more request is available, in Unix seconds.", "1794725183", always=False
-    ),
-}
-
-
-BASE_ADDRESS = "{base_url}"
-"""What stands for the base address in the file."""
-
-ELSEWHERE = "https://demo.example"
-"""Whose briefs and guides the examples name: those of an instance are its own."""
-
-
-class Examples(NamedTuple):
-    """What is shown."""
-
-    answers: dict[str, dict[str, Any]]
-    """Bodies by the name of the operation and by status."""
-
-    parameters: dict[str, dict[str, Any]]
-    """Values by the name of the operation and of the parameter."""
-
-    requests: dict[str, Any]
-    """Bodies of requests by the name of the operation."""
-
-
-def load_examples(base_url: str) -> Examples:
-    """The examples as the instance at `base_url` would give them.
-
-    What begins with its address is there; pages that only the demo had are those of `ELSEWHERE`.
-    """
-    text = (files("barograph.discovery") / "examples.json").read_text("utf-8")
-    for folder in (BRIEFS_FOLDER, f"{GUIDES_PAGE}/"):
-        text = text.replace(f"{BASE_ADDRESS}{folder}", f"{ELSEWHERE}{folder}")
-    return Examples(**json.loads(text.replace(BASE_ADDRESS, base_url)))
-
 
 INTERFACE_VERSION = "1.0.0"
 BEARER = "bearer"
 PAYMENT_PROOF = "paymentProof"
 IF_NONE_MATCH = "If-None-Match"
 
-Schema = dict[str, Any]
+PRIVATE = {ENTITLED, PAID}
+NOT_READS = {*PRIVATE, KEYS, MCP}
+"""Tags of operations that are not free reads."""
+
+SIGNALS = "signals"
+DATED = {"market", "briefs", SIGNALS, "status"}
+"""Tags of responses with `Last-Modified`."""
+
+BASE_ADDRESS = "{base_url}"
+"""The base address in `examples.json`."""
+
+DEMO_ADDRESS = "https://demo.example"
+"""The base address of briefs and guides in examples: this instance has others."""
 
 
 def openapi_schema(app: Starlette, base_url: str, deprecations: Deprecations) -> Schema:
     """Describe the interface of the instance at `base_url`."""
+    docs = f"{base_url}{DOCS_PATH}"
     schema = get_openapi(
         title="Barograph",
         version=INTERFACE_VERSION,
@@ -198,10 +70,10 @@ def openapi_schema(app: Starlette, base_url: str, deprecations: Deprecations) ->
         ],
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         servers=[{"url": base_url}],
-        contact={"name": "Barograph", "url": f"{base_url}{DOCS_PATH}"},
-        license_info={"name": _LICENSE, "url": f"{base_url}{DOCS_PATH}"},
+        contact={"name": "Barograph", "url": docs},
+        license_info={"name": _LICENSE, "url": docs},
     )
-    schema["externalDocs"] = {"url": f"{base_url}{DOCS_PATH}", "description": "For developers"}
+    schema["externalDocs"] = {"url": docs, "description": "For developers"}
     schema["components"] |= {
         "securitySchemes": _SCHEMES,
         "headers": FIELDS,
@@ -214,89 +86,193 @@ def openapi_schema(app: Starlette, base_url: str, deprecations: Deprecations) ->
     examples = load_examples(base_url)
     for path, item in schema["paths"].items():
         for operation in item.values():
-            _complete(path, operation, examples)
+            _complete(path, operation)
+            _add_examples(operation, examples)
             if path in deprecations:
                 operation["deprecated"] = True
     return schema
 
 
-def _complete(path: str, operation: Schema, examples: Examples) -> None:
-    # The framework's own 422 never occurs, because every parameter is read by hand.
-    operation["responses"].pop("422", None)
-    tags = set(operation["tags"])
-    text = text_of(operation["operationId"])
-    if text is not None:
-        operation["description"] = text
+def _complete(path: str, operation: Schema) -> None:
+    """Add the text, credentials, common responses, header fields and links."""
+    tags, responses = set(operation["tags"]), operation["responses"]
+    responses.pop("422", None)  # FastAPI's own: we parse every parameter ourselves
+    operation["summary"], operation["description"] = text_of(operation["operationId"])
     operation["security"] = []
     if tags & PRIVATE:
         operation["security"] = [{BEARER: []}] * (ENTITLED in tags) + [{PAYMENT_PROOF: []}]
     elif not tags & NOT_READS:
         reference = {"$ref": f"#/components/parameters/{IF_NONE_MATCH}"}
         operation["parameters"] = [*operation.get("parameters", ()), reference]
-        operation["responses"]["304"] = {"description": "What `If-None-Match` names still holds."}
-    if not tags & PRIVATE:  # which name theirs by a code
-        operation["responses"]["405"] = deepcopy(_METHOD_NOT_ALLOWED)
-        operation["responses"].setdefault("414", deepcopy(_QUERY_TOO_LONG))
-    for status, response in operation["responses"].items():
-        fields = {
-            name: {"$ref": f"#/components/headers/{name}"} for name in names_of(path, tags, status)
-        }
+        responses["304"] = {"description": "The `ETag` in `If-None-Match` is still current."}
+    if not tags & PRIVATE:  # private endpoints describe their own 405 and have no 414
+        responses["405"] = deepcopy(_METHOD_NOT_ALLOWED)
+        responses.setdefault("414", deepcopy(_QUERY_TOO_LONG))
+    for status, response in responses.items():
+        names = field_names(path, tags, status)
+        fields = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
         response["headers"] = fields | response.get("headers", {})
     if operation["operationId"] in LINKS:
-        operation["responses"]["200"]["links"] = LINKS[operation["operationId"]]
-    _show(operation, examples)
+        responses["200"]["links"] = LINKS[operation["operationId"]]
 
 
-def _show(operation: Schema, examples: Examples) -> None:
-    """Put the examples where they belong."""
-    answers = examples.answers.get(operation["operationId"], {})
+class Examples(NamedTuple):
+    """The examples, by operation ID."""
+
+    answers: dict[str, dict[str, Any]]
+    """Response bodies by status."""
+
+    parameters: dict[str, dict[str, Any]]
+    """Values by parameter."""
+
+    requests: dict[str, Any]
+    """Request bodies."""
+
+
+def load_examples(base_url: str) -> Examples:
+    """The examples with the base address of this instance."""
+    text = (files("barograph.discovery") / "examples.json").read_text("utf-8")
+    for folder in (BRIEFS_FOLDER, f"{GUIDES_PAGE}/"):
+        text = text.replace(f"{BASE_ADDRESS}{folder}", f"{DEMO_ADDRESS}{folder}")
+    return Examples(**json.loads(text.replace(BASE_ADDRESS, base_url)))
+
+
+def _add_examples(operation: Schema, examples: Examples) -> None:
+    name = operation["operationId"]
+    answers, values = examples.answers.get(name, {}), examples.parameters.get(name, {})
     for status, response in operation["responses"].items():
         for content in response.get("content", {}).values():
             if status in answers:
                 content["example"] = answers[status]
-    values = examples.parameters.get(operation["operationId"], {})
-    for parameter in operation.get("parameters", ()):
-        if parameter.get("name") in values:
-            parameter["example"] = values[parameter["name"]]
+    for each in operation.get("parameters", ()):
+        if each.get("name") in values:
+            each["example"] = values[each["name"]]
     for content in operation.get("requestBody", {}).get("content", {}).values():
-        content["example"] = examples.requests[operation["operationId"]]
+        content["example"] = examples.requests[name]
 
+
+RATE_LIMIT = (
+    *("RateLimit-Policy", "RateLimit"),
+    *("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
+)
+_OF_REFUSALS = {
+    "401": "WWW-Authenticate",
+    "402": "PAYMENT-REQUIRED",
+    "405": "Allow",
+    "429": "Retry-After",
+    "503": "Retry-After",
+}
+
+
+def field_names(path: str, tags: set[str], status: str) -> list[str]:
+    """The header fields of a response."""
+    if status in {"200", "304"} and not tags & NOT_READS:
+        return _of_reads(path, tags)
+    found = ["Cache-Control"]
+    if status in _OF_REFUSALS:
+        found.append(_OF_REFUSALS[status])
+    if status == "200" and path.startswith("/api/x402/"):
+        found.append("PAYMENT-RESPONSE")
+    if (status == "429" and not tags & PRIVATE) or (KEYS in tags and status == "202"):
+        found += RATE_LIMIT
+    return found
+
+
+def _of_reads(path: str, tags: set[str]) -> list[str]:
+    found = ["Cache-Control", "ETag"]
+    if tags & DATED:
+        found.append("Last-Modified")
+    if SIGNALS in tags or path.endswith("/proof"):
+        found += RATE_LIMIT
+    if path in {INDEX_PATH, OPENAPI_PATH}:
+        found.append("Link")
+    if DATA in tags:
+        found += ["Content-Disposition", *RATE_LIMIT]
+    return found
+
+
+def _field(description: str, example: str, *, always: bool = True) -> Schema:
+    schema = {"type": "string"}
+    return {"description": description, "required": always, "schema": schema, "example": example}
+
+
+_sometimes = partial(_field, always=False)
+
+
+FIELDS: dict[str, Schema] = {
+    "Cache-Control": _field(
+        "How long the response may be cached. Free data is never cached beyond its freshness "
+        "limit. Errors and private responses are not cached.",
+        "public, max-age=5, stale-while-revalidate=10",
+    ),
+    "ETag": _field(
+        "Identifies this body; send it back in `If-None-Match`.", '"pZGm1Av0IEBKARczz7ex"'
+    ),
+    "Last-Modified": _sometimes(
+        "The time of the data, if it has one.", "Sun, 15 Nov 2026 10:00:00 GMT"
+    ),
+    "Link": _field(
+        "The descriptions of the interface (RFC 8288, RFC 8631).",
+        '</openapi.json>; rel="service-desc"; type="application/json"',
+    ),
+    "Content-Disposition": _field("A file name.", 'inline; filename="BTC-funding-7d.csv"'),
+    "Allow": _field("The methods of this path.", "GET, HEAD, OPTIONS"),
+    "WWW-Authenticate": _field("How to send a credential.", 'Bearer realm="Barograph Feed"'),
+    "Retry-After": _sometimes("Seconds to wait, if known.", "15"),
+    "PAYMENT-REQUIRED": _field("The body in base64.", "eyJ4NDAyVmVyc2lvbiI6Mn0="),
+    "PAYMENT-RESPONSE": _sometimes(
+        "The receipt of a settled payment: JSON with success, transaction, network and payer, in "
+        "base64.",
+        "eyJzdWNjZXNzIjp0cnVlfQ==",
+    ),
+    "RateLimit-Policy": _sometimes(
+        "The limit: `q` requests in any `w` seconds. Cached downloads are not counted and have "
+        "none of the rate-limit fields.",
+        '"anon";q=10;w=3600',
+    ),
+    "RateLimit": _sometimes(
+        "`r` requests are left; one more is available in `t` seconds.", '"anon";r=9;t=3600'
+    ),
+    "X-RateLimit-Limit": _sometimes("The limit.", "10"),
+    "X-RateLimit-Remaining": _sometimes("How many requests are left.", "9"),
+    "X-RateLimit-Reset": _sometimes(
+        "When one more request is available, in Unix seconds.", "1794725183"
+    ),
+}
 
 _LICENSE = "Data: free for non-commercial use, attribution appreciated"
 _DESCRIPTION = (
-    f"{FREE_DESCRIPTION} Those of entitled and paid endpoints have a `message` as well, but for a "
+    f"{FREE_DESCRIPTION} Errors of subscriber and paid endpoints also have a `message`, except "
     "402, which is an x402 v2 object."
 )
 _SCHEMES = {
     BEARER: {
         "type": "http",
         "scheme": "bearer",
-        "description": "An access token of the identity provider, of a user with an active Feed.",
+        "description": "An access token from the identity provider. Its user needs an active Feed.",
     },
     PAYMENT_PROOF: {
         "type": "apiKey",
         "in": "header",
         "name": "PAYMENT-SIGNATURE",
-        "description": "An x402 v2 payment proof in base64, over what the 402 of that path asks "
-        "for. `X-PAYMENT` is read too. Feed is bought at /api/x402/feed alone; with a proof at "
-        "other entitled paths a wallet that has Feed shows who it is. Send an `Idempotency-Key` of "
-        "16 to 128 letters, digits, `-` and `_`, or x402's `payment-identifier`, with the first "
-        "paid request: a repeat needs the same one, because a settled proof is public on the "
-        "chain.",
+        "description": "An x402 v2 payment proof in base64, over the terms in the 402 of that "
+        "path. `X-PAYMENT` works too. Only /api/x402/feed sells Feed; at the other subscriber "
+        "endpoints a proof identifies a wallet that has Feed. With the first paid request, send an "
+        "`Idempotency-Key` of 16 to 128 letters, digits, `-` and `_`, or x402's "
+        "`payment-identifier`. A repeat needs the same one, because a settled proof is public on "
+        "the chain.",
     },
 }
 _METHOD_NOT_ALLOWED = refusal(
-    "Another method; `Allow` lists those of this path.", example="method not allowed"
+    "This method is not supported here; see `Allow`.", example="method not allowed"
 )
 _QUERY_TOO_LONG = refusal(
     "The query is too long or has too many parameters.", example=QUERY_TOO_LONG
 )
-_IF_NONE_MATCH = {
-    "name": IF_NONE_MATCH,
-    "in": "header",
-    "required": False,
-    # No example: Swagger UI would send it with everybody's first request.
-    "description": "The `ETag` of what is there already, with its quotes, as in "
-    '`"pZGm1Av0IEBKARczz7ex"`; the answer is 304 when it still holds.',
-    "schema": {"type": "string"},
-}
+# No example, because Swagger UI would send it with every first request.
+_IF_NONE_MATCH = parameter(
+    "header",
+    IF_NONE_MATCH,
+    'The `ETag` of the response you have, with its quotes, such as `"pZGm1Av0IEBKARczz7ex"`. If it '
+    "is still current, the response is 304.",
+)

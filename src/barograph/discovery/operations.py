@@ -1,7 +1,7 @@
-"""What each operation is for, in the words of every description of the interface.
+"""The texts and links of the operations in every description of the interface.
 
-A name that is missing here, or one too many, fails a test. The texts of free operations have at
-most 300 characters, because a GPT action takes no more.
+Each operation needs a text: a summary, a full stop and a description. The description of a free
+operation has at most 300 characters, the limit of GPT actions.
 """
 
 from collections.abc import Mapping
@@ -21,179 +21,204 @@ MCP = "mcp"
 DATA = "data"
 
 FREE_DESCRIPTION = (
-    f"Crypto market intelligence, free and without a key. {NOTICE} Free reads answer HEAD and "
-    "OPTIONS too and may be read from any origin. Every error under /api is JSON with the member "
-    "`error`."
+    f"Crypto market intelligence, free and without a key. {NOTICE} Free endpoints also support "
+    "HEAD and OPTIONS and allow requests from any origin. Every error under /api is JSON with the "
+    "member `error`."
 )
 
 TAGS: Mapping[str, str] = {
-    "discovery": "What there is to read.",
-    "market": "Perpetual futures, measured every few seconds: free, without a key. Data past its "
-    "freshness limit is 502, never shown.",
-    "briefs": "Analysis written from the record: free, without a key.",
-    "guides": "The catalog of paid guides: reading it is free, the guides are not.",
-    "signals": "Regime signals: free; a personal key raises the allowance.",
-    KEYS: "Personal keys for signals, by e-mail.",
-    "status": "Health of the feed and of the API.",
-    BADGES: "Live pictures, cached for ten minutes, or for one where something is not known; "
-    "each has a twin in JSON with `.json` for `.svg`.",
-    DATA: "The data behind the site's charts: the last 1, 7, 30 or 60 days. Free.",
-    HISTORY: "Digests, signed roots and proofs of the record of stances, which subscribers of Feed "
-    "read: free. They show that nothing was changed, and not what was concluded. A leaf of a tree "
-    "is SHA-256 of 0x00 and the digest's 32 bytes (RFC 6962).",
-    ENTITLED: "For subscribers of Feed. Answers are private and never stored.",
-    PAID: "Bought by x402 v2. Answers are private and never stored.",
-    MCP: "The free reads as tools of the Model Context Protocol, over streamable HTTP.",
-    DESCRIPTIONS: "The interface as programs look for it.",
+    "discovery": "The index of the free endpoints.",
+    "market": "Perpetual futures, measured every few seconds. Free, no key needed. When the data "
+    "is past its freshness limit, these endpoints return 502.",
+    "briefs": "Short analyses of the recorded data. Free, no key needed.",
+    "guides": "The catalog of paid guides. Reading the catalog is free; the guides are paid.",
+    "signals": "Regime signals. Free; a personal key raises the limit.",
+    KEYS: "Personal keys for signals, sent by e-mail.",
+    "status": "Health of the feed and the API.",
+    BADGES: "Live images, cached for ten minutes (one minute if a value is unknown). Replace "
+    "`.svg` with `.json` for the JSON version.",
+    DATA: "The data behind the site's charts, for the last 1, 7, 30 or 60 days. Free.",
+    HISTORY: "Digests, signed roots and proofs for the record of stances. Free. They prove that "
+    "nothing was changed without revealing the stances, which need Feed. A leaf of a tree is the "
+    "SHA-256 of 0x00 and the digest's 32 bytes (RFC 6962).",
+    ENTITLED: "For Feed subscribers. Responses are private and must not be cached.",
+    PAID: "Bought by x402 v2. Responses are private and must not be cached.",
+    MCP: "The free endpoints as tools of the Model Context Protocol, over streamable HTTP.",
+    DESCRIPTIONS: "Machine-readable descriptions of the API.",
 }
 
-_UNAVAILABLE = "502 while fresh data cannot be had: try again after some seconds."
-_RETRY = "429 says in `Retry-After` when the next is accepted."
-_ALLOWS = f"It goes into `X-API-Key` and gives {PERSONAL.requests:,} requests an hour for signals."
-_RECOMPUTE = "Digests only. RFC 6962: a leaf is SHA-256 of 0x00 and the digest's 32 bytes."
-_OF_A_DEMO = "The example is of a demo's log and key, not of this instance's."
+_UNAVAILABLE = "Returns 502 when no fresh data is available; retry after a few seconds."
+_RETRY = "After a 429, wait `Retry-After` seconds."
+_ALLOWS = f"Send it in `X-API-Key` for {PERSONAL.requests:,} signals requests per hour."
+_RECOMPUTE = "Digests only. RFC 6962: a leaf is the SHA-256 of 0x00 and the digest's 32 bytes."
+_OF_A_DEMO = "The example has the log and key of a demo, not of this instance."
+_NEXT_PAGE = "For the next page, pass `next` as `after`."
 
 NOT_IN_SHORT = (_UNAVAILABLE, _OF_A_DEMO, _RECOMPUTE, _RETRY, _ALLOWS)
-"""Sentences that stand in a text which is read by itself, and not in one that tells it anyway."""
+"""Sentences that `/llms.txt` leaves out because it says the same elsewhere."""
+
+_STANCE = (
+    "Free with Feed; otherwise each read is paid by x402 v2. A stance that has expired, was "
+    "withdrawn or is not recorded is not for sale."
+)
+_PROOF = (
+    "RFC 6962 proofs for the tree with `size` entries: inclusion of entry `sequence`, and "
+    "consistency with an older tree of `from` entries. A proof that you did not request is null. A "
+    "request outside the tree gets 400."
+)
 
 TEXTS: Mapping[str, str] = {
-    "getIndex": "Name, site, the reads under /api/agent and the address of MCP. It needs no data "
-    "and always answers.",
-    "getDerivatives": "`fundingRatePct` is for the contract's own funding interval, mostly 8 or 4 "
-    "hours: its badge names it. An unknown symbol is `available: false` with null numbers. The "
-    f"numbers' time is in `Last-Modified`. {_UNAVAILABLE}",
-    "getMarket": "Open interest in USD and the share of long accounts as well, a few seconds old; "
-    f"the time is in `Last-Modified`. {_UNAVAILABLE}",
-    "getMarketState": "BTC, ETH and SOL, liquidations of the last 24 hours in USD (of all "
-    "contracts, none by symbol), the regime by BTC funding, and a citation with its time. "
+    "getIndex": "Index of the free endpoints. Name, site, the endpoints under /api/agent and the "
+    "address of the MCP server. Always available.",
+    "getDerivatives": "Price, funding, open interest and positioning of one perpetual. "
+    "`fundingRatePct` is per funding interval of the contract, usually 8 or 4 hours; the funding "
+    "badge shows it. For an unknown symbol `available` is false and every number is null. The "
+    f"time of the data is in `Last-Modified`. {_UNAVAILABLE}",
+    "getMarket": "Funding and price snapshot of BTC, ETH and SOL. Also open interest in USD and "
+    "the share of long accounts. The data is a few seconds old; its time is in `Last-Modified`. "
     f"{_UNAVAILABLE}",
-    "getBriefs": "Each with its category, coins, address and time. 500 while the record cannot be "
-    "read.",
-    "getGuides": "All 27 guides with pages, price in USD and address. The catalog is whole and "
-    "changes rarely.",
-    "getSignals": "Each with its label and what was measured, in words; `unknown` where an input "
-    f"is stale. Every request counts, even a 304. {_RETRY}",
-    "getStatus": "Whether the market feed is fresh (`feed.status`, `feed.age_seconds`), and the "
-    "state of each check. Always 200: read `status` (ok, degraded, down).",
-    "registerKey": "202 whether or not the address is known. A person opens the link within a day "
-    f"and is shown the key once. {_ALLOWS}",
-    "getHistoryCheckpoints": "The newest checkpoint of every list, signed, in the C2SP format: "
-    f"keep one, and later ask for a consistency proof from its size. {_RECOMPUTE} {_OF_A_DEMO}",
-    "getHistory": "In the order of recording, without a gap; `next` is the `after` of the next "
-    f"page. {_RECOMPUTE}",
-    "getHistoryEvents": "Such as withdrawals, in the order of recording; `next` is the `after` of "
-    f"the next page. {_RECOMPUTE}",
-    "getHistoryProof": "RFC 6962 proofs about the tree of `size`: inclusion of `sequence`, "
-    "consistency with the tree of `from`. What was not asked for is null; what does not exist in "
-    "the tree is 400.",
-    "getHistoryEventsProof": "RFC 6962 proofs about the tree of `size`: inclusion of `sequence`, "
-    "consistency with the tree of `from`. What was not asked for is null; what does not exist in "
-    "the tree is 400.",
-    "getSeries": "At most 361 samples of one contract on an even grid: price, funding per 8 hours, "
-    "open interest or long accounts. A sample that was not measured is null, never a guess.",
-    "getSeriesTable": "The same with a header; a sample that was not measured is an empty cell.",
-    "getLiquidations": "USD of positions closed by force, long and short, of all contracts, by 1, "
-    "6 or 24 hours, with how much of each was really watched. Unwatched is null. The last interval "
-    "is still running.",
-    "getLiquidationsTable": "The same with a header; what was not watched is an empty cell.",
-    "getFeedNow": "The newest stance of each kind with the address of its direct read, the market "
-    "state and the newest briefs. Keep `leg_id`, `revision`, `history_digest` and `issued_at` of "
-    "durable stances; skip the others.",
-    "getBtcEtfStance": "Free of charge with Feed, otherwise paid for by x402 v2, read by read. "
-    "A stance that has expired, was withdrawn or is not on record is not for sale.",
-    "getRatesDesk": "Free of charge with Feed, otherwise paid for by x402 v2, read by read. "
-    "A stance that has expired, was withdrawn or is not on record is not for sale.",
-    "getFundingRegime": "Free of charge with Feed, otherwise paid for by x402 v2, read by read. "
-    "A stance that has expired, was withdrawn or is not on record is not for sale.",
-    "buyFeed": "Settles the proof once and grants the paying wallet one period. A repeat with the "
-    "`Idempotency-Key` of the first request shows the same purchase; without a key it is 409. 503 "
+    "getMarketState": "Consolidated market state: assets, liquidations and regime. BTC, ETH and "
+    "SOL, liquidations of the last 24 hours in USD (all contracts combined, not per symbol), the "
+    f"regime from BTC funding, and a citation with its time. {_UNAVAILABLE}",
+    "getBriefs": "Short analyses of the recorded data, newest first. Each with category, coins, "
+    "address and time. Returns 500 while the database cannot be read.",
+    "getGuides": "Catalog of paid trading guides with their prices. All 27 guides with pages, "
+    "price in USD and address. The catalog rarely changes.",
+    "getSignals": "Regime signals: 120 requests per hour, 1,000 with a personal key. Each signal "
+    "has a label and the measured value in words. The label is `unknown` while an input is "
+    f"stale. Every request counts, even a 304. {_RETRY}",
+    "getStatus": "Health of the market feed and of the API. Whether the market feed is fresh "
+    "(`feed.status`, `feed.age_seconds`), and the state of each check. Always 200; read `status` "
+    "(ok, degraded, down).",
+    "registerKey": "Request a free personal key: the service mails a one-time link. Returns 202 "
+    "whether or not the address is known. A person opens the link within a day and sees the key "
+    f"once. Returns 503 if this instance sends no mail. {_ALLOWS}",
+    "getHistoryCheckpoints": "Signed roots over the lists of digests. The newest checkpoint of "
+    "every list, signed, in the C2SP format. Keep one, and later request a consistency proof "
+    f"from its size. {_RECOMPUTE} {_OF_A_DEMO}",
+    "getHistory": "Digests of all recorded versions of a stance, oldest first. In recording "
+    f"order, without gaps. {_NEXT_PAGE} {_RECOMPUTE}",
+    "getHistoryEvents": "Digests of all recorded events of a stance, oldest first. Such as "
+    f"withdrawals, in recording order. {_NEXT_PAGE} {_RECOMPUTE}",
+    "getHistoryProof": "Proofs that a version is in the history and that nothing older was "
+    f"changed. {_PROOF}",
+    "getHistoryEventsProof": "Proofs that an event is in the history and that nothing older was "
+    f"changed. {_PROOF}",
+    "getSeries": "One measure of one perpetual over the last days. At most 361 evenly spaced "
+    "samples of one contract: price, funding per 8 hours, open interest or long accounts. A "
+    "sample that was not measured is null.",
+    "getSeriesTable": "The same as CSV. With a header. A sample that was not measured is an empty "
+    "cell.",
+    "getLiquidations": "Liquidations of all perpetuals over the last days. USD value of "
+    "liquidated long and short positions, all contracts combined, in intervals of 1, 6 or 24 "
+    "hours, with the coverage of each. Intervals without coverage are null. The last interval is "
+    "still in progress.",
+    "getLiquidationsTable": "The same as CSV. With a header. Intervals without coverage are empty "
+    "cells.",
+    "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
+    "`revision`, `history_digest` and `issued_at` of the durable stances; skip the others. Each "
+    "stance has the address of its full version.",
+    "getBtcEtfStance": f"The newest btc-etf-stance. {_STANCE}",
+    "getRatesDesk": f"The newest rates-desk. {_STANCE}",
+    "getFundingRegime": f"The newest funding-regime-stance. {_STANCE}",
+    "buyFeed": "Buy one period of Feed for the paying wallet, by x402 v2. Settles the proof once "
+    "and grants the paying wallet one period. If you repeat the request with the same "
+    "`Idempotency-Key`, you get the same purchase; without a key you get 409. 503 "
     "`payment_pending` means that a purchase is unfinished: send the first proof again later, "
-    "never another. A second proof of a wallet that is already buying is never charged.",
-    "getMaterialChange": "The pair must be the newest recorded version and the one immediately "
-    "before it, each named by leg, revision and digest exactly as delivered. All seven parameters "
-    "are required, and no other is accepted. 404 comparison_reference_unavailable: read the "
-    "current stance, and do not try older references. Nothing is charged.",
-    "getRecordBadge": "Elapsed days since `sinceDate` of a legacy paper-strategy record, not "
-    "observations or uninterrupted operation. Continuity is unverified; it is no evidence of "
-    "live-capital results or of paid stance outcomes.",
-    "getRegimeBadge": "Its label by BTC funding; `unavailable` without fresh data.",
-    "getFundingBadge": "With its interval; a symbol that is not known says `unknown`, and without "
-    "fresh data it is `unavailable`.",
-    "getSignalBadge": "Its label.",
-    "getStatusBadge": "The `status` of `/api/status`.",
-    "callMcp": "One JSON-RPC message in each POST, answered as JSON; no session is kept, and every "
-    "revision in `MCP-Protocol-Version` is spoken. Seven tools read what is free. What goes wrong "
-    "within the protocol is a JSON-RPC error, in a 200 before 2026-07-28 and since then in a 400 "
-    "or 404; what a tool cannot do, with a spent allowance too, is a result with `isError`. There "
-    "is no stream and no session to end: GET and DELETE are 405. Web pages of any origin may call "
-    f"it. Each address may send {MCP_POSTS.requests:,} requests of at most "
-    f"{MAX_BODY_BYTES // 1024} KiB per minute.",
-    "getOpenApi": "This description.",
-    "getGptActions": "The reads under /api/agent, signals and status, within the limits of a GPT "
-    "action; nothing in it needs a key.",
-    "getLlmsText": "Every free endpoint with its parameters, an address that can be called, and "
-    "how it fails.",
-    "getLlmsFullText": "Everything, with the members of each body and an example of it.",
-    "getSkill": "What to read, how to read it rightly and what to do when it fails, for agents "
-    "that take skills.",
-    "getRobots": "What is paid for, private or a one-time link is not for crawlers.",
-    "getSecurityContact": "RFC 9116. 404 where the operator named no contact.",
-    "getAiCatalog": "What a program finds at this address: the MCP server card.",
-    "getMcpServerCard": "Name, address and protocol revisions of the MCP server, without "
-    "connecting to it.",
-    "getFormerMcpServerCard": "The same card as at /api/mcp/server-card.",
-    "getMcpRegistryEntry": "The `server.json` with which an operator lists the server.",
+    "never another one. A second proof from a wallet that is already buying is never charged.",
+    "getMaterialChange": "What changed between the two newest recorded versions of a stance. The "
+    "two versions must be the newest recorded one and its direct predecessor. Pass leg, revision "
+    "and digest of each exactly as delivered. All seven parameters are required, and no others "
+    "are accepted. After 404 comparison_reference_unavailable, read the current stance; do not "
+    "try older references. Nothing is charged.",
+    "getRecordBadge": "Age of the legacy paper record. Days since a legacy paper-trading record "
+    "began. Days without data count too, and the record was not checked for gaps. The badge says "
+    "nothing about trading with real money or about the paid stances.",
+    "getRegimeBadge": "The market regime. The label from BTC funding; `unavailable` without fresh "
+    "data.",
+    "getFundingBadge": "Funding of one perpetual. The funding rate and its interval; `unknown` "
+    "for an unknown symbol, `unavailable` without fresh data.",
+    "getSignalBadge": "One public signal. The label of the signal.",
+    "getStatusBadge": "Health of the feed and the API. The `status` of `/api/status`.",
+    "callMcp": "Call the Model Context Protocol server. Each POST has one JSON-RPC message and "
+    "gets a JSON response. There are no sessions and no streams: GET and DELETE return 405. All "
+    "revisions listed for `MCP-Protocol-Version` are supported. Protocol errors are JSON-RPC "
+    "errors (status 200 before revision 2026-07-28, 400 or 404 since). Tool failures, including "
+    "an exceeded limit, are results with `isError`. The seven tools read free endpoints, and web "
+    f"pages of any origin may call them. Each address may send {MCP_POSTS.requests:,} requests "
+    f"per minute of at most {MAX_BODY_BYTES // 1024} KiB.",
+    "getOpenApi": "OpenAPI document. This description.",
+    "getGptActions": "OpenAPI document for GPT actions. The endpoints under /api/agent, signals "
+    "and status, within the limits of GPT actions. None of them needs a key.",
+    "getLlmsText": "The free endpoints, for language models. Every free endpoint with its "
+    "parameters, a working example address and its errors.",
+    "getLlmsFullText": "The whole interface, for language models. Every endpoint with the members "
+    "and an example of its body.",
+    "getSkill": "A skill file for agents. What to read, how to interpret it and what to do on "
+    "failure, for agents that support skills.",
+    "getRobots": "robots.txt. Disallows paid and private endpoints and one-time links.",
+    "getSecurityContact": "Where to report a vulnerability. RFC 9116. Returns 404 if the operator "
+    "has set no contact.",
+    "getAiCatalog": "The AI catalog. Links to the MCP server card.",
+    "getMcpServerCard": "The MCP server card. Name, address and protocol revisions of the MCP "
+    "server.",
+    "getFormerMcpServerCard": "The MCP server card at its former path. The same card as at "
+    "/api/mcp/server-card.",
+    "getMcpRegistryEntry": "The MCP registry entry. The `server.json` that an operator submits to "
+    "the MCP registry.",
 }
 
-FORMS = ("Svg", "Json")
-"""How the names of a badge's operations end."""
+FORMS = {"Svg": ", as an SVG image", "Json": ", for the Shields endpoint badge"}
+"""The endings of the operation IDs of a badge, and of their summaries."""
 
 
-def text_of(operation_id: str) -> str | None:
-    """The text of an operation; both forms of a badge share one."""
-    for form in ("", *FORMS):
-        if operation_id.endswith(form) and operation_id.removesuffix(form) in TEXTS:
-            return TEXTS[operation_id.removesuffix(form)]
-    return None
+def text_of(operation_id: str) -> tuple[str, str]:
+    """The summary and the description of an operation; both forms of a badge share a text."""
+    for form, ending in {"": "", **FORMS}.items():
+        text = TEXTS.get(operation_id.removesuffix(form))
+        if operation_id.endswith(form) and text is not None:
+            summary, _, description = text.partition(". ")
+            return summary + ending, description
+    raise LookupError(f"{operation_id} needs a text")
 
 
-_AFTER = {
-    "kind": "$response.body#/kind",
-    "after_leg": "$response.body#/leg_id",
-    "after_revision": "$response.body#/revision",
-    "after_digest": "$response.body#/history_digest",
-}
+def _link(operation_id: str, description: str, **parameters: str) -> dict[str, Any]:
+    return {
+        "operationId": operation_id,
+        "parameters": parameters,
+        "description": description,
+    }
+
+
+_BODY = "$response.body#/"
+_KIND = "$request.path.kind"
 _COMPARE = {
-    "compare": {
-        "operationId": "getMaterialChange",
-        "parameters": _AFTER,
-        "description": "A durable stance is the later half of a comparison; the earlier half is "
-        "the version that was read before it.",
-    }
+    "compare": _link(
+        "getMaterialChange",
+        "Use a durable stance as the later version and the one you read before it as the earlier.",
+        kind=f"{_BODY}kind",
+        after_leg=f"{_BODY}leg_id",
+        after_revision=f"{_BODY}revision",
+        after_digest=f"{_BODY}history_digest",
+    )
 }
 
 
-def _proof(operation_id: str) -> dict[str, Any]:
+def _list_links(operation_id: str) -> dict[str, Any]:
     return {
-        "proof": {
-            "operationId": operation_id,
-            "parameters": {
-                "kind": "$request.path.kind",
-                "size": "$response.body#/count",
-                "sequence": "$response.body#/entries/0/sequence",
-            },
-            "description": "That the first entry of this page is in the list.",
-        }
-    }
-
-
-def _page(operation_id: str) -> dict[str, Any]:
-    return {
-        "next": {
-            "operationId": operation_id,
-            "parameters": {"kind": "$request.path.kind", "after": "$response.body#/next"},
-            "description": "The next page, unless `next` is null.",
-        }
+        "proof": _link(
+            f"{operation_id}Proof",
+            "Proof that the first entry of this page is in the list.",
+            kind=_KIND,
+            size=f"{_BODY}count",
+            sequence=f"{_BODY}entries/0/sequence",
+        ),
+        "next": _link(
+            operation_id,
+            "The next page, unless `next` is null.",
+            kind=_KIND,
+            after=f"{_BODY}next",
+        ),
     }
 
 
@@ -201,7 +226,7 @@ LINKS: dict[str, dict[str, Any]] = {
     "getBtcEtfStance": _COMPARE,
     "getRatesDesk": _COMPARE,
     "getFundingRegime": _COMPARE,
-    "getHistory": _proof("getHistoryProof") | _page("getHistory"),
-    "getHistoryEvents": _proof("getHistoryEventsProof") | _page("getHistoryEvents"),
+    "getHistory": _list_links("getHistory"),
+    "getHistoryEvents": _list_links("getHistoryEvents"),
 }
-"""By the operation whose success they follow."""
+"""OpenAPI links of a success response, by operation ID."""

@@ -21,6 +21,7 @@ from barograph.kit.database import Transaction
 from barograph.kit.disconnects import watch_disconnect
 from barograph.kit.http import Scope
 from barograph.kit.timestamps import DAY, SECOND
+from barograph.kit.wire import parameter
 from barograph.payments.checkout import Cashier, IsDisconnected, Verified
 from barograph.payments.journal import Grant, is_paid_with
 from barograph.payments.offers import payment_response_field
@@ -63,14 +64,12 @@ SOURCE = "x402"
 PAYING_SECONDS = 60.0
 """The time limit of a paid request; the facilitator alone may take half of it."""
 
-IDEMPOTENCY_KEY = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "description": "A random text of yours that identifies this paid request: 16 to 128 letters, "
-    "digits, - and _. Only a request with the same key repeats it. Feed callers need none.",
-    "schema": {"type": "string"},
-}
+IDEMPOTENCY_KEY = parameter(
+    "header",
+    "Idempotency-Key",
+    "A random string that you choose to identify this paid request: 16 to 128 letters, digits, - "
+    "and _. To get the same response again, send the same key. Not needed with Feed.",
+)
 """The OpenAPI description of the header."""
 
 PROOF_SECONDS = 60

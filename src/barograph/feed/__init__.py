@@ -1,1 +1,1 @@
-"""`/api/feed/now`: everything that Feed opens, at a glance."""
+"""Feed: `/api/feed/now` and the purchase of Feed."""

@@ -1,4 +1,4 @@
-"""The bodies of `/api/feed/now` and of a purchase of Feed, in their decided order."""
+"""The bodies of `/api/feed/now` and of a purchase of Feed."""
 
 from typing import Annotated, Literal
 
@@ -17,44 +17,43 @@ class FeedUnavailable(PrivateUnavailable):
     code = "feed_unavailable"
 
     def __init__(self) -> None:
-        super().__init__("the feed cannot be read at the moment; try again shortly")
+        super().__init__("the feed cannot be read right now; try again shortly")
 
 
 Notice = Annotated[str, Field(description="Information-only notice.")]
 
 
 class TapeEntry(WireModel):
-    """The newest stance of a kind, and where it is read."""
+    """The newest stance of a kind."""
 
     kind: Literal["btc-etf-stance", "rates-desk", "funding-regime-stance"]
-    href: Annotated[str, Field(description="Address of the direct read.")]
+    href: Annotated[str, Field(description="Address of the full stance.")]
     leg_id: str
     revision: int
-    history_digest: Annotated[str | None, Field(description="Null when the stance is not durable.")]
+    history_digest: Annotated[str | None, Field(description="Null if the stance is not durable.")]
     issued_at: str
     history_durable: bool
     state: State
 
 
 class Tape(WireModel):
-    """What was issued."""
+    """The newest stances."""
 
     stance_tape: Annotated[
-        list[TapeEntry], Field(description="One entry a kind that was ever issued.")
+        list[TapeEntry], Field(description="One entry per kind that was ever issued.")
     ]
 
 
 class FeedNow(WireModel):
-    """Everything that Feed opens, at a glance."""
+    """The newest stances, the market state and the newest briefs."""
 
-    as_of: Annotated[str, Field(description="Timestamp of this answer.")]
+    as_of: Annotated[str, Field(description="Time of this response.")]
     tape: Tape
     market_state: Annotated[
-        MarketState | None, Field(description="Null while there is nothing fresh to show.")
+        MarketState | None, Field(description="Null while market data is not fresh.")
     ]
     briefs: Annotated[
-        list[BriefBody] | None,
-        Field(description="The newest; null while they cannot be read."),
+        list[BriefBody] | None, Field(description="The newest; null while they cannot be read.")
     ]
     notice: Notice
 
@@ -63,11 +62,11 @@ class FeedBought(WireModel):
     """A period of Feed that a wallet has paid for."""
 
     tier: Literal["feed"]
-    wallet: Annotated[str, Field(description="Who paid, and who has it.")]
+    wallet: Annotated[str, Field(description="The wallet that paid and now has Feed.")]
     starts_at: str
     ends_at: str
     transaction: Annotated[
         str | None,
-        Field(description="On the chain; null when the payment was found there afterwards."),
+        Field(description="Hash of the transaction; null if the payment was confirmed later."),
     ]
     notice: Notice

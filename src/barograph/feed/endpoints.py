@@ -1,4 +1,4 @@
-"""`GET /api/feed/now`: the tape of stances, the market and the newest briefs."""
+"""`GET /api/feed/now` for Feed subscribers, and `GET /api/x402/feed`, where a wallet buys Feed."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,15 +13,30 @@ from barograph.board.board import Board
 from barograph.briefs.documents import DEFAULT, brief_bodies
 from barograph.briefs.reader import BriefsReader
 from barograph.entitlements.feed_access import FeedAccess, bounded
+from barograph.entitlements.purchases import (
+    IDEMPOTENCY_KEY,
+    FeedGrants,
+    Offer,
+    PaidAccess,
+    paid_request,
+)
+from barograph.entitlements.refusals import (
+    ENTITLEMENT_REQUIRED,
+    FEED_PATH,
+    FeedEntry,
+    FeedEntryClosed,
+)
+from barograph.entitlements.store import Entitlement, Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
-from barograph.feed.documents import FeedNow, FeedUnavailable
+from barograph.feed.documents import FeedBought, FeedNow, FeedUnavailable
 from barograph.history.records import CurrentStance
 from barograph.kit.http import ApiRouter, private_response
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import coded_refusal
+from barograph.kit.wire import Schema, operation
 from barograph.markets.documents import market_state_document
 from barograph.markets.reader import MarketReader
-from barograph.payments.offers import PaymentRequiredBody
+from barograph.payments.offers import PaymentRequiredBody, payment_response_field
+from barograph.payments.records import Payment
 from barograph.stances.documents import STANCE_PATHS, state_of
 from barograph.stances.reader import StanceReader
 
@@ -29,7 +44,7 @@ FEED_NOW_PATH = "/api/feed/now"
 
 
 class FeedParts(NamedTuple):
-    """What the feed shows."""
+    """What `/api/feed/now` reads."""
 
     board: Board
     stances: StanceReader
@@ -39,15 +54,12 @@ class FeedParts(NamedTuple):
 
 
 def feed_routes(access: FeedAccess, parts: FeedParts, seconds: float) -> ApiRouter:
-    """The route of the feed, within a budget of `seconds`."""
+    """The route of `/api/feed/now`, which times out after `seconds`."""
     router = ApiRouter(tags=["entitled"])
 
     @router.get(
         FEED_NOW_PATH,
-        response_model=FeedNow,
-        summary="The stance tape, the market state and the newest briefs, for Feed subscribers",
-        operation_id="getFeedNow",
-        responses=_ERRORS,
+        **operation("getFeedNow", FeedNow, responses=_FEED_ERRORS, is_coded=True),
     )
     async def feed_now(request: Request) -> Response:
         async with bounded(seconds, FeedUnavailable):
@@ -61,7 +73,7 @@ def feed_routes(access: FeedAccess, parts: FeedParts, seconds: float) -> ApiRout
 
 
 def feed_body(parts: FeedParts, stances: Sequence[CurrentStance], now: int) -> bytes:
-    """The body at `now`; market and briefs are null while there is nothing fresh to show."""
+    """The body at `now`; market and briefs are null if they are not fresh."""
     tape = [_tape_entry(each, parts.base_url, now) for each in stances]
     return encode(
         {
@@ -103,13 +115,67 @@ def _briefs(parts: FeedParts, now: int) -> list[dict[str, Any]] | None:
     return [body.model_dump() for body in bodies]
 
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    401: coded_refusal("The identity cannot be verified."),
+def buying_routes(
+    access: PaidAccess | None, entry: FeedEntry, entitlements: Entitlements, grants: FeedGrants
+) -> ApiRouter:
+    """The route of `/api/x402/feed`; without `access`, x402 is disabled."""
+    router = ApiRouter(tags=["paid"])
+
+    @router.get(
+        FEED_PATH,
+        **operation(
+            "buyFeed", FeedBought, IDEMPOTENCY_KEY, responses=_BUYING_ERRORS, is_coded=True
+        ),
+    )
+    async def buy_feed(request: Request) -> Response:
+        if access is None or entry.requirements is None:
+            raise FeedEntryClosed
+        async with paid_request(request) as is_disconnected:
+            offer = Offer(FEED_PATH, entry.requirements, entry.document, ENTITLEMENT_REQUIRED)
+            payment = await access.sell(
+                request.scope, offer, grants.grant, is_disconnected=is_disconnected
+            )
+            assert payment.entitlement_id is not None
+            granted = await entitlements.get(payment.entitlement_id)
+        body = _purchase_body(payment, granted)
+        return private_response(200, body, payment_response_field(payment))
+
+    return router
+
+
+def _purchase_body(payment: Payment, granted: Entitlement) -> bytes:
+    return encode(
+        {
+            "tier": granted.tier,
+            "wallet": payment.payer,
+            "starts_at": iso_timestamp(granted.starts_at),
+            "ends_at": iso_timestamp(granted.ends_at),
+            "transaction": payment.transaction,
+            "notice": NOTICE,
+        }
+    )
+
+
+_FEED_ERRORS: dict[int, str | Schema] = {
+    401: "The token or proof cannot be verified.",
     402: {
         "model": PaymentRequiredBody,
-        "description": "No active Feed entitlement; the terms of /api/x402/feed, where it is had.",
+        "description": "No active Feed entitlement. The body has the terms of /api/x402/feed, "
+        "where you can buy it.",
     },
-    404: coded_refusal("Feed x402 is disabled."),
-    405: coded_refusal("Only GET is supported."),
-    503: coded_refusal("It cannot be told at the moment."),
+    404: "Feed x402 is disabled.",
+    405: "Only GET is supported.",
+    503: "Temporarily unavailable.",
+}
+_BUYING_ERRORS: dict[int, str | Schema] = {
+    400: "The Idempotency-Key is malformed. Nothing was charged.",
+    402: {
+        "model": PaymentRequiredBody,
+        "description": "Payment required. Nothing was charged. The body has the terms.",
+    },
+    404: "Feed x402 is disabled.",
+    405: "Only GET is supported.",
+    409: "This payment was already used. Do not pay again.",
+    429: "Too many payment proofs.",
+    503: "Send the same proof again later, unless the message says otherwise.",
 }

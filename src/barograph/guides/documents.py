@@ -29,11 +29,11 @@ class GuideEntry(WireModel):
 
 
 class Guides(WireModel):
-    """The whole catalog."""
+    """The catalog."""
 
-    source: Annotated[str, Field(description="Whose catalog it is.")]
+    source: Annotated[str, Field(description="The owner of the catalog.")]
     notice: Annotated[str, Field(description="Information-only notice.")]
-    count: Annotated[int, Field(description="How many guides there are: 27.")]
+    count: Annotated[int, Field(description="Number of guides: 27.")]
     guides: list[GuideEntry]
 
 

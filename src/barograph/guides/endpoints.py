@@ -6,7 +6,7 @@ from barograph.guides.documents import GUIDES_PATH, Guides
 from barograph.kit.clock import Clock
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse
-from barograph.kit.wire import refusal
+from barograph.kit.wire import operation
 
 
 def guide_routes(document: Document, clock: Clock) -> ApiRouter:
@@ -15,15 +15,13 @@ def guide_routes(document: Document, clock: Clock) -> ApiRouter:
 
     @router.get(
         GUIDES_PATH,
-        response_model=Guides,
-        summary="Catalog of paid trading guides with their prices",
-        operation_id="getGuides",
-        responses={500: _SERVER_ERROR},
+        **operation(
+            "getGuides",
+            Guides,
+            responses={500: "Should not happen: the catalog is loaded at startup."},
+        ),
     )
     async def guides(_: Request) -> DocumentResponse:
         return DocumentResponse(document, clock())
 
     return router
-
-
-_SERVER_ERROR = refusal("Not expected: the catalog is read at start.")

@@ -1,7 +1,8 @@
 """`/api/history/…`: the public digests, checkpoints and proofs of the record."""
 
 from collections.abc import Awaitable
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from starlette.requests import Request
 
@@ -36,7 +37,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse
-from barograph.kit.wire import refusal
+from barograph.kit.wire import operation, parameter
 from barograph.limits.rate_limits import RENDERS, RateLimiter, rate_limit_fields
 
 T = TypeVar("T")
@@ -71,11 +72,7 @@ def history_routes(
     router = ApiRouter(tags=["history"])
 
     @router.get(
-        CHECKPOINT_PATH,
-        response_model=Checkpoints,
-        summary="Signed roots over the lists of digests",
-        operation_id="getHistoryCheckpoints",
-        responses={503: _UNREADABLE},
+        CHECKPOINT_PATH, **operation("getHistoryCheckpoints", Checkpoints, responses=_UNREADABLE)
     )
     async def checkpoints(_: Request) -> DocumentResponse:
         published = await _readable(logs.checkpoints())
@@ -91,11 +88,7 @@ def _route_lists(
 ) -> None:
     @router.get(
         HISTORY_FOLDER + "{kind}",
-        response_model=History,
-        summary="Digests of all recorded versions of a stance, oldest first",
-        operation_id="getHistory",
-        responses={404: _UNKNOWN, 503: _UNREADABLE},
-        openapi_extra={"parameters": [_KIND_PARAMETER, *_PAGE_PARAMETERS]},
+        **operation("getHistory", History, *_PAGE_PARAMETERS, responses=_OF_LISTS),
     )
     async def versions(request: Request) -> DocumentResponse:
         kind, page = _kind(request), page_from_query(request.query_params)
@@ -107,11 +100,7 @@ def _route_lists(
 
     @router.get(
         HISTORY_FOLDER + "{kind}/events",
-        response_model=EventHistory,
-        summary="Digests of all recorded events of a stance, oldest first",
-        operation_id="getHistoryEvents",
-        responses={404: _UNKNOWN, 503: _UNREADABLE},
-        openapi_extra={"parameters": [_KIND_PARAMETER, *_PAGE_PARAMETERS]},
+        **operation("getHistoryEvents", EventHistory, *_PAGE_PARAMETERS, responses=_OF_LISTS),
     )
     async def events(request: Request) -> DocumentResponse:
         kind, page = _kind(request), page_from_query(request.query_params)
@@ -132,22 +121,16 @@ def _route_proofs(router: ApiRouter, logs: PublicLogs, limiter: RateLimiter, clo
 
     @router.get(
         HISTORY_FOLDER + "{kind}/proof",
-        response_model=HistoryProof,
-        summary="Proofs that a version is in the history, and that nothing older was changed",
-        operation_id="getHistoryProof",
-        responses=_OF_PROOFS,
-        openapi_extra={"parameters": [_KIND_PARAMETER, *_PROOF_PARAMETERS]},
+        **operation("getHistoryProof", HistoryProof, *_PROOF_PARAMETERS, responses=_OF_PROOFS),
     )
     async def version_proof(request: Request) -> DocumentResponse:
         return await answer(request, "versions")
 
     @router.get(
         HISTORY_FOLDER + "{kind}/events/proof",
-        response_model=HistoryProof,
-        summary="Proofs that an event is in the history, and that nothing older was changed",
-        operation_id="getHistoryEventsProof",
-        responses=_OF_PROOFS,
-        openapi_extra={"parameters": [_KIND_PARAMETER, *_PROOF_PARAMETERS]},
+        **operation(
+            "getHistoryEventsProof", HistoryProof, *_PROOF_PARAMETERS, responses=_OF_PROOFS
+        ),
     )
     async def event_proof(request: Request) -> DocumentResponse:
         return await answer(request, "events")
@@ -200,49 +183,30 @@ async def _readable(reading: Awaitable[T]) -> T:
         raise HistoryUnavailable from error
 
 
-def _integer_parameter(name: str, description: str, **schema: int) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "query",
-        "required": False,
-        "description": description,
-        "schema": {"type": "integer", **schema},
-    }
-
-
-_UNREADABLE = refusal("The history cannot be read.")
-_UNKNOWN = refusal("Unknown kind of stance.")
-_OF_PROOFS: dict[int | str, dict[str, Any]] = {
-    400: refusal("No such proof."),
-    404: _UNKNOWN,
-    429: refusal("Limit reached."),
-    503: _UNREADABLE,
-}
-_KIND_PARAMETER = {
-    "name": "kind",
-    "in": "path",
-    "required": True,
-    "description": "The kind of stance.",
-    "schema": {"type": "string", "enum": list(KINDS)},
-    "example": "rates-desk",
-}
+_UNREADABLE = {503: "The history cannot be read."}
+_OF_LISTS = {404: "Unknown kind of stance.", **_UNREADABLE}
+_OF_PROOFS = {400: "No such proof.", 404: _OF_LISTS[404], 429: "Limit reached.", **_UNREADABLE}
+_integer = partial(parameter, "query", type="integer")
+_KIND = parameter("path", "kind", "The kind of stance.", enum=list(KINDS), example="rates-desk")
 _PAGE_PARAMETERS = (
-    _integer_parameter(
+    _KIND,
+    _integer(
         "after",
-        "Entries after this sequence number; none past the end, and no number is 0.",
+        "Return the entries after this sequence number. Anything but a number counts as 0.",
         minimum=0,
         default=0,
     ),
-    _integer_parameter(
+    _integer(
         "limit",
-        "How many entries; brought into range, never refused.",
+        "Number of entries, clamped to the range.",
         minimum=1,
         maximum=MAX_LIMIT,
         default=DEFAULT_LIMIT,
     ),
 )
 _PROOF_PARAMETERS = (
-    _integer_parameter("size", "The tree's size; left out, that of now.", minimum=0),
-    _integer_parameter("from", "The size of an older tree that was kept.", minimum=0),
-    _integer_parameter("sequence", "The entry to be found in the tree.", minimum=1),
+    _KIND,
+    _integer("size", "The tree size. Default: the current size.", minimum=0),
+    _integer("from", "The size of an older tree that you kept.", minimum=0),
+    _integer("sequence", "The entry to prove.", minimum=1),
 )

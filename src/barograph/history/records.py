@@ -17,12 +17,13 @@ WITHDRAWN = "withdrawn"
 
 
 class Decision(Struct, frozen=True):
-    """`leg.decision` in the API: what was decided, and by whom."""
+    """The decision of a stance and who made it: `leg.decision` in the API."""
 
     label: str
     confidence: str
-    """How complete the data was: `low`, `medium` or `high`; not a probability. The ETF rule needs
-    complete data, so there `high` means that five days of flow reach twice the threshold."""
+    """How complete the data behind it was: `low`, `medium` or `high`. It is not a probability that
+    the decision will turn out right. The ETF rule runs only on complete data, so for that stance
+    `high` means that the five-day flow is at least twice the threshold."""
 
     rationale: str
     by: str

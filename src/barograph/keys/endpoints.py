@@ -16,7 +16,7 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import CORS, JSON, NO_STORE, Headers
 from barograph.kit.http import ApiRouter, error_response, read_body
 from barograph.kit.origins import is_cross_site
-from barograph.kit.wire import JSON_TYPE, WireModel, refusal
+from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, refusal
 from barograph.limits.rate_limits import (
     KEYS_PATH,
     CallerRefused,
@@ -35,11 +35,13 @@ class KeyRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    email: Annotated[str, Field(max_length=254, description="Where the one-time link is sent.")]
+    email: Annotated[
+        str, Field(max_length=254, description="The address that gets the one-time link.")
+    ]
 
 
 class KeyAnswer(WireModel):
-    """The same response for every address, known or not."""
+    """The same response whether or not the address is known."""
 
     ok: Annotated[Literal[True], Field(description="Always true.")]
     message: str
@@ -92,19 +94,8 @@ def key_routes(
     @router.post(
         KEYS_PATH,
         status_code=202,
-        response_model=KeyAnswer,
-        summary="Ask for a free personal key: a one-time link is mailed",
-        operation_id="registerKey",
-        responses={
-            400: refusal("Malformed body or address."),
-            403: refusal("A page of another website sent it.", example=OTHER_SITE),
-            408: refusal("The body did not arrive in time.", example=BodyTimeout().message),
-            413: refusal("The body is too long.", example=BodyTooLong(MAX_BODY_BYTES).message),
-            415: refusal("The Content-Type is not application/json.", example=NOT_JSON),
-            429: refusal("Too many registrations from one caller."),
-            503: refusal("No mail is configured, or try again."),
-        },
         openapi_extra={"requestBody": _REQUEST_BODY},
+        **operation("registerKey", KeyAnswer, responses=_ERRORS),
     )
     async def register_key(request: Request) -> Response:
         if registrations is None:
@@ -161,4 +152,13 @@ def _accepted(fields: Headers) -> Response:
 _REQUEST_BODY = {
     "required": True,
     "content": {JSON_TYPE: {"schema": KeyRequest.model_json_schema()}},
+}
+_ERRORS: dict[int, str | Schema] = {
+    400: "Malformed body or address.",
+    403: refusal("The request came from a page of another website.", example=OTHER_SITE),
+    408: refusal("The body did not arrive in time.", example=BodyTimeout().message),
+    413: refusal("The body is too long.", example=BodyTooLong(MAX_BODY_BYTES).message),
+    415: refusal("The Content-Type is not application/json.", example=NOT_JSON),
+    429: "Too many registrations from one caller.",
+    503: "This instance sends no mail, or a temporary failure.",
 }

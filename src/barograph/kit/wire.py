@@ -1,8 +1,10 @@
-"""The base of every JSON body."""
+"""The base of every JSON body, and how routes are described in `/openapi.json`."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
+from starlette.responses import Response
 
 from barograph.kit.documents import JSON
 
@@ -10,8 +12,8 @@ from barograph.kit.documents import JSON
 def _publish(schema: dict[str, Any]) -> None:
     """Loosen the published schema where the model is stricter than clients should be.
 
-    A later version may add members. Generated clients check a boolean `const` against a string and
-    refuse every body.
+    A later version may add members. Generated clients compare a boolean `const` with a string and
+    reject every body.
     """
     schema.pop("additionalProperties", None)
     for member in schema["properties"].values():
@@ -20,9 +22,9 @@ def _publish(schema: dict[str, Any]) -> None:
 
 
 class WireModel(BaseModel):
-    """A body: nothing unexpected gets in, and its members keep their order."""
+    """A body with a fixed set of members in a fixed order."""
 
-    # A member that may be null is still always there, and the schema says so.
+    # A member that may be null is still always present, and the schema says so.
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
@@ -31,24 +33,24 @@ class WireModel(BaseModel):
     )
 
     def encode(self) -> bytes:
-        """The body as it goes over the wire: UTF-8 and compact.
+        """The body as compact UTF-8 JSON.
 
-        Straight to bytes: `model_dump_json` would make a string of them and back.
+        Straight to bytes, because `model_dump_json` decodes them to a string first.
         """
         return self.__pydantic_serializer__.to_json(self)
 
 
 class ErrorBody(WireModel):
-    """What every answer other than success says."""
+    """The body of an error."""
 
     error: str
 
 
 class CodedErrorBody(WireModel):
-    """What entitled and paid endpoints say in place of success."""
+    """The body of an error of a subscriber or paid endpoint."""
 
     error: str
-    """The code, by which programs tell one from another."""
+    """The code, for programs."""
 
     message: str
     """One sentence for people."""
@@ -56,34 +58,85 @@ class CodedErrorBody(WireModel):
 
 JSON_TYPE = JSON.decode()
 
-ERROR_SCHEMAS: dict[str, Any] = {
-    # Both are flat: a nested body would be written as a reference that leads nowhere there.
+Schema = dict[str, Any]
+
+ERROR_SCHEMAS: dict[str, Schema] = {
+    # Only flat bodies: a nested one would become a reference that resolves to nothing here.
     body.__name__: body.model_json_schema(mode="serialization")
     for body in (ErrorBody, CodedErrorBody)
 }
-"""What the references refer to."""
+"""Component schemas of the error bodies, which no route names as its model."""
+
+
+def operation(
+    operation_id: str,
+    body: type[WireModel] | None,
+    *parameters: Schema,
+    responses: Mapping[int, str | Schema] | None = None,
+    is_coded: bool = False,
+) -> dict[str, Any]:
+    """The arguments with which FastAPI describes a route in `/openapi.json`.
+
+    Its summary and description are in `discovery/operations.py`. `parameters` are documentation
+    only: each endpoint parses its own request, because FastAPI accepts other spellings and answers
+    422. A text in `responses` describes an error; `is_coded` errors have a code and a message.
+    """
+    refused = coded_refusal if is_coded else refusal
+    described: dict[str, Any] = {
+        "operation_id": operation_id,
+        "response_model": body,
+        "responses": {
+            status: refused(each) if isinstance(each, str) else each
+            for status, each in (responses or {}).items()
+        },
+    }
+    if body is None:
+        described["response_class"] = Response
+    if parameters:
+        described["openapi_extra"] = {"parameters": list(parameters)}
+    return described
+
+
+def parameter(
+    place: Literal["query", "path", "header"],
+    name: str,
+    description: str,
+    *,
+    is_required: bool = False,
+    example: object = None,
+    **schema: object,
+) -> Schema:
+    """A parameter in the OpenAPI document: a string unless `schema` names another type."""
+    described = {
+        "name": name,
+        "in": place,
+        "required": is_required or place == "path",
+        "description": description,
+        "schema": {"type": "string", **schema},
+    }
+    return described if example is None else described | {"example": example}
 
 
 def refusal(
-    description: str, headers: dict[str, Any] | None = None, *, example: str | None = None
-) -> dict[str, Any]:
-    """An error of a free path."""
+    description: str, headers: Schema | None = None, *, example: str | None = None
+) -> Schema:
+    """An error response of a free endpoint."""
     answer = json_answer(description, ErrorBody.__name__)
     if example is not None:
         answer["content"][JSON_TYPE]["example"] = {"error": example}
     return answer if headers is None else answer | {"headers": headers}
 
 
-def coded_refusal(description: str) -> dict[str, Any]:
-    """An error of an entitled or paid path, which has a code."""
+def coded_refusal(description: str) -> Schema:
+    """An error response of a subscriber or paid endpoint."""
     return json_answer(description, CodedErrorBody.__name__)
 
 
-def json_answer(description: str, schema: str) -> dict[str, Any]:
-    """An answer whose body is JSON of a schema that stands in the document."""
+def json_answer(description: str, schema: str) -> Schema:
+    """A response whose JSON body has the component schema of this name."""
     return {"description": description, "content": json_content(schema)}
 
 
-def json_content(schema: str) -> dict[str, Any]:
-    """A body of JSON by the name of its schema."""
+def json_content(schema: str) -> Schema:
+    """The content of a JSON body with the component schema of this name."""
     return {JSON_TYPE: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}

@@ -14,21 +14,23 @@ from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.symbols import is_normalized
 from barograph.markets.view import MarketView
 
-Symbol = Annotated[str, Field(description="Base asset (or full contract name), in upper case.")]
-Source = Annotated[str, Field(description="The venue that the data was taken from.")]
+Symbol = Annotated[str, Field(description="Base asset or full contract name, in upper case.")]
+Source = Annotated[str, Field(description="The venue of the data.")]
 Notice = Annotated[str, Field(description="Information-only notice.")]
 LastPrice = Annotated[float | None, Field(description="Price of the last trade, in USDT.")]
 FundingRatePct = Annotated[
     float | None,
     Field(
-        description="Rate of the contract's current funding interval, in percent. Positive: longs "
-        "pay shorts."
+        description="Rate of the contract's current funding interval, in percent. If it is "
+        "positive, longs pay shorts."
     ),
 ]
 OpenInterestUsd = Annotated[float | None, Field(description="Open interest in USD, single-sided.")]
 LongAccountPct = Annotated[
     float | None,
-    Field(description="Accounts that are net long, in percent; null while no sample is fresh."),
+    Field(
+        description="Share of accounts that are net long, in percent; null without a fresh sample."
+    ),
 ]
 
 
@@ -42,7 +44,8 @@ class PerpetualRecord(WireModel):
     lastPrice: LastPrice = None
     fundingRatePct: FundingRatePct = None
     nextFundingTime: Annotated[
-        int | None, Field(description="When that rate is settled, in epoch milliseconds.")
+        int | None,
+        Field(description="When that rate is settled, in milliseconds since the Unix epoch."),
     ] = None
     openInterestUsd: OpenInterestUsd = None
     longAccountPct: LongAccountPct = None
@@ -74,18 +77,18 @@ class Market(WireModel):
 
 
 class Liq24h(WireModel):
-    """Liquidations of one venue in the last 24 hours, or null members when too little was seen."""
+    """Liquidations of one venue in the last 24 hours; null members if coverage is too low."""
 
     available: bool
     totalNotional: Annotated[float | None, Field(description="In USD.")] = None
     longPct: Annotated[
-        float | None, Field(description="Liquidated longs, in percent of the total.")
+        float | None, Field(description="Share of longs, in percent of the total.")
     ] = None
     topAsset: Annotated[str | None, Field(description="Asset with the largest total.")] = None
 
 
 class RegimeState(WireModel):
-    """The regime of the market and what it rests on."""
+    """The market regime and its input."""
 
     label: Label
     basis: str
@@ -93,9 +96,9 @@ class RegimeState(WireModel):
 
 
 class MarketState(WireModel):
-    """Everything known about the market at `as_of`."""
+    """The state of the market at `as_of`."""
 
-    as_of: Annotated[str, Field(description="Timestamp of the snapshot.")]
+    as_of: Annotated[str, Field(description="Time of the data.")]
     source: Source
     citation: Annotated[str, Field(description="Ready-made text to cite this snapshot.")]
     notice: Notice

@@ -4,7 +4,7 @@ from starlette.requests import Request
 
 from barograph.board.board import Board
 from barograph.kit.http import ApiRouter, DocumentResponse
-from barograph.kit.wire import refusal
+from barograph.kit.wire import operation, parameter
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
@@ -26,35 +26,21 @@ def market_routes(board: Board, reader: MarketReader) -> ApiRouter:
 
     @router.get(
         DERIVATIVES_PATH,
-        response_model=PerpetualRecord,
-        summary="Price, funding, open interest and positioning of one perpetual",
-        operation_id="getDerivatives",
-        responses={400: _INVALID_SYMBOL, 502: _UNAVAILABLE},
-        openapi_extra={"parameters": [_SYMBOL_PARAMETER]},
+        **operation(
+            "getDerivatives", PerpetualRecord, _SYMBOL, responses={400: "Invalid symbol.", **_STALE}
+        ),
     )
     async def derivatives(request: Request) -> DocumentResponse:
         symbol = symbol_from_query(request.query_params)
         now = board.clock()
         return DocumentResponse(derivatives_document(reader.view(board, now), symbol), now)
 
-    @router.get(
-        MARKET_PATH,
-        response_model=Market,
-        summary="Funding and price snapshot of BTC, ETH and SOL",
-        operation_id="getMarket",
-        responses={502: _UNAVAILABLE},
-    )
+    @router.get(MARKET_PATH, **operation("getMarket", Market, responses=_STALE))
     async def market(_: Request) -> DocumentResponse:
         now = board.clock()
         return DocumentResponse(market_document(reader.view(board, now)), now)
 
-    @router.get(
-        MARKET_STATE_PATH,
-        response_model=MarketState,
-        summary="Consolidated market state: assets, liquidations and regime",
-        operation_id="getMarketState",
-        responses={502: _UNAVAILABLE},
-    )
+    @router.get(MARKET_STATE_PATH, **operation("getMarketState", MarketState, responses=_STALE))
     async def market_state(_: Request) -> DocumentResponse:
         now = board.clock()
         return DocumentResponse(market_state_document(reader.view(board, now)), now)
@@ -62,13 +48,12 @@ def market_routes(board: Board, reader: MarketReader) -> ApiRouter:
     return router
 
 
-_INVALID_SYMBOL = refusal("Invalid symbol.")
-_UNAVAILABLE = refusal("Upstream unavailable.")
-_SYMBOL_PARAMETER = {
-    "name": "symbol",
-    "in": "query",
-    "required": False,
-    "description": "Base asset or full perpetual name; case does not matter.",
-    "schema": {"type": "string", "pattern": PATTERN, "default": DEFAULT},
-    "example": "ETH",
-}
+_STALE = {502: "No fresh market data."}
+_SYMBOL = parameter(
+    "query",
+    "symbol",
+    "Base asset or full contract name, in upper or lower case.",
+    pattern=PATTERN,
+    default=DEFAULT,
+    example="ETH",
+)

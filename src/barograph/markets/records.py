@@ -1,7 +1,6 @@
-"""What is known about perpetual contracts, as frozen records.
+"""Records of perpetual contracts.
 
-The docstrings of these fields are where their meaning is written down, once: unit, sign and
-interval. `docs/fields.md` is made from them.
+The docstrings of the fields define unit, sign and interval; `make docs` writes `docs/fields.md`.
 """
 
 from typing import Literal
@@ -9,26 +8,27 @@ from typing import Literal
 from msgspec import Struct
 
 MAJORS = ("BTC", "ETH", "SOL")
-"""The assets of `/api/agent/market`: sampled first and recorded by the minute."""
+"""The assets of `/api/agent/market`, sampled first and recorded every minute."""
 
 Side = Literal["long", "short"]
 
 
 class Perpetual(Struct, frozen=True):
-    """One live USDT-margined perpetual contract, as the exchange showed it at one instant."""
+    """One live USDT-margined perpetual contract at one point in time."""
 
     contract: str
-    """The exchange's full name of the contract, e.g. `BTCUSDT`."""
+    """The contract's full name at the exchange, such as `BTCUSDT`."""
 
     base: str
-    """The base asset, e.g. `BTC` or `1000PEPE`; what `symbol` means in the API."""
+    """The base asset, such as `BTC` or `1000PEPE`; the API calls it `symbol`."""
 
     last_price: float
-    """Price of the last trade, in USDT; of a multiplier contract (`1000PEPE`) for so many coins."""
+    """Price of the last trade, in USDT; for a multiplier contract such as `1000PEPE`, the price of
+    1000 coins."""
 
     funding_rate_pct: float
-    """The rate of the *current* funding interval, in percent of the position's value. Positive:
-    longs pay shorts. It is per `funding_interval_hours`, not per day or per eight hours."""
+    """The rate of the *current* funding interval, in percent of the position's value. If it is
+    positive, longs pay shorts. It is per `funding_interval_hours`, not per day or 8 hours."""
 
     funding_interval_hours: float
     """Hours between two settlements of this contract; exchanges use 1, 2, 4 and 8."""
@@ -41,23 +41,24 @@ class Perpetual(Struct, frozen=True):
 
 
 class Perpetuals(Struct, frozen=True):
-    """Every live perpetual of one exchange in one reading."""
+    """All live perpetuals of one exchange in one reading."""
 
     as_of: int
     """When the exchange took the reading, in milliseconds since the Unix epoch."""
 
     source: str
-    """The venue, in the words that every published `source` uses."""
+    """The venue, worded as in every published `source`."""
 
     contracts: tuple[Perpetual, ...]
 
     refused: dict[str, list[str]] = {}
-    """For each field, the contracts with a value out of range, which is not shown; one entry per
-    value. If price, funding or open interest is out of range, `contracts` lacks the contract."""
+    """By field, the contracts with a value out of range, one entry per value. Such values are not
+    published. If price, funding or open interest is out of range, `contracts` leaves the contract
+    out."""
 
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
-    """BTC, ETH and SOL, as far as they are listed, by base asset; of two contracts the first."""
+    """BTC, ETH and SOL by base asset, if listed; the first contract of each."""
     majors: dict[str, Perpetual] = {}
     for contract in reading.contracts:
         if contract.base in MAJORS:
@@ -72,7 +73,7 @@ class LongAccounts(Struct, frozen=True):
 
     long_account_pct: float
     """Accounts with a net long position, in percent of all accounts with a position. It counts
-    accounts, not money: 60 does not mean that longs are larger than shorts."""
+    accounts, not money, so 60 does not mean that longs are larger than shorts."""
 
     sampled_at: int
     """End of the exchange's own sampling period, in milliseconds since the Unix epoch."""
@@ -82,11 +83,11 @@ class LongAccountShares(Struct, frozen=True):
     """The newest long-account share of every contract that was sampled."""
 
     shares: dict[str, LongAccounts]
-    """By the exchange's full name."""
+    """By the contract's full name, such as `BTCUSDT`."""
 
 
 class Liquidation(Struct, frozen=True):
-    """One position that the exchange closed by force."""
+    """One position that the exchange liquidated."""
 
     at: int
     """When it happened, in milliseconds since the Unix epoch."""
@@ -109,7 +110,7 @@ class Liquidation(Struct, frozen=True):
 
 
 class ExchangeHealth(Struct, frozen=True):
-    """How the last attempt to read the exchange went; also the collector's sign of life."""
+    """The outcome of the last attempt to read the exchange; also the collector's heartbeat."""
 
     as_of: int
     """When the attempt was made, in milliseconds since the Unix epoch."""
@@ -118,4 +119,4 @@ class ExchangeHealth(Struct, frozen=True):
     """The kind of failure, as in `barograph.errors`; None after a success."""
 
     failing_since: int | None = None
-    """When the first of an unbroken row of failures came."""
+    """When the current run of failures began, in milliseconds since the Unix epoch."""

@@ -4,8 +4,6 @@ method (405, by the router) → identity (401, 503) → entitlement (402, 404 no
 (400) → the latest pair (404, 503) → compare → the latest pair again → response.
 """
 
-from typing import Any
-
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,7 +12,7 @@ from barograph.history.guards import Continuity
 from barograph.history.reader import HistoryReader, StoredVersion
 from barograph.kit.clock import Clock
 from barograph.kit.http import ApiRouter, private_response
-from barograph.kit.wire import coded_refusal
+from barograph.kit.wire import Schema, operation, parameter
 from barograph.material_change.compare import assess
 from barograph.material_change.documents import Comparison, comparison_body
 from barograph.material_change.query import (
@@ -67,11 +65,9 @@ def material_change_routes(
 
     @router.get(
         MATERIAL_CHANGE_PATH,
-        response_model=Comparison,
-        summary="Compare the latest two recorded versions of one stance kind",
-        operation_id="getMaterialChange",
-        responses=_ERRORS,
-        openapi_extra={"parameters": _PARAMETERS},
+        **operation(
+            "getMaterialChange", Comparison, *_PARAMETERS, responses=_ERRORS, is_coded=True
+        ),
     )
     async def material_change(request: Request) -> Response:
         async with bounded(seconds, ComparisonUnavailable):
@@ -89,24 +85,18 @@ def material_change_routes(
 
 
 _PARAMETERS = [
-    {
-        "name": name,
-        "in": "query",
-        "required": True,
-        "description": description,
-        "schema": schema,
-    }
+    parameter("query", name, description, is_required=True, **schema)
     for name, (description, schema) in PARAMETERS.items()
 ]
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: coded_refusal("invalid_comparison_reference"),
-    401: coded_refusal("verified_feed_identity_required"),
+_ERRORS: dict[int, str | Schema] = {
+    400: "invalid_comparison_reference",
+    401: "verified_feed_identity_required",
     402: {
         "model": PaymentRequiredBody,
-        "description": "Active verified Feed entitlement required; the terms of /api/x402/feed, "
-        "where it is had.",
+        "description": "Active verified Feed entitlement required. The body has the terms of "
+        "/api/x402/feed, where you can buy it.",
     },
-    404: coded_refusal("comparison_reference_unavailable, not_found"),
-    405: coded_refusal("method_not_allowed"),
-    503: coded_refusal("comparison_unavailable"),
+    404: "comparison_reference_unavailable, not_found",
+    405: "method_not_allowed",
+    503: "comparison_unavailable",
 }

@@ -1,4 +1,4 @@
-"""`/api/mcp`: the free reads as tools of the Model Context Protocol.
+"""`/api/mcp`: the free endpoints as tools of the Model Context Protocol.
 
-The SDK's own package is called `mcp` as well, so everything here is imported by its full name.
+The SDK's package is also called `mcp`, so import these modules by their full names.
 """

@@ -1,8 +1,7 @@
-"""The official SDK's server: the only file that imports it, and it is imported late.
+"""The official SDK's server, the only module that imports the SDK.
 
-That takes most of a second and tens of megabytes, which nobody pays who never asks for `/api/mcp`.
-Stateless, so that any worker may answer any request: of the revisions with a handshake and of those
-without one alike.
+It is imported on the first request, because that takes most of a second and tens of megabytes.
+The server is stateless, so any worker can answer any request, with or without a handshake.
 """
 
 import asyncio
@@ -32,76 +31,75 @@ from mcp.types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from barograph import NOTICE, __version__
-from barograph.discovery.mcp_description import PROTOCOLS
+from barograph.discovery.mcp_description import DESCRIPTION, NAME, PROTOCOLS, TITLE, icons
 from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import HOUR
 from barograph.limits.rate_limits import TOOL_CALLS
-from barograph.mcp.calls import Outcome, ToolCalls
-from barograph.mcp.card import DESCRIPTION, NAME, TITLE, icons
+from barograph.mcp.calls import CallOutcome, ToolCalls
 from barograph.mcp.tools import BY_NAME, tool_list
 
 Context = ServerRequestContext[Any, Any]
 
 INSTRUCTIONS = (
-    "Crypto market data that is measured and recorded by this service. Begin with "
-    "get_market_state. Null is not known, zero is data. All tools together take "
-    f"{TOOL_CALLS.requests} calls a minute from one address. {NOTICE}"
+    "Crypto market data that this service measures and records. Start with get_market_state. Null "
+    f"means unknown; zero is a value. Limit: {TOOL_CALLS.requests} calls per minute and address, "
+    f"all tools together. {NOTICE}"
 )
 _UNCHANGED = CacheHint(ttl_ms=HOUR, scope="public")
 _CALL = "tools/call"
-_NO_PAGES = "unknown cursor: all tools are on one page, so send none"
-_LONGEST_NAME = 100
-"""How many characters of a parameter's name an error repeats."""
+_NO_PAGES = "unknown cursor: all tools are on one page, so send no cursor"
+_MAX_NAME = 100
+"""Characters of a parameter's name in an error message."""
 
 
 class Transport:
-    """Serves HTTP requests of the protocol, whatever revision they are of."""
+    """Serves HTTP requests of every supported revision."""
 
-    def __init__(self, calls: ToolCalls, base_url: str, longest_body: int) -> None:
-        logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request
+    def __init__(self, calls: ToolCalls, base_url: str, max_body_bytes: int) -> None:
+        logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every request
         self._server = _server(calls, base_url)
-        self._longest_body = longest_body
+        self._max_body_bytes = max_body_bytes
         self._running: _Running | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one POST."""
         running = self._running
-        if running is None or running.keeper.done():
+        if running is None or running.task.done():
             running = self._running = self._start()
         await running.started.wait()
         await running.manager.handle_request(scope, receive, send)
 
     async def close(self) -> None:
-        """End what runs beside the requests."""
+        """Close the session manager."""
         if self._running is not None:
-            self._running.keeper.cancel()
-            await asyncio.wait([self._running.keeper])
+            self._running.task.cancel()
+            await asyncio.wait([self._running.task])
 
     def _start(self) -> "_Running":
         manager = StreamableHTTPSessionManager(
             self._server,
             json_response=True,
             stateless=True,
-            max_request_body_size=self._longest_body,
+            max_request_body_size=self._max_body_bytes,
         )
         started = asyncio.Event()
-        return _Running(manager, started, asyncio.create_task(_keep(manager, started)))
+        return _Running(manager, started, asyncio.create_task(_run(manager, started)))
 
 
 class _Running(NamedTuple):
     manager: StreamableHTTPSessionManager
     started: asyncio.Event
-    keeper: "asyncio.Task[None]"
+    task: "asyncio.Task[None]"
 
 
-async def _keep(manager: StreamableHTTPSessionManager, started: asyncio.Event) -> None:
-    """Hold the manager open until cancelled: the task that opens it must be the one to close it."""
+async def _run(manager: StreamableHTTPSessionManager, started: asyncio.Event) -> None:
+    """Keep the manager open until cancelled: the task that opens it must also close it."""
     try:
         async with manager.run():
             started.set()
             await asyncio.Event().wait()
     finally:
-        started.set()  # whoever waits must learn that it could not be opened
+        started.set()  # also on failure, so that waiting requests get an error
 
 
 def _server(calls: ToolCalls, base_url: str) -> Server[Any]:
@@ -113,7 +111,7 @@ def _server(calls: ToolCalls, base_url: str) -> Server[Any]:
     ) -> ListToolsResult:
         if params is not None and params.cursor is not None:
             raise MCPError(INVALID_PARAMS, _NO_PAGES)
-        return listed.model_copy(update={"meta": _said_by(context.protocol_version)})
+        return listed.model_copy(update={"meta": _server_info(context.protocol_version)})
 
     async def discover(context: Context, _: RequestParams | None) -> DiscoverResult:
         return DiscoverResult(
@@ -131,44 +129,44 @@ def _server(calls: ToolCalls, base_url: str) -> Server[Any]:
         website_url=base_url + "/",
         icons=[Icon.model_validate(each) for each in icons(base_url)],
         cache_hints={"tools/list": _UNCHANGED, "server/discover": _UNCHANGED},
-        # Without it the list of tools would be made anew for each call.
+        # Without this, the SDK would build the list of tools for each call.
         get_tool_input_schema=_input_schema,
         on_list_tools=list_tools,
         on_call_tool=_no_such_tool,
     )
     server.add_request_handler("server/discover", RequestParams, discover)
-    # In the place of the SDK's spans, of which nobody here makes use.
-    server.middleware[:] = [_naming, _offered, _answering(calls)]
+    # These replace the SDK's tracing, which we don't use.
+    server.middleware[:] = [_name_parameter, _limit_revisions, _answering(calls)]
     return server
 
 
-async def _naming(ctx: Context, call_next: CallNext) -> HandlerResult:
+async def _name_parameter(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Name the invalid parameter, which the SDK leaves out."""
     try:
         return await call_next(ctx)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        name = ".".join(str(part) for part in first["loc"] if part != "params")[:_LONGEST_NAME]
+        name = ".".join(str(part) for part in first["loc"] if part != "params")[:_MAX_NAME]
         fault = "is missing" if first["type"] == "missing" else "is not valid"
-        told = f"Invalid request parameters: {name or 'params'} {fault}"
-        raise MCPError(INVALID_PARAMS, told) from error
+        reason = f"Invalid request parameters: {name or 'params'} {fault}"
+        raise MCPError(INVALID_PARAMS, reason) from error
 
 
-async def _offered(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Limit a handshake to the revisions that we offer; the SDK supports one more."""
+async def _limit_revisions(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Limit a handshake to our revisions; the SDK supports one more."""
     if ctx.method == "initialize" and ctx.params is not None:
         asked = ctx.params.get("protocolVersion")
         if isinstance(asked, str) and asked not in PROTOCOLS:
-            settled = {**ctx.params, "protocolVersion": LATEST_HANDSHAKE_VERSION}
-            return await call_next(replace(ctx, params=settled))
+            params = {**ctx.params, "protocolVersion": LATEST_HANDSHAKE_VERSION}
+            return await call_next(replace(ctx, params=params))
     return await call_next(ctx)
 
 
 def _answering(calls: ToolCalls) -> ServerMiddleware[Any]:
-    """Answer calls of tools in the form of the wire.
+    """Answer tool calls without the SDK's models.
 
-    By way of the SDK's models a result would be checked, copied and taken apart several times,
-    which costs more than all the rest of a call.
+    Through them a result is validated and copied several times, which costs more than the rest of
+    the call.
     """
 
     async def answer(ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -185,8 +183,8 @@ def _answering(calls: ToolCalls) -> ServerMiddleware[Any]:
     return answer
 
 
-def call_result(outcome: Outcome, revision: str) -> dict[str, Any]:
-    """What a call came to, as it is written in a revision of the protocol."""
+def call_result(outcome: CallOutcome, revision: str) -> dict[str, Any]:
+    """The result of a call in the format of a revision."""
     result: dict[str, Any] = {
         "content": [{"type": "text", "text": text} for text in outcome.texts],
         "isError": outcome.body is None,
@@ -194,17 +192,17 @@ def call_result(outcome: Outcome, revision: str) -> dict[str, Any]:
     if outcome.body is not None:
         result["structuredContent"] = outcome.body
     if revision in MODERN_PROTOCOL_VERSIONS:
-        result |= {"resultType": "complete", "_meta": _said_by(revision)}
+        result |= {"resultType": "complete", "_meta": _server_info(revision)}
     return result
 
 
 async def _no_such_tool(_: Context, __: CallToolRequestParams) -> CallToolResult:
-    """Calls of the tools that there are do not come this far."""
-    raise MCPError(INVALID_PARAMS, f"no such tool; there are {', '.join(BY_NAME)}")
+    """`_answering` handles the tools that exist."""
+    raise MCPError(INVALID_PARAMS, f"unknown tool; the tools are {', '.join(BY_NAME)}")
 
 
-def _said_by(revision: str) -> dict[str, Any] | None:
-    """Who answers: wanted in each answer by the revisions without a handshake."""
+def _server_info(revision: str) -> dict[str, Any] | None:
+    """The server's name and version, which revisions without a handshake require."""
     if revision not in MODERN_PROTOCOL_VERSIONS:
         return None
     return {SERVER_INFO_META_KEY: {"name": NAME, "version": __version__}}

@@ -13,7 +13,7 @@ from barograph.payments.records import X402_VERSION, Payment, Requirements
 
 
 class PaidResource(WireModel):
-    """What is paid for."""
+    """The resource for sale."""
 
     url: str
     description: str
@@ -35,14 +35,14 @@ class PaymentTermsBody(WireModel):
     amount: Annotated[
         str, Field(description="In the token's smallest unit.", pattern="^[1-9][0-9]*$")
     ]
-    asset: Annotated[str, Field(description="The token's contract.")]
+    asset: Annotated[str, Field(description="Address of the token's contract.")]
     payTo: str
     maxTimeoutSeconds: int
     extra: PaymentDomain
 
 
 class PaymentRequiredBody(WireModel):
-    """The price of the endpoint. Nothing was charged. Do not pay again automatically."""
+    """The terms of payment. Nothing was charged. Do not pay again automatically."""
 
     x402Version: Literal[2]
     error: str

@@ -21,32 +21,29 @@ class SignalBody(WireModel):
     label: Annotated[
         str, Field(description="The regime in one word; `unknown` when its input is stale.")
     ]
-    value: Annotated[str, Field(description="The number behind the label, in words.")]
-    url: Annotated[str, Field(description="Page of the signal, with its method.")]
+    value: Annotated[str, Field(description="The measured value, in words.")]
+    url: Annotated[str, Field(description="Page of the signal and its method.")]
 
 
 class PublicSignals(WireModel):
-    """Every signal; none ever disappears."""
+    """All signals; the list always has every one."""
 
     ok: bool
     version: Literal["v1"]
     source: Annotated[
         str,
-        Field(description="The venue that the data was taken from, and who published the figures."),
+        Field(description="The venue and the publishers of the data."),
     ]
     updatedAt: Annotated[
         str,
         Field(
-            description="When the signals were last judged; 1970-01-01T00:00:00.000Z before that."
+            description="When the signals were last evaluated; 1970-01-01T00:00:00.000Z if never."
         ),
     ]
     signals: list[SignalBody]
     attribution: Annotated[
         str,
-        Field(
-            description="Attribution text: free for non-commercial use, attribution appreciated "
-            "but not required."
-        ),
+        Field(description="Terms of use and the notice."),
     ]
     docs: Annotated[str, Field(description="Address of the developer page.")]
 

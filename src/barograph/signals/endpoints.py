@@ -5,7 +5,6 @@ behind the documented route as well, so that both give the same.
 """
 
 import logging
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,7 +22,7 @@ from barograph.kit.http import (
     error_response,
     send_document,
 )
-from barograph.kit.wire import refusal
+from barograph.kit.wire import Schema, operation, parameter, refusal
 from barograph.limits.rate_limits import (
     PERSONAL,
     CallerRefused,
@@ -85,11 +84,7 @@ def signals_routes(answer: ASGIApp) -> ApiRouter:
 
     @router.get(
         SIGNALS_PATH,
-        response_model=PublicSignals,
-        summary="Regime signals; 120 requests an hour, 1,000 with a personal key",
-        operation_id="getSignals",
-        responses={200: _FIELDS, 401: _INVALID_KEY, 429: _SPENT, 503: _NOT_CHECKED},
-        openapi_extra={"parameters": [_KEY_PARAMETER]},
+        **operation("getSignals", PublicSignals, _KEY, responses=_ANSWERS),
     )
     async def signals(_: Request) -> Response:
         return _Passed(answer)
@@ -108,38 +103,33 @@ class _Passed(Response):
         await self._answer(scope, receive, send)
 
 
-def _field(description: str, example: str) -> dict[str, Any]:
+def _field(description: str, example: str) -> Schema:
     return {"description": description, "schema": {"type": "string"}, "example": example}
 
 
+_KEY = parameter("header", "X-API-Key", "A personal key. Without one the anonymous limit applies.")
 _RATE_LIMIT = {
     "RateLimit-Policy": _field(
-        "The allowance: requests in so many seconds.", '"anon";q=120;w=3600'
+        "The limit: `q` requests in any `w` seconds.", '"anon";q=120;w=3600'
     ),
     "RateLimit": _field(
-        "What is left, and the seconds until a request comes back.", '"anon";r=119;t=3600'
+        "`r` requests are left; one more is available in `t` seconds.", '"anon";r=119;t=3600'
     ),
-    "X-RateLimit-Limit": _field("The allowance.", "120"),
-    "X-RateLimit-Remaining": _field("What is left of it.", "119"),
-    "X-RateLimit-Reset": _field("When a request comes back, in Unix seconds.", "1794725183"),
+    "X-RateLimit-Limit": _field("The limit.", "120"),
+    "X-RateLimit-Remaining": _field("How many requests are left.", "119"),
+    "X-RateLimit-Reset": _field(
+        "When one more request is available, in Unix seconds.", "1794725183"
+    ),
 }
 _RETRY = {"Retry-After": _field("Seconds to wait.", "17")}
-_FIELDS: dict[str, Any] = {"headers": _RATE_LIMIT}
-_INVALID_KEY = refusal(
-    "The key is unknown or revoked.",
-    _RATE_LIMIT
-    | {
-        "WWW-Authenticate": _field("How to present a key.", 'ApiKey header="X-API-Key"'),
-        "RateLimit-Policy": _field("How often a key may be wrong.", '"bad-key";q=60;w=3600'),
-        "RateLimit": _field("How often it still may.", '"bad-key";r=59;t=3600'),
-    },
-)
-_SPENT = refusal("The allowance is spent; nothing was charged.", _RATE_LIMIT | _RETRY)
-_NOT_CHECKED = refusal("The key cannot be checked at the moment.", _RETRY)
-_KEY_PARAMETER = {
-    "name": "X-API-Key",
-    "in": "header",
-    "required": False,
-    "description": "A personal key; without one the anonymous allowance counts.",
-    "schema": {"type": "string"},
+_BAD_KEY = {
+    "WWW-Authenticate": _field("How to send a key.", 'ApiKey header="X-API-Key"'),
+    "RateLimit-Policy": _field("The limit for invalid keys.", '"bad-key";q=60;w=3600'),
+    "RateLimit": _field("How many invalid keys are left.", '"bad-key";r=59;t=3600'),
+}
+_ANSWERS: dict[int, str | Schema] = {
+    200: {"headers": _RATE_LIMIT},
+    401: refusal("The key is unknown or revoked.", _RATE_LIMIT | _BAD_KEY),
+    429: refusal("The limit is reached; this request was not counted.", _RATE_LIMIT | _RETRY),
+    503: refusal("The key cannot be checked right now.", _RETRY),
 }

@@ -13,7 +13,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse, error_response
-from barograph.kit.wire import refusal
+from barograph.kit.wire import Schema, operation, parameter
 from barograph.markets.records import Perpetual
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
@@ -126,23 +126,20 @@ _Answer = Callable[[Request, Form], Coroutine[Any, Any, Response]]
 def _route_readings(router: ApiRouter, answer: _Answer) -> None:
     @router.get(
         DATA_FOLDER + "{symbol}/{measure}.json",
-        response_model=RecordedSeries,
-        summary="One measure of one perpetual over the last days",
-        operation_id="getSeries",
-        responses=_OF_READINGS,
-        openapi_extra={"parameters": [_SYMBOL, _MEASURE, _DAYS]},
+        **operation("getSeries", RecordedSeries, *_OF_A_CONTRACT, _DAYS, responses=_OF_READINGS),
     )
     async def as_json(request: Request) -> Response:
         return await answer(request, "json")
 
     @router.get(
         DATA_FOLDER + "{symbol}/{measure}.csv",
-        response_model=None,
-        response_class=Response,
-        summary="The same as a table",
-        operation_id="getSeriesTable",
-        responses={200: _TABLE, **_OF_READINGS},
-        openapi_extra={"parameters": [_SYMBOL, _MEASURE, _DAYS]},
+        **operation(
+            "getSeriesTable",
+            None,
+            *_OF_A_CONTRACT,
+            _DAYS,
+            responses={200: _TABLE, **_OF_READINGS},
+        ),
     )
     async def as_csv(request: Request) -> Response:
         return await answer(request, "csv")
@@ -151,23 +148,16 @@ def _route_readings(router: ApiRouter, answer: _Answer) -> None:
 def _route_liquidations(router: ApiRouter, answer: _Answer) -> None:
     @router.get(
         f"{DATA_FOLDER}{LIQUIDATIONS}.json",
-        response_model=RecordedLiquidations,
-        summary="Liquidations of all perpetuals over the last days",
-        operation_id="getLiquidations",
-        responses=_OF_LIQUIDATIONS,
-        openapi_extra={"parameters": [_DAYS]},
+        **operation("getLiquidations", RecordedLiquidations, _DAYS, responses=_OF_LIQUIDATIONS),
     )
     async def as_json(request: Request) -> Response:
         return await answer(request, "json")
 
     @router.get(
         f"{DATA_FOLDER}{LIQUIDATIONS}.csv",
-        response_model=None,
-        response_class=Response,
-        summary="The same as a table",
-        operation_id="getLiquidationsTable",
-        responses={200: _TABLE, **_OF_LIQUIDATIONS},
-        openapi_extra={"parameters": [_DAYS]},
+        **operation(
+            "getLiquidationsTable", None, _DAYS, responses={200: _TABLE, **_OF_LIQUIDATIONS}
+        ),
     )
     async def as_csv(request: Request) -> Response:
         return await answer(request, "csv")
@@ -220,43 +210,35 @@ class _Downloads:
         return DocumentResponse(found, self._clock(), fields)
 
 
-_TABLE: dict[str, Any] = {
+_TABLE: Schema = {
     "content": {"text/csv": {"schema": {"type": "string"}}},
-    "description": "A table by RFC 4180 with a header; a cell is empty where nothing is known. "
-    "The last two columns, `source` and `notice`, are the same in every row.",
+    "description": "CSV (RFC 4180) with a header. A cell without a value is empty. The last two "
+    "columns, `source` and `notice`, are the same in every row.",
 }
-_LIMITS: dict[int | str, dict[str, Any]] = {
-    429: refusal("Limit reached."),
-    503: refusal("Unreadable or busy."),
-}
-_OF_LIQUIDATIONS = {400: refusal("Invalid days."), **_LIMITS}
+_LIMITS = {429: "Limit reached.", 503: "The database is unavailable or too many reads are waiting."}
+_OF_LIQUIDATIONS = {400: "Invalid days.", **_LIMITS}
 _OF_READINGS = {
-    400: refusal("Invalid symbol or days."),
-    404: refusal("Unknown symbol or measure."),
-    502: refusal("No contract is known yet."),
+    400: "Invalid symbol or days.",
+    404: "Unknown symbol or measure.",
+    502: "No contract is known yet.",
     **_LIMITS,
 }
-_SYMBOL = {
-    "name": "symbol",
-    "in": "path",
-    "required": True,
-    "description": "Base asset or full perpetual name; case does not matter.",
-    "schema": {"type": "string", "pattern": PATTERN},
-    "example": "BTC",
-}
-_MEASURE = {
-    "name": "measure",
-    "in": "path",
-    "required": True,
-    "description": "What was measured.",
-    "schema": {"type": "string", "enum": list(MEASURES)},
-    "example": "funding",
-}
-_DAYS = {
-    "name": "days",
-    "in": "query",
-    "required": False,
-    "description": "How many days back.",
-    "schema": {"type": "integer", "enum": list(DAYS), "default": DEFAULT_DAYS},
-    "example": 7,
-}
+_OF_A_CONTRACT = (
+    parameter(
+        "path",
+        "symbol",
+        "Base asset or full contract name, in upper or lower case.",
+        pattern=PATTERN,
+        example="BTC",
+    ),
+    parameter("path", "measure", "What was measured.", enum=list(MEASURES), example="funding"),
+)
+_DAYS = parameter(
+    "query",
+    "days",
+    "Number of days up to now.",
+    type="integer",
+    enum=list(DAYS),
+    default=DEFAULT_DAYS,
+    example=7,
+)

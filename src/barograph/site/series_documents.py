@@ -29,24 +29,22 @@ Form = Literal["json", "csv"]
 CSV = b"text/csv; charset=utf-8; header=present"
 INVALID_DAYS = f"days must be one of {', '.join(map(str, DAYS))}, given once"
 
-At = Annotated[str, Field(description="Timestamp, on a grid of `interval_seconds`.")]
-Interval = Annotated[int, Field(description="Seconds from one point to the next.")]
-Days = Annotated[int, Field(description="How many days back the series reaches.")]
+At = Annotated[str, Field(description="Time, a multiple of `interval_seconds`.")]
+Interval = Annotated[int, Field(description="Seconds between two points.")]
+Days = Annotated[int, Field(description="Number of days in the series.")]
 AsOf = Annotated[str, Field(description="When the record was read, to the minute.")]
-LiquidatedUsd = Annotated[
-    float | None, Field(description="In USD; null when none of the time was watched.")
-]
+LiquidatedUsd = Annotated[float | None, Field(description="In USD; null without coverage.")]
 
 
 class SeriesPoint(WireModel):
     """One sample."""
 
     at: At
-    value: Annotated[float | None, Field(description="Null where nothing was recorded.")]
+    value: Annotated[float | None, Field(description="Null if nothing was recorded.")]
 
 
 class RecordedSeries(WireModel):
-    """One measure of one contract, as it was recorded."""
+    """One recorded measure of one contract."""
 
     source: Source
     notice: Notice
@@ -60,7 +58,7 @@ class RecordedSeries(WireModel):
 
 
 class LiquidationPoint(WireModel):
-    """What was liquidated from `at` on, for one interval."""
+    """Liquidations in one interval, which starts at `at`."""
 
     at: At
     long_usd: LiquidatedUsd
@@ -68,20 +66,20 @@ class LiquidationPoint(WireModel):
     watched_pct: Annotated[
         float,
         Field(
-            description="Share of the interval, as far as it has passed, in which nothing can "
-            "have been missed, in percent."
+            description="Coverage: the share of the elapsed interval in which the service received "
+            "every liquidation, in percent."
         ),
     ]
     partial: Annotated[
         bool,
         Field(
-            description="Too little was watched, or the interval is not over: there may be more."
+            description="Whether the amounts may be too low: low coverage, or a running interval."
         ),
     ]
 
 
 class RecordedLiquidations(WireModel):
-    """Liquidations of all contracts of one venue, as they were recorded."""
+    """Recorded liquidations of all contracts of one venue."""
 
     source: Source
     notice: Notice
@@ -89,7 +87,7 @@ class RecordedLiquidations(WireModel):
     unit: Annotated[str, Field(description="The unit of every amount.")]
     interval_seconds: Interval
     days: Days
-    as_of: Annotated[str, Field(description="The minute up to which the record reaches.")]
+    as_of: Annotated[str, Field(description="The last recorded minute.")]
     points: list[LiquidationPoint]
 
 

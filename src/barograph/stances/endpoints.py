@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from msgspec.json import encode
 from starlette.requests import Request
@@ -21,7 +20,7 @@ from barograph.history.records import SCHEMA
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.http import ApiRouter, Scope, private_response
-from barograph.kit.wire import coded_refusal
+from barograph.kit.wire import Schema, operation
 from barograph.payments.checkout import IsDisconnected, never_disconnected
 from barograph.payments.offers import PaymentRequiredBody, payment_required
 from barograph.payments.records import Payment, Requirements
@@ -139,11 +138,7 @@ def _route(router: ApiRouter, path: str, kind: str, reads: StanceReads, seconds:
 
     @router.get(
         path,
-        response_model=StanceVersion,
-        summary=f"The newest stance of {kind}",
-        operation_id=f"get{name}",
-        responses=_ERRORS,
-        openapi_extra={"parameters": [IDEMPOTENCY_KEY]},
+        **operation(f"get{name}", StanceVersion, IDEMPOTENCY_KEY, responses=_ERRORS, is_coded=True),
     )
     async def read_stance(request: Request) -> Response:
         if _shows_proof(request.scope):
@@ -159,16 +154,18 @@ def _shows_proof(scope: Scope) -> bool:
     return any(name in {b"payment-signature", b"x-payment"} for name, _ in scope["headers"])
 
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: coded_refusal("The Idempotency-Key is malformed; nothing was charged."),
-    401: coded_refusal("The identity cannot be verified."),
+_ERRORS: dict[int, str | Schema] = {
+    400: "The Idempotency-Key is malformed. Nothing was charged.",
+    401: "The token cannot be verified.",
     402: {
         "model": PaymentRequiredBody,
-        "description": "No active Feed entitlement, and nothing was paid: what is asked for.",
+        "description": "No active Feed entitlement and no payment. The body has the price of one "
+        "read.",
     },
-    404: coded_refusal("x402 is disabled, or no stance was issued, or it is not active."),
-    405: coded_refusal("Only GET is supported."),
-    409: coded_refusal("The payment was used before; never pay again."),
-    429: coded_refusal("Too many payment proofs."),
-    503: coded_refusal("It cannot be told at the moment."),
+    404: "x402 is disabled, no stance was issued, or the newest one is not active.",
+    405: "Only GET is supported.",
+    409: "This payment was already used. Do not pay again.",
+    429: "Too many payment proofs.",
+    503: "Temporarily unavailable. If you sent a proof, send the same one again later, unless the "
+    "message says otherwise.",
 }

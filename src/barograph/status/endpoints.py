@@ -6,6 +6,7 @@ from barograph.board.board import Board
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.timestamps import SECOND
+from barograph.kit.wire import operation
 from barograph.status.reader import StatusReader
 from barograph.status.rules import ServiceStatus
 
@@ -18,12 +19,7 @@ def status_routes(board: Board, reader: StatusReader) -> ApiRouter:
     """The route of `/api/status`."""
     router = ApiRouter(tags=["status"])
 
-    @router.get(
-        STATUS_PATH,
-        response_model=ServiceStatus,
-        summary="Health of the market feed and of the API",
-        operation_id="getStatus",
-    )
+    @router.get(STATUS_PATH, **operation("getStatus", ServiceStatus))
     async def status(_: Request) -> DocumentResponse:
         now = board.clock()
         body = reader.status(board, now).encode()

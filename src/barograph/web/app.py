@@ -18,7 +18,7 @@ from barograph.board.front_door import front_door
 from barograph.briefs.endpoints import brief_routes
 from barograph.briefs.reader import BriefsReader
 from barograph.briefs.store import BRIEFS
-from barograph.discovery.deprecation import Deprecations, announcing
+from barograph.discovery.deprecation import Deprecations, announce_deprecations
 from barograph.discovery.endpoints import Descriptions, descriptions, discovery_routes
 from barograph.discovery.files import INDEX_PATH
 from barograph.discovery.index import index_document
@@ -33,8 +33,7 @@ from barograph.entitlements.purchases import (
 from barograph.entitlements.refusals import FeedEntry
 from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
-from barograph.feed.endpoints import FeedParts, feed_routes
-from barograph.feed.purchase import buying_routes
+from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
 from barograph.guides.files import load_catalog
@@ -65,8 +64,8 @@ from barograph.markets.reader import MarketReader, market_bounds
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import FEEDS
 from barograph.material_change.endpoints import LatestPair, material_change_routes
-from barograph.mcp.calls import Readers, ToolCalls, free_readers
-from barograph.mcp.endpoints import mcp_door, mcp_routes, open_door
+from barograph.mcp.calls import ToolCalls, ToolReads, tool_reads
+from barograph.mcp.endpoints import mcp_before_routing, mcp_endpoint, mcp_routes
 from barograph.mcp.tools import TOOLS
 from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
@@ -147,9 +146,9 @@ def create_app(
     # From the inside out. MCP, signals and hot documents are answered before routing.
     free = FreeReads(routes, allowed_methods)
     routed = limited(hardened(free), limits)
-    app = signals_door(hardened(mcp_door(free, parts.mcp)), parts.signals)
+    app = signals_door(hardened(mcp_before_routing(free, parts.mcp)), parts.signals)
     app = front_door(limited(app, limits), board)
-    app, routed = (announcing(each, DEPRECATIONS, OWN_ROUTES) for each in (app, routed))
+    app, routed = (announce_deprecations(each, DEPRECATIONS, OWN_ROUTES) for each in (app, routed))
     return WebApp(app, routed, board)
 
 
@@ -185,7 +184,7 @@ class _Parts:
         self.history = _History(settings, history, clock, self.public.board, signed)
         self.subscribers = _Subscribers(settings, database, clock, callers)
         limiter, base_url = callers.limiter, settings.base_url
-        self.mcp = open_door(
+        self.mcp = mcp_endpoint(
             ToolCalls(self.public.tool_readers(), limiter), limiter, base_url, clock
         )
         self.signals = signals_answer(self.public.board, self.public.signals, limiter)
@@ -296,9 +295,9 @@ class _Public:
             documents |= hot_documents(self.markets.view(board, now))
         return documents
 
-    def tool_readers(self) -> Readers:
+    def tool_readers(self) -> ToolReads:
         """The same, for MCP tools."""
-        return free_readers(
+        return tool_reads(
             self.board,
             markets=self.markets,
             briefs=self.briefs,
@@ -370,7 +369,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         # First, because routes are tried in order and hot documents never reach them.
         material_change_routes(access.door, pair, clock, seconds),
         discovery_routes(base_url, public.index, parts.described, clock, security_contact=contact),
-        mcp_routes(parts.mcp, base_url, clock),
+        mcp_routes(parts.mcp),
         market_routes(board, public.markets),
         brief_routes(board, public.briefs),
         guide_routes(public.guides, clock),

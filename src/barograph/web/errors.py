@@ -25,7 +25,6 @@ from barograph.kit.wire import CodedErrorBody
 from barograph.limits.rate_limits import KEYS_PATH, CallerRefused
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.mcp.endpoints import MCP_PATHS
-from barograph.mcp.endpoints import PUBLIC_PATHS as MCP_DOCUMENTS
 from barograph.payments.offers import payment_required_field
 from barograph.payments.refusals import PaymentRequired
 from barograph.signals.documents import SIGNALS_PATH
@@ -39,7 +38,7 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
 
-FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, *MCP_DOCUMENTS, SIGNALS_PATH, STATUS_PATH})
+FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, SIGNALS_PATH, STATUS_PATH})
 FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS)
 PRIVATE_PATHS = frozenset({MATERIAL_CHANGE_PATH, FEED_NOW_PATH, FEED_PATH, *STANCE_PATHS.values()})
 """Subscriber and paid endpoints: only the caller may see the answer, errors included."""

@@ -15,16 +15,14 @@ from barograph.badges.documents import KEEP_SECONDS
 from barograph.discovery.deprecation import MIN_NOTICE
 from barograph.discovery.endpoints import Descriptions
 from barograph.discovery.files import (
-    CARD_PATH,
     GPT_PATH,
     INDEX_PATH,
     LLMS_FULL_PATH,
-    MCP_PATH,
     OPENAPI_PATH,
     SKILL_PATH,
     service_links,
 )
-from barograph.discovery.mcp_description import CARD_TYPE, PROTOCOLS
+from barograph.discovery.mcp_description import CARD_PATH, CARD_TYPE, MCP_PATH, PROTOCOLS
 from barograph.discovery.openapi import INTERFACE_VERSION
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.errors import UpstreamUnavailable

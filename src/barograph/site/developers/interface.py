@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
-from barograph.discovery.operation_text import type_of
+from barograph.discovery.llms import type_of
 
 Schema = dict[str, Any]
 

@@ -3,7 +3,7 @@
 import json
 from typing import NamedTuple
 
-from barograph.discovery.files import MCP_PATH
+from barograph.discovery.mcp_description import MCP_PATH
 from barograph.markets.documents import DERIVATIVES_PATH
 
 FIRST_SYMBOL = "BTC"

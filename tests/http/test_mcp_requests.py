@@ -1,4 +1,4 @@
-"""Who and what is let in at `/api/mcp`, before the protocol has its say."""
+"""Which requests `/api/mcp` accepts before the SDK sees them."""
 
 import json
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def test_only_post_is_answered_and_nothing_is_streamed(
     "host",
     ["barograph.example", "BAROGRAPH.example", "barograph.example:443"],
 )
-def test_the_host_of_the_base_address_is_let_in(market: Service, host: str) -> None:
+def test_the_host_of_the_base_address_is_accepted(market: Service, host: str) -> None:
     assert post(market, host=host).status == 200
 
 
@@ -90,7 +90,7 @@ def test_a_request_without_a_host_or_with_an_unknown_one_beside_it_is_421(market
 @pytest.mark.parametrize(
     "origin", ["https://barograph.example", "https://elsewhere.example", "http://localhost", "null"]
 )
-def test_pages_of_any_origin_may_ask_without_credentials(market: Service, origin: str) -> None:
+def test_pages_of_any_origin_may_call_without_credentials(market: Service, origin: str) -> None:
     asked = {"access_control_request_method": "POST", "access_control_request_headers": "mcp-name"}
     preflight = market.ask(PATH, "OPTIONS", host=FIELDS["host"], origin=origin, **asked)
     answers = [
@@ -117,14 +117,16 @@ def test_a_preflight_for_another_host_is_421(market: Service) -> None:
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]", "127.0.0.2"])
-def test_on_loopback_every_name_of_it_is_let_in_by_the_port(local: Service, name: str) -> None:
+def test_on_loopback_every_loopback_name_with_the_port_is_accepted(
+    local: Service, name: str
+) -> None:
     host = f"{name}:8080"
 
     assert post(local, host=host).status == 200
 
 
 @pytest.mark.parametrize("port", ["", ":80", ":9000"])
-def test_on_loopback_another_port_is_somebody_else(local: Service, port: str) -> None:
+def test_on_loopback_another_port_is_421(local: Service, port: str) -> None:
     for name in ("127.0.0.1", "localhost"):
         assert post(local, host=name + port).status == 421
     assert post(local, host="evil.example:8080").status == 421
@@ -143,7 +145,9 @@ def test_on_loopback_another_port_is_somebody_else(local: Service, port: str) ->
     ],
 )
 @pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
-def test_only_json_is_taken(market: Service, revision: str, content_type: str, status: int) -> None:
+def test_only_json_bodies_are_accepted(
+    market: Service, revision: str, content_type: str, status: int
+) -> None:
     answer = Peer(market, revision).send("tools/list", {}, content_type=content_type)
 
     assert answer.status == status
@@ -166,7 +170,7 @@ def test_only_json_is_taken(market: Service, revision: str, content_type: str, s
         ("", 406),
     ],
 )
-def test_only_json_is_given(market: Service, accept: str, status: int) -> None:
+def test_accept_must_allow_json(market: Service, accept: str, status: int) -> None:
     answer = post(market, accept=accept)
 
     assert answer.status == status
@@ -174,21 +178,21 @@ def test_only_json_is_given(market: Service, accept: str, status: int) -> None:
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
-def test_what_is_taken_may_be_said_in_several_lines(market: Service, revision: str) -> None:
+def test_accept_may_have_several_lines(market: Service, revision: str) -> None:
     # Names of fields do not differ by case, so this is the same one twice.
     lines = {"accept": "text/event-stream", "ACCEPT": "application/json"}
 
     assert Peer(market, revision).send("tools/list", {}, **lines).status == 200
 
 
-def test_who_does_not_say_what_it_takes_takes_json(market: Service) -> None:
+def test_a_missing_accept_allows_json(market: Service) -> None:
     bare = {name: value for name, value in FIELDS.items() if name != "accept"}
 
     assert market.ask(PATH, "POST", body=json.dumps(LIST), **bare).status == 200
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
-def test_a_body_is_taken_up_to_its_bound(market: Service, revision: str) -> None:
+def test_a_body_is_accepted_up_to_the_limit(market: Service, revision: str) -> None:
     short = len(_padded(0))
 
     at_bound = post(market, _padded(LONGEST - short), mcp_protocol_version=HANDSHAKE[0])
@@ -206,7 +210,7 @@ def test_a_body_is_taken_up_to_its_bound(market: Service, revision: str) -> None
 @pytest.mark.parametrize(
     ("length", "chunks"), [("16385", []), ("9" * 5_000, []), (None, [b"x" * 9_000] * 2)]
 )
-def test_a_long_body_is_refused_without_reading_it_to_its_end(
+def test_a_long_body_is_rejected_before_it_is_read_completely(
     market: Service, length: str | None, chunks: list[bytes]
 ) -> None:
     fields = [(name.replace("_", "-"), value) for name, value in FIELDS.items()]
@@ -238,7 +242,9 @@ def test_a_long_body_is_refused_without_reading_it_to_its_end(
     ],
     ids=["empty", "begun", "word", "more", "deep"],
 )
-def test_what_is_not_json_is_a_parse_error(market: Service, revision: str, body: str) -> None:
+def test_a_body_that_is_not_json_is_a_parse_error(
+    market: Service, revision: str, body: str
+) -> None:
     answer = post(market, body, mcp_protocol_version=revision)
 
     assert answer.status == 400
@@ -261,7 +267,7 @@ def test_a_limit_is_clamped_however_many_digits_it_has(
 
 
 @pytest.mark.parametrize("number", ["9" * 5_000, "1e999"])
-def test_an_id_that_cannot_be_kept_is_an_invalid_request(market: Service, number: str) -> None:
+def test_an_id_that_is_too_long_is_an_invalid_request(market: Service, number: str) -> None:
     answer = post(market, json.dumps(LIST).replace("7", number))
 
     assert (answer.status, answer.json()["id"]) == (400, None)
@@ -269,9 +275,7 @@ def test_an_id_that_cannot_be_kept_is_an_invalid_request(market: Service, number
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
-def test_levels_within_a_message_are_taken_up_to_their_bound(
-    market: Service, revision: str
-) -> None:
+def test_nesting_is_accepted_up_to_the_limit(market: Service, revision: str) -> None:
     def nested(levels: int) -> dict[str, Any]:
         return {"name": "get_market", "arguments": {"x": json.loads("[" * levels + "]" * levels)}}
 
@@ -280,7 +284,7 @@ def test_levels_within_a_message_are_taken_up_to_their_bound(
 
     assert at_bound.json()["result"]["content"][0]["text"] == "get_market takes no arguments"
     assert above.status == 400
-    error = {"code": -32600, "message": "more than 64 levels are within it"}
+    error = {"code": -32600, "message": "the parameters are nested more than 64 levels deep"}
     assert above.json() == {"jsonrpc": "2.0", "id": 7, "error": error}
 
 
@@ -289,16 +293,14 @@ def test_levels_within_a_message_are_taken_up_to_their_bound(
     "400 before decoding.",
 )
 @pytest.mark.parametrize("values", ['"a":' + "[" * 9_999, '"a":[' + "[1,2]," * 1_000 + "1]}}}"])
-def test_lists_without_number_are_refused_before_they_are_decoded(
-    market: Service, values: str
-) -> None:
+def test_too_many_lists_are_rejected_before_decoding(market: Service, values: str) -> None:
     few, many = (
         post(market, json.dumps(LIST)[:-1] + ', "params": {"_meta": {' + each)
         for each in ('"a":[' + "{}," * 124 + "1]}}}", values)
     )
 
     assert few.status == 200
-    error = {"code": -32600, "message": "more than 128 lists and objects are within it"}
+    error = {"code": -32600, "message": "the body has more than 128 lists and objects"}
     assert (many.status, many.json()["error"]) == (400, error)
 
 
@@ -322,14 +324,14 @@ def test_lists_without_number_are_refused_before_they_are_decoded(
     ],
     ids=str,
 )
-def test_what_is_no_single_message_is_an_invalid_request(
+def test_anything_but_one_message_is_an_invalid_request(
     market: Service, revision: str, message: Any
 ) -> None:
     answer = post(market, " " + json.dumps(message), mcp_protocol_version=revision)
 
     told = "the body must be one JSON-RPC 2.0 request or notification"
     if isinstance(message, list):
-        told = "batches are not taken: send one JSON-RPC 2.0 request or notification at a time"
+        told = "batches are not supported: send one JSON-RPC 2.0 request or notification at a time"
     assert answer.status == 400
     is_known = isinstance(message, dict) and message.get("id") == 7
     assert answer.json() == {
@@ -339,7 +341,7 @@ def test_what_is_no_single_message_is_an_invalid_request(
     }
 
 
-def test_what_is_refused_at_the_door_has_the_documented_body(market: Service) -> None:
+def test_rejected_requests_have_the_documented_body(market: Service) -> None:
     refused = [
         post(market, host="evil.example"),
         post(market, content_type="text/plain"),
@@ -354,13 +356,13 @@ def test_what_is_refused_at_the_door_has_the_documented_body(market: Service) ->
         assert answer.headers["access-control-allow-origin"] == "*"
 
 
-def test_no_path_below_is_the_door(market: Service) -> None:
+def test_paths_below_the_endpoint_are_404(market: Service) -> None:
     for path in ("/api/mcp/tools", "/api/mcp//", "/api/mcps", "/api/MCP"):
         assert Peer(market, MODERN).post("tools/list", path=path).status == 404
 
 
-def test_one_service_goes_on_after_another_event_loop_ended(tmp_path: Path) -> None:
-    """Each request here has a loop of its own, so what runs beside requests must come back."""
+def test_the_service_works_on_a_second_event_loop(tmp_path: Path) -> None:
+    """Each request here has its own event loop, so the background task must restart."""
     with fresh_service(tmp_path) as service:
         for revision in (HANDSHAKE[0], MODERN, HANDSHAKE[0]):
             assert Peer(service, revision).post("tools/list").status == 200

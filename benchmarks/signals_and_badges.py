@@ -3,7 +3,7 @@
 A reader at full speed would spend the anonymous allowance in a blink, so the worker that is
 measured has an ample one; every request is counted all the same.
 
-Run as `python -m benchmarks.doors` with the service's settings in the environment.
+Run as `python -m benchmarks.signals_and_badges` with the service's settings in the environment.
 """
 
 import os
@@ -64,7 +64,7 @@ def _compare(
             peers = {"bare": Contender(*first), "service": service, "twin": Contender(*twin)}
             for name, peer in peers.items():
                 if _lasting(peer, target) != _lasting(service, target):
-                    raise BenchmarkFailed(f"{name} gives another answer to {target}")
+                    raise BenchmarkFailed(f"{name} returns a different response to {target}")
             rates = alternate(peers, target, plan.rounds)
     counted = f", counted in {limits}" if target == SIGNALS_PATH else ""
     return [
@@ -81,7 +81,7 @@ def _lasting(contender: Contender, target: str) -> tuple[list[tuple[str, str]], 
 
 @contextmanager
 def _ample_service(settings: Settings) -> Iterator[Child]:
-    command = (sys.executable, "-m", "benchmarks.doors")
+    command = (sys.executable, "-m", "benchmarks.signals_and_badges")
     environment = settings.to_environment()
     with running(command, log=settings.data / "web.log", environment=environment) as child:
         until(lambda: answers(settings.port, "/api/agent/market-state"), child)
@@ -96,7 +96,7 @@ def ample_web_app() -> ASGIApp:
 
 def _serve() -> None:
     die_with_parent()
-    target = "benchmarks.doors:ample_web_app"
+    target = "benchmarks.signals_and_badges:ample_web_app"
     with patch.object(
         barograph.web.server, "Server", lambda _, **options: Server(target, **options)
     ):
