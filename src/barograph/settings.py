@@ -458,9 +458,7 @@ class Settings(BaseModel):
             if price.scaleb(self.x402_asset_decimals) % 1:
                 raise ValueError("a price must be a whole number of the token's smallest unit")
         if self.feed_price_usd == self.stance_price_usd:
-            raise ValueError(
-                "Feed and a stance must differ in price, or a proof would fit both"
-            )
+            raise ValueError("Feed and a stance must differ in price, or a proof would fit both")
         return self
 
     @field_validator("guides_file", "etf_file", mode="before")

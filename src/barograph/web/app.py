@@ -183,8 +183,14 @@ class _Parts:
         gate, base_url = callers.gate, settings.base_url
         self.mcp = open_door(ToolCalls(self.public.tool_readers(), gate), gate, base_url, clock)
         self.signals = signals_answer(self.public.board, self.public.signals, gate)
-        self.pages = Pages(base_url, settings.exchange_source)
+        self.pages = _pages(base_url, settings.exchange_source)
         self.described = _described(base_url)
+
+
+@lru_cache(maxsize=8)
+def _pages(base_url: str, source: str) -> Pages:
+    """The templates, compiled once per process."""
+    return Pages(base_url, source)
 
 
 @lru_cache(maxsize=8)
