@@ -188,8 +188,14 @@ class _Parts:
             ToolCalls(self.public.tool_readers(), limiter), limiter, base_url, clock
         )
         self.signals = signals_answer(self.public.board, self.public.signals, limiter)
-        self.pages = Pages(base_url, settings.exchange_source)
+        self.pages = _pages(base_url, settings.exchange_source)
         self.described = _described(base_url)
+
+
+@lru_cache(maxsize=8)
+def _pages(base_url: str, source: str) -> Pages:
+    """The templates, compiled once per process."""
+    return Pages(base_url, source)
 
 
 @lru_cache(maxsize=8)
