@@ -120,9 +120,8 @@ class Journal:
             if not rows:
                 raise AlreadyClaimed(Payment(*(await tx.fetch(_BY_KEY, *proof.key))[0]))
             claimed = Payment(*rows[0])
-            await _add_to_trail(
-                tx, claimed.id, TrailStep(claimed.state, now, claimed.reason or door)
-            )
+            step = TrailStep(claimed.state, now, claimed.reason or door)
+            await tx.execute(_ADD_TO_TRAIL, claimed.id, *step)
             return claimed
 
         claimed = await self._database.write(work)
@@ -238,14 +237,7 @@ class Journal:
     async def _update(
         self, sql: str, values: tuple[Value, ...], payment_id: str, step: TrailStep
     ) -> Payment:
-        async def work(tx: Transaction) -> Payment:
-            rows = await tx.fetch(sql, *values)
-            if not rows:
-                raise WrongTransition(f"this payment cannot become {step.step} now")
-            await _add_to_trail(tx, payment_id, step)
-            return Payment(*rows[0])
-
-        return await self._database.write(work)
+        return await self._database.write(lambda tx: _update(tx, sql, values, payment_id, step))
 
 
 def _new_payment(proof: Proof, door: str, now: int, order: Order) -> Payment:
@@ -316,17 +308,20 @@ async def _move(
     transaction: str | None = None,
 ) -> Payment:
     values = (step.at, step.detail, transaction, payment_id, claimed_at)
-    rows = await tx.fetch(_MOVES[step.step], *values)
+    detail = " ".join(each for each in (transaction, step.detail) if each is not None)
+    entry = step._replace(detail=detail or None)
+    return await _update(tx, _MOVES[step.step], values, payment_id, entry)
+
+
+async def _update(
+    tx: Transaction, sql: str, values: tuple[Value, ...], payment_id: str, step: TrailStep
+) -> Payment:
+    rows = await tx.fetch(sql, *values)
     if not rows:
         payment = await _one(tx, payment_id)
         raise WrongTransition(f"a payment that is {payment.state} cannot become {step.step}")
-    detail = " ".join(each for each in (transaction, step.detail) if each is not None)
-    await _add_to_trail(tx, payment_id, step._replace(detail=detail or None))
-    return Payment(*rows[0])
-
-
-async def _add_to_trail(tx: Transaction, payment_id: str, step: TrailStep) -> None:
     await tx.execute(_ADD_TO_TRAIL, payment_id, *step)
+    return Payment(*rows[0])
 
 
 async def _one(tx: Transaction, payment_id: str) -> Payment:
