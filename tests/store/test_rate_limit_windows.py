@@ -98,7 +98,7 @@ def test_greedy_anonymous_caller_gets_exactly_120_in_any_hour(counter: Counter) 
     assert_exact(counter.accepted, ANONYMOUS)
 
 
-@pytest.mark.contract("limits.signals.personal-key", "auth.key-raises-limit")
+@pytest.mark.contract("limits.signals.personal-key", "auth.key-raises-allowance")
 def test_greedy_key_gets_exactly_1000_in_any_hour(counter: Counter) -> None:
     for _ in range(2 * HOUR // (2 * SECOND)):
         counter.count(PERSONAL)

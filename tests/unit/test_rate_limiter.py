@@ -61,7 +61,7 @@ def test_request_without_a_key_spends_the_anonymous_limit(limited: Limited) -> N
     assert limited.looked_up == []
 
 
-@pytest.mark.contract("auth.key-raises-limit")
+@pytest.mark.contract("auth.key-raises-allowance")
 def test_request_with_a_key_spends_the_keys_limit_wherever_it_comes_from(limited: Limited) -> None:
     assert limited.request("good").limit == PERSONAL
     assert limited.request("good", peer="198.51.100.1").remaining == 998

@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr
 
 from barograph.errors import BarographError
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Transaction, Value
+from barograph.kit.database import Database, Transaction
 from barograph.kit.text import one_line
 from barograph.payments.proof import checksummed
 
@@ -231,15 +231,9 @@ class Entitlements:
         limit: int = 100,
     ) -> list[Entitlement]:
         """The entitlements that match, newest first."""
-        wanted: list[tuple[str, Value]] = []
-        if holder is not None:
-            wanted += [("holder_kind = ${0}", holder.kind), ("holder = ${0}", holder.id)]
-        if tier is not None:
-            wanted.append(("tier = ${0}", tier))
-        if active_only:
-            wanted.append((_IS_ACTIVE, self._clock()))
-        sql, values = _query(wanted, limit)
-        rows = await self._database.read(lambda tx: tx.fetch(sql, *values))
+        whose = (None, None) if holder is None else (holder.kind, holder.id)
+        values = (*whose, tier, self._clock(), int(active_only), limit)
+        rows = await self._database.read(lambda tx: tx.fetch(_FIND, *values))
         return [Entitlement(*row) for row in rows]
 
     async def trail(self, entitlement_id: str) -> list[TrailEntry]:
@@ -312,16 +306,6 @@ async def _one(tx: Transaction, entitlement_id: str) -> Entitlement:
     return Entitlement(*rows[0])
 
 
-def _query(wanted: list[tuple[str, Value]], limit: int) -> tuple[str, list[Value]]:
-    clauses = [text.format(number) for number, (text, _) in enumerate(wanted, 1)]
-    where = f"WHERE {' AND '.join(clauses)}" if clauses else ""
-    sql = (
-        f"SELECT {_COLUMNS} FROM entitlements {where} "  # noqa: S608 - our own words only
-        f"ORDER BY granted_at DESC, id LIMIT ${len(wanted) + 1}"
-    )
-    return sql, [*(value for _, value in wanted), limit]
-
-
 _COLUMNS = "id, tier, holder_kind, holder, starts_at, ends_at, source, granted_at, revoked_at"
 # The same as Entitlement.is_active.
 _IS_ACTIVE = (
@@ -330,6 +314,12 @@ _IS_ACTIVE = (
 _HAS_ACTIVE = f"""
 SELECT 1 FROM entitlements
 WHERE tier = $1 AND holder_kind = $2 AND holder = $3 AND {_IS_ACTIVE.format(4)} LIMIT 1
+"""  # noqa: S608 - our own words only
+_FIND = f"""
+SELECT {_COLUMNS} FROM entitlements
+WHERE holder_kind = coalesce($1, holder_kind) AND holder = coalesce($2, holder)
+    AND tier = coalesce($3, tier) AND ($5 = 0 OR {_IS_ACTIVE.format(4)})
+ORDER BY granted_at DESC, id LIMIT $6
 """  # noqa: S608 - our own words only
 _CURRENT = f"""
 SELECT {_COLUMNS} FROM entitlements

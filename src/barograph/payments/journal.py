@@ -60,7 +60,11 @@ class AlreadyClaimed(BarographError):
 
 
 class Journal:
-    """Every payment of this instance. A method that raises DatabaseUnavailable changed nothing."""
+    """Every payment of this instance.
+
+    A step raises WrongTransition if the payment's state, or a newer claim, does not allow it. A
+    method that raises DatabaseUnavailable changed nothing.
+    """
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -120,9 +124,8 @@ class Journal:
             if not rows:
                 raise AlreadyClaimed(Payment(*(await tx.fetch(_BY_KEY, *proof.key))[0]))
             claimed = Payment(*rows[0])
-            await _add_to_trail(
-                tx, claimed.id, TrailStep(claimed.state, now, claimed.reason or door)
-            )
+            step = TrailStep(claimed.state, now, claimed.reason or door)
+            await tx.execute(_ADD_TO_TRAIL, claimed.id, *step)
             return claimed
 
         claimed = await self._database.write(work)
@@ -135,9 +138,6 @@ class Journal:
 
         With `claimed_at` only that very claim counts: a slow request whose claim was released must
         not continue with the claim of another request.
-
-        Raises:
-            WrongTransition: it is not claimed, or no longer by that claim.
         """
         return await self._step(payment_id, "settling", None, claimed_at)
 
@@ -149,11 +149,7 @@ class Journal:
         *,
         reason: str | None = None,
     ) -> Payment:
-        """Record that the money moved, and grant what it is for: both, or neither.
-
-        Raises:
-            WrongTransition: it was not being settled, or has ended already.
-        """
+        """Record that the money moved, and grant what it is for: both, or neither."""
         now = self._clock()
 
         async def work(tx: Transaction) -> Payment:
@@ -167,29 +163,17 @@ class Journal:
         return await self._database.write(work)
 
     async def mark_failed(self, payment_id: str, reason: str) -> Payment:
-        """Record that the money did not move, and never will by this proof.
-
-        Raises:
-            WrongTransition: it was not being settled, or has ended already.
-        """
+        """Record that the money did not move, and never will by this proof."""
         return await self._step(payment_id, "failed", reason)
 
     async def mark_unknown(self, payment_id: str, reason: str) -> Payment:
-        """Record that we don't know whether the money moved.
-
-        Raises:
-            WrongTransition: it is not being settled.
-        """
+        """Record that we don't know whether the money moved."""
         return await self._step(payment_id, "unknown", reason)
 
     async def release(
         self, payment_id: str, reason: str, *, claimed_at: int | None = None
     ) -> Payment:
-        """Release a proof that the facilitator was not asked to settle: it can be claimed again.
-
-        Raises:
-            WrongTransition: it is neither claimed nor being settled, or not by that claim.
-        """
+        """Release a proof that the facilitator was not asked to settle: it can be claimed again."""
         return await self._step(payment_id, "released", reason, claimed_at)
 
     async def abandon(self, payment: Payment, reason: str) -> Payment:
@@ -197,29 +181,18 @@ class Journal:
 
         The journal can't show whether the facilitator was asked about a payment that is being
         settled, so this never releases one.
-
-        Raises:
-            WrongTransition: it is no longer claimed, or by another claim.
         """
         step = TrailStep("released", self._clock(), reason)
         values = (step.at, reason, payment.id, payment.claimed_at)
         return await self._update(_ABANDON, values, payment.id, step)
 
     async def mark_delivered(self, payment_id: str) -> Payment:
-        """Record the delivery of the body; if two requests try, one may deliver it.
-
-        Raises:
-            WrongTransition: it was not settled, or the body was delivered already.
-        """
+        """Record the delivery of the body; if two requests try, one may deliver it."""
         step = TrailStep("delivered", self._clock(), None)
         return await self._update(_DELIVER, (step.at, payment_id), payment_id, step)
 
     async def mark_undelivered(self, payment: Payment) -> Payment:
-        """Record that the body was not delivered after all: the same proof gets it later.
-
-        Raises:
-            WrongTransition: it is not recorded as delivered, or was at another time.
-        """
+        """Record that the body was not delivered after all: the same proof gets it later."""
         step = TrailStep("undelivered", self._clock(), None)
         return await self._update(_UNDELIVER, (payment.id, payment.released_at), payment.id, step)
 
@@ -238,14 +211,7 @@ class Journal:
     async def _update(
         self, sql: str, values: tuple[Value, ...], payment_id: str, step: TrailStep
     ) -> Payment:
-        async def work(tx: Transaction) -> Payment:
-            rows = await tx.fetch(sql, *values)
-            if not rows:
-                raise WrongTransition(f"this payment cannot become {step.step} now")
-            await _add_to_trail(tx, payment_id, step)
-            return Payment(*rows[0])
-
-        return await self._database.write(work)
+        return await self._database.write(lambda tx: _update(tx, sql, values, payment_id, step))
 
 
 def _new_payment(proof: Proof, door: str, now: int, order: Order) -> Payment:
@@ -316,17 +282,20 @@ async def _move(
     transaction: str | None = None,
 ) -> Payment:
     values = (step.at, step.detail, transaction, payment_id, claimed_at)
-    rows = await tx.fetch(_MOVES[step.step], *values)
+    detail = " ".join(each for each in (transaction, step.detail) if each is not None)
+    entry = step._replace(detail=detail or None)
+    return await _update(tx, _MOVES[step.step], values, payment_id, entry)
+
+
+async def _update(
+    tx: Transaction, sql: str, values: tuple[Value, ...], payment_id: str, step: TrailStep
+) -> Payment:
+    rows = await tx.fetch(sql, *values)
     if not rows:
         payment = await _one(tx, payment_id)
         raise WrongTransition(f"a payment that is {payment.state} cannot become {step.step}")
-    detail = " ".join(each for each in (transaction, step.detail) if each is not None)
-    await _add_to_trail(tx, payment_id, step._replace(detail=detail or None))
-    return Payment(*rows[0])
-
-
-async def _add_to_trail(tx: Transaction, payment_id: str, step: TrailStep) -> None:
     await tx.execute(_ADD_TO_TRAIL, payment_id, *step)
+    return Payment(*rows[0])
 
 
 async def _one(tx: Transaction, payment_id: str) -> Payment:
