@@ -14,7 +14,6 @@ from barograph.errors import LeaseLost
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
-from barograph.kit.timeouts import within
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.status.incidents import (
     DAYS_SHOWN,
@@ -126,7 +125,7 @@ class StatusRecorder:
     async def probe(self) -> None:
         """Call all outside services at once."""
         log.debug("probing outside services")
-        calls = (within(PROBE_SECONDS, each.probe()) for each in self._probed)
+        calls = (asyncio.wait_for(each.probe(), PROBE_SECONDS) for each in self._probed)
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, Exception):
                 # Only the type: the text of an unexpected error may hold a secret.
