@@ -1,4 +1,4 @@
-"""A stance as frozen records: proposed, recorded, withdrawn, published."""
+"""A stance as frozen records: proposed, recorded, withdrawn, published (pure)."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""The body of a delivered stance, `stance-v1`, and why one is not delivered."""
+"""The body of a delivered stance, `stance-v1`, and why one is not delivered (pure)."""
 
 import json
 from typing import Annotated, Any, Literal

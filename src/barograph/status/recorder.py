@@ -123,10 +123,10 @@ class StatusRecorder:
             self._failing = False
 
     async def probe(self) -> None:
-        """Ask everybody outside at once; each notes for itself how that went."""
-        log.debug("probing those outside")
-        asking = (asyncio.wait_for(each.probe(), PROBE_SECONDS) for each in self._probed)
-        for outcome in await asyncio.gather(*asking, return_exceptions=True):
+        """Call all outside services at once."""
+        log.debug("probing outside services")
+        calls = (asyncio.wait_for(each.probe(), PROBE_SECONDS) for each in self._probed)
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, Exception):
                 # Only the type: the text of an unexpected error may hold a secret.
                 log.warning("probe failed", extra={"reason": type(outcome).__name__})
