@@ -10,12 +10,12 @@ from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.regime import LABELS, Regime
 from barograph.markets.samples import NOT_RECORDED, PastRegime
-from barograph.markets.view import Bounds, MarketView
+from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.home import DAYS_AGO, Now, Side, Standing, market_now, standings
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
 
-BOUNDS = Bounds(
+BOUNDS = FreshnessLimits(
     perpetuals=30_000, long_accounts=1_800_000, liquidations=60_000, min_coverage_pct=95.0
 )
 REGIME = Regime("neutral", START, 0.01, START)

@@ -13,7 +13,7 @@ from barograph.macro.records import (
     US3M,
     US10Y,
     FundFigure,
-    Observation,
+    RecordedFigure,
     fund_series,
 )
 from barograph.macro.series import (
@@ -33,12 +33,12 @@ Day = tuple[float, float, float]
 """Shares, value of a share, bitcoin."""
 
 
-def seen(series: str, day: str, value: float, source: str = "s", at: int = AT) -> Observation:
-    return Observation(series, day, 1, value, source, at)
+def seen(series: str, day: str, value: float, source: str = "s", at: int = AT) -> RecordedFigure:
+    return RecordedFigure(series, day, 1, value, source, at)
 
 
-def fund(name: str, days: Mapping[str, Day], at: int = AT) -> dict[str, list[Observation]]:
-    known: dict[str, list[Observation]] = {}
+def fund(name: str, days: Mapping[str, Day], at: int = AT) -> dict[str, list[RecordedFigure]]:
+    known: dict[str, list[RecordedFigure]] = {}
     for day, (shares, nav, btc) in days.items():
         figures: dict[FundFigure, float] = {
             "shares": shares,
@@ -52,7 +52,7 @@ def fund(name: str, days: Mapping[str, Day], at: int = AT) -> dict[str, list[Obs
     return known
 
 
-def rates(series: str, values: Mapping[str, float]) -> list[Observation]:
+def rates(series: str, values: Mapping[str, float]) -> list[RecordedFigure]:
     return [seen(series, day, value) for day, value in values.items()]
 
 

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 from barograph.errors import Unreachable
 from barograph.kit.clock import system_clock
-from barograph.markets.liquidations import WatchLog
+from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
@@ -313,7 +313,7 @@ def test_what_one_connection_cannot_carry_is_heard_on_others() -> None:
 
 
 def test_time_counts_as_watched_only_when_every_part_was() -> None:
-    watcher, logs = Watcher(), [WatchLog(), WatchLog()]
+    watcher, logs = Watcher(), [WatchedSpans(), WatchedSpans()]
     first, second = (_Part(watcher, logs, part) for part in range(2))
     first.watched(0, 100)
     assert watcher.spans == []

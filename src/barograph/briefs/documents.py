@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
+from starlette.datastructures import QueryParams
 
 from barograph import NOTICE
 from barograph.briefs.records import Briefs, ListedBrief
 from barograph.kit.documents import Document
-from barograph.kit.text import Query, clamped
+from barograph.kit.http import clamped_integer
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 
@@ -82,6 +83,6 @@ LOWEST = 1
 HIGHEST = 50
 
 
-def limit_from_query(query: Query) -> int:
+def limit_from_query(query: QueryParams) -> int:
     """Read `limit`: any integer is brought into the range, anything else means the default."""
-    return clamped(query.getlist("limit"), default=DEFAULT, lowest=LOWEST, highest=HIGHEST)
+    return clamped_integer(query.getlist("limit"), default=DEFAULT, lowest=LOWEST, highest=HIGHEST)

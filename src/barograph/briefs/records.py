@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from barograph.kit.json import Json, canonical, digest
 from barograph.kit.timestamps import SECOND, iso_timestamp
-from barograph.markets.evidence import Evidence
+from barograph.markets.evidence import MarketEvidence
 
 Category = Literal[
     "funding",
@@ -143,7 +143,7 @@ def cooldown_key(rule: str, draft: Draft) -> str:
     return f"{rule}:{draft.subject}"
 
 
-def write_brief(rule: RuleText, draft: Draft, evidence: Evidence) -> Brief:
+def write_brief(rule: RuleText, draft: Draft, evidence: MarketEvidence) -> Brief:
     """Write the brief of a draft."""
     at = evidence.reading.as_of
     cited = draft.cited

@@ -21,16 +21,16 @@ from barograph.kit.database import Database, DatabaseUnavailable, Transaction, W
 from barograph.kit.lease import Lease
 from barograph.macro.records import (
     MACRO_HEALTH,
+    Figure,
     MacroHealth,
     MacroSource,
-    Reading,
     RemembersDays,
     SourceHealth,
 )
-from barograph.macro.store import record_readings
-from barograph.markets.ports import SettlementHistory
+from barograph.macro.store import record_figures
+from barograph.markets.exchange import SettlementHistory
 from barograph.markets.settlements import bitcoin_contract
-from barograph.markets.store import record_reports
+from barograph.markets.store import record_settlement_reports
 from barograph.markets.view import PERPETUALS
 from barograph.payments.reconcile import Reconciler
 from barograph.stances.issue import StanceDesk
@@ -81,7 +81,7 @@ class MacroDuty:
             await self._read(source, lease)
 
     async def _read(self, source: MacroSource, lease: Lease) -> None:
-        readings: list[Reading] = []
+        readings: list[Figure] = []
         failure: str | None = None
         try:
             readings = await source.read()
@@ -104,7 +104,7 @@ class MacroDuty:
             log.exception("figures not stored", extra={"from": source.name})
 
     async def _keep(
-        self, name: str, readings: Sequence[Reading], failure: str | None, lease: Lease
+        self, name: str, readings: Sequence[Figure], failure: str | None, lease: Lease
     ) -> None:
         """Store what was read, the oldest days first, and how the source is with the newest.
 
@@ -184,7 +184,7 @@ class SettlementDuty:
 
         async def work(tx: Transaction) -> None:
             await lease.fence(tx)
-            await record_reports(tx, rates, now)
+            await record_settlement_reports(tx, rates, now)
 
         await self._database.write(work)
 
@@ -285,9 +285,9 @@ class _Fenced:
         await self._database.close()
 
 
-async def _keep_part(lease: Lease, readings: Sequence[Reading], now: int, tx: Transaction) -> None:
+async def _keep_part(lease: Lease, readings: Sequence[Figure], now: int, tx: Transaction) -> None:
     await lease.fence(tx)
-    await record_readings(tx, readings, now)
+    await record_figures(tx, readings, now)
 
 
 def _health_after(

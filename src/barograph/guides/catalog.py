@@ -2,17 +2,33 @@
 
 import json
 import math
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from barograph.errors import ConfigurationError
-from barograph.guides import members
 
 CATALOG_SIZE = 27
+MAX_SOURCE = 200
+MAX_SLUG = 80
+MAX_TITLE = 120
+MAX_DESCRIPTION = 1_000
+MAX_TAG = 40
+MAX_TAGS = 12
+MAX_PAGES = 10_000
+MAX_PRICE = 100_000
+MAX_URL = 2_000
+
+_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
+_URL = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
 
 Format = Literal["toml", "json"]
+Check = Callable[[object], str | None]
+"""Says what is wrong with a member's value, or None."""
 
 
 class Guide(NamedTuple):
@@ -89,7 +105,7 @@ def _refuse_constant(name: str) -> object:
 
 
 def _catalog_problems(document: Mapping[str, object]) -> Iterator[str]:
-    yield from _member_problems(document, {"source": members.source, "guides": _list})
+    yield from _member_problems(document, _CATALOG_CHECKS)
     guides = document.get("guides")
     if not isinstance(guides, list):
         return
@@ -100,26 +116,26 @@ def _catalog_problems(document: Mapping[str, object]) -> Iterator[str]:
     yield from _duplicate_slugs(guides)
 
 
-def _list(value: object) -> str | None:
+def _list_problem(value: object) -> str | None:
     return None if isinstance(value, list) else "must be a list of guides"
 
 
 def _name(number: int, guide: object) -> str:
     """How a guide is called in a problem; a slug that is no slug is not repeated."""
     slug = guide.get("slug") if isinstance(guide, dict) else None
-    return f"guide {number}" if members.slug(slug) is not None else f"guide {number} ({slug})"
+    return f"guide {number}" if _slug_problem(slug) is not None else f"guide {number} ({slug})"
 
 
 def _guide_problems(guide: object) -> Iterator[str]:
-    if not isinstance(guide, dict):
+    if isinstance(guide, dict):
+        yield from _member_problems(guide, _GUIDE_CHECKS, optional={"url"})
+    else:
         yield "must be an object"
-        return
-    yield from _member_problems(guide, _GUIDE, optional={"url"})
 
 
 def _member_problems(
     given: Mapping[str, object],
-    checks: Mapping[str, Callable[[object], str | None]],
+    checks: Mapping[str, Check],
     optional: set[str] | None = None,
 ) -> Iterator[str]:
     for name, check in checks.items():
@@ -138,7 +154,7 @@ def _duplicate_slugs(guides: list[object]) -> Iterator[str]:
     places: dict[str, list[int]] = {}
     for number, guide in enumerate(guides, 1):
         slug = guide.get("slug") if isinstance(guide, dict) else None
-        if isinstance(slug, str) and members.slug(slug) is None:
+        if isinstance(slug, str) and _slug_problem(slug) is None:
             places.setdefault(slug, []).append(number)
     for slug, numbers in places.items():
         if len(numbers) > 1:
@@ -159,12 +175,78 @@ def _guide(given: Mapping[str, Any]) -> Guide:
     )
 
 
-_GUIDE = {
-    "slug": members.slug,
-    "title": members.title,
-    "description": members.description,
-    "tags": members.tags,
-    "pages": members.pages,
-    "price": members.price,
-    "url": members.url,
+def _slug_problem(value: object) -> str | None:
+    if isinstance(value, str) and len(value) <= MAX_SLUG and _SLUG.fullmatch(value):
+        return None
+    return f"must be lower-case letters and digits with single hyphens between, up to {MAX_SLUG}"
+
+
+def _tags_problem(value: object) -> str | None:
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_TAGS:
+        return f"must be a list of 1 to {MAX_TAGS} texts"
+    for number, tag in enumerate(value, 1):
+        problem = _text_problem(tag, MAX_TAG)
+        if problem is not None:
+            return f"{number} {problem}"
+    if len({tag.casefold() for tag in value}) < len(value):
+        return "must not hold the same text twice"
+    return None
+
+
+def _pages_problem(value: object) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_PAGES:
+        return None
+    return f"must be a whole number from 1 to {MAX_PAGES}"
+
+
+def _price_problem(value: object) -> str | None:
+    """Guides are paid, so zero is refused."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "must be a number in USD"
+    if not 0 < value <= MAX_PRICE:  # also says no to NaN
+        return f"must be more than 0 and at most {MAX_PRICE}: guides are paid"
+    if value != round(value, 2):
+        return "must be in dollars and whole cents"
+    return None
+
+
+def _url_problem(value: object) -> str | None:
+    if not isinstance(value, str) or len(value) > MAX_URL or not _URL.fullmatch(value):
+        return f"must be an absolute http:// or https:// address of up to {MAX_URL} characters"
+    try:
+        parts = urlsplit(value)
+        _ = parts.port  # read for its check
+    except ValueError:
+        return "must be an absolute http:// or https:// address with a host and a port that exist"
+    if not parts.hostname or parts.username is not None:
+        return "must name a host and no user"
+    return None
+
+
+def _text_problem(value: object, longest: int) -> str | None:
+    if not isinstance(value, str):
+        return "must be a text"
+    if not value.strip():
+        return "must not be empty"
+    if value != value.strip():
+        return "must not begin or end with white space"
+    if len(value) > longest:
+        return f"must have at most {longest} characters, this has {len(value)}"
+    if not value.isprintable():
+        return "must be one line without control or invisible characters"
+    return None
+
+
+_CATALOG_CHECKS: dict[str, Check] = {
+    "source": partial(_text_problem, longest=MAX_SOURCE),
+    "guides": _list_problem,
+}
+_GUIDE_CHECKS: dict[str, Check] = {
+    "slug": _slug_problem,
+    "title": partial(_text_problem, longest=MAX_TITLE),
+    "description": partial(_text_problem, longest=MAX_DESCRIPTION),
+    "tags": _tags_problem,
+    "pages": _pages_problem,
+    "price": _price_problem,
+    "url": _url_problem,
 }

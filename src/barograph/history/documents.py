@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from pydantic import Field
+from starlette.datastructures import QueryParams
 
 from barograph import NOTICE
 from barograph.errors import InvalidRequest
 from barograph.history.checkpoint import LogName, Published
 from barograph.history.records import DigestRow, EventDigestRow
 from barograph.kit.documents import Document
-from barograph.kit.text import Query, clamped
+from barograph.kit.http import clamped_integer
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 
@@ -138,16 +139,16 @@ class ProofQuery(NamedTuple):
     sequence: int | None
 
 
-def page_from_query(query: Query) -> Page:
+def page_from_query(query: QueryParams) -> Page:
     """Read `after` and `limit`: integers are brought into range, all else means the default."""
     after, limit = query.getlist("after"), query.getlist("limit")
     return Page(
-        after=clamped(after, default=0, lowest=0, highest=LAST),
-        limit=clamped(limit, default=DEFAULT, lowest=1, highest=HIGHEST),
+        after=clamped_integer(after, default=0, lowest=0, highest=LAST),
+        limit=clamped_integer(limit, default=DEFAULT, lowest=1, highest=HIGHEST),
     )
 
 
-def proof_from_query(query: Query) -> ProofQuery:
+def proof_from_query(query: QueryParams) -> ProofQuery:
     """Read `size`, `from` and `sequence`, of which all may be left out.
 
     Raises:
@@ -232,7 +233,7 @@ def _next(rows: Sequence[DigestRow] | Sequence[EventDigestRow], count: int) -> i
     return rows[-1].sequence if rows and rows[-1].sequence < count else None
 
 
-def _natural(query: Query, name: str) -> int | None:
+def _natural(query: QueryParams, name: str) -> int | None:
     values = query.getlist(name)
     if not values:
         return None

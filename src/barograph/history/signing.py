@@ -12,7 +12,7 @@ from barograph.history.ledger import RecordDamaged
 from barograph.history.merkle import EMPTY_ROOT, Head
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
-from barograph.kit.secret_file import kept_secret
+from barograph.kit.secret_file import load_or_create_secret
 from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import Settings
 
@@ -43,7 +43,7 @@ def _decode(given: str) -> bytes:
 def _kept(settings: Settings) -> bytes:
     file = settings.data / FILE_NAME
     try:
-        secret = kept_secret(file, SIZE)
+        secret = load_or_create_secret(file, SIZE)
     except OSError as error:
         raise ConfigurationError(
             f"{file} cannot be used ({error.strerror}): make {settings.data} a folder that can be "

@@ -9,7 +9,7 @@ from barograph.errors import ConfigurationError
 from barograph.keys.email_address import Address, parse_address
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
-from barograph.kit.secret_file import kept_secret
+from barograph.kit.secret_file import load_or_create_secret
 from barograph.settings import Settings
 
 ID_BYTES = 8
@@ -132,7 +132,7 @@ def load_pepper(settings: Settings) -> bytes:
         return given.encode()
     file = settings.data / FILE_NAME
     try:
-        pepper = kept_secret(file, SIZE)
+        pepper = load_or_create_secret(file, SIZE)
     except OSError as error:
         raise ConfigurationError(
             f"{file} cannot be used ({error.strerror}): make {settings.data} a folder that can be "

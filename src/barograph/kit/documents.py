@@ -131,7 +131,7 @@ class Document:
         """This document in the form that a request with these header fields takes."""
         if self.packed is not None:
             for name, value in fields:
-                if name == b"accept-encoding" and takes_gzip(value):
+                if name == b"accept-encoding" and accepts_gzip(value):
                     return self.packed
         return self
 
@@ -143,7 +143,7 @@ class Document:
         return any(tag.removeprefix(b"W/") == self.etag for tag in tags)
 
 
-def takes_gzip(accept_encoding: bytes) -> bool:
+def accepts_gzip(accept_encoding: bytes) -> bool:
     """Whether an `Accept-Encoding` names gzip and does not refuse it."""
     for choice in accept_encoding.lower().split(b","):
         coding, _, weight = choice.partition(b";")

@@ -1,7 +1,9 @@
 """How free reads speak HTTP: HEAD, OPTIONS, conditional requests and errors, in one place."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+import re
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -146,7 +148,7 @@ AllowedMethods = Callable[[str], bytes | None]
 """What may be done from any origin with a path, as `Allow` says it; None: nothing."""
 
 
-class FreeReads:
+class HeadAndOptions:
     """Lets the routes of free paths answer OPTIONS, and those with GET answer HEAD too."""
 
     def __init__(self, app: ASGIApp, allowed: AllowedMethods) -> None:
@@ -160,12 +162,12 @@ class FreeReads:
         elif scope["method"] == "OPTIONS" and (allow := self._allowed(scope["path"])):
             await _send(send, 204, preflight_fields(allow, _ASKED_WITH), b"")
         elif scope["method"] == "HEAD" and self._allowed(scope["path"]) == ALLOW:
-            await self._app({**scope, "method": "GET"}, receive, bodiless(send))
+            await self._app({**scope, "method": "GET"}, receive, without_body(send))
         else:
             await self._app(scope, receive, send)
 
 
-def bodiless(send: Send) -> Send:
+def without_body(send: Send) -> Send:
     """Send the same without the body, as HEAD is answered."""
 
     async def forward(message: Message) -> None:
@@ -196,3 +198,41 @@ def preflight_fields(allow: bytes, names: bytes) -> Headers:
         (b"access-control-allow-headers", names),
         (b"access-control-max-age", b"86400"),
     ]
+
+
+def is_cross_site(headers: Headers, base_url: str) -> bool:
+    """Whether a page of another origin sent a request to the service at `base_url`.
+
+    Browsers set `Sec-Fetch-Site` and `Origin`, and pages can't change them. A request without
+    either comes from a program. `Sec-Fetch-Site` decides if it is there: `Origin` is `null` for
+    some requests of our own pages. Browsers leave `Sec-Fetch-Site` out over plain HTTP.
+    """
+    found = {name: value for name, value in headers if name in _ORIGIN_FIELDS}
+    site, origin = found.get(b"sec-fetch-site"), found.get(b"origin")
+    if site is not None or origin is None:
+        return site not in {None, b"same-origin", b"none"}
+    own, host = urlsplit(base_url), found.get(b"host", b"")
+    if origin == f"{own.scheme}://{own.netloc}".encode():
+        return False
+    # Another name of this machine, such as localhost, is fine; our name with another scheme is not.
+    return host == own.netloc.encode() or origin.partition(b"://")[2] != host
+
+
+_ORIGIN_FIELDS = frozenset({b"sec-fetch-site", b"origin", b"host"})
+
+
+# There is only one way to match, so that a long run of zeros causes no backtracking.
+_INTEGER = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)", re.ASCII)
+
+
+def clamped_integer(values: Sequence[str], *, default: int, lowest: int, highest: int) -> int:
+    """An integer that is given once, brought into the range; anything else means the default."""
+    integer = _INTEGER.fullmatch(values[0]) if len(values) == 1 else None
+    if integer is None:
+        return default
+    sign, digits = integer.groups()
+    if sign == "-":
+        return lowest
+    # However long it is: it is never made a number that is longer than it needs to be.
+    is_beyond = len(digits) > len(str(highest))
+    return highest if is_beyond else min(max(int(digits), lowest), highest)

@@ -9,7 +9,7 @@ from typing import Final
 
 MINUTE_SECONDS: Final = 60
 LINES_PER_MINUTE: Final = 10
-MOST_EVENTS: Final = 1000
+MAX_EVENTS: Final = 1000
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
@@ -55,7 +55,7 @@ class RepeatLimit(logging.Filter):
                 if count > LINES_PER_MINUTE:
                     record.left_out = count - LINES_PER_MINUTE
                 start, count = now, 0
-            if event not in self._minutes and len(self._minutes) >= MOST_EVENTS:
+            if event not in self._minutes and len(self._minutes) >= MAX_EVENTS:
                 del self._minutes[next(iter(self._minutes))]
             self._minutes[event] = start, count + 1
         if count == LINES_PER_MINUTE - 1:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from barograph.errors import BodyTimeout, BodyTooLong
 from barograph.kit.documents import Message
-from barograph.kit.http import PERCENT, READS, ASGIApp, Receive, Scope, Send, bodiless, hardened
+from barograph.kit.http import PERCENT, READS, ASGIApp, Receive, Scope, Send, hardened, without_body
 
 MAX_QUERY_BYTES = 8 * 1024
 MAX_PARAMETERS = 32
@@ -51,12 +51,12 @@ def limited(app: ASGIApp, limits: RequestLimits) -> ASGIApp:
             await app(scope, receive, send)
         else:
             try:
-                await app(scope, _Body(scope, receive, limits.body_seconds), send)
+                await app(scope, _LimitedBody(scope, receive, limits.body_seconds), send)
             except (BodyTimeout, BodyTooLong) as error:  # raised in front of the routes
                 await refuse(scope, receive, send, error.status, error.message)
 
     async def refuse(scope: Scope, receive: Receive, send: Send, status: int, message: str) -> None:
-        send = bodiless(send) if scope["method"] == "HEAD" else send
+        send = without_body(send) if scope["method"] == "HEAD" else send
         await hardened(limits.refusal(scope, status, message))(scope, receive, send)
 
     return answer
@@ -80,7 +80,7 @@ def _has_too_many(query: bytes) -> bool:
     return sum(1 for each in query.split(b"&") if each) > MAX_PARAMETERS
 
 
-class _Body:
+class _LimitedBody:
     """Receives a request body within its limits, and then any other message.
 
     Raises:

@@ -11,7 +11,7 @@ from barograph.errors import ConfigurationError
 OWNER_ONLY = 0o600
 
 
-def kept_secret(file: Path, size: int) -> bytes:
+def load_or_create_secret(file: Path, size: int) -> bytes:
     """What the file holds; `size` new random bytes are put there when it is missing or empty.
 
     Only its owner can read a file that is made here.

@@ -50,7 +50,7 @@ def fund_series(fund: str, figure: FundFigure) -> str:
     return f"etf-{fund.lower()}-{figure}"
 
 
-class Reading(Struct, frozen=True):
+class Figure(Struct, frozen=True):
     """One figure, as its publisher gave it."""
 
     series: str
@@ -60,7 +60,7 @@ class Reading(Struct, frozen=True):
     """The publisher, in the words that every published `source` uses."""
 
 
-class Observation(Struct, frozen=True):
+class RecordedFigure(Struct, frozen=True):
     """One figure, as it is kept: what was read, and when."""
 
     series: str
@@ -105,7 +105,7 @@ class MacroSource(Protocol):
     def name(self) -> str:
         """A short word for it in logs and in `/api/status`."""
 
-    async def read(self) -> list[Reading]:
+    async def read(self) -> list[Figure]:
         """Read what it publishes now, each series and day once, in the order of days."""
 
 
@@ -113,5 +113,5 @@ class MacroSource(Protocol):
 class RemembersDays(Protocol):
     """A source that asks for each day until its figures are kept, and not again after that."""
 
-    def kept(self, readings: Sequence[Reading]) -> None:
+    def kept(self, readings: Sequence[Figure]) -> None:
         """Take note that these readings are safely stored."""

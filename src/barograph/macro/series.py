@@ -15,7 +15,7 @@ from barograph.macro.records import (
     OPERATOR_AUM,
     OPERATOR_BTC,
     OPERATOR_FLOW,
-    Observation,
+    RecordedFigure,
     fund_series,
 )
 
@@ -65,7 +65,7 @@ class DayValue(Struct, frozen=True):
 
 
 class Valued(Protocol):
-    """Something with a value: an `Observation` or a `DayValue`."""
+    """Something with a value: an `RecordedFigure` or a `DayValue`."""
 
     @property
     def value(self) -> float:
@@ -73,17 +73,17 @@ class Valued(Protocol):
 
 
 class _FundDay(Struct, frozen=True):
-    shares: Observation
-    nav: Observation
-    btc: Observation
-    aum: Observation
+    shares: RecordedFigure
+    nav: RecordedFigure
+    btc: RecordedFigure
+    aum: RecordedFigure
 
     @property
-    def figures(self) -> tuple[Observation, ...]:
+    def figures(self) -> tuple[RecordedFigure, ...]:
         return self.shares, self.nav, self.btc, self.aum
 
 
-Known = Mapping[str, Sequence[Observation]]
+Known = Mapping[str, Sequence[RecordedFigure]]
 """The newest revisions of each series by its name, as `macro.store` gives them."""
 
 
@@ -120,7 +120,7 @@ def operator_series(known: Known) -> EtfSeries:
     return EtfSeries(OPERATOR_COVERAGE, tuple(days))
 
 
-def slope10y3m(us10y: Sequence[Observation], us3m: Sequence[Observation]) -> list[DayValue]:
+def slope10y3m(us10y: Sequence[RecordedFigure], us3m: Sequence[RecordedFigure]) -> list[DayValue]:
     """Ten-year yield less three-month yield on the days that have both, in percent."""
     by_day = {each.day: each for each in us3m}
     return [
@@ -148,7 +148,7 @@ def change_over(values: Sequence[Valued], count: int) -> float | None:
     return round(values[-1].value - values[-1 - count].value, _PLACES)
 
 
-def _by_day(known: Known, series: str) -> dict[str, Observation]:
+def _by_day(known: Known, series: str) -> dict[str, RecordedFigure]:
     return {each.day: each for each in known.get(series, ())}
 
 
@@ -205,9 +205,9 @@ def _flow(before: _FundDay | None, now: _FundDay) -> float | None:
     return (now.shares.value - before.shares.value) * now.nav.value
 
 
-def _sources(figures: Iterable[Observation]) -> str:
+def _sources(figures: Iterable[RecordedFigure]) -> str:
     return "; ".join(sorted({each.source for each in figures}))
 
 
-def _read_at(figures: Iterable[Observation]) -> int:
+def _read_at(figures: Iterable[RecordedFigure]) -> int:
     return max(each.observed_at for each in figures)

@@ -7,9 +7,9 @@ from barograph.macro.records import (
     OPERATOR_AUM,
     OPERATOR_BTC,
     OPERATOR_FLOW,
+    Figure,
     FundFigure,
-    Observation,
-    Reading,
+    RecordedFigure,
     fund_series,
 )
 from barograph.macro.series import EtfSeries, issuers_series, operator_series
@@ -19,9 +19,9 @@ EVERY_DAY = 100_000
 """More days than a series can have."""
 
 
-async def record_readings(
-    tx: Transaction, readings: Sequence[Reading], observed_at: int
-) -> list[Observation]:
+async def record_figures(
+    tx: Transaction, readings: Sequence[Figure], observed_at: int
+) -> list[RecordedFigure]:
     """Keep what was read and is not known yet; return just that.
 
     A value equal to the newest revision's is known; another one is the next revision.
@@ -39,21 +39,21 @@ async def record_readings(
     return added
 
 
-async def latest(tx: Transaction, series: str, days: int) -> list[Observation]:
+async def latest(tx: Transaction, series: str, days: int) -> list[RecordedFigure]:
     """What is known now about the newest `days` days of a series, oldest day first."""
     return _in_order(await tx.fetch(_LATEST, series, days))
 
 
 async def as_known_at(
     tx: Transaction, series: str, at: int, days: int = EVERY_DAY
-) -> list[Observation]:
+) -> list[RecordedFigure]:
     """What was known at an instant about the newest `days` days of then, oldest day first."""
     return _in_order(await tx.fetch(_AS_KNOWN_AT, series, at, days))
 
 
 async def _newest_revisions(
-    tx: Transaction, readings: Iterable[Reading]
-) -> dict[tuple[str, str], Observation]:
+    tx: Transaction, readings: Iterable[Figure]
+) -> dict[tuple[str, str], RecordedFigure]:
     days: dict[str, list[str]] = {}
     for each in readings:
         days.setdefault(each.series, []).append(each.day)
@@ -61,13 +61,13 @@ async def _newest_revisions(
     for series, of_it in days.items():
         # Between both ends: a part of a long file must not cost what the whole of it does.
         for row in await tx.fetch(_BETWEEN, series, min(of_it), max(of_it)):
-            observation = Observation(*row)
+            observation = RecordedFigure(*row)
             found[series, observation.day] = observation
     return found
 
 
-def _following(reading: Reading, known: Observation | None, observed_at: int) -> Observation:
-    return Observation(
+def _following(reading: Figure, known: RecordedFigure | None, observed_at: int) -> RecordedFigure:
+    return RecordedFigure(
         series=reading.series,
         day=reading.day,
         revision=1 if known is None else known.revision + 1,
@@ -78,12 +78,12 @@ def _following(reading: Reading, known: Observation | None, observed_at: int) ->
     )
 
 
-def _row(each: Observation) -> tuple[str, str, int, float, str, int]:
+def _row(each: RecordedFigure) -> tuple[str, str, int, float, str, int]:
     return each.series, each.day, each.revision, each.value, each.source, each.observed_at
 
 
-def _in_order(newest_first: Sequence[Row]) -> list[Observation]:
-    return [Observation(*row) for row in reversed(newest_first)]
+def _in_order(newest_first: Sequence[Row]) -> list[RecordedFigure]:
+    return [RecordedFigure(*row) for row in reversed(newest_first)]
 
 
 _COLUMNS = "series, day, revision, value, source, observed_at"
@@ -108,7 +108,7 @@ ORDER BY day DESC LIMIT $3
 """  # noqa: S608 - the names of our own columns
 
 
-Look = Callable[[str], Awaitable[Sequence[Observation]]]
+Look = Callable[[str], Awaitable[Sequence[RecordedFigure]]]
 """Gives what is known of a series by its name."""
 
 _OPERATORS = (OPERATOR_FLOW, OPERATOR_AUM, OPERATOR_BTC)

@@ -8,7 +8,7 @@ from math import log, sqrt
 from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.liquidations import LiquidationTotals, LiquidationWindow, WatchLog
+from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
 from barograph.markets.records import Perpetual, Perpetuals
 from barograph.markets.regime import Regime
 
@@ -37,22 +37,7 @@ class Hour(NamedTuple):
         return self.open_interest_usd / self.last_price
 
 
-class LiquidationHour(NamedTuple):
-    """What one venue liquidated in the hour from `at`."""
-
-    at: int
-    long_usd: float
-    short_usd: float
-    watched_pct: float
-    """Share of the hour in which nothing can have been missed, in percent."""
-
-    @property
-    def total_usd(self) -> float:
-        """Both sides together."""
-        return self.long_usd + self.short_usd
-
-
-class Settlement(NamedTuple):
+class FundingSettlement(NamedTuple):
     """The last rate that was read before a contract's funding was settled at `at`."""
 
     contract: str
@@ -72,15 +57,15 @@ class Outage(NamedTuple):
     be stored."""
 
 
-class Trailing:
+class TrailingRecord:
     """The hourly record of the majors and of liquidations, as far back as rules look."""
 
     def __init__(self) -> None:
         self._majors: dict[str, _MajorHours] = defaultdict(_MajorHours)
         self._liquidations: list[LiquidationHour] = []
         self._totals: dict[float, list[float]] = {}
-        self._settled: dict[str, Settlement] = {}
-        self._signed: dict[str, Settlement] = {}
+        self._settled: dict[str, FundingSettlement] = {}
+        self._signed: dict[str, FundingSettlement] = {}
 
     def add_hour(self, base: str, hour: Hour) -> None:
         """Take an hour of a major; hours come in order and once."""
@@ -97,7 +82,7 @@ class Trailing:
                 insort(totals, hour.total_usd)
         self._drop_liquidations(slice(bisect_left(known, hour.at - TRAILING, key=_at)))
 
-    def add_settlement(self, settlement: Settlement) -> None:
+    def add_settlement(self, settlement: FundingSettlement) -> None:
         """Take a settlement; only the newest of a contract is kept."""
         known = self._settled.get(settlement.contract)
         if known is None or known.at < settlement.at:
@@ -149,11 +134,11 @@ class Trailing:
             self._totals[min_watched_pct] = totals
         return totals
 
-    def settled(self, contract: str) -> Settlement | None:
+    def settled(self, contract: str) -> FundingSettlement | None:
         """The newest settlement of a contract that was recorded."""
         return self._settled.get(contract)
 
-    def settled_with_a_sign(self, contract: str) -> Settlement | None:
+    def settled_with_a_sign(self, contract: str) -> FundingSettlement | None:
         """The newest settlement of a contract at a rate other than zero."""
         return self._signed.get(contract)
 
@@ -202,7 +187,7 @@ class _MajorHours:
         del self.hours[part]
 
 
-class Evidence(NamedTuple):
+class MarketEvidence(NamedTuple):
     """Everything that a rule may look at when a reading comes."""
 
     reading: Perpetuals
@@ -221,7 +206,7 @@ class Evidence(NamedTuple):
     min_watched_pct: float
     """Liquidations of a span that was watched less than this are not known."""
 
-    trailing: Trailing
+    trailing: TrailingRecord
     """The record before this reading."""
 
     closed_hour: LiquidationHour | None
@@ -230,31 +215,11 @@ class Evidence(NamedTuple):
     closed_hour_assets: Sequence[tuple[str, float]]
     """The assets of that hour with what was liquidated in USD, the largest first."""
 
-    settlements: Sequence[Settlement]
+    settlements: Sequence[FundingSettlement]
     """Settlements that this reading shows to have happened."""
 
     outage: Outage | None
     """The span without readings that this reading ended."""
-
-
-def liquidation_hour(window: LiquidationWindow, watch: WatchLog, start: int) -> LiquidationHour:
-    """Sum up the hour from a whole minute."""
-    end = start + HOUR
-    usd = {"long": 0.0, "short": 0.0}
-    for (_, side), amount in window.between(start, end).items():
-        usd[side] += amount
-    watched = watch.pct_within(start, end)
-    return LiquidationHour(start, round(usd["long"], 2), round(usd["short"], 2), watched)
-
-
-def liquidated_assets(
-    window: LiquidationWindow, bases: Mapping[str, str], start: int
-) -> list[tuple[str, float]]:
-    """What was liquidated of each asset in the hour from `start`, the largest first."""
-    assets: dict[str, float] = defaultdict(float)
-    for (contract, _), usd in window.between(start, start + HOUR).items():
-        assets[bases.get(contract, contract)] += usd
-    return sorted(assets.items(), key=lambda each: (-each[1], each[0]))
 
 
 def realised_volatility(hours: Sequence[Hour]) -> float | None:

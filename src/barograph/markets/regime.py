@@ -59,7 +59,7 @@ def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:
     return funding_rate_pct * 8 / interval_hours
 
 
-def judge(previous: Regime | None, rate_pct: float | None, at: int, dwell: int) -> Regime:
+def next_regime(previous: Regime | None, rate_pct: float | None, at: int, dwell: int) -> Regime:
     """Decide the regime from the rate read at `at`; `dwell` is in milliseconds.
 
     Without a rate the regime is `unknown` at once: a guess is worse. The first label after that

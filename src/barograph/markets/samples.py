@@ -22,7 +22,7 @@ GRACE = 5 * MINUTE
 """For so long after its instant a sample is awaited, not missing."""
 
 
-class MeasureFacts(NamedTuple):
+class MeasureLabels(NamedTuple):
     """How a measure is called."""
 
     name: str
@@ -31,11 +31,11 @@ class MeasureFacts(NamedTuple):
     """Its name in a table, with the unit."""
 
 
-MEASURES: Mapping[Measure, MeasureFacts] = {
-    "price": MeasureFacts("Last price", "USDT", "last_price_usdt"),
-    "funding": MeasureFacts("Funding rate", "% per 8 h", "funding_8h_pct"),
-    "open-interest": MeasureFacts("Open interest", "USD", "open_interest_usd"),
-    "long-accounts": MeasureFacts("Long accounts", "% of accounts", "long_account_pct"),
+MEASURES: Mapping[Measure, MeasureLabels] = {
+    "price": MeasureLabels("Last price", "USDT", "last_price_usdt"),
+    "funding": MeasureLabels("Funding rate", "% per 8 h", "funding_8h_pct"),
+    "open-interest": MeasureLabels("Open interest", "USD", "open_interest_usd"),
+    "long-accounts": MeasureLabels("Long accounts", "% of accounts", "long_account_pct"),
 }
 
 

@@ -7,7 +7,7 @@ from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.liquidations import WatchLog
+from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
     COLUMN_HOURS,
@@ -75,7 +75,7 @@ async def liquidation_series(
     Hours are summed up a little after their end: until then they are counted one by one.
     """
     length = COLUMN_HOURS[days] * HOUR
-    watch = WatchLog(await recent_watched(tx, now))
+    watch = WatchedSpans(await recent_watched(tx, now))
     newest = await tx.fetch(_NEWEST_HOUR, now)
     summed_until = newest[0][0] + HOUR if newest else None
     until = known_until(now, watch.until, summed_until)
@@ -93,7 +93,7 @@ async def liquidation_series(
 
 
 async def _open_hours(
-    tx: Transaction, watch: WatchLog, summed_until: int | None, until: int
+    tx: Transaction, watch: WatchedSpans, summed_until: int | None, until: int
 ) -> list[_Liquidated]:
     """The hours that are not summed up yet: the running one, and one that has just ended."""
     running = (until - 1) // HOUR * HOUR
@@ -102,7 +102,7 @@ async def _open_hours(
     return [await _counted(tx, watch, hour, until) for hour in hours if hour >= since]
 
 
-async def _counted(tx: Transaction, watch: WatchLog, hour: int, until: int) -> _Liquidated:
+async def _counted(tx: Transaction, watch: WatchedSpans, hour: int, until: int) -> _Liquidated:
     end = min(hour + HOUR, until)
     sums: dict[str, float] = dict(await tx.fetch(_EVENTS, hour, end))
     watched = sum(last - first for first, last in watch.within(hour, end))

@@ -5,16 +5,21 @@ from typing import Literal, NamedTuple
 
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import TRAILING, Hour, LiquidationHour, Settlement, Trailing
+from barograph.markets.evidence import (
+    TRAILING,
+    FundingSettlement,
+    Hour,
+    TrailingRecord,
+)
+from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.records import Liquidation
 from barograph.markets.settlements import SettledRate, SettlementReport
 from barograph.settings import Settings
 
 Resolution = Literal["minute", "hour"]
-Span = tuple[int, int]
 
 
-class Reading(NamedTuple):
+class ReadingRow(NamedTuple):
     """One contract at one minute or hour, in the order of the table's columns."""
 
     resolution: Resolution
@@ -35,7 +40,7 @@ class RegimeChange(NamedTuple):
     funding_8h_pct: float | None
 
 
-async def record_readings(tx: Transaction, readings: Sequence[Reading]) -> None:
+async def record_readings(tx: Transaction, readings: Sequence[ReadingRow]) -> None:
     """Keep readings; the first of a minute or hour stays, whoever comes later."""
     await tx.execute_many(_READING, readings)
 
@@ -63,24 +68,24 @@ async def record_liquidation_hours(tx: Transaction, hours: Sequence[LiquidationH
     await tx.execute_many(_LIQUIDATION_HOUR, hours)
 
 
-async def record_settlements(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+async def record_settlements(tx: Transaction, settlements: Sequence[FundingSettlement]) -> None:
     """Keep settlements; the first record of one stays."""
     await tx.execute_many(_SETTLEMENT, settlements)
 
 
-async def recent_record(tx: Transaction, bases: Mapping[str, str], now: int) -> Trailing:
+async def recent_record(tx: Transaction, bases: Mapping[str, str], now: int) -> TrailingRecord:
     """The record that rules look back on; `bases` names the asset of each contract to load.
 
     A day more is read than is kept, because the volatility of an hour takes the day before it.
     """
-    trailing = Trailing()
+    trailing = TrailingRecord()
     since, until = now - TRAILING - DAY - 2 * HOUR, now + MINUTE
     for contract, base in bases.items():
         for row in await tx.fetch(_RECENT_HOURS, contract, since, until):
             trailing.add_hour(base, Hour(*row))
         for newest in (_LAST_SIGNED_SETTLEMENT, _LAST_SETTLEMENT):
             for row in await tx.fetch(newest, contract, until):
-                trailing.add_settlement(Settlement(*row))
+                trailing.add_settlement(FundingSettlement(*row))
     for row in await tx.fetch(_RECENT_LIQUIDATION_HOURS, since, until):
         trailing.add_liquidation_hour(LiquidationHour(*row))
     return trailing
@@ -167,7 +172,7 @@ DELETE FROM liquidations WHERE (at, contract, side, size, price) IN (
 """
 
 
-async def record_reports(
+async def record_settlement_reports(
     tx: Transaction, rates: Sequence[SettledRate], read_at: int
 ) -> list[SettlementReport]:
     """Keep what one contract was reported to be settled at and is not known yet; return that.
@@ -188,16 +193,18 @@ async def record_reports(
     return added
 
 
-async def newest_reports(tx: Transaction, contract: str, count: int) -> list[SettlementReport]:
+async def newest_settlement_reports(
+    tx: Transaction, contract: str, count: int
+) -> list[SettlementReport]:
     """The newest revision of each of the newest `count` reports, oldest first."""
     rows = await tx.fetch(_NEWEST_REPORTS, contract, count)
     return [SettlementReport(*row) for row in reversed(rows)]
 
 
-async def newest_readings(tx: Transaction, contract: str, count: int) -> list[Settlement]:
+async def newest_settlements(tx: Transaction, contract: str, count: int) -> list[FundingSettlement]:
     """The newest `count` settlements by the service's own readings, oldest first."""
     rows = await tx.fetch(_NEWEST_READINGS, contract, count)
-    return [Settlement(*row) for row in reversed(rows)]
+    return [FundingSettlement(*row) for row in reversed(rows)]
 
 
 def _following(rate: SettledRate, known: SettlementReport | None, read_at: int) -> SettlementReport:

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Mapping
 
+from starlette.datastructures import QueryParams
+
 from barograph.errors import InvalidRequest
-from barograph.kit.text import Query
 from barograph.markets.records import Perpetual, Perpetuals
 
 DEFAULT = "BTC"
@@ -27,7 +28,7 @@ def normalized(text: str) -> str | None:
     return text.upper() if _SYMBOL.fullmatch(text) is not None else None
 
 
-def symbol_from_query(query: Query) -> str:
+def symbol_from_query(query: QueryParams) -> str:
     """Read the symbol of a query, in upper case; BTC when it is absent.
 
     Raises:
@@ -42,12 +43,12 @@ def symbol_from_query(query: Query) -> str:
     return symbol
 
 
-Index = Mapping[str, Perpetual]
+ContractIndex = Mapping[str, Perpetual]
 """The contracts of one reading by base asset and by full name, in upper case."""
 
 
-def index_of(reading: Perpetuals) -> Index:
-    """Index a reading: an asset goes before a full name, and of two alike the first counts.
+def index_of(reading: Perpetuals) -> ContractIndex:
+    """ContractIndex a reading: an asset goes before a full name, and of two alike the first counts.
 
     So it does for `majors_of`: what the regime rests on is what BTC means.
     """
@@ -56,13 +57,13 @@ def index_of(reading: Perpetuals) -> Index:
     return by_contract | {each.base.upper(): each for each in later_first}
 
 
-def contract_of(index: Index, symbol: str) -> Perpetual | None:
+def contract_of(index: ContractIndex, symbol: str) -> Perpetual | None:
     """The contract that somebody means, in any case; None for what is no symbol or not listed."""
     name = normalized(symbol)
     return None if name is None else index.get(name)
 
 
-def symbol_of(index: Index, perpetual: Perpetual) -> str | None:
+def symbol_of(index: ContractIndex, perpetual: Perpetual) -> str | None:
     """The one symbol of a contract, by which its page goes; None where no symbol can name it.
 
     Two contracts may share an asset: the one that does not have its name goes by the full name.
@@ -71,5 +72,5 @@ def symbol_of(index: Index, perpetual: Perpetual) -> str | None:
     return next((name for name in names if _names(index, name, perpetual)), None)
 
 
-def _names(index: Index, name: str, perpetual: Perpetual) -> bool:
+def _names(index: ContractIndex, name: str, perpetual: Perpetual) -> bool:
     return is_normalized(name) and index.get(name) is perpetual

@@ -7,10 +7,10 @@ from barograph.board.feeds import Feed
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import ExchangeHealth, LongAccounts, LongAccountShares, Perpetuals
 from barograph.markets.regime import Regime
-from barograph.markets.symbols import Index
+from barograph.markets.symbols import ContractIndex
 
 
-class Bounds(NamedTuple):
+class FreshnessLimits(NamedTuple):
     """How old each kind of data may be, in milliseconds, and how complete it must be."""
 
     perpetuals: int
@@ -23,9 +23,9 @@ class MarketView(NamedTuple):
     """The facts that are fresh at `now`."""
 
     now: int
-    bounds: Bounds
+    bounds: FreshnessLimits
     perpetuals: Perpetuals
-    by_name: Index
+    by_name: ContractIndex
     shares: Mapping[str, LongAccounts]
     """Long-account shares by full name, of any age: ask `share` for a fresh one."""
 

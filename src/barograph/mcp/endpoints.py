@@ -27,9 +27,9 @@ from barograph.kit.http import (
     Receive,
     Scope,
     Send,
-    bodiless,
     error_response,
     preflight_fields,
+    without_body,
 )
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.limits.callers import Gate
@@ -82,7 +82,7 @@ class McpDoor:
         refused = await self._refused(scope, fields)
         found = refused or _looked_at(await _read(receive), fields[REVISION])
         if isinstance(found, Response):
-            await found(scope, receive, bodiless(send) if scope["method"] == "HEAD" else send)
+            await found(scope, receive, without_body(send) if scope["method"] == "HEAD" else send)
             return
         reply = _Reply(send)
         try:

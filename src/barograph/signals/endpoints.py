@@ -18,9 +18,9 @@ from barograph.kit.http import (
     Receive,
     Scope,
     Send,
-    bodiless,
     error_response,
     send_document,
+    without_body,
 )
 from barograph.kit.wire import refusal
 from barograph.limits.callers import Gate
@@ -38,7 +38,7 @@ def signals_answer(board: Board, reader: SignalsReader, gate: Gate) -> ASGIApp:
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "HEAD":
-            send = bodiless(send)
+            send = without_body(send)
         now = board.clock()
         try:
             fields = rate_limit_fields(await gate.admit(scope), now)

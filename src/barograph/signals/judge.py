@@ -8,7 +8,7 @@ from barograph.board.snapshots import latest, publish
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import MINUTE
 from barograph.macro.evidence import MacroEvidence
-from barograph.markets.evidence import Evidence
+from barograph.markets.evidence import MarketEvidence
 from barograph.signals.methods import judge_all, judge_macro
 from barograph.signals.records import SIGNALS, SignalChange, Signals
 
@@ -51,7 +51,7 @@ class SignalConclusion(NamedTuple):
     """Whether the signals of the market were judged too."""
 
 
-class SignalDesk:
+class SignalJudge:
     """Keeps what was judged last, which hysteresis needs."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class SignalDesk:
         """Take up what an earlier collector left."""
         self._last = await latest(tx, SIGNALS)
 
-    def conclude(self, evidence: Evidence, macro: MacroEvidence) -> SignalConclusion | None:
+    def conclude(self, evidence: MarketEvidence, macro: MacroEvidence) -> SignalConclusion | None:
         """Judge the first reading of a minute; None for the others."""
         if _is_same_minute(self._read, evidence.reading.as_of):
             return None

@@ -14,16 +14,16 @@ from msgspec import Struct
 
 from barograph.kit.text import usd
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.macro.evidence import MacroEvidence, curve, flow_regime, flow_week
+from barograph.macro.evidence import MacroEvidence, flow_regime, flow_week, yield_curve
 from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
     WEEK_OF_HOURS,
-    Evidence,
+    MarketEvidence,
     change_pct,
     ordered_percentile_rank,
 )
 from barograph.markets.regime import EDGES_PCT, eight_hour_rate
-from barograph.signals.records import NOT_KNOWN, UNKNOWN, Finding, Signal, Signals
+from barograph.signals.records import NOT_KNOWN, UNKNOWN, Signal, SignalResult, Signals
 
 
 class Bands(NamedTuple):
@@ -68,7 +68,7 @@ TREND = Bands(("falling", "flat", "rising"), (-5, 5), usual=1, margin=1)
 VOLATILITY = Bands(("calm", "normal", "turbulent"), (20, 80), usual=1, margin=5)
 
 
-def btc_funding_regime(evidence: Evidence, _previous: str | None) -> Finding:
+def btc_funding_regime(evidence: MarketEvidence, _previous: str | None) -> SignalResult:
     """The regime of the BTC perpetual's funding rate, brought to eight hours.
 
     short-crowded at -0.03 % or less, short-leaning below -0.005 %, neutral, long-leaning from
@@ -78,10 +78,10 @@ def btc_funding_regime(evidence: Evidence, _previous: str | None) -> Finding:
     regime = evidence.regime
     if regime.funding_8h_pct is None:
         return NOT_KNOWN
-    return Finding(regime.label, f"{regime.funding_8h_pct:+.4f} % per 8 h")
+    return SignalResult(regime.label, f"{regime.funding_8h_pct:+.4f} % per 8 h")
 
 
-def funding_breadth(evidence: Evidence, previous: str | None) -> Finding:
+def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalResult:
     """How many of all perpetuals pay more than rest, less how many pay the other way.
 
     Each contract's rate is brought to eight hours. The share of contracts at +0.015 % or more,
@@ -97,10 +97,10 @@ def funding_breadth(evidence: Evidence, previous: str | None) -> Finding:
     above = 100 * sum(rate >= LONG_EDGE_PCT for rate in rates) / len(rates)
     below = 100 * sum(rate <= SHORT_EDGE_PCT for rate in rates) / len(rates)
     value = f"{above:.0f} % above and {below:.0f} % below rest, of {len(rates)} contracts"
-    return Finding(BREADTH.label(above - below, previous), value)
+    return SignalResult(BREADTH.label(above - below, previous), value)
 
 
-def liquidation_pressure(evidence: Evidence, previous: str | None) -> Finding:
+def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> SignalResult:
     """The liquidations of the last sixty minutes against the hours of up to 30 days.
 
     The percentile of their total in USD among all hours that were watched: quiet up to the 20th,
@@ -114,10 +114,10 @@ def liquidation_pressure(evidence: Evidence, previous: str | None) -> Finding:
     total = evidence.last_hour.total_usd
     rank = ordered_percentile_rank(total, known)
     value = f"{usd(total)} in an hour, percentile {rank:.0f} of {len(known)} hours"
-    return Finding(PRESSURE.label(rank, previous), value)
+    return SignalResult(PRESSURE.label(rank, previous), value)
 
 
-def btc_long_accounts(evidence: Evidence, previous: str | None) -> Finding:
+def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalResult:
     """The share of accounts that are long BTC, against its own hours of up to 30 days.
 
     Its percentile among the hourly shares: long-extreme from the 95th, short-extreme up to
@@ -130,10 +130,10 @@ def btc_long_accounts(evidence: Evidence, previous: str | None) -> Finding:
         return NOT_KNOWN
     rank = ordered_percentile_rank(share, known)
     value = f"{share:.1f} % of accounts, percentile {rank:.0f} of {len(known)} hours"
-    return Finding(POSITIONING.label(rank, previous), value)
+    return SignalResult(POSITIONING.label(rank, previous), value)
 
 
-def btc_open_interest_trend(evidence: Evidence, previous: str | None) -> Finding:
+def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> SignalResult:
     """The change of BTC open interest in 24 hours, counted in coins so that price cannot move it.
 
     rising from +5 %, falling from -5 %, flat between; a label is left 1 point inside its edge.
@@ -145,10 +145,10 @@ def btc_open_interest_trend(evidence: Evidence, previous: str | None) -> Finding
         return NOT_KNOWN
     coins = bitcoin.open_interest_usd / bitcoin.last_price
     change = change_pct(before.open_interest_coins, coins)
-    return Finding(TREND.label(change, previous), f"{change:+.1f} % in 24 h")
+    return SignalResult(TREND.label(change, previous), f"{change:+.1f} % in 24 h")
 
 
-def btc_realised_volatility(evidence: Evidence, previous: str | None) -> Finding:
+def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> SignalResult:
     """The volatility of BTC's hourly returns over 24 hours, against its own of up to 30 days.
 
     Annualised without subtracting a mean. Its percentile among the same figure at each recorded
@@ -163,14 +163,14 @@ def btc_realised_volatility(evidence: Evidence, previous: str | None) -> Finding
     swing = hours[-1].volatility_pct
     rank = ordered_percentile_rank(swing, known)
     value = f"{swing:.0f} % a year, percentile {rank:.0f} of {len(known)} hours"
-    return Finding(VOLATILITY.label(rank, previous), value)
+    return SignalResult(VOLATILITY.label(rank, previous), value)
 
 
 # Figures come once a day and are asked about every minute: the same ones are judged once.
 _flow_regime = lru_cache(maxsize=1)(flow_regime)
 
 
-def btc_etf_flow(evidence: MacroEvidence) -> Finding:
+def btc_etf_flow(evidence: MacroEvidence) -> SignalResult:
     """Five days of net flow into BTC ETFs, in percent of their assets, as far as they are covered.
 
     accumulation from +0.5 % with inflows on four of the five days, distribution from -0.5 % with
@@ -185,10 +185,10 @@ def btc_etf_flow(evidence: MacroEvidence) -> Finding:
     value = (
         f"{week.share_pct:+.2f} % of assets in {len(week.days)} days to {newest} ({week.coverage})"
     )
-    return Finding(_flow_regime(evidence.etf), value)
+    return SignalResult(_flow_regime(evidence.etf), value)
 
 
-def us_rates(evidence: MacroEvidence) -> Finding:
+def us_rates(evidence: MacroEvidence) -> SignalResult:
     """How US Treasury par yields moved over 20 published days: the 10-year one and the slope.
 
     The slope is the 10-year yield less the 3-month one. bear when the 10-year yield rose by 5
@@ -197,14 +197,14 @@ def us_rates(evidence: MacroEvidence) -> Finding:
     Unknown with less than 21 days of both yields, or when that day is more than two US business
     days old.
     """
-    now = curve(evidence)
+    now = yield_curve(evidence)
     if now is None:
         return NOT_KNOWN
     change, slope = 100 * now.us10y_change, 100 * now.slope
     value = (
         f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days; slope {slope:+.0f} bp; of {now.day}"
     )
-    return Finding(now.move, value)
+    return SignalResult(now.move, value)
 
 
 log = logging.getLogger(__name__)
@@ -215,7 +215,7 @@ class Method(Struct, frozen=True):
 
     key: str
     name: str
-    judge: Callable[..., Finding]
+    judge: Callable[..., SignalResult]
 
     @property
     def explanation(self) -> str:
@@ -226,13 +226,13 @@ class Method(Struct, frozen=True):
 class MarketMethod(Method, frozen=True):
     """Judged by a reading of the exchange and by the label before: no older than its feed."""
 
-    judge: Callable[[Evidence, str | None], Finding]
+    judge: Callable[[MarketEvidence, str | None], SignalResult]
 
 
 class MacroMethod(Method, frozen=True):
     """Judged by daily figures, at whose age it looks itself, also while the exchange fails."""
 
-    judge: Callable[[MacroEvidence], Finding]
+    judge: Callable[[MacroEvidence], SignalResult]
 
 
 MARKET_METHODS = (
@@ -253,7 +253,9 @@ DAILY = frozenset(method.key for method in MACRO_METHODS)
 """What rests on figures that come once a day, and is judged also while the exchange fails."""
 
 
-def judge_all(evidence: Evidence, macro: MacroEvidence, previous: Mapping[str, str]) -> Signals:
+def judge_all(
+    evidence: MarketEvidence, macro: MacroEvidence, previous: Mapping[str, str]
+) -> Signals:
     """Judge every signal; `previous` are the last labels by key."""
     at = evidence.reading.as_of
     market = [_judge(each, at, evidence, previous.get(each.key)) for each in MARKET_METHODS]

@@ -9,14 +9,14 @@ from barograph.board.feeds import Feed
 UNKNOWN = "unknown"
 
 
-class Finding(NamedTuple):
+class SignalResult(NamedTuple):
     """What a method concludes: a word, and the number behind it in words."""
 
     label: str
     value: str
 
 
-NOT_KNOWN = Finding(UNKNOWN, "n/a")
+NOT_KNOWN = SignalResult(UNKNOWN, "n/a")
 """What a method says when its input is missing or too old."""
 
 

@@ -8,7 +8,7 @@ from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
 from barograph.macro.records import MacroHealth
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, ExchangeHealth, LongAccountShares, Perpetuals
-from barograph.markets.view import Bounds, is_fresh
+from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.stances.etf import KIND as ETF_STANCE
 from barograph.status.wire import (
     ApiStatus,
@@ -37,7 +37,7 @@ class Observation(NamedTuple):
     now: int
     started_at: int
     version: str
-    bounds: Bounds
+    bounds: FreshnessLimits
     polled_at: int | None
     perpetuals: Perpetuals | None
     shares: LongAccountShares | None
@@ -212,7 +212,7 @@ def _liquidations(seen: Observation) -> Check:
     return _warming_up("liquidations", ready_at, detail)
 
 
-def _covered_at(totals: LiquidationTotals, bounds: Bounds) -> int | None:
+def _covered_at(totals: LiquidationTotals, bounds: FreshnessLimits) -> int | None:
     """The earliest time at which the first day reaches its coverage; None if it is not warming up.
 
     During the first day no watched time leaves the window, so watching the rest takes exactly as

@@ -15,7 +15,7 @@ from barograph.macro.records import (
     OPERATOR_AUM,
     OPERATOR_BTC,
     OPERATOR_FLOW,
-    Reading,
+    Figure,
     fund_series,
 )
 from barograph.upstream.files import (
@@ -80,7 +80,7 @@ class IssuerHoldings:
         """`etf-` and the fund's ticker."""
         return f"etf-{self._fund.lower()}"
 
-    async def read(self) -> list[Reading]:
+    async def read(self) -> list[Figure]:
         """Read the file of today, which is about the last day that the fund closed.
 
         Days of the last weeks that are not stored yet come along: a flow needs the day before.
@@ -92,13 +92,13 @@ class IssuerHoldings:
         newest = date.fromisoformat(readings[0].day)
         return [*await self._earlier(present, newest), *readings]
 
-    def kept(self, readings: Sequence[Reading]) -> None:
+    def kept(self, readings: Sequence[Figure]) -> None:
         """Ask no more for the days of these readings: they are stored."""
         self._settled |= {date.fromisoformat(each.day) for each in readings}
 
-    async def _earlier(self, present: date, newest: date) -> list[Reading]:
+    async def _earlier(self, present: date, newest: date) -> list[Figure]:
         """Read the earlier days that are still to be had, as far as the issuer answers."""
-        readings: list[Reading] = []
+        readings: list[Figure] = []
         for day in trading_days(present - BACKFILL, present - timedelta(days=1)):
             if day in self._settled or day == newest:
                 continue
@@ -116,7 +116,7 @@ class IssuerHoldings:
                 self._settled.add(day)
         return readings
 
-    async def read_day(self, day: date) -> list[Reading]:
+    async def read_day(self, day: date) -> list[Figure]:
         """Read the file of an earlier day; nothing, when the issuer published none for it.
 
         Raises:
@@ -142,7 +142,7 @@ class OperatorFlows:
         self._source = source
         self._clock = clock
 
-    async def read(self) -> list[Reading]:
+    async def read(self) -> list[Figure]:
         """Read the whole file, off the event loop: it may be long.
 
         Raises:
@@ -152,7 +152,7 @@ class OperatorFlows:
         """
         return await asyncio.to_thread(self._readings, today(self._clock))
 
-    def _readings(self, present: date) -> list[Reading]:
+    def _readings(self, present: date) -> list[Figure]:
         readings = decode_operator_flows(self._body(), self._source)
         refuse_days_ahead(readings, present)
         return readings
@@ -170,7 +170,7 @@ class OperatorFlows:
         return body
 
 
-def decode_holdings(body: bytes, fund: str, source: str) -> list[Reading]:
+def decode_holdings(body: bytes, fund: str, source: str) -> list[Figure]:
     """Read a fund's four figures; lines before the table may come in any order.
 
     Files without net assets hold every position: their market values add up to it. Files without
@@ -197,15 +197,15 @@ def decode_holdings(body: bytes, fund: str, source: str) -> list[Reading]:
     btc = _bitcoin(header, table)
     return plausible(
         [
-            Reading(fund_series(fund, "shares"), day, shares, source),
-            Reading(fund_series(fund, "nav"), day, nav, source),
-            Reading(fund_series(fund, "btc"), day, btc, source),
-            Reading(fund_series(fund, "aum"), day, net_assets, source),
+            Figure(fund_series(fund, "shares"), day, shares, source),
+            Figure(fund_series(fund, "nav"), day, nav, source),
+            Figure(fund_series(fund, "btc"), day, btc, source),
+            Figure(fund_series(fund, "aum"), day, net_assets, source),
         ]
     )
 
 
-def decode_operator_flows(body: bytes, source: str) -> list[Reading]:
+def decode_operator_flows(body: bytes, source: str) -> list[Figure]:
     """Read the operator's rows: `date, net_flow_usd, aum_usd, holdings_btc`, oldest day first.
 
     The flow of a day may be empty, when it is not known; nothing else may.
@@ -216,7 +216,7 @@ def decode_operator_flows(body: bytes, source: str) -> list[Reading]:
     (_, header), *rows = numbered_rows(body) or [(0, [])]
     columns = {name: column(header, name) for name in OPERATOR_COLUMNS}
     lines: dict[str, int] = {}
-    readings: list[Reading] = []
+    readings: list[Figure] = []
     for line, row in rows:
         if not any(row):
             continue
@@ -327,14 +327,14 @@ def _weekday(cell: str) -> str:
     return cell
 
 
-def _operator_readings(cells: Mapping[str, str], day: str, source: str) -> list[Reading]:
+def _operator_readings(cells: Mapping[str, str], day: str, source: str) -> list[Figure]:
     readings = [
-        Reading(OPERATOR_AUM, day, _above_zero("aum_usd", cells), source),
-        Reading(OPERATOR_BTC, day, _above_zero("holdings_btc", cells), source),
+        Figure(OPERATOR_AUM, day, _above_zero("aum_usd", cells), source),
+        Figure(OPERATOR_BTC, day, _above_zero("holdings_btc", cells), source),
     ]
     if cells["net_flow_usd"]:
         flow = _cell("net_flow_usd", cells)
-        readings.append(Reading(OPERATOR_FLOW, day, flow, source))
+        readings.append(Figure(OPERATOR_FLOW, day, flow, source))
     return readings
 
 

@@ -19,8 +19,8 @@ from barograph.errors import (
 )
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
-from barograph.macro.records import Reading
-from barograph.upstream.bybit.rest import Budget
+from barograph.macro.records import Figure
+from barograph.upstream.bybit.rest import TimeBudget
 from barograph.upstream.http import read_body
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -83,7 +83,7 @@ class FileClient:
             Throttled: the publisher asked us to slow down.
             Refused: the publisher will not serve us.
         """
-        budget = Budget(self._seconds, self._clock)
+        budget = TimeBudget(self._seconds, self._clock)
         failed = 0
         while True:
             try:
@@ -169,7 +169,7 @@ def today(clock: Clock) -> date:
     return datetime.fromtimestamp(clock() / SECOND, UTC).date()
 
 
-def refuse_days_ahead(readings: Sequence[Reading], present: date) -> None:
+def refuse_days_ahead(readings: Sequence[Figure], present: date) -> None:
     """Let no figure pass that is about a day to come.
 
     Raises:
@@ -184,12 +184,12 @@ def refuse_days_ahead(readings: Sequence[Reading], present: date) -> None:
 class OutOfRange(InvalidReply):
     """A figure is out of range; `/api/status` names its series."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Figure) -> None:
         super().__init__(f"{reading.series} of {reading.day} is {reading.value:g}: out of range")
         self.kind = f"{reading.series} out of range"
 
 
-def plausible(readings: list[Reading]) -> list[Reading]:
+def plausible(readings: list[Figure]) -> list[Figure]:
     """Return the readings if all of them are plausible.
 
     Raises:

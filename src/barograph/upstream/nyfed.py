@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from barograph.errors import InvalidReply
 from barograph.kit.clock import Clock
-from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, Reading
+from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, Figure
 from barograph.upstream.files import FileClient, plausible, refuse_days_ahead, today
 
 DAYS = 60
@@ -23,7 +23,7 @@ _PATHS: dict[Rate, str] = {
 }
 
 
-class _Row(Struct, rename="camel"):
+class _RateRow(Struct, rename="camel"):
     effective_date: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
     type: str
     percent_rate: float
@@ -32,11 +32,11 @@ class _Row(Struct, rename="camel"):
     revision_indicator: str = ""
 
 
-class _Reply(Struct, rename="camel"):
-    ref_rates: list[_Row]
+class _RatesReply(Struct, rename="camel"):
+    ref_rates: list[_RateRow]
 
 
-_REPLY = msgspec.json.Decoder(_Reply)
+_REPLY = msgspec.json.Decoder(_RatesReply)
 
 
 class ReferenceRate:
@@ -63,7 +63,7 @@ class ReferenceRate:
         """The rate itself: each of the two fails alone."""
         return self._rate
 
-    async def read(self) -> list[Reading]:
+    async def read(self) -> list[Figure]:
         """Read the newest days; a revised rate comes in the place of what it revises."""
         decode = decode_sofr if self._rate == "sofr" else decode_effr
         readings = decode(await self._files.get(self._address), self._source)
@@ -71,17 +71,17 @@ class ReferenceRate:
         return readings
 
 
-def decode_sofr(body: bytes, source: str) -> list[Reading]:
+def decode_sofr(body: bytes, source: str) -> list[Figure]:
     """Read the Secured Overnight Financing Rate, oldest day first.
 
     Raises:
         InvalidReply: it is no such reply, or holds no rate.
     """
     rows = _rows(body, "SOFR")
-    return plausible([Reading(SOFR, row.effective_date, row.percent_rate, source) for row in rows])
+    return plausible([Figure(SOFR, row.effective_date, row.percent_rate, source) for row in rows])
 
 
-def decode_effr(body: bytes, source: str) -> list[Reading]:
+def decode_effr(body: bytes, source: str) -> list[Figure]:
     """Read the Effective Federal Funds Rate and its target range, oldest day first.
 
     Raises:
@@ -90,24 +90,24 @@ def decode_effr(body: bytes, source: str) -> list[Reading]:
     readings = []
     for row in _rows(body, "EFFR"):
         low, high = row.target_rate_from, row.target_rate_to
-        readings.append(Reading(EFFR, row.effective_date, row.percent_rate, source))
+        readings.append(Figure(EFFR, row.effective_date, row.percent_rate, source))
         if low is None and high is None:
             continue
         if low is None or high is None or low > high:
             raise InvalidReply(f"{low} to {high} is not the target range of {row.effective_date}")
-        readings.append(Reading(EFFR_LOW, row.effective_date, low, source))
-        readings.append(Reading(EFFR_HIGH, row.effective_date, high, source))
+        readings.append(Figure(EFFR_LOW, row.effective_date, low, source))
+        readings.append(Figure(EFFR_HIGH, row.effective_date, high, source))
     return plausible(readings)
 
 
-def _rows(body: bytes, kind: str) -> Sequence[_Row]:
+def _rows(body: bytes, kind: str) -> Sequence[_RateRow]:
     try:
         rows = _REPLY.decode(body).ref_rates
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidReply(f"the {kind} rates cannot be read: {error}") from error
     if not rows:
         raise InvalidReply(f"the reply holds no {kind} rate")
-    by_day: dict[str, _Row] = {}
+    by_day: dict[str, _RateRow] = {}
     for row in rows:
         _check(row, kind)
         other = by_day.get(row.effective_date)
@@ -118,7 +118,7 @@ def _rows(body: bytes, kind: str) -> Sequence[_Row]:
     return [by_day[day] for day in sorted(by_day)]
 
 
-def _check(row: _Row, kind: str) -> None:
+def _check(row: _RateRow, kind: str) -> None:
     if row.type != kind:
         raise InvalidReply(f"a rate of the type {row.type[:20]!r} came in place of {kind}")
     try:
@@ -127,5 +127,5 @@ def _check(row: _Row, kind: str) -> None:
         raise InvalidReply(f"{row.effective_date} is not a day") from error
 
 
-def _is_revision(row: _Row) -> bool:
+def _is_revision(row: _RateRow) -> bool:
     return bool(row.revision_indicator.strip())

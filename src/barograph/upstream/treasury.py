@@ -6,7 +6,7 @@ from datetime import date
 
 from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.kit.clock import Clock
-from barograph.macro.records import US2Y, US3M, US10Y, Reading
+from barograph.macro.records import US2Y, US3M, US10Y, Figure
 from barograph.upstream.files import (
     FileClient,
     column,
@@ -41,7 +41,7 @@ class TreasuryYields:
         self._source = source
         self._clock = clock
 
-    async def read(self) -> list[Reading]:
+    async def read(self) -> list[Figure]:
         """Read the present year, and while it is young the year before."""
         present = today(self._clock)
         may_be_empty = present.month == 1 and present.day <= _EMPTY_UNTIL_DAY
@@ -51,7 +51,7 @@ class TreasuryYields:
         refuse_days_ahead(readings, present)
         return readings
 
-    async def _year(self, year: int, *, may_be_empty: bool) -> list[Reading]:
+    async def _year(self, year: int, *, may_be_empty: bool) -> list[Figure]:
         try:
             body = await self._file(year)
         except UnknownToUpstream:
@@ -77,7 +77,7 @@ class TreasuryYields:
         )
 
 
-def decode_yields(body: bytes, year: int, source: str) -> list[Reading]:
+def decode_yields(body: bytes, year: int, source: str) -> list[Figure]:
     """Read one year's file by its header, because columns come and go; oldest day first.
 
     Raises:
@@ -86,7 +86,7 @@ def decode_yields(body: bytes, year: int, source: str) -> list[Reading]:
     header, *rows = csv_rows(body) or [[]]
     day_column = column(header, "Date")
     columns = {column(header, name): series for name, series in _COLUMNS.items()}
-    days: dict[str, list[Reading]] = {}
+    days: dict[str, list[Figure]] = {}
     for row in rows:
         if not any(row):
             continue
@@ -109,9 +109,9 @@ def _day(cell: str, year: int) -> str:
         raise InvalidReply(f"{cell!r:.40} is not a day") from error
 
 
-def _readings(row: Sequence[str], columns: dict[int, str], day: str, source: str) -> list[Reading]:
+def _readings(row: Sequence[str], columns: dict[int, str], day: str, source: str) -> list[Figure]:
     return [
-        Reading(series, day, _percent(row[place], series, day), source)
+        Figure(series, day, _percent(row[place], series, day), source)
         for place, series in columns.items()
         if row[place].upper() not in _ABSENT
     ]

@@ -45,7 +45,7 @@ from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import Database
 from barograph.kit.dependency_health import Contact, Watched
 from barograph.kit.documents import Document, HotKey
-from barograph.kit.http import ASGIApp, FreeReads, hardened
+from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
 from barograph.kit.request_limits import RequestLimits, limited
 from barograph.limits.callers import Gate
 from barograph.limits.fallback_store import FallbackStore
@@ -55,7 +55,7 @@ from barograph.limits.sqlite_store import SQLiteStore
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
-from barograph.markets.reader import MarketReader, market_bounds
+from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import FEEDS
 from barograph.material_change.endpoints import LatestPair, material_change_routes
@@ -232,7 +232,7 @@ def free_parts(
     clock: Clock,
 ) -> FreeParts:
     """Put together what is read, and the board that it is read from."""
-    bounds = market_bounds(settings)
+    bounds = freshness_limits(settings)
     catalog = load_catalog(settings.guides_file)
     index, guides = index_document(settings.base_url), guides_document(catalog, settings.base_url)
     markets, signals, briefs = MarketReader(bounds), SignalsReader(settings), BriefsReader(settings)
@@ -400,7 +400,7 @@ def create_app(
     for router in (*_api_routes(parts), *_page_routes(parts)):
         # Not included: that would build each route again, and look for it by a longer way.
         routes.router.routes.extend(router.routes)
-    free = FreeReads(routes, allowed_methods)
+    free = HeadAndOptions(routes, allowed_methods)
     limits = RequestLimits(
         settings.request_body_seconds, PRIVATE_PATHS, partial(refusal, parts.pages)
     )

@@ -37,7 +37,7 @@ from barograph.upstream.bybit.decode import (
     decode_tickers,
 )
 from barograph.upstream.bybit.messages import Batch, decode_message
-from barograph.upstream.bybit.wire import Reply, open_envelope
+from barograph.upstream.bybit.wire import HttpReply, open_envelope
 
 STRETCH = 60
 """How many instants are looked at before they are handed over."""
@@ -156,7 +156,7 @@ def _ask(world: World, at: int, endpoint: str, **query: str) -> bytes:
     """The result of a REST endpoint at an instant."""
     query["category"] = "linear"
     status, body = answer(world, f"/v5/market/{endpoint}", query, at)
-    return bytes(open_envelope(Reply(status, "application/json", None, body), at).result)
+    return bytes(open_envelope(HttpReply(status, "application/json", None, body), at).result)
 
 
 @cache

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from barograph.errors import InvalidReply, UnknownToUpstream
-from barograph.markets.plausibility import (
+from barograph.markets.exchange import (
     FUNDING_INTERVAL,
     FUNDING_RATE,
     LAST_PRICE,
@@ -219,7 +219,7 @@ def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
         raise InvalidReply(f"the account ratio cannot be read: {error}") from error
     if row.symbol != contract:
         raise InvalidReply(f"the account ratio of {contract} came as one of {row.symbol[:40]}")
-    if not (LONG_ACCOUNTS.hold(long_pct) and LONG_ACCOUNTS.hold(short_pct)):
+    if not (LONG_ACCOUNTS.contains(long_pct) and LONG_ACCOUNTS.contains(short_pct)):
         raise ShareOutOfRange(f"{long_pct:g} % long and {short_pct:g} % short accounts")
     if abs(long_pct + short_pct - 100) > _SUM_TOLERANCE_PCT:
         raise InvalidReply(f"{long_pct} % long and {short_pct} % short accounts are not a whole")
@@ -247,7 +247,7 @@ def decode_settlements(result: bytes, contract: str) -> Settlements:
         raise InvalidReply(f"the funding history cannot be read: {error}") from error
     if len(rates) < len(rows) or len(rows) > MAX_SETTLEMENTS:
         raise InvalidReply(f"the funding history has {len(rows)} rows of {len(rates)} settlements")
-    known = {at: rate for at, rate in rates.items() if SETTLED_RATE.hold(rate)}
+    known = {at: rate for at, rate in rates.items() if SETTLED_RATE.contains(rate)}
     if not known:
         raise InvalidReply(f"every settled rate of {contract} is out of range")
     found = tuple(SettledRate(contract, at, rate) for at, rate in sorted(known.items()))

@@ -11,12 +11,16 @@ from msgspec import structs
 from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import MINUTE
-from barograph.markets.plausibility import LONG_ACCOUNTS, SETTLED_RATE, Limits
-from barograph.markets.ports import LiquidationWatcher
+from barograph.markets.exchange import (
+    LONG_ACCOUNTS,
+    SETTLED_RATE,
+    LiquidationWatcher,
+    PlausibleRange,
+)
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
-from barograph.upstream.bybit.catalogue import Catalogue, Listing
+from barograph.upstream.bybit.contract_cache import ContractCache, ContractList
 from barograph.upstream.bybit.decode import (
     MAX_SETTLEMENTS,
     Instrument,
@@ -30,7 +34,7 @@ from barograph.upstream.bybit.decode import (
     decode_tickers,
     decode_time,
 )
-from barograph.upstream.bybit.rest import Budget, RestClient, Sleep
+from barograph.upstream.bybit.rest import RestClient, Sleep, TimeBudget
 from barograph.upstream.bybit.stream import LiquidationStream
 from barograph.upstream.bybit.wire import Envelope, check_clock
 
@@ -57,7 +61,7 @@ class BybitExchange:
             settings, clock=clock, transport=transport, sleep=sleep, random=jitter
         )
         self._stream = LiquidationStream(settings, clock=clock, sleep=sleep, random=jitter)
-        self._catalogue = Catalogue(self._listing, clock, settings.instruments_seconds)
+        self._catalogue = ContractCache(self._listing, clock, settings.instruments_seconds)
         self._last_time = 0
         self._last_as_of = 0
         self._refused: dict[str, list[str]] = {}
@@ -151,7 +155,7 @@ class BybitExchange:
         """Release every connection."""
         await self._rest.close()
 
-    async def _listing(self, budget: Budget) -> Listing:
+    async def _listing(self, budget: TimeBudget) -> ContractList:
         kept: dict[str, Instrument] = {}
         symbols: set[str] = set()
         cursor = ""
@@ -161,10 +165,10 @@ class BybitExchange:
             symbols |= page.symbols
             cursor = page.cursor
             if not cursor:
-                return Listing(kept, symbols)
+                return ContractList(kept, symbols)
         raise InvalidReply(f"the list of contracts has no end after {_PAGES} pages")
 
-    async def _page(self, cursor: str, budget: Budget) -> InstrumentPage:
+    async def _page(self, cursor: str, budget: TimeBudget) -> InstrumentPage:
         def read(envelope: Envelope) -> InstrumentPage:
             self._time(envelope)
             page = decode_instruments(envelope.result)
@@ -174,11 +178,11 @@ class BybitExchange:
 
         return await self._rest.call("instruments-info", _page_params(cursor), read, budget)
 
-    def _note_refused(self, limits: Limits, contract: str, count: int) -> None:
+    def _note_refused(self, expected: PlausibleRange, contract: str, count: int) -> None:
         """Remember how many values of a contract were out of range when last read."""
-        others = [each for each in self._refused.pop(limits.field, []) if each != contract]
+        others = [each for each in self._refused.pop(expected.field, []) if each != contract]
         if others or count:
-            self._refused[limits.field] = [*others, *[contract] * count]
+            self._refused[expected.field] = [*others, *[contract] * count]
 
     def _time(self, envelope: Envelope) -> int:
         return check_clock(envelope, self._clock(), self._settings.feed_max_age_seconds)

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from barograph.errors import InvalidReply
-from barograph.markets.plausibility import LAST_PRICE, LIQUIDATION
+from barograph.markets.exchange import LAST_PRICE, LIQUIDATION
 from barograph.markets.records import Liquidation, Side
 from barograph.upstream.bybit.wire import (
     Cell,
@@ -59,7 +59,7 @@ class _Message(Struct):
     data: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Row(Struct):
+class _LiquidationRow(Struct):
     T: Cell
     s: str
     S: Cell
@@ -68,7 +68,7 @@ class _Row(Struct):
 
 
 _MESSAGE = msgspec.json.Decoder(_Message)
-_ROWS = msgspec.json.Decoder(list[_Row])
+_ROWS = msgspec.json.Decoder(list[_LiquidationRow])
 
 
 def subscribe_requests(contracts: Sequence[str]) -> list[list[str]]:
@@ -124,7 +124,7 @@ def _liquidations(data: bytes) -> tuple[Liquidation, ...]:
         raise InvalidReply(f"the liquidations cannot be read: {error}") from error
 
 
-def _liquidation(row: _Row) -> Liquidation:
+def _liquidation(row: _LiquidationRow) -> Liquidation:
     side = _SIDES.get(row.S)
     if side is None:
         raise UnreadableError(f"{row.S!r:.40} is not a side")

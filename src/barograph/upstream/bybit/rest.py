@@ -20,10 +20,10 @@ from barograph.errors import (
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
-from barograph.upstream.bybit.wire import Envelope, Reply, open_envelope
+from barograph.upstream.bybit.wire import Envelope, HttpReply, open_envelope
 from barograph.upstream.http import read_body
 
-FAILURES = 4
+FAILURES_TO_OPEN = 4
 """So many failed calls in a row open a breaker."""
 
 REFUSED_SECONDS = 60.0
@@ -35,7 +35,7 @@ ALL_FAILURES: tuple[type[UpstreamError], ...] = (Unreachable, InvalidReply, Thro
 _LONGEST = 6
 
 
-class Breaker:
+class CircuitBreaker:
     """Lets calls through until they fail, then one now and then until it succeeds.
 
     Closed, it lets everything through. Open, it lets nothing through and repeats the last failure
@@ -116,9 +116,11 @@ class Breaker:
             return error.retry_after
         if isinstance(error, Refused):
             return REFUSED_SECONDS
-        if self._failures < FAILURES:
+        if self._failures < FAILURES_TO_OPEN:
             return 0.0
-        return self._first_pause * min(2.0 ** min(self._failures - FAILURES, _LONGEST), _LONGEST)
+        return self._first_pause * min(
+            2.0 ** min(self._failures - FAILURES_TO_OPEN, _LONGEST), _LONGEST
+        )
 
 
 def _plain(error: UpstreamError) -> UpstreamError:
@@ -148,7 +150,7 @@ _ATTEMPTS = 4
 _FIRST_BACKOFF_SECONDS = 0.2
 
 
-class Budget:
+class TimeBudget:
     """What is left of the time that one reading may take, its retries and pages included."""
 
     def __init__(self, seconds: float, clock: Clock) -> None:
@@ -190,8 +192,8 @@ class RestClient:
         self._clock = clock
         self._sleep = sleep
         self._random = random
-        self._host = Breaker(clock, settings.breaker_seconds, (Throttled, Refused))
-        self._endpoints: dict[Endpoint, Breaker] = {}
+        self._host = CircuitBreaker(clock, settings.breaker_seconds, (Throttled, Refused))
+        self._endpoints: dict[Endpoint, CircuitBreaker] = {}
         self._failing: dict[Endpoint, str] = {}
         self._http = httpx.AsyncClient(
             base_url=settings.exchange_rest_url,
@@ -201,16 +203,16 @@ class RestClient:
             trust_env=False,
         )
 
-    def budget(self) -> Budget:
+    def budget(self) -> TimeBudget:
         """Start the time of one reading."""
-        return Budget(self._seconds, self._clock)
+        return TimeBudget(self._seconds, self._clock)
 
     async def call(
         self,
         endpoint: Endpoint,
         params: Mapping[str, str],
         read: Callable[[Envelope], T],
-        budget: Budget,
+        budget: TimeBudget,
     ) -> T:
         """Ask `endpoint` until `read` is content with the answer or there is no time left.
 
@@ -218,7 +220,8 @@ class RestClient:
             UpstreamError: how the last attempt failed, or why none was made.
         """
         breaker = self._endpoints.setdefault(
-            endpoint, Breaker(self._clock, self._breaker_seconds, (Unreachable, InvalidReply))
+            endpoint,
+            CircuitBreaker(self._clock, self._breaker_seconds, (Unreachable, InvalidReply)),
         )
         # Both are asked first: one that refuses must not look to the other like a call that ended.
         self._host.check()
@@ -244,7 +247,7 @@ class RestClient:
         endpoint: Endpoint,
         params: Mapping[str, str],
         read: Callable[[Envelope], T],
-        budget: Budget,
+        budget: TimeBudget,
     ) -> T:
         failed = 0
         while True:
@@ -259,13 +262,15 @@ class RestClient:
                     raise
             await self._sleep(pause)
 
-    async def _fetch(self, endpoint: Endpoint, params: Mapping[str, str], seconds: float) -> Reply:
+    async def _fetch(
+        self, endpoint: Endpoint, params: Mapping[str, str], seconds: float
+    ) -> HttpReply:
         try:
             async with (
                 asyncio.timeout(seconds) as limit,
                 self._http.stream("GET", f"/v5/market/{endpoint}", params=params) as response,
             ):
-                return Reply(
+                return HttpReply(
                     status=response.status_code,
                     content_type=response.headers.get("content-type", ""),
                     limit_reset=response.headers.get("x-bapi-limit-reset-timestamp"),

@@ -15,8 +15,8 @@ from websockets.exceptions import WebSocketException
 from barograph.errors import Refused, Unreachable, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
-from barograph.markets.liquidations import WatchLog
-from barograph.markets.ports import LiquidationWatcher
+from barograph.markets.exchange import LiquidationWatcher
+from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
 from barograph.upstream.bybit.messages import (
@@ -55,7 +55,7 @@ class LiquidationStream:
         parts = subscribe_requests(contracts)
         if not parts:
             await asyncio.Event().wait()
-        logs = [WatchLog() for _ in parts]
+        logs = [WatchedSpans() for _ in parts]
         tasks = [
             asyncio.create_task(self._keep_open(number, requests, _Part(watcher, logs, part)))
             for part, requests in enumerate(parts)
@@ -132,7 +132,9 @@ class LiquidationStream:
 class _Part:
     """Says of a span that it was watched as soon as every part of the contracts was."""
 
-    def __init__(self, watcher: LiquidationWatcher, logs: Sequence[WatchLog], part: int) -> None:
+    def __init__(
+        self, watcher: LiquidationWatcher, logs: Sequence[WatchedSpans], part: int
+    ) -> None:
         self._watcher = watcher
         self._own = logs[part]
         self._others = [log for number, log in enumerate(logs) if number != part]

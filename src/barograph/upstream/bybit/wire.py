@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from barograph.errors import InvalidReply, Refused, Throttled, UnknownToUpstream, Unreachable
 from barograph.kit.timestamps import SECOND
-from barograph.markets.plausibility import Limits
+from barograph.markets.exchange import PlausibleRange
 
 T = TypeVar("T")
 
@@ -31,19 +31,19 @@ class UnreadableError(ValueError):
 class OutOfRangeError(UnreadableError):
     """A field holds a number that is out of range."""
 
-    def __init__(self, value: float, limits: Limits) -> None:
-        super().__init__(f"{limits.field} of {value:g} is out of range")
-        self.field = limits.field
+    def __init__(self, value: float, expected: PlausibleRange) -> None:
+        super().__init__(f"{expected.field} of {value:g} is out of range")
+        self.field = expected.field
 
 
-def plausible(value: float, limits: Limits) -> float:
+def plausible(value: float, expected: PlausibleRange) -> float:
     """Return a value if it is plausible.
 
     Raises:
         OutOfRangeError: it is not.
     """
-    if not limits.hold(value):
-        raise OutOfRangeError(value, limits)
+    if not expected.contains(value):
+        raise OutOfRangeError(value, expected)
     return value
 
 
@@ -121,7 +121,7 @@ _TEXT_LIMIT = 200
 _SYMBOL_WORDS = ("invalid", "not supported", "not exist")
 
 
-class Reply(Struct, frozen=True):
+class HttpReply(Struct, frozen=True):
     """An HTTP answer, as far as its meaning depends on it."""
 
     status: int
@@ -143,7 +143,7 @@ class Envelope(Struct, frozen=True, rename="camel"):
 _ENVELOPE = msgspec.json.Decoder(Envelope)
 
 
-def open_envelope(reply: Reply, now: int) -> Envelope:
+def open_envelope(reply: HttpReply, now: int) -> Envelope:
     """Take the answer out of its frame; codes: https://bybit-exchange.github.io/docs/v5/error .
 
     Raises:
@@ -185,7 +185,7 @@ def check_clock(envelope: Envelope, now: int, max_age_seconds: float) -> int:
     return envelope.time
 
 
-def _check_status(reply: Reply, now: int) -> None:
+def _check_status(reply: HttpReply, now: int) -> None:
     match reply.status:
         case 200:
             return
@@ -201,7 +201,7 @@ def _check_status(reply: Reply, now: int) -> None:
             raise InvalidReply(f"HTTP {status}")
 
 
-def _forbidden(reply: Reply) -> Throttled | Refused:
+def _forbidden(reply: HttpReply) -> Throttled | Refused:
     """Tell a ban for haste from the page that a blocked region gets."""
     is_page = "html" in reply.content_type.lower() or reply.body.lstrip().startswith(b"<")
     if not is_page and b"access too frequent" in reply.body.lower():
@@ -209,7 +209,7 @@ def _forbidden(reply: Reply) -> Throttled | Refused:
     return Refused("HTTP 403: the exchange does not serve this address")
 
 
-def _pause(reply: Reply, now: int) -> float:
+def _pause(reply: HttpReply, now: int) -> float:
     """Seconds until the limit is lifted: https://bybit-exchange.github.io/docs/v5/rate-limit ."""
     text = reply.limit_reset or ""
     if text.isascii() and text.isdigit():

@@ -11,7 +11,7 @@ from barograph.errors import InvalidReply, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.upstream.bybit.decode import Instrument, TooFewContracts
-from barograph.upstream.bybit.rest import Budget
+from barograph.upstream.bybit.rest import TimeBudget
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ USABLE = 6 * HOUR
 """How long a list is used when a newer one is not to be had."""
 
 
-class Listing(Struct, frozen=True):
+class ContractList(Struct, frozen=True):
     """The list of contracts, complete."""
 
     kept: Mapping[str, Instrument]
@@ -27,7 +27,7 @@ class Listing(Struct, frozen=True):
     """Every name in the list, kept or not."""
 
 
-class Catalogue:
+class ContractCache:
     """Remembers the list of contracts and decides when to read it again.
 
     It reads the list again after `seconds`, when the tickers show a new name, and when readings
@@ -36,19 +36,19 @@ class Catalogue:
     """
 
     def __init__(
-        self, read: Callable[[Budget], Awaitable[Listing]], clock: Clock, seconds: float
+        self, read: Callable[[TimeBudget], Awaitable[ContractList]], clock: Clock, seconds: float
     ) -> None:
         self._read = read
         self._clock = clock
         self._period = round(seconds * SECOND)
-        self._listing: Listing | None = None
+        self._listing: ContractList | None = None
         self._read_at = 0
         self._tried_at = 0
         self._asked_about: AbstractSet[str] = frozenset()
         self._is_failing = False
         self._fits = True
 
-    async def kept(self, budget: Budget) -> Mapping[str, Instrument]:
+    async def kept(self, budget: TimeBudget) -> Mapping[str, Instrument]:
         """The contracts to keep, by name.
 
         Raises:
@@ -71,7 +71,7 @@ class Catalogue:
             raise
         self._fits = True
 
-    async def review(self, symbols: AbstractSet[str], budget: Budget) -> None:
+    async def review(self, symbols: AbstractSet[str], budget: TimeBudget) -> None:
         """Read the list again if it is due or lacks a name that ends in USDT.
 
         A list that cannot be read again is no failure while the older one can be used.
@@ -92,7 +92,7 @@ class Catalogue:
         is_old = since_reading >= self._period and since_try >= min(self._period, MINUTE)
         return is_old or (news and since_try >= MINUTE)
 
-    async def _replace(self, budget: Budget, symbols: AbstractSet[str] | None = None) -> bool:
+    async def _replace(self, budget: TimeBudget, symbols: AbstractSet[str] | None = None) -> bool:
         """Take a newer list, which must fit `symbols` if they fit the older one."""
         try:
             self._listing = await self._renewed(budget, symbols)
@@ -102,7 +102,9 @@ class Catalogue:
         self._note_success()
         return True
 
-    async def _renewed(self, budget: Budget, symbols: AbstractSet[str] | None = None) -> Listing:
+    async def _renewed(
+        self, budget: TimeBudget, symbols: AbstractSet[str] | None = None
+    ) -> ContractList:
         self._tried_at = self._clock()
         newer = await self._read(budget)
         if not newer.kept:
@@ -125,7 +127,7 @@ class Catalogue:
             log.info("list of contracts renewed")
 
 
-def _check(newer: Listing, older: Listing, symbols: AbstractSet[str]) -> None:
+def _check(newer: ContractList, older: ContractList, symbols: AbstractSet[str]) -> None:
     """Refuse a list that lost most of the contracts, or that has no ticker for most of them."""
     if 2 * len(newer.kept.keys() & older.kept.keys()) < len(older.kept):
         raise InvalidReply(

@@ -6,8 +6,8 @@ import pytest
 
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.macro.evidence import NO_FIGURES
-from barograph.markets.evidence import Evidence, Trailing
-from barograph.signals.judge import SignalConclusion, SignalDesk
+from barograph.markets.evidence import MarketEvidence, TrailingRecord
+from barograph.signals.judge import SignalConclusion, SignalJudge
 from barograph.signals.methods import METHODS
 from barograph.signals.records import NOT_KNOWN
 from support.clock import START
@@ -19,7 +19,7 @@ BREADTH = "funding-breadth"
 TREND = "btc-open-interest-trend"
 
 
-def at(as_of: int, label: str = "neutral") -> Evidence:
+def at(as_of: int, label: str = "neutral") -> MarketEvidence:
     return evidence(as_of=as_of, regime=regime(label))  # type: ignore[arg-type]
 
 
@@ -28,11 +28,11 @@ def changes(conclusion: SignalConclusion | None) -> dict[str, str]:
     return {each.key: each.label for each in conclusion.changes}
 
 
-def judged(desk: SignalDesk, seen: Evidence) -> SignalConclusion | None:
+def judged(desk: SignalJudge, seen: MarketEvidence) -> SignalConclusion | None:
     return desk.conclude(seen, NO_FIGURES._replace(at=seen.reading.as_of))
 
 
-def stored(desk: SignalDesk, seen: Evidence) -> SignalConclusion | None:
+def stored(desk: SignalJudge, seen: MarketEvidence) -> SignalConclusion | None:
     conclusion = judged(desk, seen)
     if conclusion is not None:
         desk.written(conclusion)
@@ -40,7 +40,7 @@ def stored(desk: SignalDesk, seen: Evidence) -> SignalConclusion | None:
 
 
 def test_the_first_reading_of_each_minute_is_judged() -> None:
-    desk = SignalDesk()
+    desk = SignalJudge()
 
     moments = [
         stored(desk, at(START + passed)) is not None
@@ -51,7 +51,7 @@ def test_the_first_reading_of_each_minute_is_judged() -> None:
 
 
 def test_the_first_judgement_records_every_label_and_the_next_none() -> None:
-    desk = SignalDesk()
+    desk = SignalJudge()
 
     first = stored(desk, at(START))
     second = stored(desk, at(START + MINUTE))
@@ -61,7 +61,7 @@ def test_the_first_judgement_records_every_label_and_the_next_none() -> None:
 
 
 def test_a_change_is_recorded_once_with_its_instant_and_its_value() -> None:
-    desk = SignalDesk()
+    desk = SignalJudge()
     stored(desk, at(START))
 
     conclusion = stored(desk, at(START + MINUTE, "long-crowded"))
@@ -74,7 +74,7 @@ def test_a_change_is_recorded_once_with_its_instant_and_its_value() -> None:
 
 
 def test_a_failed_write_is_judged_again_with_the_next_reading_of_the_same_minute() -> None:
-    desk = SignalDesk()
+    desk = SignalJudge()
     stored(desk, at(START))
     judged(desk, at(START + MINUTE, "long-crowded"))
 
@@ -85,11 +85,11 @@ def test_a_failed_write_is_judged_again_with_the_next_reading_of_the_same_minute
 
 
 def test_hysteresis_goes_on_from_what_was_stored_and_not_from_what_was_not() -> None:
-    def breadth(as_of: int, above: int) -> Evidence:
+    def breadth(as_of: int, above: int) -> MarketEvidence:
         rates = [0.015] * above + [0.01] * (100 - above)
         return evidence(tuple(changed(BTC, funding_rate_pct=rate) for rate in rates), as_of)
 
-    desk = SignalDesk()
+    desk = SignalJudge()
     stored(desk, breadth(START, 10))
     judged(desk, breadth(START + MINUTE, 20))
     assert BREADTH not in changes(stored(desk, breadth(START + MINUTE, 18)))
@@ -100,7 +100,7 @@ def test_hysteresis_goes_on_from_what_was_stored_and_not_from_what_was_not() -> 
 
 
 def test_a_clock_that_was_set_back_does_not_stop_the_signals() -> None:
-    desk = SignalDesk()
+    desk = SignalJudge()
     stored(desk, at(START + DAY))
 
     assert stored(desk, at(START)) is not None
@@ -114,10 +114,10 @@ def test_a_clock_that_was_set_back_does_not_stop_the_signals() -> None:
 def test_a_method_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     # No exchange has such a price; a method that divides by it stands for any that is wrong.
     contracts = (changed(BTC, last_price=0.0), ETH)
-    seen = evidence(contracts, AT, trailing=add_hours(Trailing(), 25))
+    seen = evidence(contracts, AT, trailing=add_hours(TrailingRecord(), 25))
 
     with caplog.at_level(logging.ERROR):
-        conclusion = stored(SignalDesk(), seen)
+        conclusion = stored(SignalJudge(), seen)
 
     assert conclusion is not None
     found = {each.key: (each.label, each.value) for each in conclusion.signals.signals}

@@ -18,11 +18,11 @@ from barograph.macro.records import (
     OPERATOR_FLOW,
     US3M,
     US10Y,
-    Reading,
+    Figure,
     fund_series,
 )
 from barograph.macro.series import EtfSeries
-from barograph.macro.store import record_readings
+from barograph.macro.store import record_figures
 from barograph.settings import Settings
 from support.clock import START
 from support.figures import last_days
@@ -33,23 +33,23 @@ DAYS = last_days(30)
 T = TypeVar("T")
 
 
-def rates(days: Sequence[str] = DAYS) -> list[Reading]:
-    return [Reading(series, day, 4.0, "treasury") for series in (US10Y, US3M) for day in days]
+def rates(days: Sequence[str] = DAYS) -> list[Figure]:
+    return [Figure(series, day, 4.0, "treasury") for series in (US10Y, US3M) for day in days]
 
 
-def fund(days: Sequence[str] = DAYS) -> list[Reading]:
+def fund(days: Sequence[str] = DAYS) -> list[Figure]:
     values = {"shares": 100.0, "nav": 10.0, "btc": 1.0, "aum": 1000.0}
     return [
-        Reading(fund_series("IBIT", figure), day, value, "issuer")  # type: ignore[arg-type]
+        Figure(fund_series("IBIT", figure), day, value, "issuer")  # type: ignore[arg-type]
         for figure, value in values.items()
         for day in days
     ]
 
 
-def operator(days: Sequence[str] = DAYS) -> list[Reading]:
+def operator(days: Sequence[str] = DAYS) -> list[Figure]:
     values = {OPERATOR_FLOW: 2.0, OPERATOR_AUM: 1000.0, OPERATOR_BTC: 1.0}
     return [
-        Reading(series, day, value, "operator") for series, value in values.items() for day in days
+        Figure(series, day, value, "operator") for series, value in values.items() for day in days
     ]
 
 
@@ -77,9 +77,9 @@ class Room:
         self.plug = Plug(database)
         self.desk = Desk(SETTINGS)
 
-    def keep(self, readings: Sequence[Reading], at: int = START) -> None:
+    def keep(self, readings: Sequence[Figure], at: int = START) -> None:
         async def work(tx: Transaction) -> None:
-            await record_readings(tx, readings, at)
+            await record_figures(tx, readings, at)
 
         self._runner.run(self._database.write(work))
 

@@ -9,8 +9,9 @@ from barograph.board.feeds import Feed
 from barograph.collector.judge import Conclusion, Desk
 from barograph.errors import Throttled, Unreachable
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import LiquidationHour, Outage, Settlement
-from barograph.markets.judge import MarketConclusion, MarketDesk
+from barograph.markets.evidence import FundingSettlement, Outage
+from barograph.markets.judge import MarketConclusion, MarketJudge
+from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.records import (
     ExchangeHealth,
     Liquidation,
@@ -42,8 +43,8 @@ SHORT = Liquidation(START - 900, "ETHUSDT", "short", 1.0, 3_000.0)
 
 
 @pytest.fixture
-def desk() -> MarketDesk:
-    return MarketDesk(Settings.model_validate({}))
+def desk() -> MarketJudge:
+    return MarketJudge(Settings.model_validate({}))
 
 
 def published(conclusion: MarketConclusion, feed: Feed[R]) -> R:
@@ -59,7 +60,7 @@ def rows(conclusion: MarketConclusion, resolution: str) -> list[tuple[str, int]]
     ]
 
 
-def stored(desk: MarketDesk, conclusion: MarketConclusion) -> MarketConclusion:
+def stored(desk: MarketJudge, conclusion: MarketConclusion) -> MarketConclusion:
     desk.written(conclusion)
     return conclusion
 
@@ -68,7 +69,7 @@ def funded(rate: float, *, hours: float = 8) -> tuple[Perpetual, ...]:
     return (changed(BTC, funding_rate_pct=rate, funding_interval_hours=hours), ETH)
 
 
-def test_a_reading_publishes_every_feed_once(desk: MarketDesk) -> None:
+def test_a_reading_publishes_every_feed_once(desk: MarketJudge) -> None:
     conclusion = desk.conclude(reading())
 
     assert sorted(each.feed for each in conclusion.publications) == sorted(
@@ -79,7 +80,7 @@ def test_a_reading_publishes_every_feed_once(desk: MarketDesk) -> None:
 
 
 def test_what_was_heard_is_in_the_next_conclusion_and_after_it_is_stored_in_no_other(
-    desk: MarketDesk,
+    desk: MarketJudge,
 ) -> None:
     desk.liquidated([LONG, LONG])
     desk.watched(START - MINUTE, START)
@@ -96,7 +97,7 @@ def test_what_was_heard_is_in_the_next_conclusion_and_after_it_is_stored_in_no_o
 
 
 def test_what_is_heard_while_a_conclusion_is_being_stored_is_in_the_next_one(
-    desk: MarketDesk,
+    desk: MarketJudge,
 ) -> None:
     desk.liquidated([LONG])
     desk.watched(START - MINUTE, START)
@@ -111,7 +112,7 @@ def test_what_is_heard_while_a_conclusion_is_being_stored_is_in_the_next_one(
     assert following.watched == [(START - MINUTE, START + 1_000)]
 
 
-def test_a_failed_write_keeps_what_was_heard_and_watched_for_the_next(desk: MarketDesk) -> None:
+def test_a_failed_write_keeps_what_was_heard_and_watched_for_the_next(desk: MarketJudge) -> None:
     desk.liquidated([LONG])
     desk.watched(START - MINUTE, START)
     desk.conclude(reading())
@@ -123,7 +124,7 @@ def test_a_failed_write_keeps_what_was_heard_and_watched_for_the_next(desk: Mark
     assert following.watched == [(START - MINUTE, START)]
 
 
-def test_a_failed_write_keeps_the_readings_that_are_due(desk: MarketDesk) -> None:
+def test_a_failed_write_keeps_the_readings_that_are_due(desk: MarketJudge) -> None:
     failed = desk.conclude(reading())
 
     following = desk.conclude(reading(START + 5_000))
@@ -132,14 +133,14 @@ def test_a_failed_write_keeps_the_readings_that_are_due(desk: MarketDesk) -> Non
     assert rows(following, "hour") == rows(failed, "hour")
 
 
-def test_a_failed_write_keeps_the_change_of_the_regime_for_the_next(desk: MarketDesk) -> None:
+def test_a_failed_write_keeps_the_change_of_the_regime_for_the_next(desk: MarketJudge) -> None:
     failed = desk.conclude(reading())
     assert len(failed.regime_changes) == 1
 
     assert desk.conclude(reading(START + 5_000)).regime_changes == failed.regime_changes
 
 
-def test_a_failed_reading_carries_what_was_heard_too(desk: MarketDesk) -> None:
+def test_a_failed_reading_carries_what_was_heard_too(desk: MarketJudge) -> None:
     desk.liquidated([LONG])
     desk.watched(START - MINUTE, START)
 
@@ -153,7 +154,7 @@ def test_a_failed_reading_carries_what_was_heard_too(desk: MarketDesk) -> None:
 
 
 def test_the_majors_are_recorded_by_the_minute_and_everything_by_the_hour(
-    desk: MarketDesk,
+    desk: MarketJudge,
 ) -> None:
     conclusion = desk.conclude(reading())
 
@@ -162,7 +163,7 @@ def test_the_majors_are_recorded_by_the_minute_and_everything_by_the_hour(
     assert rows(conclusion, "hour") == [(each.contract, hour) for each in MARKET]
 
 
-def test_the_first_reading_of_a_minute_is_the_one_recorded(desk: MarketDesk) -> None:
+def test_the_first_reading_of_a_minute_is_the_one_recorded(desk: MarketJudge) -> None:
     due = [
         bool(stored(desk, desk.conclude(reading(START + passed))).readings)
         for passed in (0, 5_000, MINUTE - 1, MINUTE, MINUTE + 5_000, 3 * MINUTE + 1)
@@ -171,7 +172,7 @@ def test_the_first_reading_of_a_minute_is_the_one_recorded(desk: MarketDesk) -> 
     assert due == [True, False, False, True, False, True]
 
 
-def test_the_first_reading_of_an_hour_is_the_one_recorded(desk: MarketDesk) -> None:
+def test_the_first_reading_of_an_hour_is_the_one_recorded(desk: MarketJudge) -> None:
     next_hour = START // HOUR * HOUR + HOUR
 
     at = [START, START + MINUTE, next_hour - 1, next_hour + 7, next_hour + MINUTE]
@@ -181,7 +182,7 @@ def test_the_first_reading_of_an_hour_is_the_one_recorded(desk: MarketDesk) -> N
     assert {moment for _, moment in due[3]} == {next_hour}
 
 
-def test_a_row_holds_the_reading_and_a_share_only_where_one_is_known(desk: MarketDesk) -> None:
+def test_a_row_holds_the_reading_and_a_share_only_where_one_is_known(desk: MarketJudge) -> None:
     for share in shares():
         desk.sampled(share)
     by_contract = {
@@ -197,7 +198,7 @@ def test_a_row_holds_the_reading_and_a_share_only_where_one_is_known(desk: Marke
     ("age", "share"), [(0, 61.5), (BOUND - 1, 61.5), (BOUND, None), (-BOUND - 1, None)]
 )
 def test_a_share_that_is_not_fresh_at_the_reading_is_in_no_row(
-    desk: MarketDesk, age: int, share: float | None
+    desk: MarketJudge, age: int, share: float | None
 ) -> None:
     desk.sampled(LongAccounts("BTCUSDT", 61.5, START - age))
 
@@ -210,7 +211,7 @@ def test_a_share_that_is_not_fresh_at_the_reading_is_in_no_row(
     assert rows_of_bitcoin == [("minute", share), ("hour", share)]
 
 
-def test_shares_of_delisted_contracts_are_dropped(desk: MarketDesk) -> None:
+def test_shares_of_delisted_contracts_are_dropped(desk: MarketJudge) -> None:
     for share in shares():
         desk.sampled(share)
 
@@ -219,7 +220,7 @@ def test_shares_of_delisted_contracts_are_dropped(desk: MarketDesk) -> None:
     assert list(published(conclusion, LONG_ACCOUNTS).shares) == ["BTCUSDT"]
 
 
-def test_a_newer_share_replaces_the_older(desk: MarketDesk) -> None:
+def test_a_newer_share_replaces_the_older(desk: MarketJudge) -> None:
     desk.sampled(LongAccounts("BTCUSDT", 50.0, START - MINUTE))
     desk.sampled(LongAccounts("BTCUSDT", 0.0, START))
 
@@ -228,7 +229,7 @@ def test_a_newer_share_replaces_the_older(desk: MarketDesk) -> None:
     assert known == {"BTCUSDT": LongAccounts("BTCUSDT", 0.0, START)}
 
 
-def test_only_a_change_of_the_regime_is_recorded(desk: MarketDesk) -> None:
+def test_only_a_change_of_the_regime_is_recorded(desk: MarketJudge) -> None:
     steps = [(0, 0.01), (5_000, 0.012), (10_000, 0.02), (10_000 + DWELL, 0.021), (DAY, 0.02)]
 
     recorded = [
@@ -245,14 +246,14 @@ def test_only_a_change_of_the_regime_is_recorded(desk: MarketDesk) -> None:
     ]
 
 
-def test_the_regime_is_judged_by_the_eight_hour_rate_of_bitcoin(desk: MarketDesk) -> None:
+def test_the_regime_is_judged_by_the_eight_hour_rate_of_bitcoin(desk: MarketJudge) -> None:
     conclusion = desk.conclude(reading(contracts=funded(0.01, hours=2)))
 
     regime = published(conclusion, REGIME)
     assert (regime.label, regime.funding_8h_pct) == ("long-crowded", 0.04)
 
 
-def test_without_bitcoin_the_regime_is_unknown(desk: MarketDesk) -> None:
+def test_without_bitcoin_the_regime_is_unknown(desk: MarketJudge) -> None:
     desk.conclude(reading())
 
     conclusion = desk.conclude(reading(START + 5_000, (ETH, SOL)))
@@ -262,7 +263,7 @@ def test_without_bitcoin_the_regime_is_unknown(desk: MarketDesk) -> None:
 
 
 def test_the_dwell_is_the_one_that_is_set() -> None:
-    desk = MarketDesk(Settings.model_validate({"regime_dwell_seconds": 0}))
+    desk = MarketJudge(Settings.model_validate({"regime_dwell_seconds": 0}))
     desk.conclude(reading())
 
     conclusion = desk.conclude(reading(START + 5_000, funded(-0.04)))
@@ -270,7 +271,7 @@ def test_the_dwell_is_the_one_that_is_set() -> None:
     assert published(conclusion, REGIME).label == "short-crowded"
 
 
-def test_totals_name_the_base_and_the_coverage(desk: MarketDesk) -> None:
+def test_totals_name_the_base_and_the_coverage(desk: MarketJudge) -> None:
     desk.liquidated([LONG, SHORT])
     desk.watched(START - DAY // 2, START)
 
@@ -280,7 +281,7 @@ def test_totals_name_the_base_and_the_coverage(desk: MarketDesk) -> None:
     assert (totals.total_usd, totals.top_asset) == (103_000.0, "BTC")
 
 
-def test_a_failure_publishes_health_and_liquidations_and_no_market(desk: MarketDesk) -> None:
+def test_a_failure_publishes_health_and_liquidations_and_no_market(desk: MarketJudge) -> None:
     conclusion = desk.conclude_failure(Throttled("slow down", 5.0), START)
 
     assert sorted(each.feed for each in conclusion.publications) == [
@@ -292,7 +293,7 @@ def test_a_failure_publishes_health_and_liquidations_and_no_market(desk: MarketD
     assert list(conclusion.regime_changes) == []
 
 
-def test_a_lasting_failure_keeps_its_beginning_whatever_its_kind(desk: MarketDesk) -> None:
+def test_a_lasting_failure_keeps_its_beginning_whatever_its_kind(desk: MarketJudge) -> None:
     desk.conclude(reading())
     desk.conclude_failure(Unreachable("down"), START + 5_000)
 
@@ -302,7 +303,7 @@ def test_a_lasting_failure_keeps_its_beginning_whatever_its_kind(desk: MarketDes
     assert published(conclusion, EXCHANGE_HEALTH) == health
 
 
-def test_a_failure_after_a_recovery_begins_anew(desk: MarketDesk) -> None:
+def test_a_failure_after_a_recovery_begins_anew(desk: MarketJudge) -> None:
     desk.conclude_failure(Unreachable("down"), START)
     recovered = desk.conclude(reading(START + 5_000))
 
@@ -313,7 +314,7 @@ def test_a_failure_after_a_recovery_begins_anew(desk: MarketDesk) -> None:
     assert published(conclusion, EXCHANGE_HEALTH) == health
 
 
-def test_the_row_count_is_everything_a_conclusion_writes(desk: MarketDesk) -> None:
+def test_the_row_count_is_everything_a_conclusion_writes(desk: MarketJudge) -> None:
     desk.liquidated([LONG, SHORT])
     desk.watched(START - MINUTE, START)
 
@@ -328,7 +329,7 @@ HOUR_START = START // HOUR * HOUR
 MIDNIGHT = START // DAY * DAY + DAY
 
 
-def known(desk: MarketDesk, conclusion: MarketConclusion) -> list[LiquidationHour]:
+def known(desk: MarketJudge, conclusion: MarketConclusion) -> list[LiquidationHour]:
     """What a conclusion adds to the hours, after it is stored."""
     desk.written(conclusion)
     return list(conclusion.liquidation_hours)
@@ -338,7 +339,7 @@ def hour(at: int, long_usd: float = 0.0, watched_pct: float = 0.0) -> Liquidatio
     return LiquidationHour(at, long_usd, 0.0, watched_pct)
 
 
-def test_the_hour_that_ended_is_closed_by_the_first_reading_after_it(desk: MarketDesk) -> None:
+def test_the_hour_that_ended_is_closed_by_the_first_reading_after_it(desk: MarketJudge) -> None:
     desk.liquidated([Liquidation(HOUR_START - 1, "BTCUSDT", "long", 2.0, 50_000.0)])
     desk.liquidated([Liquidation(HOUR_START, "ETHUSDT", "short", 1.0, 3_000.0)])
     desk.watched(HOUR_START - HOUR // 2, HOUR_START + 1)
@@ -355,7 +356,7 @@ def test_the_hour_that_ended_is_closed_by_the_first_reading_after_it(desk: Marke
     assert known(desk, second) == []
 
 
-def test_the_assets_of_an_hour_come_largest_first_and_by_name(desk: MarketDesk) -> None:
+def test_the_assets_of_an_hour_come_largest_first_and_by_name(desk: MarketJudge) -> None:
     at = HOUR_START - 5
     for contract, size in (("ETHUSDT", 1.0), ("BTCUSDT", 1.0), ("GONEUSDT", 9.0), ("SOLUSDT", 0.5)):
         desk.liquidated([Liquidation(at, contract, "long", size, 10.0)])
@@ -368,7 +369,7 @@ def test_the_assets_of_an_hour_come_largest_first_and_by_name(desk: MarketDesk) 
     assert seen.closed_hour_assets == [("GONEUSDT", 90.0), ("BTC", 10.0), ("ETH", 10.0), ("SOL", 6)]
 
 
-def test_a_failed_write_keeps_the_closed_hour_for_the_next(desk: MarketDesk) -> None:
+def test_a_failed_write_keeps_the_closed_hour_for_the_next(desk: MarketJudge) -> None:
     desk.watched(HOUR_START - HOUR, HOUR_START)
     failed = desk.conclude(reading(HOUR_START))
 
@@ -380,7 +381,7 @@ def test_a_failed_write_keeps_the_closed_hour_for_the_next(desk: MarketDesk) -> 
 
 @pytest.mark.parametrize(("passed", "is_closed"), [(0, False), (MINUTE - 1, False), (MINUTE, True)])
 def test_an_hour_that_is_not_proved_watched_to_its_end_waits_for_that_a_minute_at_most(
-    desk: MarketDesk, passed: int, is_closed: bool
+    desk: MarketJudge, passed: int, is_closed: bool
 ) -> None:
     desk.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
     known(desk, desk.conclude(reading(HOUR_START - HOUR)))
@@ -399,7 +400,7 @@ def test_an_hour_that_is_not_proved_watched_to_its_end_waits_for_that_a_minute_a
     [(HOUR_START, 5_000, 100.0), (HOUR_START - 1, MINUTE, 99.99)],
 )
 def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
-    desk: MarketDesk, proved: int, waits: int, watched_pct: float
+    desk: MarketJudge, proved: int, waits: int, watched_pct: float
 ) -> None:
     desk.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
     known(desk, desk.conclude(reading(HOUR_START - HOUR)))
@@ -417,7 +418,7 @@ def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
     "Every hour of liquidations that is still known is recorded later.",
 )
 def test_hours_that_ended_while_nothing_could_be_stored_are_all_recorded_later(
-    desk: MarketDesk,
+    desk: MarketJudge,
 ) -> None:
     known(desk, desk.conclude(reading(HOUR_START + MINUTE)))
     desk.liquidated([Liquidation(HOUR_START + 5, "BTCUSDT", "long", 1.0, 100.0)])
@@ -436,7 +437,7 @@ def test_hours_that_ended_while_nothing_could_be_stored_are_all_recorded_later(
 
 
 def test_hours_of_which_not_everything_is_known_any_more_are_not_recorded(
-    desk: MarketDesk,
+    desk: MarketJudge,
 ) -> None:
     known(desk, desk.conclude(reading(HOUR_START)))
     at = HOUR_START + 10 * DAY + MINUTE
@@ -447,7 +448,7 @@ def test_hours_of_which_not_everything_is_known_any_more_are_not_recorded(
     assert recorded[0].at >= at - DAY
 
 
-def test_the_last_hour_is_the_sixty_whole_minutes_before(desk: MarketDesk) -> None:
+def test_the_last_hour_is_the_sixty_whole_minutes_before(desk: MarketJudge) -> None:
     at = START + 30_000
     for passed in (-HOUR - 1, -HOUR, -1, 0):
         desk.liquidated([Liquidation(START + passed, "BTCUSDT", "short", 1.0, 100.0)])
@@ -471,7 +472,7 @@ def test_the_last_hour_is_the_sixty_whole_minutes_before(desk: MarketDesk) -> No
     ],
 )
 def test_the_last_hour_ends_where_watching_is_proved_at_most_a_minute_back(
-    desk: MarketDesk, proved: int | None, end: int
+    desk: MarketJudge, proved: int | None, end: int
 ) -> None:
     if proved is not None:
         desk.watched(START - 2 * HOUR, START + proved)
@@ -493,12 +494,12 @@ def due(at: int, rate: float = 0.01, settles: int = MIDNIGHT, **fields: float) -
     )
 
 
-def settled(desk: MarketDesk, seen: Perpetuals) -> list[Settlement]:
+def settled(desk: MarketJudge, seen: Perpetuals) -> list[FundingSettlement]:
     return list(stored(desk, desk.conclude(seen)).settlements)
 
 
 def test_a_settlement_of_each_major_is_noted_once_at_the_last_rate_read_before_it(
-    desk: MarketDesk,
+    desk: MarketJudge,
 ) -> None:
     next_one = MIDNIGHT + 8 * HOUR
     assert settled(desk, due(MIDNIGHT - 10_000, 0.5)) == []
@@ -507,7 +508,7 @@ def test_a_settlement_of_each_major_is_noted_once_at_the_last_rate_read_before_i
     noted = settled(desk, due(MIDNIGHT, 0.7, next_one))
 
     assert noted == [
-        Settlement(contract, MIDNIGHT, 0.0, 8, MIDNIGHT - 5_000)
+        FundingSettlement(contract, MIDNIGHT, 0.0, 8, MIDNIGHT - 5_000)
         for contract in ("BTCUSDT", "SOLUSDT")
     ]
     assert settled(desk, due(MIDNIGHT + 5_000, 0.7, next_one)) == []
@@ -515,7 +516,7 @@ def test_a_settlement_of_each_major_is_noted_once_at_the_last_rate_read_before_i
 
 @pytest.mark.parametrize(("before", "is_noted"), [(HOUR, True), (HOUR + 1, False), (0, True)])
 def test_a_rate_that_was_read_over_an_hour_before_is_not_that_of_the_settlement(
-    desk: MarketDesk, before: int, is_noted: bool
+    desk: MarketJudge, before: int, is_noted: bool
 ) -> None:
     settled(desk, due(MIDNIGHT - before))
 
@@ -525,7 +526,7 @@ def test_a_rate_that_was_read_over_an_hour_before_is_not_that_of_the_settlement(
 
 
 def test_an_exchange_that_shows_a_settlement_some_seconds_too_long_hides_none(
-    desk: MarketDesk,
+    desk: MarketJudge,
 ) -> None:
     settled(desk, due(MIDNIGHT - 3_000, 0.2))
     assert settled(desk, due(MIDNIGHT + 2_000, 0.3)) == []
@@ -538,7 +539,7 @@ def test_an_exchange_that_shows_a_settlement_some_seconds_too_long_hides_none(
 
 
 def test_a_settlement_that_is_put_off_or_brought_forward_is_not_noted_before_it_happens(
-    desk: MarketDesk,
+    desk: MarketJudge,
 ) -> None:
     settled(desk, due(MIDNIGHT - HOUR))
     assert settled(desk, due(MIDNIGHT - HOUR + 5, settles=MIDNIGHT + 4 * HOUR)) == []
@@ -547,14 +548,14 @@ def test_a_settlement_that_is_put_off_or_brought_forward_is_not_noted_before_it_
     assert len(settled(desk, due(MIDNIGHT + 2, settles=MIDNIGHT + HOUR))) == 2
 
 
-def test_a_contract_that_is_missing_settles_when_it_is_back(desk: MarketDesk) -> None:
+def test_a_contract_that_is_missing_settles_when_it_is_back(desk: MarketJudge) -> None:
     settled(desk, due(MIDNIGHT - 5_000))
     assert settled(desk, reading(MIDNIGHT, (ETH,))) == []
 
     assert len(settled(desk, due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))) == 2
 
 
-def test_data_that_go_back_do_not_note_a_settlement_twice(desk: MarketDesk) -> None:
+def test_data_that_go_back_do_not_note_a_settlement_twice(desk: MarketJudge) -> None:
     after = MIDNIGHT + 8 * HOUR
     settled(desk, due(MIDNIGHT - 5_000))
     assert len(settled(desk, due(MIDNIGHT + 1_000, settles=after))) == 2
@@ -564,7 +565,7 @@ def test_data_that_go_back_do_not_note_a_settlement_twice(desk: MarketDesk) -> N
 
 
 def test_a_failed_write_keeps_a_settlement_for_the_next_and_stores_it_once(
-    desk: MarketDesk,
+    desk: MarketJudge,
 ) -> None:
     settled(desk, due(MIDNIGHT - 5_000))
     failed = desk.conclude(due(MIDNIGHT, settles=MIDNIGHT + 8 * HOUR))
@@ -579,7 +580,7 @@ def test_a_failed_write_keeps_a_settlement_for_the_next_and_stores_it_once(
 
 
 def test_a_settlement_is_compared_with_the_one_before_also_when_that_is_not_stored_yet(
-    desk: MarketDesk,
+    desk: MarketJudge,
 ) -> None:
     settled(desk, due(MIDNIGHT - 5_000, 0.1))
     desk.conclude(due(MIDNIGHT, 0.2, MIDNIGHT + HOUR))
@@ -593,7 +594,7 @@ def test_a_settlement_is_compared_with_the_one_before_also_when_that_is_not_stor
     assert [each.funding_rate_pct for each in seen.settlements] == [0.2, 0.2]
 
 
-def outage(desk: MarketDesk, at: int, now: int | None) -> Outage | None:
+def outage(desk: MarketJudge, at: int, now: int | None) -> Outage | None:
     conclusion = stored(desk, desk.conclude(reading(at), now))
     assert conclusion.evidence is not None
     return conclusion.evidence.outage
@@ -601,7 +602,7 @@ def outage(desk: MarketDesk, at: int, now: int | None) -> Outage | None:
 
 @pytest.mark.parametrize(("seconds", "is_outage"), [(5, False), (29.999, False), (30, True)])
 def test_a_span_without_readings_that_reaches_the_bound_is_an_outage(
-    desk: MarketDesk, seconds: float, is_outage: bool
+    desk: MarketJudge, seconds: float, is_outage: bool
 ) -> None:
     outage(desk, START, START)
     at = START + int(seconds * 1_000)
@@ -610,7 +611,7 @@ def test_a_span_without_readings_that_reaches_the_bound_is_an_outage(
     assert outage(desk, at + 5_000, at + 5_000) is None
 
 
-def test_an_outage_names_the_last_kind_of_failure(desk: MarketDesk) -> None:
+def test_an_outage_names_the_last_kind_of_failure(desk: MarketJudge) -> None:
     outage(desk, START, START)
     for passed, error in ((5_000, Unreachable("down")), (60_000, Throttled("slow down", 5.0))):
         stored(desk, desk.conclude_failure(error, START + passed))
@@ -620,14 +621,14 @@ def test_an_outage_names_the_last_kind_of_failure(desk: MarketDesk) -> None:
 
 
 def test_a_first_reading_a_carried_past_and_data_that_go_back_are_no_outage(
-    desk: MarketDesk,
+    desk: MarketJudge,
 ) -> None:
     assert outage(desk, START, START) is None
     assert outage(desk, START + HOUR, None) is None
     assert outage(desk, START, START) is None
 
 
-def test_only_fresh_shares_of_majors_are_evidence_and_zero_is_one(desk: MarketDesk) -> None:
+def test_only_fresh_shares_of_majors_are_evidence_and_zero_is_one(desk: MarketJudge) -> None:
     desk.sampled(LongAccounts("BTCUSDT", 60.0, START - BOUND))
     desk.sampled(LongAccounts("SOLUSDT", 0.0, START - BOUND + 1))
     desk.sampled(LongAccounts("1000PEPEUSDT", 70.0, START))
@@ -639,7 +640,7 @@ def test_only_fresh_shares_of_majors_are_evidence_and_zero_is_one(desk: MarketDe
     assert list(seen.majors) == ["BTC", "ETH", "SOL"]
 
 
-def test_rules_look_back_on_an_hour_only_after_it_is_stored(desk: MarketDesk) -> None:
+def test_rules_look_back_on_an_hour_only_after_it_is_stored(desk: MarketJudge) -> None:
     first = desk.conclude(reading(HOUR_START))
     assert first.evidence is not None
     assert list(first.evidence.trailing.hours("BTC")) == []
@@ -650,7 +651,7 @@ def test_rules_look_back_on_an_hour_only_after_it_is_stored(desk: MarketDesk) ->
     assert list(first.evidence.trailing.hours("1000PEPE")) == []
 
 
-def test_a_clock_that_was_set_back_does_not_stop_the_record(desk: MarketDesk) -> None:
+def test_a_clock_that_was_set_back_does_not_stop_the_record(desk: MarketJudge) -> None:
     ahead = stored(desk, desk.conclude(reading(HOUR_START + 40 * DAY)))
 
     back = stored(desk, desk.conclude(reading(HOUR_START + MINUTE)))
