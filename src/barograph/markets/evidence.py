@@ -1,4 +1,4 @@
-"""What rules look at: one reading, and the record of the weeks before it (pure, in memory)."""
+"""The evidence that rules judge by: one reading, and the record of the weeks before it (pure)."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
@@ -29,16 +29,16 @@ class Hour(NamedTuple):
     open_interest_usd: float
     long_account_pct: float | None
     volatility_pct: float | None = None
-    """Realised volatility of the 24 hours before, as the record itself gives it."""
+    """Realised volatility of the 24 hours before; `TrailingRecord` fills it in."""
 
     @property
     def open_interest_coins(self) -> float:
-        """Open interest in coins, which the price alone does not move."""
+        """Open interest in coins, which a price change alone doesn't move."""
         return self.open_interest_usd / self.last_price
 
 
 class FundingSettlement(NamedTuple):
-    """The last rate that was read before a contract's funding was settled at `at`."""
+    """The last rate that we read before a contract's funding was settled at `at`."""
 
     contract: str
     at: int
@@ -48,13 +48,12 @@ class FundingSettlement(NamedTuple):
 
 
 class Outage(NamedTuple):
-    """A span without a reading: from the last one to the one that ended it."""
+    """A time without readings: from the last one to the one that ended it."""
 
     since: int
     until: int
     kind: str | None
-    """How the exchange failed; None when it was not seen to: then nobody asked, or nothing could
-    be stored."""
+    """How the exchange failed; None if it didn't: the collector was down, or storing failed."""
 
 
 class TrailingRecord:
@@ -68,11 +67,11 @@ class TrailingRecord:
         self._signed: dict[str, FundingSettlement] = {}
 
     def add_hour(self, base: str, hour: Hour) -> None:
-        """Take an hour of a major; hours come in order and once."""
+        """Add an hour of a major; hours come in order and once."""
         self._majors[base].add(hour)
 
     def add_liquidation_hour(self, hour: LiquidationHour) -> None:
-        """Take an hour of liquidations."""
+        """Add an hour of liquidations."""
         known = self._liquidations
         if known and hour.at <= known[-1].at:
             return
@@ -83,7 +82,7 @@ class TrailingRecord:
         self._drop_liquidations(slice(bisect_left(known, hour.at - TRAILING, key=_at)))
 
     def add_settlement(self, settlement: FundingSettlement) -> None:
-        """Take a settlement; only the newest of a contract is kept."""
+        """Add a settlement; only the newest of each contract is kept."""
         known = self._settled.get(settlement.contract)
         if known is None or known.at < settlement.at:
             self._settled[settlement.contract] = settlement
@@ -91,7 +90,7 @@ class TrailingRecord:
                 self._signed[settlement.contract] = settlement
 
     def forget_after(self, latest: int) -> None:
-        """Drop what a clock that has been set back since would otherwise keep in the way."""
+        """Drop hours from the future, left by a clock that has been set back since."""
         for hours in self._majors.values():
             hours.forget_after(latest)
         self._drop_liquidations(_after(self._liquidations, latest))
@@ -104,30 +103,30 @@ class TrailingRecord:
         return hours[bisect_left(hours, since, key=_at) :]
 
     def hour_at(self, base: str, at: int) -> Hour | None:
-        """A major as it was at the full hour next to `at`, if that was recorded."""
+        """A major at the full hour nearest to `at`, if that was recorded."""
         wanted = (at + HOUR // 2) // HOUR * HOUR
         found = self.hours(base, since=wanted)
         return found[0] if found and found[0].at == wanted else None
 
     def volatility(self, base: str) -> Sequence[float]:
-        """The realised volatility of a major at each hour that has one, the lowest first."""
+        """The realised volatility of a major at each hour that has one, lowest first."""
         return self._majors[base].volatility
 
     def long_accounts(self, base: str) -> Sequence[float]:
-        """The long-account share of a major at each hour that has one, the lowest first."""
+        """The long-account share of a major at each hour that has one, lowest first."""
         return self._majors[base].long_accounts
 
     @property
     def newest_liquidation_hour(self) -> int | None:
-        """The start of the last hour of liquidations, however well it was watched."""
+        """The start of the last hour of liquidations, whatever its coverage."""
         return self._liquidations[-1].at if self._liquidations else None
 
     def liquidation_hours(self, min_watched_pct: float) -> list[LiquidationHour]:
-        """The hours that were watched well enough to be compared with."""
+        """The hours with enough coverage to compare with."""
         return [hour for hour in self._liquidations if hour.watched_pct >= min_watched_pct]
 
     def liquidation_totals(self, min_watched_pct: float) -> Sequence[float]:
-        """What was liquidated in each of those hours, in USD, the least first."""
+        """The USD totals of those hours, lowest first."""
         totals = self._totals.get(min_watched_pct)
         if totals is None:
             totals = sorted(hour.total_usd for hour in self.liquidation_hours(min_watched_pct))
@@ -135,26 +134,26 @@ class TrailingRecord:
         return totals
 
     def settled(self, contract: str) -> FundingSettlement | None:
-        """The newest settlement of a contract that was recorded."""
+        """The newest recorded settlement of a contract."""
         return self._settled.get(contract)
 
     def settled_with_a_sign(self, contract: str) -> FundingSettlement | None:
-        """The newest settlement of a contract at a rate other than zero."""
+        """The newest recorded settlement of a contract at a rate other than zero."""
         return self._signed.get(contract)
 
     def _drop_liquidations(self, part: slice) -> None:
         for hour in self._liquidations[part]:
             for bound, totals in self._totals.items():
                 if hour.watched_pct >= bound:
-                    _take_out(totals, hour.total_usd)
+                    _remove(totals, hour.total_usd)
         del self._liquidations[part]
 
 
 class _MajorHours:
     """The hours of one major, oldest first.
 
-    What hours are compared by is kept in the order of size as they come and go, so that a rank is
-    a look-up: rules ask for ranks among a month of hours at every reading.
+    Rules ask for ranks among a month of hours at every reading, so the compared values are kept
+    sorted.
     """
 
     def __init__(self) -> None:
@@ -181,18 +180,18 @@ class _MajorHours:
     def _drop(self, part: slice) -> None:
         for hour in self.hours[part]:
             if hour.volatility_pct is not None:
-                _take_out(self.volatility, hour.volatility_pct)
+                _remove(self.volatility, hour.volatility_pct)
             if hour.long_account_pct is not None:
-                _take_out(self.long_accounts, hour.long_account_pct)
+                _remove(self.long_accounts, hour.long_account_pct)
         del self.hours[part]
 
 
 class MarketEvidence(NamedTuple):
-    """Everything that a rule may look at when a reading comes."""
+    """Everything that a rule may look at when a reading arrives."""
 
     reading: Perpetuals
     majors: Mapping[str, Perpetual]
-    """BTC, ETH and SOL, as far as they are listed, by base asset."""
+    """BTC, ETH and SOL, if listed, by base asset."""
 
     long_account_pct: Mapping[str, float]
     """Fresh long-account shares of the majors, by base asset."""
@@ -201,29 +200,27 @@ class MarketEvidence(NamedTuple):
     previous_regime: Regime | None
     liquidations: LiquidationTotals
     last_hour: LiquidationHour
-    """Sixty whole minutes, up to when it is proved that nothing was missed."""
+    """The newest sixty whole minutes in which we can't have missed anything."""
 
     min_watched_pct: float
-    """Liquidations of a span that was watched less than this are not known."""
+    """Liquidations of a span with less coverage than this count as unknown."""
 
     trailing: TrailingRecord
-    """The record before this reading."""
-
     closed_hour: LiquidationHour | None
-    """The hour that ended last, when this reading is the first of which it is known whole."""
+    """The hour that ended last, if this is the first reading that knows all of it."""
 
     closed_hour_assets: Sequence[tuple[str, float]]
-    """The assets of that hour with what was liquidated in USD, the largest first."""
+    """The assets of that hour with their liquidations in USD, largest first."""
 
     settlements: Sequence[FundingSettlement]
-    """Settlements that this reading shows to have happened."""
+    """Settlements that this reading is the first to show."""
 
     outage: Outage | None
-    """The span without readings that this reading ended."""
+    """The time without readings that this reading ended."""
 
 
 def realised_volatility(hours: Sequence[Hour]) -> float | None:
-    """Annualised volatility of hourly log returns, in percent; None without a whole day of them."""
+    """Annualised volatility of hourly log returns, in percent; None without a full day."""
     returns = [
         log(later.last_price / earlier.last_price)
         for earlier, later in pairwise(hours)
@@ -236,12 +233,12 @@ def realised_volatility(hours: Sequence[Hour]) -> float | None:
 
 
 def percentile_rank(value: float, known: Sequence[float]) -> float:
-    """The mid-rank of a value among known ones, in percent: ties count half."""
+    """The mid-rank of a value among known ones, in percent; ties count half."""
     return ordered_percentile_rank(value, sorted(known))
 
 
 def ordered_percentile_rank(value: float, ordered: Sequence[float]) -> float:
-    """The same among values that are in order already, the lowest first."""
+    """The same among sorted values."""
     below, not_above = bisect_left(ordered, value), bisect_right(ordered, value)
     return 100 * (below + (not_above - below) / 2) / len(ordered)
 
@@ -256,10 +253,8 @@ def _at(hour: Hour | LiquidationHour) -> int:
 
 
 def _after(hours: Sequence[Hour | LiquidationHour], latest: int) -> slice:
-    """Where the hours are that came later."""
     return slice(bisect_right(hours, latest, key=_at), None)
 
 
-def _take_out(ordered: list[float], value: float) -> None:
-    """Remove a value that is known to be among them once."""
+def _remove(ordered: list[float], value: float) -> None:
     del ordered[bisect_left(ordered, value)]

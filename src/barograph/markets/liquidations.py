@@ -1,4 +1,4 @@
-"""The last 24 hours of liquidations, and how much of them was really watched (pure, in memory)."""
+"""The last 24 hours of liquidations, and how much of that time we watched (pure, in memory)."""
 
 import heapq
 from bisect import bisect_left
@@ -12,7 +12,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.records import Liquidation, Side
 
 AHEAD = MINUTE
-"""Spans may end this much after the instant that is looked at, not more."""
+"""Watched spans may end at most this much after the current instant."""
 
 _CENTS = 100
 
@@ -30,7 +30,7 @@ class LiquidationTotals(Struct, frozen=True):
 
     as_of: int
     watched_pct: float
-    """Share of the 24 hours in which nothing can have been missed, in percent."""
+    """Share of the 24 hours in which we can't have missed anything, in percent."""
 
     total_usd: float
     long_pct: float | None
@@ -40,7 +40,7 @@ class LiquidationTotals(Struct, frozen=True):
     """The base asset with the largest total; None when nothing was liquidated."""
 
     watched_until: int | None = None
-    """Up to when it is proved that nothing was missed; far behind `as_of`, nobody listens."""
+    """The end of the newest watched span; if far behind `as_of`, no stream is connected."""
 
     watching_since: int | None = None
     """When this instance first began to watch."""
@@ -64,7 +64,7 @@ class LiquidationHour(NamedTuple):
 class LiquidationWindow:
     """Counts each liquidation once, for 24 hours.
 
-    Values are summed in whole cents: a day of adding and subtracting floats would drift.
+    Sums are whole cents, because floats would drift over a day of adding and subtracting.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class LiquidationWindow:
         self._sums: dict[tuple[str, Side], float] = {}
 
     def add(self, liquidations: Iterable[Liquidation]) -> list[Liquidation]:
-        """Take a batch and return those that were not known yet."""
+        """Add a batch and return the new ones."""
         fresh = []
         for event in liquidations:
             if event not in self._seen:
@@ -136,10 +136,9 @@ class LiquidationWindow:
 
 
 class WatchedSpans:
-    """Spans of time in which nothing can have been missed, merged as they come."""
+    """Spans of time in which we can't have missed anything, merged as they come."""
 
     def __init__(self, spans: Iterable[Span] = (), since: int | None = None) -> None:
-        """Take the known spans; `since` is when watching first began."""
         self._starts: list[int] = []
         self._ends: list[int] = []
         self.since = since
@@ -147,7 +146,7 @@ class WatchedSpans:
             self.add(start, end)
 
     def add(self, start: int, end: int) -> Span:
-        """Take a span and return the merged one that now contains it."""
+        """Add a span and return the merged one that now contains it."""
         self.begun_by(start)
         first = bisect_left(self._ends, start)
         last = first
@@ -174,7 +173,7 @@ class WatchedSpans:
         return [(first, last) for first, last in common if first < last]
 
     def pct_within(self, start: int, end: int) -> float:
-        """Share of a span that was watched, in percent; cut, so that 100 is all of it."""
+        """Share of a span that was watched, in percent; rounded down, so that 100 is all of it."""
         watched = sum(last - first for first, last in self.within(start, end))
         return 10_000 * watched // (end - start) / 100
 
@@ -187,7 +186,7 @@ class WatchedSpans:
         return self.pct_within(oldest, as_of)
 
     def _forget_after(self, latest: int) -> None:
-        """Drop what a clock that has been set back since would otherwise count later."""
+        """Drop spans from the future, left by a clock that has been set back since."""
         while self._ends and self._ends[-1] > latest:
             start, end = self._starts.pop(), self._ends.pop()
             if start < latest:

@@ -1,4 +1,4 @@
-"""Reads the board as a view of the market: the feeds, less everything past its bound."""
+"""Reads the board as a view of the market: only what is within its freshness limit."""
 
 from barograph.board.board import Board
 from barograph.errors import UpstreamUnavailable
@@ -20,7 +20,7 @@ from barograph.settings import Settings
 
 
 def freshness_limits(settings: Settings) -> FreshnessLimits:
-    """The freshness bounds that were set."""
+    """The freshness limits from the settings."""
     return FreshnessLimits(
         perpetuals=int(settings.feed_max_age_seconds * SECOND),
         long_accounts=int(settings.long_accounts_max_age_seconds * SECOND),
@@ -30,7 +30,7 @@ def freshness_limits(settings: Settings) -> FreshnessLimits:
 
 
 class MarketReader:
-    """Takes what is fresh from the board."""
+    """Reads fresh market data from the board."""
 
     def __init__(self, bounds: FreshnessLimits) -> None:
         self._bounds = bounds
@@ -38,10 +38,10 @@ class MarketReader:
         self._by_name: ContractIndex = {}
 
     def view(self, board: Board, now: int) -> MarketView:
-        """Take what is fresh at `now`.
+        """Return what is fresh at `now`.
 
         Raises:
-            UpstreamUnavailable: the market feed is absent or past its bound.
+            UpstreamUnavailable: the market feed is missing or too old.
         """
         perpetuals = board.latest(PERPETUALS)
         if perpetuals is None or not is_fresh(perpetuals.as_of, self._bounds.perpetuals, now):
@@ -58,12 +58,12 @@ class MarketReader:
         )
 
     def contracts(self, board: Board) -> ContractIndex | None:
-        """What the last reading lists, whatever its age; None before the first one."""
+        """The contracts of the last reading, whatever its age; None before the first one."""
         perpetuals = board.latest(PERPETUALS)
         return None if perpetuals is None else self._index(perpetuals)
 
     def _index(self, perpetuals: Perpetuals) -> ContractIndex:
-        """ContractIndex a reading once, however many requests look at it."""
+        """Index each reading once, for all requests."""
         if perpetuals is not self._indexed:
             self._by_name = index_of(perpetuals)
             self._indexed = perpetuals

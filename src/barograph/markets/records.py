@@ -1,7 +1,7 @@
-"""What is known about perpetual contracts, as frozen records.
+"""Perpetual contracts and liquidations as frozen records.
 
-The docstrings of these fields are where their meaning is written down, once: unit, sign and
-interval. `docs/fields.md` is made from them.
+The docstrings of the fields define their unit, sign and interval. `docs/fields.md` is generated
+from them.
 """
 
 from typing import Literal
@@ -57,7 +57,7 @@ class Perpetuals(Struct, frozen=True):
 
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
-    """BTC, ETH and SOL, as far as they are listed, by base asset; of two contracts the first."""
+    """BTC, ETH and SOL, if listed, by base asset; of two contracts the first counts."""
     majors: dict[str, Perpetual] = {}
     for contract in reading.contracts:
         if contract.base in MAJORS:
@@ -109,7 +109,7 @@ class Liquidation(Struct, frozen=True):
 
 
 class ExchangeHealth(Struct, frozen=True):
-    """How the last attempt to read the exchange went; also the collector's sign of life."""
+    """How the last attempt to read the exchange went; also the collector's heartbeat."""
 
     as_of: int
     """When the attempt was made, in milliseconds since the Unix epoch."""
@@ -118,4 +118,4 @@ class ExchangeHealth(Struct, frozen=True):
     """The kind of failure, as in `barograph.errors`; None after a success."""
 
     failing_since: int | None = None
-    """When the first of an unbroken row of failures came."""
+    """When the first of the current failures in a row came."""

@@ -111,8 +111,8 @@ def known_settlements(
 ) -> list[SettledFunding]:
     """The settlements of one contract whose rates are known at `now`, oldest first.
 
-    `own` are readings, `reports` the newest revision of each report. What is reported of a
-    settlement that is still to come is no report of it; a reading counts only where no report came.
+    `own` are our readings, `reports` the newest revision of each report. A reading counts only if
+    there is no report. A report about the future doesn't count.
     """
     read = {each.at: each for each in own}
     reported = {each.at: each for each in reports if each.at <= now}
@@ -138,7 +138,7 @@ def known_settlements(
 
 
 def bitcoin_contract(reading: Perpetuals | None) -> str:
-    """The name of the BTC perpetual, by the newest reading if there is one."""
+    """The name of the BTC perpetual, from the newest reading if there is one."""
     bitcoin = None if reading is None else majors_of(reading).get("BTC")
     return BTC_CONTRACT if bitcoin is None else bitcoin.contract
 
@@ -150,8 +150,8 @@ def _is_contested(report: SettlementReport, now: int) -> bool:
 def _hours(times: Sequence[int], read: Mapping[int, FundingSettlement]) -> dict[int, float]:
     """The interval of each settlement, in hours.
 
-    Where it was not read with the rate it is the time since the settlement before, or else until
-    the one after. A time longer than any interval has one missing in it and tells nothing.
+    If it was not read with the rate, it is the time since the settlement before, or else until the
+    next one. A gap longer than any interval means that a settlement is missing.
     """
     after = {at: (later - at) / HOUR for at, later in pairwise(times)}
     before = {at: (at - earlier) / HOUR for earlier, at in pairwise(times)}

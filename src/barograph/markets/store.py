@@ -1,4 +1,4 @@
-"""The settlements of a contract: as they were read before, and as the exchange reported them."""
+"""The tables of market data: readings, liquidations, regime changes and settlements."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -33,7 +33,7 @@ class ReadingRow(NamedTuple):
 
 
 class RegimeChange(NamedTuple):
-    """A new label and the rate that brought it."""
+    """A new label and the rate that caused it."""
 
     at: int
     label: str
@@ -41,12 +41,12 @@ class RegimeChange(NamedTuple):
 
 
 async def record_readings(tx: Transaction, readings: Sequence[ReadingRow]) -> None:
-    """Keep readings; the first of a minute or hour stays, whoever comes later."""
+    """Store readings; the first of a minute or hour stays."""
     await tx.execute_many(_READING, readings)
 
 
 async def record_liquidations(tx: Transaction, liquidations: Sequence[Liquidation]) -> None:
-    """Keep liquidations; one that is known already stays as it is."""
+    """Store liquidations, each once."""
     rows = [
         (event.at, event.contract, event.side, event.size, event.price) for event in liquidations
     ]
@@ -54,29 +54,29 @@ async def record_liquidations(tx: Transaction, liquidations: Sequence[Liquidatio
 
 
 async def record_watched(tx: Transaction, spans: Sequence[Span]) -> None:
-    """Keep spans; one that begins where a known one does makes it longer."""
+    """Store spans; a longer span with the same start replaces the shorter one."""
     await tx.execute_many(_SPAN, spans)
 
 
 async def record_regime_changes(tx: Transaction, changes: Sequence[RegimeChange]) -> None:
-    """Keep changes of the regime."""
+    """Store changes of the regime."""
     await tx.execute_many(_REGIME_CHANGE, changes)
 
 
 async def record_liquidation_hours(tx: Transaction, hours: Sequence[LiquidationHour]) -> None:
-    """Keep hours of liquidations; the first count of an hour stays."""
+    """Store hours of liquidations; the first sum of an hour stays."""
     await tx.execute_many(_LIQUIDATION_HOUR, hours)
 
 
 async def record_settlements(tx: Transaction, settlements: Sequence[FundingSettlement]) -> None:
-    """Keep settlements; the first record of one stays."""
+    """Store settlements; the first record of each stays."""
     await tx.execute_many(_SETTLEMENT, settlements)
 
 
 async def recent_record(tx: Transaction, bases: Mapping[str, str], now: int) -> TrailingRecord:
     """The record that rules look back on; `bases` names the asset of each contract to load.
 
-    A day more is read than is kept, because the volatility of an hour takes the day before it.
+    It loads one more day than rules see, because the volatility of an hour needs the day before it.
     """
     trailing = TrailingRecord()
     since, until = now - TRAILING - DAY - 2 * HOUR, now + MINUTE
@@ -102,7 +102,7 @@ async def recent_watched(tx: Transaction, now: int) -> list[Span]:
 
 
 async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
-    """Drop what is past its retention, a bounded number of rows at a time."""
+    """Delete rows past their retention, a bounded number per transaction."""
     for resolution, days in (
         ("minute", settings.minute_history_days),
         ("hour", settings.hour_history_days),
@@ -115,7 +115,7 @@ async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
 
 
 FORGET_ROWS = 2_000
-"""At most this many rows go in one transaction, so that nobody waits for a clean-up."""
+"""At most this many rows per transaction, so that a clean-up delays no other write."""
 
 _READING = """
 INSERT INTO readings (resolution, contract, at, last_price, funding_rate_pct,
@@ -175,9 +175,9 @@ DELETE FROM liquidations WHERE (at, contract, side, size, price) IN (
 async def record_settlement_reports(
     tx: Transaction, rates: Sequence[SettledRate], read_at: int
 ) -> list[SettlementReport]:
-    """Keep what one contract was reported to be settled at and is not known yet; return that.
+    """Store the reported rates of one contract that are new, and return them.
 
-    A rate equal to the newest revision's is known; another one is the next revision.
+    A rate that equals the newest revision is known; another one is the next revision.
     """
     if not rates:
         return []
@@ -202,7 +202,7 @@ async def newest_settlement_reports(
 
 
 async def newest_settlements(tx: Transaction, contract: str, count: int) -> list[FundingSettlement]:
-    """The newest `count` settlements by the service's own readings, oldest first."""
+    """The newest `count` settlements by our own readings, oldest first."""
     rows = await tx.fetch(_NEWEST_READINGS, contract, count)
     return [FundingSettlement(*row) for row in reversed(rows)]
 

@@ -1,4 +1,4 @@
-"""What may be said about the market at one instant (pure)."""
+"""The facts about the market that are fresh at one instant, and the feeds they come from (pure)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -27,20 +27,20 @@ class MarketView(NamedTuple):
     perpetuals: Perpetuals
     by_name: ContractIndex
     shares: Mapping[str, LongAccounts]
-    """Long-account shares by full name, of any age: ask `share` for a fresh one."""
+    """Long-account shares by full name, of any age; `share` returns only fresh ones."""
 
     liquidations: LiquidationTotals | None
-    """None when stale or when too little of the 24 hours was watched."""
+    """None when stale, or when we watched too little of the 24 hours."""
 
     regime: Regime | None
 
     @property
     def until(self) -> int:
-        """When the market feed itself reaches its bound."""
+        """When the market feed reaches its freshness limit."""
         return self.perpetuals.as_of + self.bounds.perpetuals
 
     def share(self, contract: str) -> LongAccounts | None:
-        """The long-account share of a contract, if a fresh one is known."""
+        """The long-account share of a contract, if it is fresh."""
         share = self.shares.get(contract)
         if share is None or not is_fresh(share.sampled_at, self.bounds.long_accounts, self.now):
             return None
@@ -48,7 +48,7 @@ class MarketView(NamedTuple):
 
 
 def is_fresh(as_of: int, bound: int, now: int) -> bool:
-    """Whether data of `as_of` may be shown; a time far ahead is a broken clock, not freshness."""
+    """Whether data may be shown; a timestamp far in the future is a wrong clock, not freshness."""
     return -bound <= now - as_of < bound
 
 

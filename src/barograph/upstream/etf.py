@@ -1,4 +1,4 @@
-"""Bitcoin funds: an issuer's own holdings file, or figures that the operator keeps in a file."""
+"""Bitcoin funds: an issuer's holdings file, or a file that the operator maintains."""
 
 import asyncio
 import re
@@ -30,12 +30,12 @@ from barograph.upstream.files import (
 )
 
 BACKFILL = timedelta(days=45)
-"""How far back an issuer is asked for days that are not known yet."""
+"""How far back we ask an issuer for days that are not stored yet."""
 
 LATE_DAYS = 5
 
 MAX_OPERATOR_BYTES = 1024 * 1024
-"""A row a business day is some 10 kB a year: a century of them fits."""
+"""A row per business day takes about 10 kB per year."""
 
 OPERATOR_COLUMNS = ("date", "net_flow_usd", "aum_usd", "holdings_btc")
 
@@ -46,7 +46,7 @@ _NAV = ("NAV", "NAV per Share", "Net Asset Value")
 _FIRST_COLUMN = "Ticker"
 
 _MOST_DISAGREEMENT = 0.01
-"""Shares times the value of one are the net assets, but for rounding."""
+"""Shares times the value per share equal the net assets, up to rounding."""
 
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _AMERICAN_DAY = re.compile(r"\A([A-Z][a-z]{2}) ([0-9]{1,2}), ([0-9]{4})\Z")
@@ -56,7 +56,7 @@ _SATURDAY = 5
 
 
 class FileTooLarge(InvalidReply):
-    """The operator's file has more bytes than daily figures can need."""
+    """The operator's file is larger than daily figures can need."""
 
     kind = "too large"
 
@@ -72,7 +72,7 @@ class IssuerHoldings:
         self._address = address
         self._source = source
         self._clock = clock
-        # Days whose figures are stored, and those that are too old to still get any.
+        # Days that are stored, and days too old to still get a file.
         self._settled: set[date] = set()
 
     @property
@@ -81,9 +81,9 @@ class IssuerHoldings:
         return f"etf-{self._fund.lower()}"
 
     async def read(self) -> list[Figure]:
-        """Read the file of today, which is about the last day that the fund closed.
+        """Read the newest file, and the files of the last weeks that are not stored yet.
 
-        Days of the last weeks that are not stored yet come along: a flow needs the day before.
+        A flow needs the day before.
         """
         body = await self._files.get(self._address)
         readings = decode_holdings(body, self._fund, self._source)
@@ -93,11 +93,11 @@ class IssuerHoldings:
         return [*await self._earlier(present, newest), *readings]
 
     def kept(self, readings: Sequence[Figure]) -> None:
-        """Ask no more for the days of these readings: they are stored."""
+        """Don't ask again for the days of these figures: they are stored."""
         self._settled |= {date.fromisoformat(each.day) for each in readings}
 
     async def _earlier(self, present: date, newest: date) -> list[Figure]:
-        """Read the earlier days that are still to be had, as far as the issuer answers."""
+        """Read earlier files, until the issuer stops answering."""
         readings: list[Figure] = []
         for day in trading_days(present - BACKFILL, present - timedelta(days=1)):
             if day in self._settled or day == newest:
@@ -105,23 +105,19 @@ class IssuerHoldings:
             try:
                 found = await self.read_day(day)
             except InvalidReply:
-                continue  # it hides no other day, and is asked for again: a page is no answer
+                continue  # skip this day and ask again next time
             except UnknownToUpstream:
                 found = []
             except UpstreamError:
-                break  # the rest is asked for the next time
+                break  # read the rest next time
             readings += found
-            # What is not out yet the day after may still come.
+            # A late file may still come within `LATE_DAYS`.
             if not found and present - day > timedelta(days=LATE_DAYS):
                 self._settled.add(day)
         return readings
 
     async def read_day(self, day: date) -> list[Figure]:
-        """Read the file of an earlier day; nothing, when the issuer published none for it.
-
-        Raises:
-            UpstreamError: as `read`; `InvalidReply` also when a file of another day came.
-        """
+        """Read the file of an earlier day; empty if the issuer published none for it."""
         address = httpx.URL(self._address).copy_set_param("asOfDate", f"{day:%Y%m%d}")
         body = await self._files.get(str(address))
         if _is_without_figures(body):
@@ -133,7 +129,7 @@ class IssuerHoldings:
 
 
 class OperatorFlows:
-    """A file that the operator keeps: one row a day, all funds that they count together."""
+    """The operator's file: one row per day for all funds that they count."""
 
     name = "etf-operator"
 
@@ -143,12 +139,11 @@ class OperatorFlows:
         self._clock = clock
 
     async def read(self) -> list[Figure]:
-        """Read the whole file, off the event loop: it may be long.
+        """Read the whole file in a thread, because it may be long.
 
         Raises:
             Unreachable: it cannot be opened.
-            FileTooLarge: it is larger than `MAX_OPERATOR_BYTES`.
-            InvalidReply: a line of it cannot be used.
+            InvalidReply: it is too large (`FileTooLarge`), or a line of it is invalid.
         """
         return await asyncio.to_thread(self._readings, today(self._clock))
 
@@ -171,13 +166,14 @@ class OperatorFlows:
 
 
 def decode_holdings(body: bytes, fund: str, source: str) -> list[Figure]:
-    """Read a fund's four figures; lines before the table may come in any order.
+    """Read a fund's four figures.
 
-    Files without net assets hold every position: their market values add up to it. Files without
-    the value of a share hold what it follows from.
+    If the file lacks net assets, they are the sum of all market values. If it lacks the value per
+    share, that is net assets divided by shares.
 
     Raises:
-        InvalidReply: it is no such file, or a figure is missing, unreadable or not positive.
+        InvalidReply: it is another kind of file, or a figure is missing, unreadable or not
+            positive.
     """
     rows = csv_rows(body)
     start = next((place for place, row in enumerate(rows) if row[:1] == [_FIRST_COLUMN]), None)
@@ -208,10 +204,10 @@ def decode_holdings(body: bytes, fund: str, source: str) -> list[Figure]:
 def decode_operator_flows(body: bytes, source: str) -> list[Figure]:
     """Read the operator's rows: `date, net_flow_usd, aum_usd, holdings_btc`, oldest day first.
 
-    The flow of a day may be empty, when it is not known; nothing else may.
+    Only the flow may be empty.
 
     Raises:
-        InvalidReply: the first line that cannot be used, by its number, and why.
+        InvalidReply: names the first invalid line, and why.
     """
     (_, header), *rows = numbered_rows(body) or [(0, [])]
     columns = {name: column(header, name) for name in OPERATOR_COLUMNS}
@@ -233,12 +229,12 @@ def decode_operator_flows(body: bytes, source: str) -> list[Figure]:
 
 
 def _is_without_figures(body: bytes) -> bool:
-    """Whether it is what the issuer sends for a day on which the fund did not close."""
+    """Whether it is the issuer's file for a day on which the fund did not trade."""
     return any(row[:2] == [_AS_OF, "-"] for row in csv_rows(body))
 
 
 def _preamble(rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """The lines of a name and a value before the table."""
+    """The name and value lines before the table."""
     pairs: dict[str, str] = {}
     for row in rows:
         if len(row) < 2:  # noqa: PLR2004 - a title or an empty line
@@ -250,7 +246,7 @@ def _preamble(rows: Sequence[Sequence[str]]) -> dict[str, str]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """The rows under the header, up to the empty line before the issuer's small print."""
+    """The rows under the header, up to the empty line before the small print."""
     header, *following = rows
     table: list[Sequence[str]] = []
     for row in following:

@@ -13,7 +13,7 @@ from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, Figure
 from barograph.upstream.files import FileClient, plausible, refuse_days_ahead, today
 
 DAYS = 60
-"""How many days are asked for: enough for a change over 20, and for a revision to be seen."""
+"""How many days to read: enough for a change over 20 days, and to see revisions."""
 
 Rate = Literal["sofr", "effr"]
 
@@ -60,11 +60,11 @@ class ReferenceRate:
 
     @property
     def name(self) -> str:
-        """The rate itself: each of the two fails alone."""
+        """The rate: SOFR and EFFR fail separately."""
         return self._rate
 
     async def read(self) -> list[Figure]:
-        """Read the newest days; a revised rate comes in the place of what it revises."""
+        """Read the newest days; a revised rate replaces the first one."""
         decode = decode_sofr if self._rate == "sofr" else decode_effr
         readings = decode(await self._files.get(self._address), self._source)
         refuse_days_ahead(readings, today(self._clock))
@@ -72,21 +72,13 @@ class ReferenceRate:
 
 
 def decode_sofr(body: bytes, source: str) -> list[Figure]:
-    """Read the Secured Overnight Financing Rate, oldest day first.
-
-    Raises:
-        InvalidReply: it is no such reply, or holds no rate.
-    """
+    """Read the Secured Overnight Financing Rate, oldest day first; raises `InvalidReply`."""
     rows = _rows(body, "SOFR")
     return plausible([Figure(SOFR, row.effective_date, row.percent_rate, source) for row in rows])
 
 
 def decode_effr(body: bytes, source: str) -> list[Figure]:
-    """Read the Effective Federal Funds Rate and its target range, oldest day first.
-
-    Raises:
-        InvalidReply: it is no such reply, holds no rate, or half a range.
-    """
+    """Read the Effective Federal Funds Rate and its target range; raises `InvalidReply`."""
     readings = []
     for row in _rows(body, "EFFR"):
         low, high = row.target_rate_from, row.target_rate_to

@@ -1,4 +1,4 @@
-"""Par yields of US Treasury securities: one CSV file a year, one row a business day."""
+"""Par yields of US Treasury securities: one CSV file per year, one row per business day."""
 
 import re
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ _ABSENT = ("", "N/A")
 _DAY = re.compile(r"([0-9]{2})/([0-9]{2})/([0-9]{4})")
 
 _YOUNG_UNTIL_MONTH = 2
-"""So long a year alone is too short to tell a change over 20 business days."""
+"""Until then the year alone is too short for a change over 20 business days."""
 
 _EMPTY_UNTIL_DAY = 10
-"""In January: the first row of a year comes after its first business day."""
+"""In January the file may be empty until the first row appears."""
 
 
 class TreasuryYields:
@@ -42,7 +42,7 @@ class TreasuryYields:
         self._clock = clock
 
     async def read(self) -> list[Figure]:
-        """Read the present year, and while it is young the year before."""
+        """Read the current year, and early in the year the previous one too."""
         present = today(self._clock)
         may_be_empty = present.month == 1 and present.day <= _EMPTY_UNTIL_DAY
         readings = await self._year(present.year, may_be_empty=may_be_empty)
@@ -78,10 +78,10 @@ class TreasuryYields:
 
 
 def decode_yields(body: bytes, year: int, source: str) -> list[Figure]:
-    """Read one year's file by its header, because columns come and go; oldest day first.
+    """Read one year's file by its header, because columns change; oldest day first.
 
     Raises:
-        InvalidReply: it is no such file, a needed column is missing, or a row does not fit.
+        InvalidReply: a column is missing, or a row doesn't fit.
     """
     header, *rows = csv_rows(body) or [[]]
     day_column = column(header, "Date")

@@ -1,4 +1,4 @@
-"""Which contracts are kept: the exchange's list, remembered between readings."""
+"""Caches the exchange's list of contracts between readings."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -16,11 +16,11 @@ from barograph.upstream.bybit.rest import TimeBudget
 log = logging.getLogger(__name__)
 
 USABLE = 6 * HOUR
-"""How long a list is used when a newer one is not to be had."""
+"""How long we use a list when we can't read a newer one."""
 
 
 class ContractList(Struct, frozen=True):
-    """The list of contracts, complete."""
+    """The complete list of contracts."""
 
     kept: Mapping[str, Instrument]
     symbols: AbstractSet[str]
@@ -28,11 +28,11 @@ class ContractList(Struct, frozen=True):
 
 
 class ContractCache:
-    """Remembers the list of contracts and decides when to read it again.
+    """Caches the list of contracts and decides when to read it again.
 
     It reads the list again after `seconds`, when the tickers show a new name, and when readings
-    stop fitting the list. While readings fit, it keeps the list if the new one can't be read, has
-    lost more than half of the contracts, or lists more than twice as many as have a ticker.
+    stop fitting the list. While readings fit, it keeps the old list if the new one can't be read,
+    has lost more than half of the contracts, or lists more than twice as many as have a ticker.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ContractCache:
         """The contracts to keep, by name.
 
         Raises:
-            UpstreamError: there is no list that can be used, and none to be had.
+            UpstreamError: there is no usable list, and we can't read one.
         """
         if self._listing is None or abs(self._clock() - self._read_at) > USABLE:
             self._listing = None
@@ -74,7 +74,7 @@ class ContractCache:
     async def review(self, symbols: AbstractSet[str], budget: TimeBudget) -> None:
         """Read the list again if it is due or lacks a name that ends in USDT.
 
-        A list that cannot be read again is no failure while the older one can be used.
+        A failure is only logged while the older list is usable.
         """
         older = self._listing
         if older is None:
@@ -93,7 +93,7 @@ class ContractCache:
         return is_old or (news and since_try >= MINUTE)
 
     async def _replace(self, budget: TimeBudget, symbols: AbstractSet[str] | None = None) -> bool:
-        """Take a newer list, which must fit `symbols` if they fit the older one."""
+        """Read a newer list, which must fit `symbols` if they fit the older one."""
         try:
             self._listing = await self._renewed(budget, symbols)
         except UpstreamError as error:
@@ -128,7 +128,7 @@ class ContractCache:
 
 
 def _check(newer: ContractList, older: ContractList, symbols: AbstractSet[str]) -> None:
-    """Refuse a list that lost most of the contracts, or that has no ticker for most of them."""
+    """Refuse a list that lost most contracts, or that has no ticker for most of them."""
     if 2 * len(newer.kept.keys() & older.kept.keys()) < len(older.kept):
         raise InvalidReply(
             f"the list of contracts fell from {len(older.kept)} to {len(newer.kept)}"

@@ -1,4 +1,8 @@
-"""Bybit as the markets' `Exchange`."""
+"""Bybit as the markets' `Exchange`.
+
+When the exchange hangs or fails, `rest.py` applies timeouts, retries and circuit breakers, and
+`stream.py` reconnects.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -68,15 +72,11 @@ class BybitExchange:
 
     @property
     def source(self) -> str:
-        """The venue, in the words that every published `source` uses."""
+        """The venue, in the words of every published `source`."""
         return self._settings.exchange_source
 
     async def perpetuals(self) -> Perpetuals:
-        """Read every live USDT perpetual at once.
-
-        Raises:
-            UpstreamError: there is no reading, or none that can be true.
-        """
+        """Read every live USDT perpetual at once; raises `UpstreamError`."""
         budget = self._rest.budget()
         kept = await self._catalogue.kept(budget)
 
@@ -96,12 +96,7 @@ class BybitExchange:
         return reading
 
     async def long_accounts(self, contract: str) -> LongAccounts:
-        """Read the newest long-account share of one contract.
-
-        Raises:
-            UnknownToUpstream: the exchange has no such contract, or no share for it.
-            UpstreamError: there is no reading, or none that can be true.
-        """
+        """Read the newest long-account share of one contract; raises `UpstreamError`."""
 
         def read(envelope: Envelope) -> LongAccounts:
             time = self._time(envelope)
@@ -120,12 +115,7 @@ class BybitExchange:
         return share
 
     async def settlements(self, contract: str) -> tuple[SettledRate, ...]:
-        """Read what the newest settlements of one contract were, oldest first.
-
-        Raises:
-            UnknownToUpstream: the exchange has no such contract, or no settlement of it.
-            UpstreamError: there is no report, or none that can be true.
-        """
+        """Read the newest settlements of one contract, oldest first; raises `UpstreamError`."""
 
         def read(envelope: Envelope) -> Settlements:
             time = self._time(envelope)
@@ -140,15 +130,11 @@ class BybitExchange:
         return found.rates
 
     async def server_time(self) -> int:
-        """Read the exchange's clock, in milliseconds since the Unix epoch, however wrong it is.
-
-        Raises:
-            UpstreamError: there is no answer, or no time in it.
-        """
+        """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
         return await self._rest.call("time", {}, _server_time, self._rest.budget())
 
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
-        """Hear the liquidations of `contracts` until cancelled, reconnecting as needed."""
+        """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
         await self._stream.listen(contracts, watcher)
 
     async def close(self) -> None:
@@ -179,7 +165,7 @@ class BybitExchange:
         return await self._rest.call("instruments-info", _page_params(cursor), read, budget)
 
     def _note_refused(self, expected: PlausibleRange, contract: str, count: int) -> None:
-        """Remember how many values of a contract were out of range when last read."""
+        """Remember how many values of a contract were implausible when last read."""
         others = [each for each in self._refused.pop(expected.field, []) if each != contract]
         if others or count:
             self._refused[expected.field] = [*others, *[contract] * count]
@@ -188,10 +174,9 @@ class BybitExchange:
         return check_clock(envelope, self._clock(), self._settings.feed_max_age_seconds)
 
     def _as_of(self, time: int) -> int:
-        """When the reading was taken, on our clock at the latest.
+        """When the reading was taken, at the latest now.
 
-        The same reply served again stays as old as it was, even when the exchange's clock is ahead
-        and ours has moved on.
+        A reply that is served again keeps its time, even if the exchange's clock is ahead of ours.
         """
         if time != self._last_time:
             self._last_time, self._last_as_of = time, min(time, self._clock())

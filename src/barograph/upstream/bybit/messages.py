@@ -1,4 +1,4 @@
-"""The messages of the public websocket, both ways; nothing here touches a network or a clock."""
+"""The messages of the public websocket, both ways, without network or clock."""
 
 from collections.abc import Sequence
 
@@ -34,18 +34,18 @@ class Batch(Struct, frozen=True):
 
 
 class Subscribed(Struct, frozen=True):
-    """The answer to one subscribe request."""
+    """The reply to one subscribe request."""
 
     accepted: bool
     detail: str
 
 
 class Pong(Struct, frozen=True):
-    """The answer to a ping."""
+    """The reply to a ping."""
 
 
 class Other(Struct, frozen=True):
-    """A message that means nothing to us."""
+    """A message that we ignore."""
 
 
 Message = Batch | Subscribed | Pong | Other
@@ -72,7 +72,7 @@ _ROWS = msgspec.json.Decoder(list[_LiquidationRow])
 
 
 def subscribe_requests(contracts: Sequence[str]) -> list[list[str]]:
-    """The requests of each connection that it takes to carry all of `contracts`.
+    """The subscribe requests, per connection, for all of `contracts`.
 
     Limits: https://bybit-exchange.github.io/docs/v5/ws/connect#public-channel---args-limits .
     """
@@ -98,11 +98,7 @@ def _requests(topics: list[str]) -> list[str]:
 
 
 def decode_message(data: bytes) -> Message:
-    """One message of the stream: https://bybit-exchange.github.io/docs/v5/ws/connect .
-
-    Raises:
-        InvalidReply: it is none.
-    """
+    """Decode a message of the stream: https://bybit-exchange.github.io/docs/v5/ws/connect ."""
     message = parse(data, _MESSAGE, "the message")
     if message.topic is not None and message.topic.startswith(_TOPIC):
         return Batch(_liquidations(message.data))
