@@ -17,7 +17,7 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, SQLiteDatabase
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import packaged_migrations, upgrade
-from barograph.kit.process import die_with_parent
+from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.settings import Settings

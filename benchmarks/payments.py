@@ -25,7 +25,7 @@ from barograph.demo.servers.identity import demo_token
 from barograph.kit.clock import system_clock
 from barograph.kit.documents import JSON
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
-from barograph.kit.process import die_with_parent
+from barograph.kit.operating_system import die_with_parent
 from barograph.limits.rate_limits import PROOFS
 from barograph.payments.offers import stance_requirements
 from barograph.payments.proof import read_proof, wire_payload, wire_requirements

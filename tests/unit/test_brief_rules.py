@@ -385,7 +385,7 @@ def test_a_market_in_which_nothing_happens_or_that_is_empty_has_no_brief() -> No
 
 def golden() -> Brief:
     (draft,) = funding_flip(flipping(0.01, -0.0025))
-    return write_brief(BY_ID["funding-flip"].text, draft, flipping(0.01, -0.0025))
+    return write_brief(BY_ID["funding-flip"], draft, flipping(0.01, -0.0025))
 
 
 def test_the_inputs_of_a_brief_are_canonical_json_and_their_digest_never_changes() -> None:
@@ -423,13 +423,13 @@ def test_what_is_not_known_is_shown_as_null_in_the_body() -> None:
     seen = evidence(outage=Outage(AT - MINUTE, AT, None))
     (draft,) = outage(seen)
 
-    assert "- `kind`: null\n" in write_brief(BY_ID["outage"].text, draft, seen).body
+    assert "- `kind`: null\n" in write_brief(BY_ID["outage"], draft, seen).body
 
 
 def test_the_address_of_a_brief_is_to_the_minute_of_its_reading() -> None:
     draft = Draft("x", "h", "s", [], (0, 1), {})
 
-    slug = write_brief(BY_ID["outage"].text, draft, evidence(as_of=START + 59_999)).slug
+    slug = write_brief(BY_ID["outage"], draft, evidence(as_of=START + 59_999)).slug
 
     assert slug == "2026-11-06-2120-outage-x"
 
@@ -437,7 +437,7 @@ def test_the_address_of_a_brief_is_to_the_minute_of_its_reading() -> None:
 def test_rules_have_unique_ids_known_categories_and_are_explained() -> None:
     assert len(BY_ID) == len(MARKET_RULES)
     assert {rule.category for rule in MARKET_RULES} <= set(CATEGORIES)
-    assert all(len(rule.text.explanation) > 40 for rule in MARKET_RULES)
+    assert all(len(rule.explanation) > 40 for rule in MARKET_RULES)
 
 
 @pytest.fixture(scope="module")

@@ -66,7 +66,7 @@ def test_a_regime_that_was_not_judged_recently_is_unknown() -> None:
 
     assert (now.label, now.funding_8h_pct) == ("unknown", None)
     assert now.sentence == "How BTC perpetuals stand is not known."
-    assert now.note == "The regime has not been judged recently."
+    assert now.note == "There is no recent regime reading."
 
 
 def test_funding_is_brought_to_eight_hours_and_zero_is_a_number() -> None:

@@ -27,7 +27,7 @@ OUT = tuple(-each for each in IN)
 
 def written(rule: str, seen: MacroEvidence) -> Brief:
     (draft,) = BY_ID[rule].drafts(seen)
-    return write_brief(BY_ID[rule].text, draft, evidence(as_of=seen.at))
+    return write_brief(BY_ID[rule], draft, evidence(as_of=seen.at))
 
 
 @pytest.mark.parametrize(
@@ -206,4 +206,4 @@ def test_rules_of_figures_have_ids_of_their_own_known_categories_and_are_explain
 
     assert len(set(ids)) == len(ids)
     assert {rule.category for rule in MACRO_RULES} <= set(CATEGORIES)
-    assert all(len(rule.text.explanation) > 40 for rule in MACRO_RULES)
+    assert all(len(rule.explanation) > 40 for rule in MACRO_RULES)

@@ -286,7 +286,7 @@ def test_the_sentence_names_the_rate_and_what_it_means(rate: float, said: str) -
 def test_the_sentence_of_an_unknown_regime_names_no_rate() -> None:
     said = describe(next_regime(None, None, START, DWELL))
 
-    assert said == "The BTC funding rate is not known, so no regime is named."
+    assert said == "The BTC funding rate is unknown, so there is no regime label."
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ from support.evidence import (
 )
 from support.markets import BTC, ETH, MARKET, PEPE, SOURCE, changed
 
-THREE = Bands(("low", "middle", "high"), (10, 20), usual=1, margin=2)
+THREE = Bands(("low", "middle", "high"), (10, 20), middle=1, margin=2)
 ALL_BANDS = (BREADTH, PRESSURE, POSITIONING, TREND, VOLATILITY)
 
 
@@ -96,7 +96,7 @@ def mirrored(bands: Bands) -> Bands:
     return Bands(
         bands.labels[::-1],
         [-edge for edge in reversed(bands.edges)],
-        usual=len(bands.labels) - 1 - bands.usual,
+        middle=len(bands.labels) - 1 - bands.middle,
         margin=bands.margin,
     )
 
@@ -204,8 +204,8 @@ def test_breadth_of_no_contract_is_unknown() -> None:
 def pressed(total: float, **fields: Any) -> MarketEvidence:
     """Against hours of 0, 1, 2 … 199 dollars."""
     trailing = add_liquidations(TrailingRecord(), 200)
-    usual = {"trailing": trailing, "last_hour": closed(total)}
-    return evidence(**{**usual, **fields})
+    middle = {"trailing": trailing, "last_hour": closed(total)}
+    return evidence(**{**middle, **fields})
 
 
 @pytest.mark.parametrize(

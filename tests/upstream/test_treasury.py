@@ -162,7 +162,7 @@ def test_a_young_year_is_read_together_with_the_one_before() -> None:
 
 
 def test_a_yield_of_a_day_to_come_is_an_invalid_reply() -> None:
-    with pytest.raises(InvalidReply, match="2026-11-05, which is to come"):
+    with pytest.raises(InvalidReply, match="2026-11-05, which is in the future"):
         Publisher((2026, NOVEMBER), day="2026-11-01").read()
 
 

@@ -1,4 +1,4 @@
-"""Where the briefs' bytes are rendered (pure)."""
+"""Renders the lists of briefs (pure)."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -45,7 +45,7 @@ PAGE_FOLDER = "/briefs/"
 
 
 def briefs_body(briefs: Briefs, limit: int, *, source: str, base_url: str) -> bytes:
-    """Render the newest `limit` briefs; `source` is that of a list without any."""
+    """Render the newest `limit` briefs; `source` is that of an empty list."""
     shown = briefs.briefs[:limit]
     sources = dict.fromkeys(each.source or source for each in shown)
     body = BriefList(
@@ -58,7 +58,7 @@ def briefs_body(briefs: Briefs, limit: int, *, source: str, base_url: str) -> by
 
 
 def brief_bodies(briefs: Sequence[ListedBrief], base_url: str) -> list[BriefBody]:
-    """Each brief as the contract shapes it."""
+    """Each brief as the contract defines it."""
     return [
         BriefBody(
             headline=each.headline,
@@ -73,7 +73,7 @@ def brief_bodies(briefs: Sequence[ListedBrief], base_url: str) -> list[BriefBody
 
 
 def briefs_document(briefs: Briefs, body: bytes, *, since: int, until: int) -> Document:
-    """A body as it may be given from `since` until `until`."""
+    """A document that is valid from `since` until `until`."""
     newest = briefs.briefs[0].published_at if briefs.briefs else None
     return Document(body, since=since, until=until, modified=newest)
 
@@ -84,5 +84,5 @@ HIGHEST = 50
 
 
 def limit_from_query(query: QueryParams) -> int:
-    """Read `limit`: any integer is brought into the range, anything else means the default."""
+    """Read `limit`: an integer is clamped to the range, anything else gives the default."""
     return clamped_integer(query.getlist("limit"), default=DEFAULT, lowest=LOWEST, highest=HIGHEST)

@@ -54,9 +54,9 @@ def regime_change(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def funding_flip(evidence: MarketEvidence) -> Iterator[Draft]:
-    """The funding rate of a major had the other sign at this settlement than when it last had one.
+    """The sign of a major's funding rate changed from its last nonzero settlement to this one.
 
-    The rate of a settlement is the last one that was read before it.
+    The rate of a settlement is the last rate that was read before it.
     """
     bases = {each.contract: base for base, each in evidence.majors.items()}
     for settled in evidence.settlements:
@@ -127,7 +127,7 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
 def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
     """The liquidations of an hour, in USD, reached the 99th percentile of up to 30 days of hours.
 
-    Only hours that were really watched count, and there must be seven days of them.
+    Only hours with enough coverage count, and there must be seven days of them.
     """
     hour = evidence.closed_hour
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
@@ -228,7 +228,7 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def outage(evidence: MarketEvidence) -> Iterator[Draft]:
-    """There was no reading of the market for longer than its freshness bound."""
+    """There was no reading of the market for longer than its freshness limit."""
     gap = evidence.outage
     if gap is None:
         return
@@ -251,9 +251,9 @@ def outage(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def liquidation_coverage(evidence: MarketEvidence) -> Iterator[Draft]:
-    """Less of an hour's liquidations was watched than is needed to publish them.
+    """We watched less of an hour's liquidations than is needed to publish them.
 
-    Only once hours were watched before: a first start is no event.
+    This applies only after an earlier hour had enough coverage: a first start is no event.
     """
     hour, needed = evidence.closed_hour, evidence.min_watched_pct
     if hour is None or hour.watched_pct >= needed:
@@ -275,7 +275,7 @@ def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
     """Five days of net flow reached 0.5 % of assets, on at least four of them with the same sign.
 
     A flow is the operator's own figure, or the change of a fund's shares times their net asset
-    value. Only the funds that are named are counted.
+    value. Only the named funds count.
     """
     week = flow_week(evidence)
     if week is None or week.side is None:
@@ -308,9 +308,9 @@ def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
 
 
 def curve_turn_of_sign(evidence: MacroEvidence) -> Iterator[Draft]:
-    """The slope of US Treasury par yields, 10 years less 3 months, took the other sign.
+    """The slope of US Treasury par yields, 10 years less 3 months, changed its sign.
 
-    It has a sign from 5 basis points on; nearer to zero it keeps the one that it had.
+    Within 5 basis points of zero the slope keeps its last sign.
     """
     turn = curve_turn(evidence)
     if turn is None or evidence.at - turn.after.observed_at >= TURN_COOLDOWN:

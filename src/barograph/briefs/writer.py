@@ -43,7 +43,7 @@ class BriefWriter:
                 # Checked before writing: a lasting condition is drafted again at every reading.
                 last = self._published_at.get(cooldown_key(rule.id, draft))
                 if last is None or abs(at - last) >= rule.cooldown:
-                    brief = write_brief(rule.text, draft, evidence)
+                    brief = write_brief(rule, draft, evidence)
                     self._published_at[brief.cooldown_key] = brief.published_at
                     self._waiting.append(brief)
         except Exception:

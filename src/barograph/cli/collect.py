@@ -38,7 +38,7 @@ def collect(data: Path | None, child: int | None) -> None:
     import asyncio
 
     from barograph.kit.logs import configure_logs
-    from barograph.kit.process import die_with_parent
+    from barograph.kit.operating_system import die_with_parent
 
     if child is not None:
         die_with_parent(child)

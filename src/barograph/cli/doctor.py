@@ -86,7 +86,7 @@ async def _examine(settings: "Settings") -> list[Finding]:
 
 async def _port(settings: "Settings") -> Finding:
     from barograph.errors import ConfigurationError
-    from barograph.kit.process import require_free_port
+    from barograph.kit.operating_system import require_free_port
 
     try:
         require_free_port(settings.host, settings.port)
@@ -180,7 +180,7 @@ async def _disk(settings: "Settings") -> Finding:
 async def _secrets(settings: "Settings") -> Finding:
     from barograph.history.signing import FILE_NAME as HISTORY_KEY
     from barograph.keys.api_keys import FILE_NAME as PEPPER
-    from barograph.kit.secret_file import is_exposed, is_world_writable
+    from barograph.kit.operating_system import is_exposed, is_world_writable
 
     exposed = [file for name in (PEPPER, HISTORY_KEY) if is_exposed(file := settings.data / name)]
     if exposed:

@@ -38,7 +38,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     import os
 
     from barograph.kit.logs import configure_logs
-    from barograph.kit.process import die_with_parent, require_free_port
+    from barograph.kit.operating_system import die_with_parent, require_free_port
     from barograph.web.app import check_parts
 
     settings = read_settings(**options)

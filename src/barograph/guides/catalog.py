@@ -1,4 +1,4 @@
-"""The catalog of guides and everything that can be wrong with one (pure)."""
+"""The catalog of guides and its validation (pure)."""
 
 import json
 import math
@@ -43,19 +43,19 @@ class Guide(NamedTuple):
     """In USD; a whole price is an `int`, so that it is shown without decimals."""
 
     url: str | None = None
-    """Where to buy it; None: the guide's page on this site."""
+    """Where to buy it; None for the guide's page on this site."""
 
 
 class Catalog(NamedTuple):
-    """All the guides, in the order in which they are shown."""
+    """All guides, in the order in which they are shown."""
 
     source: str
-    """Whose catalog it is, in the words that the published `source` uses."""
+    """Whose catalog it is, in the words of the published `source`."""
 
     guides: tuple[Guide, ...]
 
     is_sample: bool = False
-    """Whether it only shows what a catalog looks like, and nothing of it is sold."""
+    """Whether it is the packaged example, of which nothing is sold."""
 
 
 class InvalidCatalog(ConfigurationError):
@@ -70,7 +70,7 @@ def parse_catalog(text: str, form: Format) -> Catalog:
     """Read a catalog.
 
     Raises:
-        InvalidCatalog: it cannot be used; every problem is named, not only the first.
+        InvalidCatalog: it cannot be used; lists every problem, not only the first.
     """
     document = _decode(text, form)
     if not isinstance(document, dict):
@@ -93,7 +93,7 @@ def _decode(text: str, form: Format) -> object:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse what TOML refuses too: one name twice."""
+    """Refuse a repeated name, as TOML does."""
     twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     if twice:
         raise ValueError(f"{', '.join(map(ascii, twice))} given more than once in one object")
@@ -112,7 +112,12 @@ def _catalog_problems(document: Mapping[str, object]) -> Iterator[str]:
     if len(guides) != CATALOG_SIZE:
         yield f"guides: a catalog holds exactly {CATALOG_SIZE} guides, this one has {len(guides)}"
     for number, guide in enumerate(guides, 1):
-        yield from (f"{_name(number, guide)}: {problem}" for problem in _guide_problems(guide))
+        problems = (
+            _member_problems(guide, _GUIDE_CHECKS, optional={"url"})
+            if isinstance(guide, dict)
+            else ["must be an object"]
+        )
+        yield from (f"{_name(number, guide)}: {problem}" for problem in problems)
     yield from _duplicate_slugs(guides)
 
 
@@ -121,16 +126,9 @@ def _list_problem(value: object) -> str | None:
 
 
 def _name(number: int, guide: object) -> str:
-    """How a guide is called in a problem; a slug that is no slug is not repeated."""
+    """How a problem names its guide; an invalid slug is not repeated."""
     slug = guide.get("slug") if isinstance(guide, dict) else None
     return f"guide {number}" if _slug_problem(slug) is not None else f"guide {number} ({slug})"
-
-
-def _guide_problems(guide: object) -> Iterator[str]:
-    if isinstance(guide, dict):
-        yield from _member_problems(guide, _GUIDE_CHECKS, optional={"url"})
-    else:
-        yield "must be an object"
 
 
 def _member_problems(
@@ -183,13 +181,13 @@ def _slug_problem(value: object) -> str | None:
 
 def _tags_problem(value: object) -> str | None:
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_TAGS:
-        return f"must be a list of 1 to {MAX_TAGS} texts"
+        return f"must be a list of 1 to {MAX_TAGS} strings"
     for number, tag in enumerate(value, 1):
         problem = _text_problem(tag, MAX_TAG)
         if problem is not None:
             return f"{number} {problem}"
     if len({tag.casefold() for tag in value}) < len(value):
-        return "must not hold the same text twice"
+        return "must not repeat a string"
     return None
 
 
@@ -203,10 +201,10 @@ def _price_problem(value: object) -> str | None:
     """Guides are paid, so zero is refused."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "must be a number in USD"
-    if not 0 < value <= MAX_PRICE:  # also says no to NaN
+    if not 0 < value <= MAX_PRICE:  # NaN fails too
         return f"must be more than 0 and at most {MAX_PRICE}: guides are paid"
     if value != round(value, 2):
-        return "must be in dollars and whole cents"
+        return "must not have fractions of a cent"
     return None
 
 
@@ -215,9 +213,9 @@ def _url_problem(value: object) -> str | None:
         return f"must be an absolute http:// or https:// address of up to {MAX_URL} characters"
     try:
         parts = urlsplit(value)
-        _ = parts.port  # read for its check
+        _ = parts.port  # raises if it is invalid
     except ValueError:
-        return "must be an absolute http:// or https:// address with a host and a port that exist"
+        return "must be an absolute http:// or https:// address with a valid host and port"
     if not parts.hostname or parts.username is not None:
         return "must name a host and no user"
     return None
@@ -225,7 +223,7 @@ def _url_problem(value: object) -> str | None:
 
 def _text_problem(value: object, longest: int) -> str | None:
     if not isinstance(value, str):
-        return "must be a text"
+        return "must be a string"
     if not value.strip():
         return "must not be empty"
     if value != value.strip():

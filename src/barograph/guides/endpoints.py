@@ -1,4 +1,4 @@
-"""`/api/agent/guides`: the catalog, whole."""
+"""`/api/agent/guides`: the whole catalog."""
 
 from fastapi import APIRouter
 
@@ -10,7 +10,7 @@ from barograph.kit.wire import refusal
 
 
 def guide_routes(document: Document, clock: Clock) -> APIRouter:
-    """The route of the catalog that was rendered as `document`."""
+    """The route of the rendered catalog."""
     router = APIRouter(tags=["guides"])
 
     @router.get(

@@ -12,7 +12,7 @@ from barograph.history.ledger import RecordDamaged
 from barograph.history.merkle import EMPTY_ROOT, Head
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
-from barograph.kit.secret_file import load_or_create_secret
+from barograph.kit.operating_system import load_or_create_secret
 from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import Settings
 

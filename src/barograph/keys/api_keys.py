@@ -9,7 +9,7 @@ from barograph.errors import ConfigurationError
 from barograph.keys.email_address import Address, parse_address
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
-from barograph.kit.secret_file import load_or_create_secret
+from barograph.kit.operating_system import load_or_create_secret
 from barograph.settings import Settings
 
 ID_BYTES = 8

@@ -1,4 +1,4 @@
-"""How free reads speak HTTP: HEAD, OPTIONS, conditional requests and errors, in one place."""
+"""HTTP for every endpoint: HEAD, OPTIONS, conditional requests, errors and request parameters."""
 
 import re
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
@@ -37,11 +37,11 @@ NO_BODY: Message = {"type": "http.response.body", "body": b"", "more_body": Fals
 async def send_document(
     document: Document, scope: Scope, send: Send, now: int, extra: Headers | None = None
 ) -> None:
-    """Send a document in answer to a GET or HEAD, or 304 to who has it already.
+    """Send a document for GET or HEAD, or 304 if the client already has it.
 
-    `extra` fields are about this caller, so no shared cache may keep an answer that has them.
+    `extra` fields are about this caller, so the response becomes private to it.
     """
-    document = document.suited(scope["headers"])
+    document = document.encoded_for(scope["headers"])
     begin = document.begin(now)
     if extra:
         begin = {**begin, "headers": [*map(_for_one, begin["headers"]), *extra]}
@@ -62,8 +62,8 @@ def _for_one(field: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
 async def send_body(message: Message, send: Send) -> None:
     """Send a body message, a long one in slices.
 
-    Each `send` waits while the client reads nothing, so such a client holds a slice or two in
-    memory and not the whole body.
+    Each `send` waits while the client reads nothing, so a stalled client holds a slice or two in
+    memory instead of the whole body.
     """
     body = message.get("body", b"")
     last = max(len(body) - 1, 0) // SLICE_BYTES
@@ -96,7 +96,7 @@ def hardened(app: ASGIApp) -> ASGIApp:
 def error_response(
     status: int, message: str, *headers: tuple[bytes, bytes], is_free: bool = True
 ) -> Response:
-    """An error: exactly one member, never kept by a cache, for any origin only on free paths."""
+    """An error with the one member `error`, never cached; any origin may read it on free paths."""
     response = Response(ErrorBody(error=message).encode(), status)
     length = (b"content-length", str(len(response.body)).encode())
     response.raw_headers = [(b"content-type", JSON), length, NO_STORE, NOSNIFF, *headers]
@@ -105,7 +105,7 @@ def error_response(
 
 
 def private_response(status: int, body: bytes, *headers: tuple[bytes, bytes]) -> Response:
-    """An answer of an entitled or paid endpoint: for this caller alone, never kept or shared."""
+    """A response of a subscriber or paid endpoint: for this caller only, never cached."""
     response = Response(body, status)
     length = (b"content-length", str(len(body)).encode())
     response.raw_headers = [(b"content-type", JSON), length, PRIVATE, *headers]
@@ -113,11 +113,11 @@ def private_response(status: int, body: bytes, *headers: tuple[bytes, bytes]) ->
 
 
 async def read_body(request: Request, longest: int) -> bytes:
-    """Read a request's body, as far as it may go.
+    """Read a request's body.
 
     Raises:
-        BodyTooLong: it is longer than that.
-        InvalidRequest: it ended half way.
+        BodyTooLong: it is longer than `longest`.
+        InvalidRequest: the client disconnected half way.
     """
     body = bytearray()
     try:
@@ -131,7 +131,7 @@ async def read_body(request: Request, longest: int) -> bytes:
 
 
 class DocumentResponse(Response):
-    """A route's answer: a document, sent the way the front door sends it."""
+    """A route's response: a document, sent as the front door sends it."""
 
     def __init__(self, document: Document, now: int, extra: Headers | None = None) -> None:
         super().__init__()
@@ -145,18 +145,18 @@ class DocumentResponse(Response):
 
 
 AllowedMethods = Callable[[str], bytes | None]
-"""What may be done from any origin with a path, as `Allow` says it; None: nothing."""
+"""The methods that any origin may use on a path, as in `Allow`; None for no method."""
 
 
 class HeadAndOptions:
-    """Lets the routes of free paths answer OPTIONS, and those with GET answer HEAD too."""
+    """Answers OPTIONS on free paths, and HEAD wherever GET is allowed."""
 
     def __init__(self, app: ASGIApp, allowed: AllowedMethods) -> None:
         self._app = app
         self._allowed = allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer OPTIONS, turn HEAD into a GET without its body, pass on the rest."""
+        """Answer OPTIONS, turn HEAD into GET without its body, and pass on the rest."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif scope["method"] == "OPTIONS" and (allow := self._allowed(scope["path"])):
@@ -168,7 +168,7 @@ class HeadAndOptions:
 
 
 def without_body(send: Send) -> Send:
-    """Send the same without the body, as HEAD is answered."""
+    """Send the same response without its body, as HEAD requires."""
 
     async def forward(message: Message) -> None:
         if message["type"] == "http.response.body":
@@ -190,7 +190,7 @@ _ASKED_WITH = b"X-API-Key, If-None-Match, Content-Type"
 
 
 def preflight_fields(allow: bytes, names: bytes) -> Headers:
-    """Answer a preflight: any origin may use these methods and request fields."""
+    """The headers of a preflight response: any origin may use these methods and fields."""
     return [
         *CORS,
         (b"allow", allow),
@@ -226,13 +226,13 @@ _INTEGER = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)", re.ASCII)
 
 
 def clamped_integer(values: Sequence[str], *, default: int, lowest: int, highest: int) -> int:
-    """An integer that is given once, brought into the range; anything else means the default."""
+    """An integer given once, clamped to the range; anything else gives the default."""
     integer = _INTEGER.fullmatch(values[0]) if len(values) == 1 else None
     if integer is None:
         return default
     sign, digits = integer.groups()
     if sign == "-":
         return lowest
-    # However long it is: it is never made a number that is longer than it needs to be.
+    # Compare lengths first: converting thousands of digits is slow.
     is_beyond = len(digits) > len(str(highest))
     return highest if is_beyond else min(max(int(digits), lowest), highest)

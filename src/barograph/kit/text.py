@@ -4,11 +4,10 @@ from math import floor, log10
 
 
 def one_line(name: str, text: str, longest: int) -> str:
-    """The text without space around it.
+    """The text without surrounding white space.
 
     Raises:
-        ValueError: it is empty, too long, of several lines, or holds what cannot be printed, such
-            as bytes that are no UTF-8.
+        ValueError: it is empty, too long, has several lines or unprintable characters.
     """
     line = text.strip()
     if not 1 <= len(line) <= longest or not line.isprintable():
@@ -22,7 +21,7 @@ HUNDRED = 100
 
 
 def usd(amount: float) -> str:
-    """An amount of money: `$950`, `$1.23M`."""
+    """An amount in USD, such as `$950` or `$1.23M`."""
     shown = f"{amount:.0f}"
     for letter in LETTERS:
         if round(amount, 2) < THOUSAND and shown != "1000":
@@ -33,10 +32,10 @@ def usd(amount: float) -> str:
 
 
 def price(amount: float) -> str:
-    """A price with every digit it has, its thousands apart, and no exponent: `92,784.0`.
+    """A price with all its digits and no exponent, such as `92,784.0`.
 
-    Prices of one size have at least as many decimals as exchanges usually give them, so that a
-    price that moves does not change its length.
+    It has at least as many decimals as exchanges usually show, so that a moving price keeps its
+    length.
     """
     whole, _, digits = f"{amount:,.10f}".partition(".")
     digits = digits.rstrip("0").ljust(_least_decimals(amount), "0")

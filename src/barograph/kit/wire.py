@@ -1,4 +1,4 @@
-"""The base of every JSON body."""
+"""The base class of every JSON body, and how OpenAPI describes error bodies."""
 
 from typing import Any
 
@@ -8,10 +8,9 @@ from barograph.kit.documents import JSON
 
 
 def _publish(schema: dict[str, Any]) -> None:
-    """Loosen the published schema where the model is stricter than clients should be.
+    """Publish a looser schema than the model, because a later version may add members.
 
-    A later version may add members. Generated clients check a boolean `const` against a string and
-    refuse every body.
+    Some generated clients compare a boolean `const` with a string and refuse every body.
     """
     schema.pop("additionalProperties", None)
     for member in schema["properties"].values():
@@ -20,9 +19,9 @@ def _publish(schema: dict[str, Any]) -> None:
 
 
 class WireModel(BaseModel):
-    """A body: nothing unexpected gets in, and its members keep their order."""
+    """A JSON body: no unexpected members, and members keep their order."""
 
-    # A member that may be null is still always there, and the schema says so.
+    # A nullable member is always present, and the schema says so.
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
@@ -31,43 +30,43 @@ class WireModel(BaseModel):
     )
 
     def encode(self) -> bytes:
-        """The body as it goes over the wire: UTF-8 and compact.
+        """The body as compact UTF-8 bytes.
 
-        Straight to bytes: `model_dump_json` would make a string of them and back.
+        `model_dump_json` would build a string first.
         """
         return self.__pydantic_serializer__.to_json(self)
 
 
 class ErrorBody(WireModel):
-    """What every answer other than success says."""
+    """The body of every error on a free path."""
 
     error: str
 
 
 class CodedErrorBody(WireModel):
-    """What entitled and paid endpoints say in place of success."""
+    """The body of every error on a subscriber or paid endpoint."""
 
     error: str
-    """The code, by which programs tell one from another."""
+    """A code for programs."""
 
     message: str
-    """One sentence for people."""
+    """A sentence for people."""
 
 
 JSON_TYPE = JSON.decode()
 
 ERROR_SCHEMAS: dict[str, Any] = {
-    # Both are flat: a nested body would be written as a reference that leads nowhere there.
+    # Both are flat: a nested model would produce a reference that doesn't resolve here.
     body.__name__: body.model_json_schema(mode="serialization")
     for body in (ErrorBody, CodedErrorBody)
 }
-"""What the references refer to."""
+"""The OpenAPI components of both bodies."""
 
 
 def refusal(
     description: str, headers: dict[str, Any] | None = None, *, example: str | None = None
 ) -> dict[str, Any]:
-    """An error of a free path."""
+    """Describe an error of a free path."""
     answer = json_answer(description, ErrorBody.__name__)
     if example is not None:
         answer["content"][JSON_TYPE]["example"] = {"error": example}
@@ -75,15 +74,15 @@ def refusal(
 
 
 def coded_refusal(description: str) -> dict[str, Any]:
-    """An error of an entitled or paid path, which has a code."""
+    """Describe an error of a subscriber or paid endpoint."""
     return json_answer(description, CodedErrorBody.__name__)
 
 
 def json_answer(description: str, schema: str) -> dict[str, Any]:
-    """An answer whose body is JSON of a schema that stands in the document."""
+    """Describe a JSON response by the name of its schema."""
     return {"description": description, "content": json_content(schema)}
 
 
 def json_content(schema: str) -> dict[str, Any]:
-    """A body of JSON by the name of its schema."""
+    """Describe a JSON body by the name of its schema."""
     return {JSON_TYPE: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}

@@ -1,6 +1,6 @@
-"""What daily figures amount to: flows of funds, slopes and changes of rates (pure).
+"""Derives flows of funds, and slopes and changes of rates, from daily figures (pure).
 
-A number that cannot be known is None or its day is absent; none is carried over from another day.
+An unknown number is None or its day is absent; we never carry a value over from another day.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,10 +22,10 @@ from barograph.macro.records import (
 OPERATOR_COVERAGE = "operator's data"
 
 _PLACES = 6
-"""Decimals of a difference of rates, which are published with two: without float's own noise."""
+"""Decimals of a difference of rates, which removes float noise."""
 
 _MOST_BACKING_CHANGE = 0.1
-"""Bitcoin behind one share falls by a fee in a year; by more than this in a day after a split."""
+"""Fees change the bitcoin per share by little per year; a larger change in a day is a split."""
 
 
 class EtfDay(Struct, frozen=True):
@@ -34,8 +34,8 @@ class EtfDay(Struct, frozen=True):
     day: str
 
     net_flow_usd: float | None
-    """Money that came in since the business day before, in USD; negative when it left. None when
-    that day's figures are missing, so that it cannot be told what came on which day."""
+    """Net flow since the business day before, in USD; negative for outflows. None if that day's
+    figures are missing."""
 
     aum_usd: float
     """Assets under management, in USD."""
@@ -49,14 +49,14 @@ class EtfDay(Struct, frozen=True):
 
 
 class EtfSeries(Struct, frozen=True):
-    """Days of funds, oldest first, and which funds they are of."""
+    """Days of funds, oldest first, and the funds they cover."""
 
     coverage: str
     days: tuple[EtfDay, ...]
 
 
 class DayValue(Struct, frozen=True):
-    """A number worked out for one day."""
+    """A number derived for one day."""
 
     day: str
     value: float
@@ -65,7 +65,7 @@ class DayValue(Struct, frozen=True):
 
 
 class Valued(Protocol):
-    """Something with a value: an `RecordedFigure` or a `DayValue`."""
+    """Anything with a value: a `RecordedFigure` or a `DayValue`."""
 
     @property
     def value(self) -> float:
@@ -84,16 +84,16 @@ class _FundDay(Struct, frozen=True):
 
 
 Known = Mapping[str, Sequence[RecordedFigure]]
-"""The newest revisions of each series by its name, as `macro.store` gives them."""
+"""The newest revisions of each series by its name, as `macro.store` returns them."""
 
 
 def fund_coverage(funds: Sequence[str]) -> str:
-    """Say which funds the figures are of, such as `IBIT only`: never that they are all funds."""
+    """Name the funds that the figures cover, such as `IBIT only`."""
     return f"{' and '.join(fund.upper() for fund in funds)} only"
 
 
 def issuers_series(known: Known, funds: Sequence[str]) -> EtfSeries:
-    """The days on which every one of `funds` published all its figures."""
+    """The days on which all of `funds` published all their figures."""
     by_fund = [_fund_days(known, fund) for fund in funds]
     days = sorted(set.intersection(*(set(each) for each in by_fund))) if by_fund else []
     before = [_days_before(each) for each in by_fund]
@@ -121,7 +121,7 @@ def operator_series(known: Known) -> EtfSeries:
 
 
 def slope10y3m(us10y: Sequence[RecordedFigure], us3m: Sequence[RecordedFigure]) -> list[DayValue]:
-    """Ten-year yield less three-month yield on the days that have both, in percent."""
+    """Ten-year yield less three-month yield, in percent, on the days that have both."""
     by_day = {each.day: each for each in us3m}
     return [
         DayValue(
@@ -136,11 +136,7 @@ def slope10y3m(us10y: Sequence[RecordedFigure], us3m: Sequence[RecordedFigure]) 
 
 
 def change_over(values: Sequence[Valued], count: int) -> float | None:
-    """The newest value less the one `count` observations before; None when there are too few.
-
-    Raises:
-        ValueError: `count` is not positive.
-    """
+    """The newest value less the one `count` observations before; None if there are too few."""
     if count < 1:
         raise ValueError("a change is over one observation or more")
     if len(values) <= count:
@@ -181,7 +177,7 @@ def _issuers_day(today: Sequence[_FundDay], before: Sequence[_FundDay | None]) -
 
 
 def _days_before(days: Mapping[str, _FundDay]) -> dict[str, _FundDay]:
-    """For each day the fund's figures of the day before, unless a business day lies between."""
+    """For each day the fund's figures of the trading day before, if there are any."""
     return {
         day: days[before]
         for before, day in pairwise(sorted(days))
@@ -195,7 +191,7 @@ def _is_gap(before: date, day: date) -> bool:
 
 
 def _flow(before: _FundDay | None, now: _FundDay) -> float | None:
-    """Change of shares times the value of one; None when a share is not what it was before."""
+    """Change of shares times the value per share; None after a split."""
     if before is None or before.shares.value <= 0 or now.shares.value <= 0:
         return None
     backing_before = before.btc.value / before.shares.value

@@ -225,9 +225,7 @@ def _liq24h(view: MarketView) -> Liq24h:
 
 def _regime(view: MarketView) -> RegimeState:
     if view.regime is None:
-        return RegimeState(
-            label="unknown", basis=BASIS, note="The regime has not been judged recently."
-        )
+        return RegimeState(label="unknown", basis=BASIS, note="There is no recent regime reading.")
     return RegimeState(label=view.regime.label, basis=BASIS, note=describe(view.regime))
 
 

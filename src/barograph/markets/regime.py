@@ -80,7 +80,7 @@ def next_regime(previous: Regime | None, rate_pct: float | None, at: int, dwell:
 def describe(regime: Regime) -> str:
     """Explain the label in one sentence."""
     if regime.funding_8h_pct is None:
-        return "The BTC funding rate is not known, so no regime is named."
+        return "The BTC funding rate is unknown, so there is no regime label."
     band = _band(regime.funding_8h_pct)
     sentence = f"BTC funding is {regime.funding_8h_pct:+.4f} % per 8 hours: {_MEANING[band]}"
     if band == regime.label:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from msgspec.structs import astuple
+
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import (
@@ -47,10 +49,7 @@ async def record_readings(tx: Transaction, readings: Sequence[ReadingRow]) -> No
 
 async def record_liquidations(tx: Transaction, liquidations: Sequence[Liquidation]) -> None:
     """Store liquidations, each once."""
-    rows = [
-        (event.at, event.contract, event.side, event.size, event.price) for event in liquidations
-    ]
-    await tx.execute_many(_LIQUIDATION, rows)
+    await tx.execute_many(_LIQUIDATION, [astuple(each) for each in liquidations])
 
 
 async def record_watched(tx: Transaction, spans: Sequence[Span]) -> None:

@@ -40,7 +40,7 @@ MAX_OPERATOR_BYTES = 1024 * 1024
 OPERATOR_COLUMNS = ("date", "net_flow_usd", "aum_usd", "holdings_btc")
 
 _AS_OF = "Fund Holdings as of"
-_SHARES = ("Shares Outstanding",)
+_SHARES = "Shares Outstanding"
 _NET_ASSETS = ("Net Assets", "Net Assets of Fund")
 _NAV = ("NAV", "NAV per Share", "Net Asset Value")
 _FIRST_COLUMN = "Ticker"
@@ -86,19 +86,19 @@ class IssuerHoldings:
         A flow needs the day before.
         """
         body = await self._files.get(self._address)
-        readings = decode_holdings(body, self._fund, self._source)
+        figures = decode_holdings(body, self._fund, self._source)
         present = today(self._clock)
-        refuse_days_ahead(readings, present)
-        newest = date.fromisoformat(readings[0].day)
-        return [*await self._earlier(present, newest), *readings]
+        refuse_days_ahead(figures, present)
+        newest = date.fromisoformat(figures[0].day)
+        return [*await self._earlier(present, newest), *figures]
 
-    def kept(self, readings: Sequence[Figure]) -> None:
+    def kept(self, figures: Sequence[Figure]) -> None:
         """Don't ask again for the days of these figures: they are stored."""
-        self._settled |= {date.fromisoformat(each.day) for each in readings}
+        self._settled |= {date.fromisoformat(each.day) for each in figures}
 
     async def _earlier(self, present: date, newest: date) -> list[Figure]:
         """Read earlier files, until the issuer stops answering."""
-        readings: list[Figure] = []
+        figures: list[Figure] = []
         for day in trading_days(present - BACKFILL, present - timedelta(days=1)):
             if day in self._settled or day == newest:
                 continue
@@ -110,22 +110,22 @@ class IssuerHoldings:
                 found = []
             except UpstreamError:
                 break  # read the rest next time
-            readings += found
+            figures += found
             # A late file may still come within `LATE_DAYS`.
             if not found and present - day > timedelta(days=LATE_DAYS):
                 self._settled.add(day)
-        return readings
+        return figures
 
     async def read_day(self, day: date) -> list[Figure]:
         """Read the file of an earlier day; empty if the issuer published none for it."""
         address = httpx.URL(self._address).copy_set_param("asOfDate", f"{day:%Y%m%d}")
         body = await self._files.get(str(address))
-        if _is_without_figures(body):
-            return []
-        readings = decode_holdings(body, self._fund, self._source)
-        if readings[0].day != day.isoformat():
-            raise InvalidReply(f"the file of {readings[0].day} came in place of that of {day}")
-        return readings
+        if any(row[:2] == [_AS_OF, "-"] for row in csv_rows(body)):
+            return []  # the issuer's file for a day without trading
+        figures = decode_holdings(body, self._fund, self._source)
+        if figures[0].day != day.isoformat():
+            raise InvalidReply(f"asked for the file of {day} and got that of {figures[0].day}")
+        return figures
 
 
 class OperatorFlows:
@@ -145,12 +145,12 @@ class OperatorFlows:
             Unreachable: it cannot be opened.
             InvalidReply: it is too large (`FileTooLarge`), or a line of it is invalid.
         """
-        return await asyncio.to_thread(self._readings, today(self._clock))
+        return await asyncio.to_thread(self._figures, today(self._clock))
 
-    def _readings(self, present: date) -> list[Figure]:
-        readings = decode_operator_flows(self._body(), self._source)
-        refuse_days_ahead(readings, present)
-        return readings
+    def _figures(self, present: date) -> list[Figure]:
+        figures = decode_operator_flows(self._body(), self._source)
+        refuse_days_ahead(figures, present)
+        return figures
 
     def _body(self) -> bytes:
         try:
@@ -181,7 +181,9 @@ def decode_holdings(body: bytes, fund: str, source: str) -> list[Figure]:
         raise InvalidReply("the file has no table of holdings")
     preamble, header, table = _preamble(rows[:start]), rows[start], _table(rows[start:])
     day = _as_of(preamble)
-    shares = _needed(_SHARES[0], _stated(preamble, _SHARES))
+    shares = _stated(preamble, (_SHARES,))
+    if shares is None:
+        raise InvalidReply(f"the file does not state '{_SHARES}'")
     net_assets = _stated(preamble, _NET_ASSETS)
     if net_assets is None:
         net_assets = _market_value(header, table)
@@ -212,25 +214,20 @@ def decode_operator_flows(body: bytes, source: str) -> list[Figure]:
     (_, header), *rows = numbered_rows(body) or [(0, [])]
     columns = {name: column(header, name) for name in OPERATOR_COLUMNS}
     lines: dict[str, int] = {}
-    readings: list[Figure] = []
+    figures: list[Figure] = []
     for line, row in rows:
         if not any(row):
             continue
         try:
             cells = _cells(row, header, columns)
             day = _weekday(cells["date"])
-            readings += plausible(_operator_readings(cells, day, source))
+            figures += plausible(_operator_figures(cells, day, source))
         except ValueError as error:
             raise InvalidReply(f"line {line}: {error}") from error
         if day in lines:
             raise InvalidReply(f"line {line}: {day} was given in line {lines[day]} already")
         lines[day] = line
-    return sorted(readings, key=lambda reading: reading.day)
-
-
-def _is_without_figures(body: bytes) -> bool:
-    """Whether it is the issuer's file for a day on which the fund did not trade."""
-    return any(row[:2] == [_AS_OF, "-"] for row in csv_rows(body))
+    return sorted(figures, key=lambda figure: figure.day)
 
 
 def _preamble(rows: Sequence[Sequence[str]]) -> dict[str, str]:
@@ -272,12 +269,6 @@ def _stated(preamble: Mapping[str, str], names: Sequence[str]) -> float | None:
         if name in preamble:
             return _positive(name, preamble[name].removeprefix("$"))
     return None
-
-
-def _needed(name: str, value: float | None) -> float:
-    if value is None:
-        raise InvalidReply(f"the file does not state '{name}'")
-    return value
 
 
 def _positive(name: str, cell: str) -> float:
@@ -323,26 +314,22 @@ def _weekday(cell: str) -> str:
     return cell
 
 
-def _operator_readings(cells: Mapping[str, str], day: str, source: str) -> list[Figure]:
-    readings = [
-        Figure(OPERATOR_AUM, day, _above_zero("aum_usd", cells), source),
-        Figure(OPERATOR_BTC, day, _above_zero("holdings_btc", cells), source),
+def _operator_figures(cells: Mapping[str, str], day: str, source: str) -> list[Figure]:
+    figures = [
+        Figure(OPERATOR_AUM, day, _cell("aum_usd", cells, positive=True), source),
+        Figure(OPERATOR_BTC, day, _cell("holdings_btc", cells, positive=True), source),
     ]
     if cells["net_flow_usd"]:
-        flow = _cell("net_flow_usd", cells)
-        readings.append(Figure(OPERATOR_FLOW, day, flow, source))
-    return readings
+        flow = _cell("net_flow_usd", cells, positive=False)
+        figures.append(Figure(OPERATOR_FLOW, day, flow, source))
+    return figures
 
 
-def _cell(name: str, cells: Mapping[str, str]) -> float:
+def _cell(name: str, cells: Mapping[str, str], *, positive: bool) -> float:
     try:
-        return number(cells[name])
+        value = number(cells[name])
     except ValueError as error:
         raise ValueError(f"{name} {error}") from error
-
-
-def _above_zero(name: str, cells: Mapping[str, str]) -> float:
-    value = _cell(name, cells)
-    if value <= 0:
+    if positive and value <= 0:
         raise ValueError(f"{name} is {value}, which is not positive")
     return value

@@ -114,7 +114,7 @@ class FileClient:
             name = type(error).__name__
             raise Unreachable(f"the publisher cannot be reached ({name})") from error
         if _is_page(response, body):
-            raise InvalidReply("a page came in place of the file")
+            raise InvalidReply("got an HTML page instead of the file")
         return body
 
 
@@ -157,29 +157,29 @@ def today(clock: Clock) -> date:
     return datetime.fromtimestamp(clock() / SECOND, UTC).date()
 
 
-def refuse_days_ahead(readings: Sequence[Figure], present: date) -> None:
+def refuse_days_ahead(figures: Sequence[Figure], present: date) -> None:
     """Raise `InvalidReply` if a figure is about a day in the future."""
     limit = (present + timedelta(days=1)).isoformat()
-    for each in readings:
+    for each in figures:
         if each.day > limit:
-            raise InvalidReply(f"{each.series} has a figure of {each.day}, which is to come")
+            raise InvalidReply(f"{each.series} has a figure of {each.day}, which is in the future")
 
 
 class OutOfRange(InvalidReply):
     """A figure is implausible; `/api/status` names its series."""
 
-    def __init__(self, reading: Figure) -> None:
-        super().__init__(f"{reading.series} of {reading.day} is {reading.value:g}: out of range")
-        self.kind = f"{reading.series} out of range"
+    def __init__(self, figure: Figure) -> None:
+        super().__init__(f"{figure.series} of {figure.day} is {figure.value:g}: out of range")
+        self.kind = f"{figure.series} out of range"
 
 
-def plausible(readings: list[Figure]) -> list[Figure]:
+def plausible(figures: list[Figure]) -> list[Figure]:
     """Return the figures, or raise `OutOfRange`: one implausible figure rejects the whole file."""
-    for each in readings:
+    for each in figures:
         least, most = LIMITS.get(each.series.rsplit("-", 1)[-1], PERCENT)
         if not least <= each.value <= most:
             raise OutOfRange(each)
-    return readings
+    return figures
 
 
 def _check_status(response: httpx.Response) -> None:

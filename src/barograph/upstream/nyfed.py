@@ -66,9 +66,9 @@ class ReferenceRate:
     async def read(self) -> list[Figure]:
         """Read the newest days; a revised rate replaces the first one."""
         decode = decode_sofr if self._rate == "sofr" else decode_effr
-        readings = decode(await self._files.get(self._address), self._source)
-        refuse_days_ahead(readings, today(self._clock))
-        return readings
+        figures = decode(await self._files.get(self._address), self._source)
+        refuse_days_ahead(figures, today(self._clock))
+        return figures
 
 
 def decode_sofr(body: bytes, source: str) -> list[Figure]:
@@ -79,17 +79,17 @@ def decode_sofr(body: bytes, source: str) -> list[Figure]:
 
 def decode_effr(body: bytes, source: str) -> list[Figure]:
     """Read the Effective Federal Funds Rate and its target range; raises `InvalidReply`."""
-    readings = []
+    figures = []
     for row in _rows(body, "EFFR"):
         low, high = row.target_rate_from, row.target_rate_to
-        readings.append(Figure(EFFR, row.effective_date, row.percent_rate, source))
+        figures.append(Figure(EFFR, row.effective_date, row.percent_rate, source))
         if low is None and high is None:
             continue
         if low is None or high is None or low > high:
             raise InvalidReply(f"{low} to {high} is not the target range of {row.effective_date}")
-        readings.append(Figure(EFFR_LOW, row.effective_date, low, source))
-        readings.append(Figure(EFFR_HIGH, row.effective_date, high, source))
-    return plausible(readings)
+        figures.append(Figure(EFFR_LOW, row.effective_date, low, source))
+        figures.append(Figure(EFFR_HIGH, row.effective_date, high, source))
+    return plausible(figures)
 
 
 def _rows(body: bytes, kind: str) -> Sequence[_RateRow]:
@@ -98,13 +98,13 @@ def _rows(body: bytes, kind: str) -> Sequence[_RateRow]:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidReply(f"the {kind} rates cannot be read: {error}") from error
     if not rows:
-        raise InvalidReply(f"the reply holds no {kind} rate")
+        raise InvalidReply(f"the reply has no {kind} rate")
     by_day: dict[str, _RateRow] = {}
     for row in rows:
         _check(row, kind)
         other = by_day.get(row.effective_date)
         if other is not None and _is_revision(other) == _is_revision(row):
-            raise InvalidReply(f"the reply holds the {kind} of {row.effective_date} twice")
+            raise InvalidReply(f"the reply has {kind} of {row.effective_date} twice")
         if other is None or _is_revision(row):
             by_day[row.effective_date] = row
     return [by_day[day] for day in sorted(by_day)]
@@ -112,7 +112,7 @@ def _rows(body: bytes, kind: str) -> Sequence[_RateRow]:
 
 def _check(row: _RateRow, kind: str) -> None:
     if row.type != kind:
-        raise InvalidReply(f"a rate of the type {row.type[:20]!r} came in place of {kind}")
+        raise InvalidReply(f"asked for {kind} and got a rate of type {row.type[:20]!r}")
     try:
         date.fromisoformat(row.effective_date)
     except ValueError as error:

@@ -45,36 +45,33 @@ class TreasuryYields:
         """Read the current year, and early in the year the previous one too."""
         present = today(self._clock)
         may_be_empty = present.month == 1 and present.day <= _EMPTY_UNTIL_DAY
-        readings = await self._year(present.year, may_be_empty=may_be_empty)
+        figures = await self._year(present.year, may_be_empty=may_be_empty)
         if present.month <= _YOUNG_UNTIL_MONTH:
-            readings = await self._year(present.year - 1, may_be_empty=False) + readings
-        refuse_days_ahead(readings, present)
-        return readings
+            figures = await self._year(present.year - 1, may_be_empty=False) + figures
+        refuse_days_ahead(figures, present)
+        return figures
 
     async def _year(self, year: int, *, may_be_empty: bool) -> list[Figure]:
         try:
-            body = await self._file(year)
+            body = await self._files.get(
+                f"{self._base_url}{PATH}/{year}/all",
+                {
+                    "type": "daily_treasury_yield_curve",
+                    "field_tdr_date_value": str(year),
+                    "page": "",
+                    "_format": "csv",
+                },
+            )
         except UnknownToUpstream:
             if may_be_empty:
                 return []
             raise
         if may_be_empty and not body.strip():
             return []
-        readings = decode_yields(body, year, self._source)
-        if not readings and not may_be_empty:
-            raise InvalidReply(f"the file of {year} holds no yield")
-        return readings
-
-    async def _file(self, year: int) -> bytes:
-        return await self._files.get(
-            f"{self._base_url}{PATH}/{year}/all",
-            {
-                "type": "daily_treasury_yield_curve",
-                "field_tdr_date_value": str(year),
-                "page": "",
-                "_format": "csv",
-            },
-        )
+        figures = decode_yields(body, year, self._source)
+        if not figures and not may_be_empty:
+            raise InvalidReply(f"the file of {year} has no yields")
+        return figures
 
 
 def decode_yields(body: bytes, year: int, source: str) -> list[Figure]:
@@ -95,8 +92,8 @@ def decode_yields(body: bytes, year: int, source: str) -> list[Figure]:
         day = _day(row[day_column], year)
         if day in days:
             raise InvalidReply(f"the file has {day} twice")
-        days[day] = _readings(row, columns, day, source)
-    return plausible([reading for day in sorted(days) for reading in days[day]])
+        days[day] = _figures(row, columns, day, source)
+    return plausible([figure for day in sorted(days) for figure in days[day]])
 
 
 def _day(cell: str, year: int) -> str:
@@ -109,7 +106,7 @@ def _day(cell: str, year: int) -> str:
         raise InvalidReply(f"{cell!r:.40} is not a day") from error
 
 
-def _readings(row: Sequence[str], columns: dict[int, str], day: str, source: str) -> list[Figure]:
+def _figures(row: Sequence[str], columns: dict[int, str], day: str, source: str) -> list[Figure]:
     return [
         Figure(series, day, _percent(row[place], series, day), source)
         for place, series in columns.items()

@@ -26,7 +26,7 @@ from barograph.demo.servers.tickers import newest_ratio, position_tickers
 from barograph.demo.world.contracts import Contract
 from barograph.demo.world.world import World
 from barograph.kit.clock import Clock
-from barograph.kit.process import die_with_parent
+from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import MAJORS, Liquidation, LongAccounts, Perpetual
 from barograph.markets.samples import STEPS

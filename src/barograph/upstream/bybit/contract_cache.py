@@ -108,7 +108,7 @@ class ContractCache:
         self._tried_at = self._clock()
         newer = await self._read(budget)
         if not newer.kept:
-            raise InvalidReply("the list of contracts has none to keep")
+            raise InvalidReply("the list of contracts has no USDT perpetual")
         if symbols is not None and self._listing is not None:
             _check(newer, self._listing, symbols)
         self._read_at = self._clock()

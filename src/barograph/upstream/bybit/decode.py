@@ -5,7 +5,7 @@ Every decoder raises `InvalidReply` if the result has another shape or is about 
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -32,6 +32,8 @@ from barograph.upstream.bybit.wire import (
     percent,
     plausible,
 )
+
+T = TypeVar("T")
 
 _NANOSECOND_DIGITS = 6
 _MINUTES = 60
@@ -109,19 +111,11 @@ class _TickerRow(Struct, rename="camel"):
     single_open_interest_value: Cell = None
 
 
-class _TickerResult(Struct):
-    list: list[_TickerRow]
-
-
 class _RatioRow(Struct, rename="camel"):
     symbol: str
     buy_ratio: Cell
     sell_ratio: Cell
     timestamp: Cell
-
-
-class _RatioResult(Struct):
-    list: list[_RatioRow]
 
 
 class _SettlementRow(Struct, rename="camel"):
@@ -130,8 +124,8 @@ class _SettlementRow(Struct, rename="camel"):
     funding_rate_timestamp: Cell
 
 
-class _SettlementResult(Struct):
-    list: list[_SettlementRow]
+class _Rows(Struct, Generic[T]):
+    list: list[T]
 
 
 class _TimeResult(Struct, rename="camel"):
@@ -139,9 +133,9 @@ class _TimeResult(Struct, rename="camel"):
 
 
 _INSTRUMENTS = msgspec.json.Decoder(_InstrumentResult)
-_TICKERS = msgspec.json.Decoder(_TickerResult)
-_RATIOS = msgspec.json.Decoder(_RatioResult)
-_SETTLEMENTS = msgspec.json.Decoder(_SettlementResult)
+_TICKERS = msgspec.json.Decoder(_Rows[_TickerRow])
+_RATIOS = msgspec.json.Decoder(_Rows[_RatioRow])
+_SETTLEMENTS = msgspec.json.Decoder(_Rows[_SettlementRow])
 _TIME = msgspec.json.Decoder(_TimeResult)
 
 
@@ -213,11 +207,11 @@ def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
     except UnreadableError as error:
         raise InvalidReply(f"the account ratio cannot be read: {error}") from error
     if row.symbol != contract:
-        raise InvalidReply(f"the account ratio of {contract} came as one of {row.symbol[:40]}")
+        raise InvalidReply(f"asked for the account ratio of {contract} and got {row.symbol[:40]}")
     if not (LONG_ACCOUNTS.contains(long_pct) and LONG_ACCOUNTS.contains(short_pct)):
         raise ShareOutOfRange(f"{long_pct:g} % long and {short_pct:g} % short accounts")
     if abs(long_pct + short_pct - 100) > _SUM_TOLERANCE_PCT:
-        raise InvalidReply(f"{long_pct} % long and {short_pct} % short accounts are not a whole")
+        raise InvalidReply(f"{long_pct} % long and {short_pct} % short accounts are not 100 %")
     return LongAccounts(contract, long_pct, sampled_at)
 
 
@@ -234,7 +228,7 @@ def decode_settlements(result: bytes, contract: str) -> Settlements:
         raise UnknownToUpstream(f"the exchange has no settlement of {contract}")
     for row in rows:
         if row.symbol != contract:
-            raise InvalidReply(f"the settlements of {contract} came with {row.symbol[:40]}")
+            raise InvalidReply(f"asked for settlements of {contract} and got {row.symbol[:40]}")
     try:
         rates = {moment(row.funding_rate_timestamp): percent(row.funding_rate) for row in rows}
     except UnreadableError as error:

@@ -131,7 +131,8 @@ class BybitExchange:
 
     async def server_time(self) -> int:
         """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
-        return await self._rest.call("time", {}, _server_time, self._rest.budget())
+        budget = self._rest.budget()
+        return await self._rest.call("time", {}, lambda reply: decode_time(reply.result), budget)
 
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
         """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
@@ -152,7 +153,7 @@ class BybitExchange:
             cursor = page.cursor
             if not cursor:
                 return ContractList(kept, symbols)
-        raise InvalidReply(f"the list of contracts has no end after {_PAGES} pages")
+        raise InvalidReply(f"the list of contracts has more than {_PAGES} pages")
 
     async def _page(self, cursor: str, budget: TimeBudget) -> InstrumentPage:
         def read(envelope: Envelope) -> InstrumentPage:
@@ -162,7 +163,11 @@ class BybitExchange:
                 raise InvalidReply("the list of contracts is empty")
             return page
 
-        return await self._rest.call("instruments-info", _page_params(cursor), read, budget)
+        params = {"category": "linear", "limit": "1000"}
+        if cursor:
+            # The exchange returns cursors percent-encoded; httpx would encode them twice.
+            params["cursor"] = unquote(cursor)
+        return await self._rest.call("instruments-info", params, read, budget)
 
     def _note_refused(self, expected: PlausibleRange, contract: str, count: int) -> None:
         """Remember how many values of a contract were implausible when last read."""
@@ -181,13 +186,3 @@ class BybitExchange:
         if time != self._last_time:
             self._last_time, self._last_as_of = time, min(time, self._clock())
         return self._last_as_of
-
-
-def _page_params(cursor: str) -> dict[str, str]:
-    params = {"category": "linear", "limit": "1000"}
-    # The exchange hands cursors out percent-encoded and wants them back encoded once, not twice.
-    return {**params, "cursor": unquote(cursor)} if cursor else params
-
-
-def _server_time(envelope: Envelope) -> int:
-    return decode_time(envelope.result)

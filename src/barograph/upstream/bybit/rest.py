@@ -129,7 +129,7 @@ def _plain(error: UpstreamError) -> UpstreamError:
 
 
 def _again(failure: UpstreamError, left: float) -> UpstreamError:
-    message = f"{failure} (not asked again yet)"
+    message = f"{failure} (circuit breaker open)"
     if isinstance(failure, Throttled):
         return Throttled(message, left)
     return type(failure)(message)
