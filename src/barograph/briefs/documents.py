@@ -13,6 +13,12 @@ from barograph.kit.http import clamped_integer
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 
+BRIEFS_PATH = "/api/agent/briefs"
+PAGE_FOLDER = "/briefs/"
+DEFAULT = 15
+LOWEST = 1
+HIGHEST = 50
+
 
 class BriefBody(WireModel):
     """One brief."""
@@ -38,10 +44,6 @@ class BriefList(WireModel):
     notice: Annotated[str, Field(description="Information-only notice.")]
     count: Annotated[int, Field(description="How many briefs follow.")]
     briefs: list[BriefBody]
-
-
-BRIEFS_PATH = "/api/agent/briefs"
-PAGE_FOLDER = "/briefs/"
 
 
 def briefs_body(briefs: Briefs, limit: int, *, source: str, base_url: str) -> bytes:
@@ -76,11 +78,6 @@ def briefs_document(briefs: Briefs, body: bytes, *, since: int, until: int) -> D
     """A document that is valid from `since` until `until`."""
     newest = briefs.briefs[0].published_at if briefs.briefs else None
     return Document(body, since=since, until=until, modified=newest)
-
-
-DEFAULT = 15
-LOWEST = 1
-HIGHEST = 50
 
 
 def limit_from_query(query: QueryParams) -> int:

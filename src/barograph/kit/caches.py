@@ -11,6 +11,7 @@ from barograph.kit.timestamps import MINUTE
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class MinuteCache(Generic[K, V]):
@@ -40,9 +41,6 @@ class MinuteCache(Generic[K, V]):
         self._entries.move_to_end(key)
         if len(self._entries) > self._size:
             self._entries.popitem(last=False)
-
-
-T = TypeVar("T")
 
 
 class SingleFlight(Generic[K, T]):

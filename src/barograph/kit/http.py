@@ -31,7 +31,14 @@ ALLOW = b"GET, HEAD, OPTIONS"
 READS = frozenset({"GET", "HEAD"})
 PERCENT = ord("%")
 """A number: searching bytes for an integer is five times as fast as searching for bytes."""
+
 NO_BODY: Message = {"type": "http.response.body", "body": b"", "more_body": False}
+
+_BODY_FIELDS = (b"content-type", b"content-length", b"content-encoding")
+_PREFLIGHT_NAMES = b"X-API-Key, If-None-Match, Content-Type"
+_ORIGIN_FIELDS = frozenset({b"sec-fetch-site", b"origin", b"host"})
+# There is only one way to match, so that a long run of zeros causes no backtracking.
+_INTEGER = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)", re.ASCII)
 
 
 async def send_document(
@@ -160,7 +167,7 @@ class HeadAndOptions:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif scope["method"] == "OPTIONS" and (allow := self._allowed(scope["path"])):
-            await _send(send, 204, preflight_fields(allow, _ASKED_WITH), b"")
+            await _send(send, 204, preflight_fields(allow, _PREFLIGHT_NAMES), b"")
         elif scope["method"] == "HEAD" and self._allowed(scope["path"]) == ALLOW:
             await self._app({**scope, "method": "GET"}, receive, without_body(send))
         else:
@@ -181,12 +188,6 @@ def without_body(send: Send) -> Send:
 async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-_BODY_FIELDS = (b"content-type", b"content-length", b"content-encoding")
-
-
-_ASKED_WITH = b"X-API-Key, If-None-Match, Content-Type"
 
 
 def preflight_fields(allow: bytes, names: bytes) -> Headers:
@@ -216,13 +217,6 @@ def is_cross_site(headers: Headers, base_url: str) -> bool:
         return False
     # Another name of this machine, such as localhost, is fine; our name with another scheme is not.
     return host == own.netloc.encode() or origin.partition(b"://")[2] != host
-
-
-_ORIGIN_FIELDS = frozenset({b"sec-fetch-site", b"origin", b"host"})
-
-
-# There is only one way to match, so that a long run of zeros causes no backtracking.
-_INTEGER = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)", re.ASCII)
 
 
 def clamped_integer(values: Sequence[str], *, default: int, lowest: int, highest: int) -> int:

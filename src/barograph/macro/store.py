@@ -20,6 +20,12 @@ from barograph.settings import Settings
 EVERY_DAY = 100_000
 """More days than a series can have."""
 
+SeriesLookup = Callable[[str], Awaitable[Sequence[RecordedFigure]]]
+"""Returns what is known of a series by its name."""
+
+_OPERATORS = (OPERATOR_FLOW, OPERATOR_AUM, OPERATOR_BTC)
+_ISSUERS: tuple[FundFigure, ...] = ("shares", "nav", "btc", "aum")
+
 
 async def record_figures(
     tx: Transaction, figures: Sequence[Figure], observed_at: int
@@ -51,6 +57,18 @@ async def as_known_at(
 ) -> list[RecordedFigure]:
     """The newest `days` days of a series as known at an instant, oldest day first."""
     return _in_order(await tx.fetch(_AS_KNOWN_AT, series, at, days))
+
+
+async def etf_series(settings: Settings, look: SeriesLookup) -> EtfSeries:
+    """The operator's figures if there is a file, otherwise the issuer's.
+
+    The setting decides, not the stored rows: rows of a file that is no longer used stay for ever.
+    """
+    if settings.etf_file is not None:
+        return operator_series({name: await look(name) for name in _OPERATORS})
+    fund = settings.etf_fund
+    names = [fund_series(fund, figure) for figure in _ISSUERS]
+    return issuers_series({name: await look(name) for name in names}, [fund])
 
 
 async def _newest_revisions(
@@ -104,22 +122,3 @@ SELECT {_COLUMNS} FROM observations
 WHERE series = $1 AND revision = ({_NEWEST_REVISION} AND other.observed_at <= $2)
 ORDER BY day DESC LIMIT $3
 """  # noqa: S608 - the names of our own columns
-
-
-Look = Callable[[str], Awaitable[Sequence[RecordedFigure]]]
-"""Gives what is known of a series by its name."""
-
-_OPERATORS = (OPERATOR_FLOW, OPERATOR_AUM, OPERATOR_BTC)
-_ISSUERS: tuple[FundFigure, ...] = ("shares", "nav", "btc", "aum")
-
-
-async def etf_series(settings: Settings, look: Look) -> EtfSeries:
-    """The operator's figures if there is a file, otherwise the issuer's.
-
-    The setting decides, not the stored rows: rows of a file that is no longer used stay for ever.
-    """
-    if settings.etf_file is not None:
-        return operator_series({name: await look(name) for name in _OPERATORS})
-    fund = settings.etf_fund
-    names = [fund_series(fund, figure) for figure in _ISSUERS]
-    return issuers_series({name: await look(name) for name in names}, [fund])

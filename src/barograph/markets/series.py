@@ -26,8 +26,64 @@ from barograph.markets.samples import (
 )
 from barograph.markets.store import Resolution, recent_watched
 
+T = TypeVar("T")
+
+KEPT_SERIES = 128
+
 _Values = dict[int, float | None]
 _HUNDREDTH = HOUR // 10_000
+
+
+class SeriesReader:
+    """Reads series from the database, each at most once per minute, which is its finest step."""
+
+    def __init__(self, database: Database, clock: Clock, min_watched_pct: float) -> None:
+        self.min_watched_pct = min_watched_pct
+        self._database = database
+        self._kept: MinuteCache[Hashable, object] = MinuteCache(clock, KEPT_SERIES)
+        self._reading: SingleFlight[Hashable, object] = SingleFlight()
+
+    async def reading(self, contract: str, measure: Measure, days: int) -> Series:
+        """One measure of a contract, by its full name, over one of `DAYS`.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be read.
+        """
+        return await self._once(
+            (contract, measure, days),
+            lambda tx, minute: reading_series(tx, contract, measure, days, minute),
+        )
+
+    async def liquidations(self, days: int) -> LiquidationSeries:
+        """Liquidations of all contracts over one of `DAYS`; raises as `reading` does."""
+        return await self._once(
+            ("liquidations", days),
+            lambda tx, minute: liquidation_series(tx, days, minute, self.min_watched_pct),
+        )
+
+    async def regimes(self, contract: str, days_ago: Sequence[int]) -> list[PastRegime]:
+        """The regime so many days ago, with the rate of a contract; raises as `reading` does."""
+        found = await self._once(
+            ("regimes", contract, *days_ago),
+            lambda tx, minute: regimes_at(tx, contract, [minute - days * DAY for days in days_ago]),
+        )
+        return list(found)
+
+    async def _once(
+        self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Read once per minute and key, for every caller."""
+        kept = self._kept.get(key)
+        if kept is not None:
+            return cast("T", kept)
+        minute = self._kept.minute
+
+        async def read() -> object:
+            return await self._database.read(lambda tx: work(tx, minute))
+
+        found = await self._reading.do((key, minute), read)
+        self._kept.put(key, minute, found)
+        return cast("T", found)
 
 
 class _Liquidated(NamedTuple):
@@ -183,60 +239,3 @@ WHERE at >= $1 AND at < $2 GROUP BY 1 ORDER BY 1
 _REGIME = """
 SELECT label FROM regime_changes WHERE at <= $1 ORDER BY at DESC LIMIT 1
 """
-
-
-T = TypeVar("T")
-
-KEPT_SERIES = 128
-
-
-class SeriesReader:
-    """Reads series from the database, each at most once per minute, which is its finest step."""
-
-    def __init__(self, database: Database, clock: Clock, min_watched_pct: float) -> None:
-        self.min_watched_pct = min_watched_pct
-        self._database = database
-        self._kept: MinuteCache[Hashable, object] = MinuteCache(clock, KEPT_SERIES)
-        self._reading: SingleFlight[Hashable, object] = SingleFlight()
-
-    async def reading(self, contract: str, measure: Measure, days: int) -> Series:
-        """One measure of a contract, by its full name, over one of `DAYS`.
-
-        Raises:
-            DatabaseUnavailable: the database cannot be read.
-        """
-        return await self._once(
-            (contract, measure, days),
-            lambda tx, minute: reading_series(tx, contract, measure, days, minute),
-        )
-
-    async def liquidations(self, days: int) -> LiquidationSeries:
-        """Liquidations of all contracts over one of `DAYS`; raises as `reading` does."""
-        return await self._once(
-            ("liquidations", days),
-            lambda tx, minute: liquidation_series(tx, days, minute, self.min_watched_pct),
-        )
-
-    async def regimes(self, contract: str, days_ago: Sequence[int]) -> list[PastRegime]:
-        """The regime so many days ago, with the rate of a contract; raises as `reading` does."""
-        found = await self._once(
-            ("regimes", contract, *days_ago),
-            lambda tx, minute: regimes_at(tx, contract, [minute - days * DAY for days in days_ago]),
-        )
-        return list(found)
-
-    async def _once(
-        self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
-    ) -> T:
-        """Read once per minute and key, for every caller."""
-        kept = self._kept.get(key)
-        if kept is not None:
-            return cast("T", kept)
-        minute = self._kept.minute
-
-        async def read() -> object:
-            return await self._database.read(lambda tx: work(tx, minute))
-
-        found = await self._reading.do((key, minute), read)
-        self._kept.put(key, minute, found)
-        return cast("T", found)

@@ -20,6 +20,9 @@ from barograph.settings import Settings
 
 Resolution = Literal["minute", "hour"]
 
+FORGET_ROWS = 2_000
+"""At most this many rows per transaction, so that a clean-up delays no other write."""
+
 
 class ReadingRow(NamedTuple):
     """One contract at one minute or hour, in the order of the table's columns."""
@@ -113,8 +116,50 @@ async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
     await tx.execute("DELETE FROM watched_spans WHERE end_at < $1", now - 2 * DAY)
 
 
-FORGET_ROWS = 2_000
-"""At most this many rows per transaction, so that a clean-up delays no other write."""
+async def record_settlement_reports(
+    tx: Transaction, rates: Sequence[SettledRate], read_at: int
+) -> list[SettlementReport]:
+    """Store the reported rates of one contract that are new, and return them.
+
+    A rate that equals the newest revision is known; another one is the next revision.
+    """
+    if not rates:
+        return []
+    first = min(each.at for each in rates)
+    rows = await tx.fetch(_REPORTS_SINCE, rates[0].contract, first)
+    known = {each.at: each for each in (SettlementReport(*row) for row in rows)}
+    added = [
+        _following(each, known.get(each.at), read_at)
+        for each in rates
+        if each.at not in known or known[each.at].funding_rate_pct != each.funding_rate_pct
+    ]
+    await tx.execute_many(_SETTLEMENT_REPORT, added)
+    return added
+
+
+async def newest_settlement_reports(
+    tx: Transaction, contract: str, count: int
+) -> list[SettlementReport]:
+    """The newest revision of each of the newest `count` reports, oldest first."""
+    rows = await tx.fetch(_NEWEST_REPORTS, contract, count)
+    return [SettlementReport(*row) for row in reversed(rows)]
+
+
+async def newest_settlements(tx: Transaction, contract: str, count: int) -> list[FundingSettlement]:
+    """The newest `count` settlements by our own readings, oldest first."""
+    rows = await tx.fetch(_NEWEST_SETTLEMENTS, contract, count)
+    return [FundingSettlement(*row) for row in reversed(rows)]
+
+
+def _following(rate: SettledRate, known: SettlementReport | None, read_at: int) -> SettlementReport:
+    if known is None:
+        return SettlementReport(rate.contract, rate.at, 1, rate.funding_rate_pct, read_at)
+    # A clock that was set back must not make a revision older than what it revises.
+    since = max(read_at, known.read_at)
+    return SettlementReport(
+        rate.contract, rate.at, known.revision + 1, rate.funding_rate_pct, since
+    )
+
 
 _READING = """
 INSERT INTO readings (resolution, contract, at, last_price, funding_rate_pct,
@@ -169,54 +214,7 @@ _FORGET_LIQUIDATIONS = """
 DELETE FROM liquidations WHERE (at, contract, side, size, price) IN (
     SELECT at, contract, side, size, price FROM liquidations WHERE at < $1 LIMIT $2)
 """
-
-
-async def record_settlement_reports(
-    tx: Transaction, rates: Sequence[SettledRate], read_at: int
-) -> list[SettlementReport]:
-    """Store the reported rates of one contract that are new, and return them.
-
-    A rate that equals the newest revision is known; another one is the next revision.
-    """
-    if not rates:
-        return []
-    first = min(each.at for each in rates)
-    rows = await tx.fetch(_SINCE, rates[0].contract, first)
-    known = {each.at: each for each in (SettlementReport(*row) for row in rows)}
-    added = [
-        _following(each, known.get(each.at), read_at)
-        for each in rates
-        if each.at not in known or known[each.at].funding_rate_pct != each.funding_rate_pct
-    ]
-    await tx.execute_many(_INSERT, added)
-    return added
-
-
-async def newest_settlement_reports(
-    tx: Transaction, contract: str, count: int
-) -> list[SettlementReport]:
-    """The newest revision of each of the newest `count` reports, oldest first."""
-    rows = await tx.fetch(_NEWEST_REPORTS, contract, count)
-    return [SettlementReport(*row) for row in reversed(rows)]
-
-
-async def newest_settlements(tx: Transaction, contract: str, count: int) -> list[FundingSettlement]:
-    """The newest `count` settlements by our own readings, oldest first."""
-    rows = await tx.fetch(_NEWEST_READINGS, contract, count)
-    return [FundingSettlement(*row) for row in reversed(rows)]
-
-
-def _following(rate: SettledRate, known: SettlementReport | None, read_at: int) -> SettlementReport:
-    if known is None:
-        return SettlementReport(rate.contract, rate.at, 1, rate.funding_rate_pct, read_at)
-    # A clock that was set back must not make a revision older than what it revises.
-    since = max(read_at, known.read_at)
-    return SettlementReport(
-        rate.contract, rate.at, known.revision + 1, rate.funding_rate_pct, since
-    )
-
-
-_INSERT = """
+_SETTLEMENT_REPORT = """
 INSERT INTO settlement_reports (contract, at, revision, funding_rate_pct, read_at)
 VALUES ($1, $2, $3, $4, $5)
 """
@@ -226,9 +224,9 @@ WHERE contract = $1 AND revision = (
     SELECT max(revision) FROM settlement_reports AS other
     WHERE other.contract = settlement_reports.contract AND other.at = settlement_reports.at)
 """
-_SINCE = f"{_REPORTS} AND at >= $2"
+_REPORTS_SINCE = f"{_REPORTS} AND at >= $2"
 _NEWEST_REPORTS = f"{_REPORTS} ORDER BY at DESC LIMIT $2"
-_NEWEST_READINGS = """
+_NEWEST_SETTLEMENTS = """
 SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements
 WHERE contract = $1 ORDER BY at DESC LIMIT $2
 """

@@ -25,6 +25,8 @@ from barograph.markets.evidence import (
 from barograph.markets.regime import EDGES_PCT, eight_hour_rate
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, Signal, SignalResult, Signals
 
+log = logging.getLogger(__name__)
+
 
 class Bands(NamedTuple):
     """Labels from low to high, the edges between them, and the index of the middle label.
@@ -204,9 +206,6 @@ def us_rates(evidence: MacroEvidence) -> SignalResult:
         f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days; slope {slope:+.0f} bp; of {now.day}"
     )
     return SignalResult(now.move, value)
-
-
-log = logging.getLogger(__name__)
 
 
 class Method(Struct, frozen=True):

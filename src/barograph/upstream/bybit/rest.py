@@ -29,6 +29,15 @@ from barograph.settings import Settings
 from barograph.upstream.bybit.wire import Envelope, HttpReply, open_envelope
 from barograph.upstream.http import read_body
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+Endpoint = Literal["time", "instruments-info", "tickers", "account-ratio", "funding/history"]
+
+MAX_REPLY_BYTES = 16 * 1024 * 1024
+"""All tickers take about 0.6 MB."""
+
 FAILURES_TO_OPEN = 4
 """This many failed calls in a row open a circuit breaker."""
 
@@ -39,6 +48,29 @@ ALL_FAILURES: tuple[type[UpstreamError], ...] = (Unreachable, InvalidReply, Thro
 """What a breaker counts. `UnknownToUpstream` is not a failure of the exchange."""
 
 _LONGEST = 6
+_ATTEMPTS = 4
+_FIRST_BACKOFF_SECONDS = 0.2
+
+
+class TimeBudget:
+    """The time left for one reading, including its retries and pages."""
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._end = clock() + round(seconds * SECOND)
+
+    def left(self) -> float:
+        """Seconds that remain; never more than the start value, even if the clock is set back."""
+        return min(max((self._end - self._clock()) / SECOND, 0.0), self._seconds)
+
+    def is_half_left(self) -> bool:
+        """Whether there is time for optional work."""
+        return self.left() >= self._seconds / 2
+
+    def attempt(self) -> float:
+        """The timeout of one attempt: at most half of the budget, so that a retry fits."""
+        return min(self.left(), self._seconds / 2)
 
 
 class CircuitBreaker:
@@ -133,40 +165,6 @@ def _again(failure: UpstreamError, left: float) -> UpstreamError:
     if isinstance(failure, Throttled):
         return Throttled(message, left)
     return type(failure)(message)
-
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-Sleep = Callable[[float], Awaitable[None]]
-Endpoint = Literal["time", "instruments-info", "tickers", "account-ratio", "funding/history"]
-
-MAX_REPLY_BYTES = 16 * 1024 * 1024
-"""All tickers take about 0.6 MB."""
-
-_ATTEMPTS = 4
-_FIRST_BACKOFF_SECONDS = 0.2
-
-
-class TimeBudget:
-    """The time left for one reading, including its retries and pages."""
-
-    def __init__(self, seconds: float, clock: Clock) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._end = clock() + round(seconds * SECOND)
-
-    def left(self) -> float:
-        """Seconds that remain; never more than the start value, even if the clock is set back."""
-        return min(max((self._end - self._clock()) / SECOND, 0.0), self._seconds)
-
-    def is_half_left(self) -> bool:
-        """Whether there is time for optional work."""
-        return self.left() >= self._seconds / 2
-
-    def attempt(self) -> float:
-        """The timeout of one attempt: at most half of the budget, so that a retry fits."""
-        return min(self.left(), self._seconds / 2)
 
 
 class RestClient:

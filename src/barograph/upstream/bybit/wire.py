@@ -25,6 +25,17 @@ _DIGITS = re.compile(r"[0-9]{1,16}")
 _WIDE = Context(prec=120)
 _MOMENTS = range(10**12, 4 * 10**12)
 
+PAUSE_SECONDS = 5.0
+"""How long to pause when the exchange throttles us without saying for how long."""
+
+BAN_SECONDS = 600.0
+"""How long an address stays banned after "access too frequent"."""
+
+_AHEAD_SECONDS = 60.0
+_TEXT_LIMIT = 200
+
+_SYMBOL_WORDS = ("invalid", "not supported", "not exist")
+
 
 class UnreadableError(ValueError):
     """A cell doesn't hold what its name says."""
@@ -86,18 +97,6 @@ def _decimal(cell: Cell) -> Decimal:
     if not isinstance(cell, str) or not _DECIMAL.fullmatch(cell):
         raise UnreadableError(f"{cell!r:.40} is not a number")
     return Decimal(cell)
-
-
-PAUSE_SECONDS = 5.0
-"""How long to pause when the exchange throttles us without saying for how long."""
-
-BAN_SECONDS = 600.0
-"""How long an address stays banned after "access too frequent"."""
-
-_AHEAD_SECONDS = 60.0
-_TEXT_LIMIT = 200
-
-_SYMBOL_WORDS = ("invalid", "not supported", "not exist")
 
 
 class HttpReply(Struct, frozen=True):
