@@ -1,4 +1,4 @@
-"""The desk knows the daily figures of its record, and none that came later."""
+"""The collector judges by the recorded daily figures, and by none that came later."""
 
 import asyncio
 from collections.abc import Sequence

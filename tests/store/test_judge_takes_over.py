@@ -1,4 +1,4 @@
-"""A desk that takes over goes on where the other ended: nothing twice, nothing lost."""
+"""A collector that takes over continues where the other ended: nothing twice, nothing lost."""
 
 import asyncio
 from collections.abc import Sequence

@@ -9,7 +9,7 @@ import pytest
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.timestamps import HOUR
 from barograph.macro.records import EFFR, SOFR, Figure, RecordedFigure
-from barograph.macro.store import as_known_at, latest, record_figures
+from barograph.macro.store import as_known_at, latest_figures, record_figures
 from support.clock import START
 
 SOURCE = "a publisher"
@@ -41,7 +41,7 @@ class Figures:
 
     def latest(self, days: int = 100, series: str = SOFR) -> list[RecordedFigure]:
         async def work(tx: Transaction) -> list[RecordedFigure]:
-            return await latest(tx, series, days)
+            return await latest_figures(tx, series, days)
 
         return self.runner.run(self.database.read(work))
 

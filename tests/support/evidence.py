@@ -1,4 +1,4 @@
-"""Evidence made by hand, tersely, and a whole month of it that a desk concludes."""
+"""Evidence for tests: single cases, and a month of it from a market judge."""
 
 from collections.abc import Callable, Iterator
 from math import sin

@@ -23,7 +23,7 @@ from barograph.kit.database import (
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
 from barograph.macro.records import MACRO_HEALTH, Figure, RecordedFigure, SourceHealth
-from barograph.macro.store import latest as latest_figures
+from barograph.macro.store import latest_figures
 from barograph.settings import Settings
 from barograph.stances.issue import StanceDesk
 from barograph.stances.reader import STANCES

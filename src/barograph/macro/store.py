@@ -47,7 +47,7 @@ async def record_figures(
     return added
 
 
-async def latest(tx: Transaction, series: str, days: int) -> list[RecordedFigure]:
+async def latest_figures(tx: Transaction, series: str, days: int) -> list[RecordedFigure]:
     """The newest `days` days of a series as known now, oldest day first."""
     return _in_order(await tx.fetch(_LATEST, series, days))
 

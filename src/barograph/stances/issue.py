@@ -37,8 +37,7 @@ from barograph.kit.lease import Lease
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.macro.records import RecordedFigure
 from barograph.macro.series import EtfSeries
-from barograph.macro.store import etf_series
-from barograph.macro.store import latest as latest_observations
+from barograph.macro.store import etf_series, latest_figures
 from barograph.markets.settlements import SettledFunding, bitcoin_contract, known_settlements
 from barograph.markets.store import newest_settlement_reports, newest_settlements
 from barograph.markets.view import PERPETUALS
@@ -72,8 +71,8 @@ async def gather(tx: Transaction, settings: Settings, now: int) -> Gathered:
     return Gathered(
         settlements=known_settlements(read, reported, now),
         venue="" if reading is None else reading.source,
-        rates={name: await latest_observations(tx, name, DAYS) for name in rates.USED},
-        etf=await etf_series(settings, lambda name: latest_observations(tx, name, DAYS)),
+        rates={name: await latest_figures(tx, name, DAYS) for name in rates.USED},
+        etf=await etf_series(settings, lambda name: latest_figures(tx, name, DAYS)),
     )
 
 

@@ -44,9 +44,6 @@ FAILURES_TO_OPEN = 4
 REFUSED_SECONDS = 60.0
 """How long to wait after the exchange refused to serve us."""
 
-ALL_FAILURES: tuple[type[UpstreamError], ...] = (Unreachable, InvalidReply, Throttled, Refused)
-"""What a breaker counts. `UnknownToUpstream` is not a failure of the exchange."""
-
 _LONGEST = 6
 _ATTEMPTS = 4
 _FIRST_BACKOFF_SECONDS = 0.2
@@ -82,11 +79,9 @@ class CircuitBreaker:
     """
 
     def __init__(
-        self,
-        clock: Clock,
-        first_pause_seconds: float,
-        kinds: tuple[type[UpstreamError], ...] = ALL_FAILURES,
+        self, clock: Clock, first_pause_seconds: float, kinds: tuple[type[UpstreamError], ...]
     ) -> None:
+        """`kinds` are the failures that count."""
         self._clock = clock
         self._first_pause = first_pause_seconds
         self._kinds = kinds
