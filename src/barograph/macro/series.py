@@ -6,7 +6,6 @@ An unknown number is None or its day is absent; we never carry a value over from
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -64,45 +63,24 @@ class DayValue(Struct, frozen=True):
     observed_at: int
 
 
-class Valued(Protocol):
-    """Anything with a value: a `RecordedFigure` or a `DayValue`."""
-
-    @property
-    def value(self) -> float:
-        """The number."""
-
-
 class _FundDay(Struct, frozen=True):
     shares: RecordedFigure
     nav: RecordedFigure
     btc: RecordedFigure
     aum: RecordedFigure
 
-    @property
-    def figures(self) -> tuple[RecordedFigure, ...]:
-        return self.shares, self.nav, self.btc, self.aum
-
 
 Known = Mapping[str, Sequence[RecordedFigure]]
 """The newest revisions of each series by its name, as `macro.store` returns them."""
 
 
-def fund_coverage(funds: Sequence[str]) -> str:
-    """Name the funds that the figures cover, such as `IBIT only`."""
-    return f"{' and '.join(fund.upper() for fund in funds)} only"
-
-
-def issuers_series(known: Known, funds: Sequence[str]) -> EtfSeries:
-    """The days on which all of `funds` published all their figures."""
-    by_fund = [_fund_days(known, fund) for fund in funds]
-    days = sorted(set.intersection(*(set(each) for each in by_fund))) if by_fund else []
-    before = [_days_before(each) for each in by_fund]
+def issuer_series(known: Known, fund: str) -> EtfSeries:
+    """The days on which the fund published all its figures."""
+    days = _fund_days(known, fund)
+    before = _days_before(days)
     return EtfSeries(
-        fund_coverage(funds),
-        tuple(
-            _issuers_day([each[day] for each in by_fund], [each.get(day) for each in before])
-            for day in days
-        ),
+        f"{fund.upper()} only",
+        tuple(_issuer_day(days[day], before.get(day)) for day in sorted(days)),
     )
 
 
@@ -135,10 +113,8 @@ def slope10y3m(us10y: Sequence[RecordedFigure], us3m: Sequence[RecordedFigure]) 
     ]
 
 
-def change_over(values: Sequence[Valued], count: int) -> float | None:
+def change_over(values: Sequence[RecordedFigure | DayValue], count: int) -> float | None:
     """The newest value less the one `count` observations before; None if there are too few."""
-    if count < 1:
-        raise ValueError("a change is over one observation or more")
     if len(values) <= count:
         return None
     return round(values[-1].value - values[-1 - count].value, _PLACES)
@@ -159,18 +135,16 @@ def _fund_days(known: Known, fund: str) -> dict[str, _FundDay]:
     }
 
 
-def _issuers_day(today: Sequence[_FundDay], before: Sequence[_FundDay | None]) -> EtfDay:
-    flows = [_flow(earlier, now) for earlier, now in zip(before, today, strict=True)]
-    known_flows = [flow for flow in flows if flow is not None]
-    net_flow = sum(known_flows) if len(known_flows) == len(flows) else None
-    used = [figure for each in today for figure in each.figures]
-    if net_flow is not None:
-        used += [each.shares for each in before if each is not None]
+def _issuer_day(today: _FundDay, before: _FundDay | None) -> EtfDay:
+    net_flow = _flow(before, today)
+    used = [today.shares, today.nav, today.btc, today.aum]
+    if before is not None and net_flow is not None:
+        used.append(before.shares)
     return EtfDay(
-        day=today[0].shares.day,
+        day=today.shares.day,
         net_flow_usd=net_flow,
-        aum_usd=sum(each.aum.value for each in today),
-        holdings_btc=sum(each.btc.value for each in today),
+        aum_usd=today.aum.value,
+        holdings_btc=today.btc.value,
         source=_sources(used),
         observed_at=_read_at(used),
     )

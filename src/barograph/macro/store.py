@@ -14,7 +14,7 @@ from barograph.macro.records import (
     RecordedFigure,
     fund_series,
 )
-from barograph.macro.series import EtfSeries, issuers_series, operator_series
+from barograph.macro.series import EtfSeries, issuer_series, operator_series
 from barograph.settings import Settings
 
 EVERY_DAY = 100_000
@@ -68,7 +68,7 @@ async def etf_series(settings: Settings, look: SeriesLookup) -> EtfSeries:
         return operator_series({name: await look(name) for name in _OPERATORS})
     fund = settings.etf_fund
     names = [fund_series(fund, figure) for figure in _ISSUERS]
-    return issuers_series({name: await look(name) for name in names}, [fund])
+    return issuer_series({name: await look(name) for name in names}, fund)
 
 
 async def _newest_revisions(
