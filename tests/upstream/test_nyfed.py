@@ -127,7 +127,6 @@ def read(rate: Rate, body: bytes) -> tuple[list[Figure], str, str]:
             base_url="https://rates.example",
             source=SOURCE,
             clock=lambda: START,
-            days=7,
         )
         try:
             return await source.read(), source.name
@@ -141,11 +140,11 @@ def test_each_rate_is_a_source_of_its_own() -> None:
     assert read("sofr", reply(sofr())) == (
         [Figure(SOFR, "2026-11-05", 3.91, SOURCE)],
         "sofr",
-        "https://rates.example/api/rates/secured/sofr/last/7.json",
+        "https://rates.example/api/rates/secured/sofr/last/60.json",
     )
     readings, name, address = read("effr", reply(effr()))
     assert (len(readings), name) == (3, "effr")
-    assert address == "https://rates.example/api/rates/unsecured/effr/last/7.json"
+    assert address == "https://rates.example/api/rates/unsecured/effr/last/60.json"
 
 
 def test_a_rate_of_a_day_to_come_is_an_invalid_reply() -> None:

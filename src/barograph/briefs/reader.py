@@ -18,7 +18,7 @@ class BriefsReader:
     """Reads the newest briefs from the board, and renders each list once."""
 
     def __init__(self, settings: Settings) -> None:
-        self._bound = int(settings.briefs_max_age_seconds * SECOND)
+        self._limit = int(settings.briefs_max_age_seconds * SECOND)
         self._base_url = settings.base_url
         self._source = settings.exchange_source
         self._of: Briefs | None = None
@@ -32,7 +32,7 @@ class BriefsReader:
                 ones.
         """
         polled = board.polled_at
-        if polled is None or not is_fresh(polled, self._bound, now):
+        if polled is None or not is_fresh(polled, self._limit, now):
             raise RecordUnavailable
         return board.latest(BRIEFS) or NONE_YET
 
@@ -43,7 +43,7 @@ class BriefsReader:
 
     def known_until(self, board: Board) -> int:
         """Until when the current briefs may be shown if the board can't be polled any more."""
-        return 0 if board.polled_at is None else board.polled_at + self._bound
+        return 0 if board.polled_at is None else board.polled_at + self._limit
 
     def hot_documents(self, board: Board, now: int) -> dict[HotKey, Document]:
         """The popular lists."""

@@ -76,8 +76,8 @@ class TrailingRecord:
         if known and hour.at <= known[-1].at:
             return
         known.append(hour)
-        for bound, totals in self._totals.items():
-            if hour.watched_pct >= bound:
+        for min_pct, totals in self._totals.items():
+            if hour.watched_pct >= min_pct:
                 insort(totals, hour.total_usd)
         self._drop_liquidations(slice(bisect_left(known, hour.at - TRAILING, key=_at)))
 
@@ -143,8 +143,8 @@ class TrailingRecord:
 
     def _drop_liquidations(self, part: slice) -> None:
         for hour in self._liquidations[part]:
-            for bound, totals in self._totals.items():
-                if hour.watched_pct >= bound:
+            for min_pct, totals in self._totals.items():
+                if hour.watched_pct >= min_pct:
                     _remove(totals, hour.total_usd)
         del self._liquidations[part]
 

@@ -47,9 +47,9 @@ class MarketView(NamedTuple):
         return share
 
 
-def is_fresh(as_of: int, bound: int, now: int) -> bool:
+def is_fresh(as_of: int, limit: int, now: int) -> bool:
     """Whether data may be shown; a timestamp far in the future is a wrong clock, not freshness."""
-    return -bound <= now - as_of < bound
+    return -limit <= now - as_of < limit
 
 
 PERPETUALS = Feed("perpetuals", Perpetuals)

@@ -24,15 +24,15 @@ class SignalsReader:
     """Reads fresh signals from the board, and caches their document."""
 
     def __init__(self, settings: Settings) -> None:
-        self._bound = int(settings.signals_max_age_seconds * SECOND)
-        self._market_bound = int(settings.feed_max_age_seconds * SECOND)
+        self._limit = int(settings.signals_max_age_seconds * SECOND)
+        self._market_limit = int(settings.feed_max_age_seconds * SECOND)
         self._base_url = settings.base_url
         self._source = settings.exchange_source
         figures = settings.macro_source or FIGURES
         self.sources = {
             method.key: figures if method.key in DAILY else self._source for method in METHODS
         }
-        """Where what each signal is judged by comes from, by its key."""
+        """The source of each signal's data, by its key."""
 
         self._rendered: tuple[Signals | None, Document] | None = None
 
@@ -69,11 +69,11 @@ class SignalsReader:
 
     def _until(self, board: Board, signal: Signal, now: int) -> int:
         """When a signal becomes stale: by its own freshness limit or that of its market data."""
-        until = _end(signal.as_of, self._bound, now)
+        until = _end(signal.as_of, self._limit, now)
         if signal.key in DAILY:
             return until
         market = board.latest(PERPETUALS)
-        return 0 if market is None else min(until, _end(market.as_of, self._market_bound, now))
+        return 0 if market is None else min(until, _end(market.as_of, self._market_limit, now))
 
     def labels(self, board: Board, now: int) -> dict[str, tuple[str, str]]:
         """The name and label of every signal by its key."""
@@ -101,6 +101,6 @@ class SignalsReader:
         )
 
 
-def _end(as_of: int, bound: int, now: int) -> int:
+def _end(as_of: int, limit: int, now: int) -> int:
     """When the freshness limit ends; 0 for data that is stale or from the future."""
-    return as_of + bound if is_fresh(as_of, bound, now) else 0
+    return as_of + limit if is_fresh(as_of, limit, now) else 0

@@ -50,11 +50,10 @@ class ReferenceRate:
         base_url: str,
         source: str,
         clock: Clock,
-        days: int = DAYS,
     ) -> None:
         self._rate = rate
         self._files = files
-        self._address = f"{base_url}{_PATHS[rate]}/{days}.json"
+        self._address = f"{base_url}{_PATHS[rate]}/{DAYS}.json"
         self._source = source
         self._clock = clock
 
