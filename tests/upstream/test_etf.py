@@ -143,7 +143,7 @@ def test_the_newest_file_is_read_from_the_address_as_it_is() -> None:
 def test_a_day_to_come_is_an_invalid_reply() -> None:
     late = file(STATED | {"Fund Holdings as of": "Nov 09, 2026"})
 
-    with pytest.raises(InvalidReply, match="to come"):
+    with pytest.raises(InvalidReply, match="in the future"):
         ask(late, lambda source: source.read())
 
 
@@ -251,7 +251,7 @@ def test_the_operators_file_is_read_from_its_place(tmp_path: Path) -> None:
     assert len(operator(path)) == 3
 
     path.write_text(f"{OPERATOR}2026-11-09,1,100,2\n")
-    with pytest.raises(InvalidReply, match="to come"):
+    with pytest.raises(InvalidReply, match="in the future"):
         operator(path)
 
 

@@ -148,5 +148,5 @@ def test_each_rate_is_a_source_of_its_own() -> None:
 
 
 def test_a_rate_of_a_day_to_come_is_an_invalid_reply() -> None:
-    with pytest.raises(InvalidReply, match="to come"):
+    with pytest.raises(InvalidReply, match="in the future"):
         read("sofr", reply(sofr("2026-11-09")))
