@@ -12,10 +12,10 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import HOUR
-from barograph.markets.evidence import LiquidationHour
+from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.samples import LiquidationSeries, Series
 from barograph.markets.series import liquidation_series, reading_series
-from barograph.markets.store import Reading, record_liquidation_hours, record_readings
+from barograph.markets.store import ReadingRow, record_liquidation_hours, record_readings
 from barograph.site.charts.columns import column_chart
 from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import line_chart
@@ -106,7 +106,7 @@ def _ms(seconds: list[float]) -> str:
 
 
 async def _fill(database: SQLiteDatabase, contracts: int, now: int) -> None:
-    rows: list[Reading] = []
+    rows: list[ReadingRow] = []
 
     async def write(tx: Transaction) -> None:
         await record_readings(tx, rows)
@@ -124,11 +124,11 @@ async def _fill(database: SQLiteDatabase, contracts: int, now: int) -> None:
     await database.write(lambda tx: record_liquidation_hours(tx, hours))
 
 
-def _readings(contracts: int, now: int) -> Iterator[Reading]:
+def _readings(contracts: int, now: int) -> Iterator[ReadingRow]:
     """Hour by hour, as the record grows: the hours of one contract lie far apart in the file."""
     for back in range(DAYS * 24, -1, -1):
         for number in range(contracts):
             rate_pct = 0.01 + 0.02 * sin(back / 9 + number)
-            yield Reading(
+            yield ReadingRow(
                 "hour", f"C{number}USDT", now - back * HOUR, 100.0, rate_pct, 8, 1e9, 50.0
             )

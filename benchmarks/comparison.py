@@ -38,9 +38,18 @@ from barograph.history.records import Proposal, Version
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.http import ASGIApp
-from barograph.kit.process import die_with_parent
+from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import DAY
-from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y, Observation
+from barograph.macro.records import (
+    EFFR,
+    EFFR_HIGH,
+    EFFR_LOW,
+    SOFR,
+    US2Y,
+    US3M,
+    US10Y,
+    RecordedFigure,
+)
 from barograph.material_change.documents import Comparison
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.settings import Settings
@@ -143,7 +152,9 @@ def _proposal(day: date) -> Proposal:
     days = [day - timedelta(days=back) for back in range(DAYS, -1, -1)]
     series = {
         name: [
-            Observation(name, each.isoformat(), 1, _risen(level, (today - each).days), SOURCE, now)
+            RecordedFigure(
+                name, each.isoformat(), 1, _risen(level, (today - each).days), SOURCE, now
+            )
             for each in days
         ]
         for name, level in LEVELS.items()

@@ -15,7 +15,7 @@ from barograph.kit.database import SQLiteDatabase
 from barograph.kit.timestamps import HOUR
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.store import Reading, record_readings
+from barograph.markets.store import ReadingRow, record_readings
 from barograph.settings import Settings
 from benchmarks.load import flood_command
 from benchmarks.market import benchmark_settings, publish_market
@@ -104,7 +104,7 @@ async def _record(settings: Settings) -> None:
     """Sixty days of hourly readings for the contracts that the flood requests."""
     now = system_clock() // HOUR * HOUR
     rows = [
-        Reading("hour", f"{coin}USDT", now - back * HOUR, 100.0 + sin(back), 0.01, 8, 1e9, 50.0)
+        ReadingRow("hour", f"{coin}USDT", now - back * HOUR, 100.0 + sin(back), 0.01, 8, 1e9, 50.0)
         for back in range(RECORDED_DAYS * 24)
         for coin in COINS
     ]

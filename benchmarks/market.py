@@ -17,13 +17,13 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, SQLiteDatabase
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import packaged_migrations, upgrade
-from barograph.kit.process import die_with_parent
+from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.settings import Settings
 from barograph.upstream.bybit.decode import Instrument, decode_instruments, decode_tickers
 from barograph.upstream.bybit.messages import Batch, decode_message
-from barograph.upstream.bybit.wire import Reply, open_envelope
+from barograph.upstream.bybit.wire import HttpReply, open_envelope
 from benchmarks.processes import HOST
 
 CONTRACTS = 700
@@ -63,7 +63,7 @@ class Market:
 
     def read(self, body: bytes, at: int) -> Perpetuals:
         """Decode such an answer the way the adapter does."""
-        envelope = open_envelope(Reply(200, "application/json", None, body), at)
+        envelope = open_envelope(HttpReply(200, "application/json", None, body), at)
         tickers = decode_tickers(envelope.result, self.kept)
         return Perpetuals(envelope.time, "benchmark", tickers.perpetuals)
 
@@ -82,7 +82,7 @@ class Market:
     def _kept(self, now: int) -> Mapping[str, Instrument]:
         query = {"category": "linear", "limit": "1000"}
         body = answer(self.world, "/v5/market/instruments-info", query, now)[1]
-        envelope = open_envelope(Reply(200, "application/json", None, body), now)
+        envelope = open_envelope(HttpReply(200, "application/json", None, body), now)
         return {each.contract: each for each in decode_instruments(envelope.result).instruments}
 
 

@@ -27,7 +27,7 @@ import barograph.mcp.calls
 import barograph.mcp.endpoints
 import barograph.web.server
 from barograph.kit.http import ASGIApp
-from barograph.kit.process import die_with_parent
+from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import HOUR
 from barograph.limits.rate_limits import RateLimit
 from barograph.mcp.tools import BY_NAME, MARKET_STATE

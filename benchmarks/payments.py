@@ -26,7 +26,7 @@ from barograph.entitlements.purchases import stance_requirements
 from barograph.kit.clock import system_clock
 from barograph.kit.documents import JSON
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
-from barograph.kit.process import die_with_parent
+from barograph.kit.operating_system import die_with_parent
 from barograph.limits.rate_limits import PROOFS
 from barograph.payments.proof import decode_proof, match_offer, wire_payload, wire_requirements
 from barograph.settings import Settings

@@ -18,7 +18,7 @@ from granian.server import Server
 
 import barograph.web.server
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
-from barograph.kit.process import die_with_parent
+from barograph.kit.operating_system import die_with_parent
 from barograph.kit.wire import WireModel
 from barograph.markets.documents import (
     DERIVATIVES_PATH,

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import psutil
 
-from barograph.kit.process import free_port
+from barograph.kit.operating_system import free_port
 from barograph.settings import PREFIX, Settings
 
 HOST = "127.0.0.1"

@@ -18,7 +18,7 @@ from granian.server import Server
 import barograph.limits.callers
 import barograph.web.server
 from barograph.kit.http import ASGIApp
-from barograph.kit.process import die_with_parent
+from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import HOUR
 from barograph.limits.rate_limits import RateLimit
 from barograph.settings import Settings

@@ -21,7 +21,7 @@ from barograph.kit.http import Scope
 from barograph.kit.timestamps import SECOND
 from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RENDERS, RateLimit, RateLimiter, TooManyRequests, Usage
-from barograph.markets.reader import MarketReader, market_bounds
+from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import PERPETUALS
 from barograph.signals.reader import SignalsReader
@@ -75,7 +75,7 @@ class Shelf:
         self.rests: list[float] = []
         self.time = 0.0
         self.service, self.clock, self.board = service, service.clock, service.board
-        bounds = market_bounds(service.settings)
+        bounds = freshness_limits(service.settings)
         self.site = Site(
             Pages(service.settings.base_url),
             service.board,

@@ -12,9 +12,9 @@ import pytest
 from barograph.errors import Unreachable
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import HOUR, iso_timestamp
-from barograph.markets.evidence import LiquidationHour
+from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.store import Reading, record_liquidation_hours, record_readings
+from barograph.markets.store import ReadingRow, record_liquidation_hours, record_readings
 from barograph.site.series_documents import data_path, liquidations_path
 from support.clock import START
 from support.service import Answer, Service
@@ -22,7 +22,7 @@ from support.service import Answer, Service
 THIS_HOUR = START // HOUR * HOUR
 GAP = THIS_HOUR - 3 * HOUR
 READINGS = [
-    Reading("hour", "1000PEPEUSDT", THIS_HOUR - each * HOUR, 0.012, -0.01, 4, 9e7, None)
+    ReadingRow("hour", "1000PEPEUSDT", THIS_HOUR - each * HOUR, 0.012, -0.01, 4, 9e7, None)
     for each in range(1, 24)
     if each != 3
 ]

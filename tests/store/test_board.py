@@ -70,17 +70,14 @@ class PluggedDatabase:
         await self._database.close()
 
 
-class _Watched:
+class _Watched(Transaction):
     def __init__(self, tx: Transaction, asked: list[tuple[str, tuple[Value, ...]]]) -> None:
+        self._tx = tx
         self._asked = asked
-        self.fetch_from = tx.fetch
-        self.execute = tx.execute
-        self.execute_many = tx.execute_many
-        self.script = tx.script
 
     async def fetch(self, sql: str, *values: Value) -> list[Row]:
         self._asked.append((sql, values))
-        return await self.fetch_from(sql, *values)
+        return await self._tx.fetch(sql, *values)
 
 
 class Rendered:

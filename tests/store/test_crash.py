@@ -15,12 +15,13 @@ from support.clock import START
 PUBLISHER = f"""
 import asyncio
 from barograph.board.board import Publication, publish, read_versions
-from barograph.markets.store import Reading, record_readings
+from barograph.markets.store import ReadingRow, record_readings
 
 async def work(tx):
     version = (await read_versions(tx)).get("one", 0) + 1
     await publish(tx, [Publication("one", "x" * 20_000)])
-    await record_readings(tx, [Reading("minute", "BTCUSDT", {START} + version, 1, 1, 8, 1, None)])
+    row = ReadingRow("minute", "BTCUSDT", {START} + version, 1, 1, 8, 1, None)
+    await record_readings(tx, [row])
     await publish(tx, [Publication("two", str(version))])
     return version
 

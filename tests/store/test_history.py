@@ -13,7 +13,7 @@ from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import Liquidation
 from barograph.markets.store import (
     FORGET_ROWS,
-    Reading,
+    ReadingRow,
     RegimeChange,
     Resolution,
     forget_old,
@@ -38,8 +38,8 @@ def row(
     resolution: Resolution = "minute",
     contract: str = "BTCUSDT",
     price: float = 1.0,
-) -> Reading:
-    return Reading(resolution, contract, at, price, 0.01, 8, 5.0, None)
+) -> ReadingRow:
+    return ReadingRow(resolution, contract, at, price, 0.01, 8, 5.0, None)
 
 
 class Record:
@@ -58,7 +58,7 @@ class Record:
     def count(self, table: str, condition: str = "1 = 1") -> int:
         return int(self.fetch(f"SELECT count(*) FROM {table} WHERE {condition}")[0][0])
 
-    def readings(self, *rows: Reading) -> None:
+    def readings(self, *rows: ReadingRow) -> None:
         async def work(tx: Transaction) -> None:
             await record_readings(tx, rows)
 
@@ -126,7 +126,7 @@ def test_a_minute_and_an_hour_and_two_contracts_do_not_stand_in_each_others_way(
 
 
 def test_a_reading_is_stored_whole_with_null_for_what_is_not_known(record: Record) -> None:
-    known = Reading("hour", "SOLUSDT", START, 180.1, -0.0125, 4, 0.0, 0.0)
+    known = ReadingRow("hour", "SOLUSDT", START, 180.1, -0.0125, 4, 0.0, 0.0)
     record.readings(known, known._replace(contract="X", long_account_pct=None))
 
     assert record.fetch("SELECT * FROM readings ORDER BY contract") == [

@@ -37,12 +37,12 @@ from barograph.macro.records import (
     US2Y,
     US3M,
     US10Y,
-    Reading,
+    Figure,
     fund_series,
 )
-from barograph.macro.store import record_readings
-from barograph.markets.settlements import REPORT_COMES_WITHIN, STANDS_AFTER, SettledRate
-from barograph.markets.store import record_reports
+from barograph.macro.store import record_figures
+from barograph.markets.settlements import REPORT_DELAY, REVISION_DELAY, SettledRate
+from barograph.markets.store import record_settlement_reports
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
@@ -151,16 +151,16 @@ class Instance:
         """Take what the exchange says that a settlement was."""
 
         async def work(tx: Transaction) -> None:
-            await record_reports(tx, [SettledRate("BTCUSDT", at, rate)], self.clock())
+            await record_settlement_reports(tx, [SettledRate("BTCUSDT", at, rate)], self.clock())
 
         self.run(self.database.write(work))
 
     def read(self, values: dict[str, float], *days: str) -> None:
         """Take these daily figures."""
-        readings = [Reading(name, day, values[name], "files") for name in values for day in days]
+        readings = [Figure(name, day, values[name], "files") for name in values for day in days]
 
         async def work(tx: Transaction) -> None:
-            await record_readings(tx, readings, self.clock())
+            await record_figures(tx, readings, self.clock())
 
         self.run(self.database.write(work))
 
@@ -359,7 +359,7 @@ def test_a_settlement_reported_anew_is_unknown_for_two_hours(instance: Instance)
     first = instance.issue()[FUNDING]
     instance.report(0.02, SETTLED - DAY)
     contested = instance.issue()[FUNDING]
-    instance.clock.now += STANDS_AFTER - 1
+    instance.clock.now += REVISION_DELAY - 1
     assert instance.issue()[FUNDING] == contested
     instance.clock.now += 1
     settled = instance.issue()[FUNDING]
@@ -391,7 +391,7 @@ def test_while_the_newest_settlement_is_contested_what_stood_goes_on_standing(
 
     assert contested.silent[FUNDING] == "no settlement of the running interval is known"
     assert first in contested.stances
-    instance.clock.now += STANDS_AFTER
+    instance.clock.now += REVISION_DELAY
     after = instance.issue()[FUNDING]
     assert (after.leg_id, after.revision) == (first.leg_id, 2)
     assert leg(after)["levels"]["fundingRatePct8h"] == 0.02
@@ -414,7 +414,7 @@ def test_a_settlement_whose_report_does_not_come_is_judged_by_the_reading(
     instance: Instance,
 ) -> None:
     instance.issue()
-    instance.clock.now = SETTLED + 8 * HOUR + REPORT_COMES_WITHIN
+    instance.clock.now = SETTLED + 8 * HOUR + REPORT_DELAY
     instance.settle(0.0101, until=SETTLED + 8 * HOUR)
 
     assert leg(instance.issue()[FUNDING])["levels"]["fundingRatePct8h"] == 0.0101

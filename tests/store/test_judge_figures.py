@@ -1,4 +1,4 @@
-"""The judge knows the daily figures of its record, and none that came later."""
+"""The collector judges by the recorded daily figures, and by none that came later."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from barograph.macro.records import (
     OPERATOR_FLOW,
     US3M,
     US10Y,
-    Reading,
+    Figure,
     fund_series,
 )
 from barograph.macro.series import EtfSeries
-from barograph.macro.store import record_readings
+from barograph.macro.store import record_figures
 from barograph.settings import Settings
 from support.clock import START
 from support.figures import last_days
@@ -33,23 +33,23 @@ DAYS = last_days(30)
 T = TypeVar("T")
 
 
-def rates(days: Sequence[str] = DAYS) -> list[Reading]:
-    return [Reading(series, day, 4.0, "treasury") for series in (US10Y, US3M) for day in days]
+def rates(days: Sequence[str] = DAYS) -> list[Figure]:
+    return [Figure(series, day, 4.0, "treasury") for series in (US10Y, US3M) for day in days]
 
 
-def fund(days: Sequence[str] = DAYS) -> list[Reading]:
+def fund(days: Sequence[str] = DAYS) -> list[Figure]:
     values = {"shares": 100.0, "nav": 10.0, "btc": 1.0, "aum": 1000.0}
     return [
-        Reading(fund_series("IBIT", figure), day, value, "issuer")  # type: ignore[arg-type]
+        Figure(fund_series("IBIT", figure), day, value, "issuer")  # type: ignore[arg-type]
         for figure, value in values.items()
         for day in days
     ]
 
 
-def operator(days: Sequence[str] = DAYS) -> list[Reading]:
+def operator(days: Sequence[str] = DAYS) -> list[Figure]:
     values = {OPERATOR_FLOW: 2.0, OPERATOR_AUM: 1000.0, OPERATOR_BTC: 1.0}
     return [
-        Reading(series, day, value, "operator") for series, value in values.items() for day in days
+        Figure(series, day, value, "operator") for series, value in values.items() for day in days
     ]
 
 
@@ -69,25 +69,25 @@ class Plug:
 
 
 class Room:
-    """A judge, and the record that it looks at."""
+    """A desk, and the record that it looks at."""
 
     def __init__(self, database: Database, runner: asyncio.Runner) -> None:
         self._database = database
         self._runner = runner
         self.plug = Plug(database)
-        self.judge = Judge(SETTINGS)
+        self.desk = Judge(SETTINGS)
 
-    def keep(self, readings: Sequence[Reading], at: int = START) -> None:
+    def keep(self, readings: Sequence[Figure], at: int = START) -> None:
         async def work(tx: Transaction) -> None:
-            await record_readings(tx, readings, at)
+            await record_figures(tx, readings, at)
 
         self._runner.run(self._database.write(work))
 
     def load(self, now: int = START) -> None:
-        self._runner.run(self.judge.load(self._database, now))
+        self._runner.run(self.desk.load(self._database, now))
 
     def refresh(self, now: int) -> None:
-        self._runner.run(self.judge.refresh(self.plug, now))  # type: ignore[arg-type]
+        self._runner.run(self.desk.refresh(self.plug, now))  # type: ignore[arg-type]
 
     def known(self, at: int, settings: Settings = SETTINGS) -> MacroEvidence:
         async def work(tx: Transaction) -> MacroEvidence:
@@ -96,8 +96,8 @@ class Room:
         return self._runner.run(self._database.read(work))
 
     def labels(self, at: int) -> tuple[str, str]:
-        conclusion = self.judge.conclude(reading(at))
-        self.judge.written(conclusion)
+        conclusion = self.desk.conclude(reading(at))
+        self.desk.written(conclusion)
         return figures_of(conclusion)
 
 
@@ -192,12 +192,12 @@ def test_a_failure_of_the_exchange_keeps_the_signals_of_figures(room: Room) -> N
     room.keep([*rates(), *fund()])
     room.load()
 
-    conclusion = room.judge.conclude_failure(Throttled("slow down", 5.0), START)
+    conclusion = room.desk.conclude_failure(Throttled("slow down", 5.0), START)
 
     assert figures_of(conclusion) == ("mixed", "consolidation")
     assert conclusion.signals is not None
     assert conclusion.signals.signals.source == f"{SOURCE}; issuer; treasury"
     assert conclusion.row_count > 2
-    room.judge.written(conclusion)
-    again = room.judge.conclude_failure(Throttled("slow down", 5.0), START + 5_000)
+    room.desk.written(conclusion)
+    again = room.desk.conclude_failure(Throttled("slow down", 5.0), START + 5_000)
     assert again.signals is None

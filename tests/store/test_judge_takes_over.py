@@ -1,4 +1,4 @@
-"""A judge that takes over goes on where the other ended: nothing twice, nothing lost."""
+"""A collector that takes over continues where the other ended: nothing twice, nothing lost."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from barograph.errors import LeaseLost, Throttled
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import Evidence, Trailing
+from barograph.markets.evidence import MarketEvidence, TrailingRecord
 from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
 from barograph.settings import Settings
 from barograph.signals.methods import METHODS
@@ -96,7 +96,7 @@ def at(instant: int, rate: float = 0.01, settles: int = AT + 8 * HOUR) -> Perpet
     return reading(instant, market(rate, settles))
 
 
-def evidence_of(conclusion: Conclusion) -> Evidence:
+def evidence_of(conclusion: Conclusion) -> MarketEvidence:
     assert conclusion.market.evidence is not None
     return conclusion.market.evidence
 
@@ -105,7 +105,7 @@ def rules(conclusion: Conclusion) -> list[str]:
     return [brief.rule for brief in conclusion.briefs]
 
 
-def looked_back_on(trailing: Trailing) -> object:
+def looked_back_on(trailing: TrailingRecord) -> object:
     return (
         [list(trailing.hours(base)) for base in ("BTC", "ETH", "SOL")],
         trailing.liquidation_hours(0),

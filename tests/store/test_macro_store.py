@@ -8,22 +8,22 @@ import pytest
 
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.timestamps import HOUR
-from barograph.macro.records import EFFR, SOFR, Observation, Reading
-from barograph.macro.store import as_known_at, latest, record_readings
+from barograph.macro.records import EFFR, SOFR, Figure, RecordedFigure
+from barograph.macro.store import as_known_at, latest_figures, record_figures
 from support.clock import START
 
 SOURCE = "a publisher"
 MONDAY, TUESDAY, WEDNESDAY = "2026-11-02", "2026-11-03", "2026-11-04"
 
 
-def read(day: str, value: float, series: str = SOFR) -> Reading:
-    return Reading(series, day, value, SOURCE)
+def read(day: str, value: float, series: str = SOFR) -> Figure:
+    return Figure(series, day, value, SOURCE)
 
 
 def seen(
     day: str, revision: int, value: float, observed_at: int = START, series: str = SOFR
-) -> Observation:
-    return Observation(series, day, revision, value, SOURCE, observed_at)
+) -> RecordedFigure:
+    return RecordedFigure(series, day, revision, value, SOURCE, observed_at)
 
 
 class Figures:
@@ -33,20 +33,20 @@ class Figures:
         self.database = database
         self.runner = runner
 
-    def record(self, *readings: Reading, at: int = START) -> list[Observation]:
-        async def work(tx: Transaction) -> list[Observation]:
-            return await record_readings(tx, readings, at)
+    def record(self, *readings: Figure, at: int = START) -> list[RecordedFigure]:
+        async def work(tx: Transaction) -> list[RecordedFigure]:
+            return await record_figures(tx, readings, at)
 
         return self.runner.run(self.database.write(work))
 
-    def latest(self, days: int = 100, series: str = SOFR) -> list[Observation]:
-        async def work(tx: Transaction) -> list[Observation]:
-            return await latest(tx, series, days)
+    def latest(self, days: int = 100, series: str = SOFR) -> list[RecordedFigure]:
+        async def work(tx: Transaction) -> list[RecordedFigure]:
+            return await latest_figures(tx, series, days)
 
         return self.runner.run(self.database.read(work))
 
-    def known_at(self, at: int, series: str = SOFR) -> list[Observation]:
-        async def work(tx: Transaction) -> list[Observation]:
+    def known_at(self, at: int, series: str = SOFR) -> list[RecordedFigure]:
+        async def work(tx: Transaction) -> list[RecordedFigure]:
             return await as_known_at(tx, series, at)
 
         return self.runner.run(self.database.read(work))
@@ -175,13 +175,13 @@ def test_two_processes_that_read_the_same_at_once_record_it_once(
 ) -> None:
     text = f"""
 import asyncio, sys
-from barograph.macro.records import Reading
-from barograph.macro.store import record_readings
+from barograph.macro.records import Figure
+from barograph.macro.store import record_figures
 
 async def main():
     for day in range(1, 29):
-        readings = [Reading("sofr", f"2026-10-{{day:02d}}", 1.0, "s")]
-        added = await database.write(lambda tx: record_readings(tx, readings, {START}))
+        readings = [Figure("sofr", f"2026-10-{{day:02d}}", 1.0, "s")]
+        added = await database.write(lambda tx: record_figures(tx, readings, {START}))
         print(len(added))
     await database.close()
 

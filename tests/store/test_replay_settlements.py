@@ -17,7 +17,7 @@ from barograph.history.verify import IntactRecord, verify
 from barograph.kit.database import SQLiteDatabase, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
-from barograph.markets.store import newest_reports
+from barograph.markets.store import newest_settlement_reports
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from support.clock import START, HandClock
@@ -115,7 +115,7 @@ def test_every_other_leg_is_judged_once(carried: Carried) -> None:
 
 def test_the_report_is_read_as_it_was_then(carried: Carried) -> None:
     async def work(tx: Transaction) -> list[tuple[int, int, int]]:
-        found = await newest_reports(tx, "BTCUSDT", 200)
+        found = await newest_settlement_reports(tx, "BTCUSDT", 200)
         return [(each.at, each.revision, each.read_at) for each in found]
 
     found = asyncio.run(carried.database.read(work))

@@ -9,7 +9,7 @@ import pytest
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import series as statements
-from barograph.markets.evidence import LiquidationHour
+from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.records import Liquidation, Side
 from barograph.markets.samples import (
     DAYS,
@@ -30,10 +30,9 @@ from barograph.markets.series import (
     regimes_at,
 )
 from barograph.markets.store import (
-    Reading,
+    ReadingRow,
     RegimeChange,
     Resolution,
-    Span,
     record_liquidation_hours,
     record_liquidations,
     record_readings,
@@ -59,8 +58,8 @@ def a_reading(
     interval_hours: float = 8,
     interest: float = 5.0,
     long_pct: float | None = None,
-) -> Reading:
-    return Reading(resolution, contract, at, price, rate_pct, interval_hours, interest, long_pct)
+) -> ReadingRow:
+    return ReadingRow(resolution, contract, at, price, rate_pct, interval_hours, interest, long_pct)
 
 
 class Record:
@@ -70,7 +69,7 @@ class Record:
         self.database = database
         self.runner = runner
 
-    def keep(self, readings: Iterable[Reading]) -> None:
+    def keep(self, readings: Iterable[ReadingRow]) -> None:
         rows = list(readings)
         self.write(lambda tx: record_readings(tx, rows))
 
@@ -128,7 +127,7 @@ def missing(found: Series) -> list[int]:
     return [point.at for point in found.points if point.value is None]
 
 
-def hours_back(count: int, price: float = 100.0) -> list[Reading]:
+def hours_back(count: int, price: float = 100.0) -> list[ReadingRow]:
     return [a_reading(THIS_HOUR - each * HOUR, price=price) for each in range(count)]
 
 

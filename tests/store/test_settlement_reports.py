@@ -6,12 +6,12 @@ import pytest
 
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.timestamps import HOUR
-from barograph.markets.evidence import Settlement
+from barograph.markets.evidence import FundingSettlement
 from barograph.markets.settlements import SettledRate, SettlementReport
 from barograph.markets.store import (
-    newest_readings,
-    newest_reports,
-    record_reports,
+    newest_settlement_reports,
+    newest_settlements,
+    record_settlement_reports,
     record_settlements,
 )
 from support.clock import START
@@ -37,19 +37,19 @@ class Reports:
 
     def record(self, *rates: SettledRate, at: int = START) -> list[SettlementReport]:
         async def work(tx: Transaction) -> list[SettlementReport]:
-            return await record_reports(tx, rates, at)
+            return await record_settlement_reports(tx, rates, at)
 
         return self.runner.run(self.database.write(work))
 
     def newest(self, count: int = 100) -> list[SettlementReport]:
         async def work(tx: Transaction) -> list[SettlementReport]:
-            return await newest_reports(tx, "BTCUSDT", count)
+            return await newest_settlement_reports(tx, "BTCUSDT", count)
 
         return self.runner.run(self.database.read(work))
 
-    def readings(self, count: int) -> list[Settlement]:
-        async def work(tx: Transaction) -> list[Settlement]:
-            return await newest_readings(tx, "BTCUSDT", count)
+    def readings(self, count: int) -> list[FundingSettlement]:
+        async def work(tx: Transaction) -> list[FundingSettlement]:
+            return await newest_settlements(tx, "BTCUSDT", count)
 
         return self.runner.run(self.database.read(work))
 
@@ -119,7 +119,7 @@ def test_the_newest_settlements_are_given_oldest_first(
     reports: Reports, database: Database, runner: asyncio.Runner
 ) -> None:
     rates = [rate(float(back), AT - back * STEP) for back in range(5)]
-    own = [Settlement(each.contract, each.at, 9.0, 8.0, each.at - 1) for each in rates]
+    own = [FundingSettlement(each.contract, each.at, 9.0, 8.0, each.at - 1) for each in rates]
     reports.record(*rates)
 
     async def work(tx: Transaction) -> None:

@@ -12,8 +12,17 @@ from barograph.history.digest import GENESIS, version_document
 from barograph.history.records import Leg, Proposal, Version
 from barograph.kit.json import Json, canonical
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y, Observation
-from barograph.markets.settlements import Settled
+from barograph.macro.records import (
+    EFFR,
+    EFFR_HIGH,
+    EFFR_LOW,
+    SOFR,
+    US2Y,
+    US3M,
+    US10Y,
+    RecordedFigure,
+)
+from barograph.markets.settlements import SettledFunding
 from barograph.material_change.compare import compare
 from barograph.material_change.documents import AssessmentBody, comparison_body
 from barograph.material_change.query import Pair, Reference
@@ -69,7 +78,7 @@ def of_funding(*newest: float, count: int = 93, until: int = SETTLED_AT) -> Prop
     settled_rates = [*[0.0] * (count - len(newest)), *newest]
     first = until - (len(settled_rates) - 1) * 8 * HOUR
     settlements = [
-        Settled("BTCUSDT", at, rate, 8.0, at - 1_000, is_reported=True)
+        SettledFunding("BTCUSDT", at, rate, 8.0, at - 1_000, is_reported=True)
         for at, rate in zip(range(first, until + 1, 8 * HOUR), settled_rates, strict=True)
     ]
     proposed = funding.propose(settlements, "test venue", until + HOUR, GRACE)
@@ -84,7 +93,7 @@ def of_rates(
     newest: Mapping[str, float] = RATES, /, day: str = NEWEST, *, now: int = START
 ) -> Proposal:
     """What yields give that were the usual ones until the newest day."""
-    series: dict[str, Sequence[Observation]] = {
+    series: dict[str, Sequence[RecordedFigure]] = {
         name: yields(name, [*[RATES[name]] * 29, value], day) for name, value in newest.items()
     }
     series |= {EFFR_LOW: yields(EFFR_LOW, [3.75], day), EFFR_HIGH: yields(EFFR_HIGH, [4.0], day)}

@@ -1,4 +1,4 @@
-"""Evidence made by hand, tersely, and a whole month of it that a judge concludes."""
+"""Evidence for tests: single cases, and a month of it from a market judge."""
 
 from collections.abc import Callable, Iterator
 from math import sin
@@ -8,8 +8,8 @@ from typing import Any
 from barograph.collector.judge import Conclusion, Judge
 from barograph.errors import Throttled
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import Evidence, Hour, LiquidationHour, Trailing
-from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.evidence import Hour, MarketEvidence, TrailingRecord
+from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
 from barograph.markets.records import MAJORS, Liquidation, LongAccounts, Perpetual, Perpetuals
 from barograph.markets.regime import Label, Regime
 from barograph.settings import Settings
@@ -35,7 +35,7 @@ def closed(total: float = 0.0, watched_pct: float = 100.0, at: int = AT - HOUR) 
 
 
 def add_hours(
-    trailing: Trailing,
+    trailing: TrailingRecord,
     count: int,
     base: str = "BTC",
     *,
@@ -43,7 +43,7 @@ def add_hours(
     coins: Series = lambda _: 1_000.0,
     share: Callable[[int], float | None] = lambda _: None,
     until: int = AT,
-) -> Trailing:
+) -> TrailingRecord:
     """Give a record `count` hours of a major, the last of them just before `until`."""
     for number in range(count):
         at = until - (count - number) * HOUR
@@ -53,8 +53,8 @@ def add_hours(
 
 
 def add_liquidations(
-    trailing: Trailing, count: int, total: Series = float, watched_pct: float = 100.0
-) -> Trailing:
+    trailing: TrailingRecord, count: int, total: Series = float, watched_pct: float = 100.0
+) -> TrailingRecord:
     """Give a record `count` hours of liquidations, the last of them just before the closed one."""
     for number in range(count):
         at = AT - HOUR - (count - number) * HOUR
@@ -62,7 +62,9 @@ def add_liquidations(
     return trailing
 
 
-def evidence(contracts: tuple[Perpetual, ...] = MARKET, as_of: int = AT, **fields: Any) -> Evidence:
+def evidence(
+    contracts: tuple[Perpetual, ...] = MARKET, as_of: int = AT, **fields: Any
+) -> MarketEvidence:
     """A market in which nothing happens, but for what is given."""
     usual: dict[str, Any] = {
         "reading": reading(as_of, contracts),
@@ -73,13 +75,13 @@ def evidence(contracts: tuple[Perpetual, ...] = MARKET, as_of: int = AT, **field
         "liquidations": LiquidationTotals(as_of, 100.0, 0.0, None, None, as_of),
         "last_hour": closed(at=as_of // MINUTE * MINUTE - HOUR),
         "min_watched_pct": 95.0,
-        "trailing": Trailing(),
+        "trailing": TrailingRecord(),
         "closed_hour": None,
         "closed_hour_assets": (),
         "settlements": (),
         "outage": None,
     }
-    return Evidence(**{**usual, **fields})
+    return MarketEvidence(**{**usual, **fields})
 
 
 class Month:

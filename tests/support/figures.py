@@ -5,9 +5,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from barograph.kit.business_days import business_days, trading_days
-from barograph.macro.evidence import NO_FIGURES, MacroEvidence
-from barograph.macro.judgement import Calendar
-from barograph.macro.records import US3M, US10Y, Observation
+from barograph.macro.evidence import NO_FIGURES, Calendar, MacroEvidence
+from barograph.macro.records import US3M, US10Y, RecordedFigure
 from barograph.macro.series import EtfDay, EtfSeries
 from support.clock import START
 
@@ -42,10 +41,10 @@ def flows(
 
 def yields(
     series: str, values: Sequence[float], day: str = NEWEST, read_at: int = READ_AT
-) -> list[Observation]:
+) -> list[RecordedFigure]:
     days = last_days(len(values), day)
     return [
-        Observation(series, each, 1, value, TREASURY, read_at)
+        RecordedFigure(series, each, 1, value, TREASURY, read_at)
         for each, value in zip(days, values, strict=True)
     ]
 

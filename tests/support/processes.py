@@ -13,7 +13,7 @@ from typing import TypeVar
 import httpx2
 import psutil
 
-from barograph.kit.process import free_port
+from barograph.kit.operating_system import free_port
 
 HOST = "127.0.0.1"
 BAROGRAPH = (sys.executable, "-m", "barograph")

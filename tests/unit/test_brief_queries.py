@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.datastructures import QueryParams
 
 from barograph.briefs.records import CATEGORIES
-from barograph.kit.text import Query
 from barograph.site.briefs import Asked, asked_from_query
 
 
@@ -21,7 +21,7 @@ from barograph.site.briefs import Asked, asked_from_query
     ],
 )
 def test_a_list_is_read_from_its_query(query: bytes, asked: Asked) -> None:
-    assert asked_from_query(Query(query)) == asked
+    assert asked_from_query(QueryParams(query)) == asked
 
 
 @given(
@@ -33,12 +33,12 @@ def test_a_list_is_read_from_its_query(query: bytes, asked: Asked) -> None:
     )
 )
 def test_the_address_of_a_list_asks_for_it(asked: Asked) -> None:
-    assert asked_from_query(Query(asked.query)) == asked
+    assert asked_from_query(QueryParams(asked.query)) == asked
     assert asked.address.removeprefix("/briefs").removeprefix("?") == asked.query
 
 
 @given(st.binary(max_size=40))
 def test_no_query_is_more_than_not_found(query: bytes) -> None:
-    found = asked_from_query(Query(query))
+    found = asked_from_query(QueryParams(query))
 
-    assert found is None or asked_from_query(Query(found.query)) == found
+    assert found is None or asked_from_query(QueryParams(found.query)) == found

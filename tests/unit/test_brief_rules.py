@@ -10,7 +10,7 @@ import pytest
 
 from barograph.briefs.records import CATEGORIES, Brief, Draft, write_brief
 from barograph.briefs.rules import (
-    RULES,
+    MARKET_RULES,
     funding_flip,
     liquidation_burst,
     liquidation_coverage,
@@ -22,7 +22,7 @@ from barograph.briefs.rules import (
 )
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
-from barograph.markets.evidence import Evidence, Outage, Settlement, Trailing
+from barograph.markets.evidence import FundingSettlement, MarketEvidence, Outage, TrailingRecord
 from barograph.markets.records import Perpetual
 from barograph.markets.regime import Label
 from support.clock import START
@@ -39,7 +39,7 @@ from support.evidence import (
 )
 from support.markets import BTC, ETH, MARKET, SOL, SOURCE, changed
 
-BY_ID = {rule.id: rule for rule in RULES}
+BY_ID = {rule.id: rule for rule in MARKET_RULES}
 CLAIMS = re.compile(
     r"\b(because|due to|caus\w+|led to|leads to|driv\w+|thanks to|therefore|hence|results? in"
     r"|should|ought|buy\w*|sell\w*|expect\w*|likely|unlikely|will|would|could|might|forecast\w*"
@@ -53,7 +53,7 @@ def spoken(drafts: Any) -> list[str]:
     return [draft.subject for draft in drafts]
 
 
-def changing(before: Label, after: Label) -> Evidence:
+def changing(before: Label, after: Label) -> MarketEvidence:
     return evidence(previous_regime=regime(before), regime=regime(after, 0.02))
 
 
@@ -78,12 +78,14 @@ def test_the_first_judgement_ever_is_no_change() -> None:
     assert spoken(regime_change(evidence(previous_regime=None))) == []
 
 
-def settled(rate: float, contract: str = "BTCUSDT", at: int = AT) -> Settlement:
-    return Settlement(contract, at, rate, 8, at - 5_000)
+def settled(rate: float, contract: str = "BTCUSDT", at: int = AT) -> FundingSettlement:
+    return FundingSettlement(contract, at, rate, 8, at - 5_000)
 
 
-def flipping(before: float, after: float, contracts: tuple[Perpetual, ...] = MARKET) -> Evidence:
-    trailing = Trailing()
+def flipping(
+    before: float, after: float, contracts: tuple[Perpetual, ...] = MARKET
+) -> MarketEvidence:
+    trailing = TrailingRecord()
     trailing.add_settlement(settled(before, at=AT - 8 * HOUR))
     return evidence(contracts, trailing=trailing, settlements=[settled(after)])
 
@@ -111,7 +113,7 @@ def test_the_same_sign_or_a_rate_of_zero_is_no_flip(before: float, after: float)
 def test_a_settlement_is_compared_with_the_last_one_that_had_a_sign(
     last: float, flips: bool
 ) -> None:
-    trailing = Trailing()
+    trailing = TrailingRecord()
     for number, rate in enumerate((-0.3, 0.01, 0.0, 0.0)):
         trailing.add_settlement(settled(rate, at=AT - (4 - number) * 8 * HOUR))
 
@@ -133,7 +135,7 @@ def test_a_flip_of_one_contract_says_nothing_about_another() -> None:
 
 
 def test_rates_of_other_intervals_are_told_at_eight_hours() -> None:
-    trailing = Trailing()
+    trailing = TrailingRecord()
     trailing.add_settlement(settled(-0.01, at=AT - HOUR)._replace(funding_interval_hours=4))
     now = settled(0.01)._replace(funding_interval_hours=1)
 
@@ -143,8 +145,8 @@ def test_rates_of_other_intervals_are_told_at_eight_hours() -> None:
     assert "-0.0200 % per 8 hours" in draft.sentence
 
 
-def moving(coins: float, price: float, before: float = 1_000.0, **fields: Any) -> Evidence:
-    trailing = add_hours(Trailing(), 25, coins=lambda _: before)
+def moving(coins: float, price: float, before: float = 1_000.0, **fields: Any) -> MarketEvidence:
+    trailing = add_hours(TrailingRecord(), 25, coins=lambda _: before)
     bitcoin = changed(BTC, last_price=price, open_interest_usd=coins * price)
     usual = {"trailing": trailing, "closed_hour": closed()}
     return evidence((bitcoin, ETH), **{**usual, **fields})
@@ -182,8 +184,8 @@ def test_the_way_of_open_interest_is_named() -> None:
 def test_open_interest_is_looked_at_once_an_hour_and_against_the_day_before() -> None:
     assert spoken(open_interest_move(moving(1_200, 100, closed_hour=None))) == []
     assert spoken(open_interest_move(moving(1_200, 100, before=0.0))) == []
-    assert spoken(open_interest_move(moving(1_200, 100, trailing=Trailing()))) == []
-    gap = add_hours(Trailing(), 23)
+    assert spoken(open_interest_move(moving(1_200, 100, trailing=TrailingRecord()))) == []
+    gap = add_hours(TrailingRecord(), 23)
     assert spoken(open_interest_move(moving(1_200, 100, trailing=gap))) == []
 
 
@@ -193,10 +195,10 @@ def test_a_major_that_is_not_listed_is_not_spoken_about() -> None:
     assert spoken(open_interest_move(seen._replace(majors={"ETH": ETH}))) == []
 
 
-def bursting(total: float, known: int = 200, **fields: Any) -> Evidence:
+def bursting(total: float, known: int = 200, **fields: Any) -> MarketEvidence:
     """Against hours of 0, 1, 2 … dollars."""
     usual = {
-        "trailing": add_liquidations(Trailing(), known),
+        "trailing": add_liquidations(TrailingRecord(), known),
         "closed_hour": closed(total),
         "closed_hour_assets": [("BTC", 3.0), ("ETH", 2.0), ("SOL", 1.0), ("XRP", 0.5)],
     }
@@ -211,7 +213,7 @@ def test_a_burst_begins_at_the_99th_percentile(total: float, speaks: bool) -> No
 
 
 def test_an_hour_without_liquidations_is_no_burst_even_among_its_like() -> None:
-    still = add_liquidations(Trailing(), WEEK, total=lambda _: 0.0)
+    still = add_liquidations(TrailingRecord(), WEEK, total=lambda _: 0.0)
 
     assert spoken(liquidation_burst(bursting(0.0, trailing=still))) == []
     assert spoken(liquidation_burst(bursting(0.01, trailing=still))) == ["market"]
@@ -234,13 +236,13 @@ def test_a_burst_needs_an_hour_that_was_watched_and_seven_days_of_them() -> None
     assert spoken(liquidation_burst(bursting(1e9, closed_hour=closed(1e9, 95.0)))) == ["market"]
     assert spoken(liquidation_burst(bursting(1e9, known=WEEK - 1))) == []
     assert spoken(liquidation_burst(bursting(1e9, known=WEEK))) == ["market"]
-    unwatched = add_liquidations(Trailing(), 2 * WEEK, watched_pct=94.99)
+    unwatched = add_liquidations(TrailingRecord(), 2 * WEEK, watched_pct=94.99)
     assert spoken(liquidation_burst(bursting(1e9, trailing=unwatched))) == []
 
 
-def positioned(share: float, hours: int = 400, base: str = "BTC", **fields: Any) -> Evidence:
+def positioned(share: float, hours: int = 400, base: str = "BTC", **fields: Any) -> MarketEvidence:
     """Against hourly shares of 0, 0.1, 0.2 …"""
-    trailing = add_hours(Trailing(), hours, base, share=lambda number: number / 10)
+    trailing = add_hours(TrailingRecord(), hours, base, share=lambda number: number / 10)
     usual = {
         "trailing": trailing,
         "long_account_pct": {base: share},
@@ -293,24 +295,24 @@ def test_positioning_needs_fourteen_days_of_shares_and_the_end_of_an_hour() -> N
     assert spoken(positioning_extreme(positioned(99.0, FORTNIGHT))) == ["btc-high"]
     assert spoken(positioning_extreme(positioned(99.0, FORTNIGHT - 1))) == []
     assert spoken(positioning_extreme(positioned(99.0, closed_hour=None))) == []
-    unknown = add_hours(Trailing(), 2 * FORTNIGHT)
+    unknown = add_hours(TrailingRecord(), 2 * FORTNIGHT)
     assert spoken(positioning_extreme(positioned(99.0, trailing=unknown))) == []
 
 
 def test_a_share_that_never_moved_is_not_extreme() -> None:
-    still = add_hours(Trailing(), FORTNIGHT, share=lambda _: 0.0)
+    still = add_hours(TrailingRecord(), FORTNIGHT, share=lambda _: 0.0)
 
     assert spoken(positioning_extreme(positioned(0.0, trailing=still))) == []
 
 
-def swinging(last_moves: int, hours: int = FORTNIGHT + 24, base: str = "BTC") -> Trailing:
+def swinging(last_moves: int, hours: int = FORTNIGHT + 24, base: str = "BTC") -> TrailingRecord:
     """A price that stands still, but for the last hours."""
 
     def price(number: int) -> float:
         moves = number >= hours - last_moves
         return 110.0 if moves and number % 2 else 100.0
 
-    return add_hours(Trailing(), hours, base, price=price)
+    return add_hours(TrailingRecord(), hours, base, price=price)
 
 
 def test_volatility_at_the_high_of_its_past_is_told() -> None:
@@ -323,7 +325,7 @@ def test_volatility_at_the_high_of_its_past_is_told() -> None:
 
 
 def test_volatility_is_silent_at_rest_without_history_and_within_the_hour() -> None:
-    def seen(trailing: Trailing, **fields: Any) -> list[str]:
+    def seen(trailing: TrailingRecord, **fields: Any) -> list[str]:
         usual = {"trailing": trailing, "closed_hour": closed(), **fields}
         return spoken(volatility_extreme(evidence(**usual)))
 
@@ -356,32 +358,34 @@ def test_without_an_outage_none_is_told() -> None:
 
 
 def test_an_hour_that_was_watched_too_little_is_told_once_hours_were_watched_before() -> None:
-    before = add_liquidations(Trailing(), 1)
-    never = add_liquidations(Trailing(), 5, watched_pct=94.0)
+    before = add_liquidations(TrailingRecord(), 1)
+    never = add_liquidations(TrailingRecord(), 5, watched_pct=94.0)
 
-    def seen(watched_pct: float, trailing: Trailing = before) -> list[str]:
+    def seen(watched_pct: float, trailing: TrailingRecord = before) -> list[str]:
         hour = closed(1.0, watched_pct)
         return spoken(liquidation_coverage(evidence(closed_hour=hour, trailing=trailing)))
 
     assert seen(94.99) == ["liquidations"]
     assert seen(0.0) == ["liquidations"]
     assert seen(95.0) == []
-    assert seen(0.0, Trailing()) == []
+    assert seen(0.0, TrailingRecord()) == []
     assert seen(0.0, never) == []
     assert spoken(liquidation_coverage(evidence(trailing=before))) == []
 
 
 def test_a_market_in_which_nothing_happens_or_that_is_empty_has_no_brief() -> None:
-    full = add_liquidations(add_hours(Trailing(), 800, share=lambda _: 50.0), 720, lambda _: 1.0)
+    full = add_liquidations(
+        add_hours(TrailingRecord(), 800, share=lambda _: 50.0), 720, lambda _: 1.0
+    )
     for contracts in (MARKET, (SOL,), ()):
-        for trailing in (Trailing(), full):
+        for trailing in (TrailingRecord(), full):
             seen = evidence(contracts, trailing=trailing, closed_hour=closed(1.0))
-            assert [spoken(rule.drafts(seen)) for rule in RULES] == [[]] * len(RULES)
+            assert [spoken(rule.drafts(seen)) for rule in MARKET_RULES] == [[]] * len(MARKET_RULES)
 
 
 def golden() -> Brief:
     (draft,) = funding_flip(flipping(0.01, -0.0025))
-    return write_brief(BY_ID["funding-flip"].text, draft, flipping(0.01, -0.0025))
+    return write_brief(BY_ID["funding-flip"], draft, flipping(0.01, -0.0025))
 
 
 def test_the_inputs_of_a_brief_are_canonical_json_and_their_digest_never_changes() -> None:
@@ -419,21 +423,21 @@ def test_what_is_not_known_is_shown_as_null_in_the_body() -> None:
     seen = evidence(outage=Outage(AT - MINUTE, AT, None))
     (draft,) = outage(seen)
 
-    assert "- `kind`: null\n" in write_brief(BY_ID["outage"].text, draft, seen).body
+    assert "- `kind`: null\n" in write_brief(BY_ID["outage"], draft, seen).body
 
 
 def test_the_address_of_a_brief_is_to_the_minute_of_its_reading() -> None:
     draft = Draft("x", "h", "s", [], (0, 1), {})
 
-    slug = write_brief(BY_ID["outage"].text, draft, evidence(as_of=START + 59_999)).slug
+    slug = write_brief(BY_ID["outage"], draft, evidence(as_of=START + 59_999)).slug
 
     assert slug == "2026-11-06-2120-outage-x"
 
 
 def test_rules_have_unique_ids_known_categories_and_are_explained() -> None:
-    assert len(BY_ID) == len(RULES)
-    assert {rule.category for rule in RULES} <= set(CATEGORIES)
-    assert all(len(rule.text.explanation) > 40 for rule in RULES)
+    assert len(BY_ID) == len(MARKET_RULES)
+    assert {rule.category for rule in MARKET_RULES} <= set(CATEGORIES)
+    assert all(len(rule.explanation) > 40 for rule in MARKET_RULES)
 
 
 @pytest.fixture(scope="module")

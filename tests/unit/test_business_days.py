@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from barograph.kit.business_days import (
     business_days,
     is_business_day,
-    is_trading_day,
     next_business_day,
     next_trading_day,
     trading_days,
@@ -98,7 +97,7 @@ def test_funds_trade_on_columbus_day_and_veterans_day(year: int, closed: str) ->
     assert {f"{each:%m-%d}" for each in open_days - set(business_days(date(year, 1, 1), last))} == {
         each for each in closed.split() if each.startswith(("10-", "11-11"))
     }
-    assert all(is_trading_day(each) for each in open_days)
+    assert all(list(trading_days(each, each)) for each in open_days)
 
 
 def test_the_next_trading_day_skips_what_the_exchanges_skip() -> None:
@@ -112,6 +111,6 @@ def test_the_next_trading_day_skips_what_the_exchanges_skip() -> None:
 def test_unscheduled_closings_are_no_trading_days(closing: str, bonds_rest: bool) -> None:
     day = date.fromisoformat(closing)
 
-    assert not is_trading_day(day)
+    assert not list(trading_days(day, day))
     assert day not in set(trading_days(day - timedelta(days=3), day + timedelta(days=3)))
     assert is_business_day(day) is not bonds_rest

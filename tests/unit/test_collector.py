@@ -27,7 +27,7 @@ from barograph.kit.database import (
 )
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY
-from barograph.markets.ports import Exchange, LiquidationWatcher
+from barograph.markets.exchange import Exchange, LiquidationWatcher
 from barograph.markets.records import (
     ExchangeHealth,
     Liquidation,

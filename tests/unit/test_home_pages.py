@@ -10,12 +10,12 @@ from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.regime import LABELS, Regime
 from barograph.markets.samples import NOT_RECORDED, PastRegime
-from barograph.markets.view import Bounds, MarketView
+from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.home import DAYS_AGO, Now, Side, Standing, market_now, standings
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
 
-BOUNDS = Bounds(
+BOUNDS = FreshnessLimits(
     perpetuals=30_000, long_accounts=1_800_000, liquidations=60_000, min_coverage_pct=95.0
 )
 REGIME = Regime("neutral", START, 0.01, START)
@@ -66,7 +66,7 @@ def test_a_regime_that_was_not_judged_recently_is_unknown() -> None:
 
     assert (now.label, now.funding_8h_pct) == ("unknown", None)
     assert now.sentence == "How BTC perpetuals stand is not known."
-    assert now.note == "The regime has not been judged recently."
+    assert now.note == "There is no recent regime reading."
 
 
 def test_funding_is_brought_to_eight_hours_and_zero_is_a_number() -> None:

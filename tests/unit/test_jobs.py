@@ -23,8 +23,8 @@ from barograph.kit.database import (
 )
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
-from barograph.macro.records import MACRO_HEALTH, Observation, Reading, SourceHealth
-from barograph.macro.store import latest as latest_figures
+from barograph.macro.records import MACRO_HEALTH, Figure, RecordedFigure, SourceHealth
+from barograph.macro.store import latest_figures
 from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.reader import STANCES
@@ -59,12 +59,12 @@ class Rounds:
 class Source:
     """A publisher that gives or does whatever the script says, the last of it for ever."""
 
-    def __init__(self, name: str, *script: list[Reading] | Exception) -> None:
+    def __init__(self, name: str, *script: list[Figure] | Exception) -> None:
         self.name = name
         self._script = list(script)
         self.asked = 0
 
-    async def read(self) -> list[Reading]:
+    async def read(self) -> list[Figure]:
         self.asked += 1
         now = self._script.pop(0) if len(self._script) > 1 else self._script[0]
         if isinstance(now, Exception):
@@ -138,7 +138,7 @@ class Office:
     def health(self, name: str) -> SourceHealth:
         return self.healths()[name]
 
-    def figures(self, series: str) -> list[Observation]:
+    def figures(self, series: str) -> list[RecordedFigure]:
         return self.run(self.database.read(lambda tx: latest_figures(tx, series, 100)))
 
     def stances(self) -> Stances | None:
@@ -157,8 +157,8 @@ def office(tmp_path: Path) -> Iterator[Office]:
         office.close()
 
 
-def sofr(value: float, day: str = "2026-11-05") -> Reading:
-    return Reading("sofr", day, value, "files")
+def sofr(value: float, day: str = "2026-11-05") -> Figure:
+    return Figure("sofr", day, value, "files")
 
 
 FAILURES = [Unreachable("away"), InvalidReply("odd"), RuntimeError("a defect"), KeyError("x")]
@@ -226,7 +226,7 @@ def test_figures_that_cannot_be_stored_are_read_again(office: Office, failure: E
 
 
 def test_figures_that_no_database_takes_do_not_end_it(office: Office) -> None:
-    odd = Reading("odd", "2026-11-05", object(), "files")  # type: ignore[arg-type]
+    odd = Figure("odd", "2026-11-05", object(), "files")  # type: ignore[arg-type]
     source, fine = Source("odd", [odd]), Source("sofr", [sofr(3.9)])
 
     office.collect(source, fine, rounds=2)
@@ -237,11 +237,11 @@ def test_figures_that_no_database_takes_do_not_end_it(office: Office) -> None:
 class Remembering(Source):
     """A publisher that is told what was stored."""
 
-    def __init__(self, name: str, *script: list[Reading] | Exception) -> None:
+    def __init__(self, name: str, *script: list[Figure] | Exception) -> None:
         super().__init__(name, *script)
-        self.told: list[list[Reading]] = []
+        self.told: list[list[Figure]] = []
 
-    def kept(self, readings: Sequence[Reading]) -> None:
+    def kept(self, readings: Sequence[Figure]) -> None:
         self.told.append(list(readings))
 
 
@@ -280,7 +280,7 @@ class Transactions(Broken):
         return await super().write(counted)
 
 
-def many_days(count: int) -> list[Reading]:
+def many_days(count: int) -> list[Figure]:
     first = date(1990, 1, 1)
     return [sofr(1.0, (first + timedelta(days=each)).isoformat()) for each in range(count)]
 

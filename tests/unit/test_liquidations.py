@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.liquidations import LiquidationTotals, LiquidationWindow, WatchLog
+from barograph.markets.liquidations import LiquidationTotals, LiquidationWindow, WatchedSpans
 from barograph.markets.records import Liquidation, Side
 from support.clock import START
 
@@ -26,7 +26,7 @@ def event(
 
 
 def totals(window: LiquidationWindow, as_of: int = START) -> LiquidationTotals:
-    return window.totals(as_of, WatchLog([(as_of - DAY, as_of)]), BASES)
+    return window.totals(as_of, WatchedSpans([(as_of - DAY, as_of)]), BASES)
 
 
 def total(*events: Liquidation, as_of: int = START) -> float:
@@ -199,7 +199,7 @@ def test_the_top_asset_is_another_one_when_the_first_has_expired() -> None:
 
 
 def test_totals_carry_the_instant_and_the_coverage_they_were_asked_for() -> None:
-    watch = WatchLog([(START + 7 - DAY // 4, START)])
+    watch = WatchedSpans([(START + 7 - DAY // 4, START)])
     seen = LiquidationWindow().totals(START + 7, watch, BASES)
 
     assert (seen.as_of, seen.watched_pct, seen.watched_until) == (START + 7, 24.99, START)
@@ -227,7 +227,7 @@ def run_around(watched: set[int], start: int, end: int) -> tuple[int, int]:
 def test_watched_spans_agree_with_a_model_that_marks_every_slot(
     added: list[tuple[int, int]], as_of: int
 ) -> None:
-    log, watched = WatchLog(), set[int]()
+    log, watched = WatchedSpans(), set[int]()
     for start, end in added:
         watched.update(range(start, end))
         merged = log.add(start * SLOT, end * SLOT)
@@ -242,12 +242,12 @@ def test_watched_spans_agree_with_a_model_that_marks_every_slot(
 def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
     added: list[tuple[int, int]], chance: random.Random
 ) -> None:
-    one = WatchLog()
+    one = WatchedSpans()
     for start, end in added:
         one.add(start, end)
     shuffled = added * 2
     chance.shuffle(shuffled)
-    other = WatchLog(shuffled)
+    other = WatchedSpans(shuffled)
 
     assert one.watched_pct(DAY) == other.watched_pct(DAY)
     assert one.add(0, 3_000) == other.add(0, 3_000)
@@ -270,11 +270,11 @@ def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
 def test_coverage_is_the_watched_share_of_the_last_24_hours(
     watched: list[tuple[int, int]], pct: float
 ) -> None:
-    assert WatchLog(watched).watched_pct(START) == pct
+    assert WatchedSpans(watched).watched_pct(START) == pct
 
 
 def test_a_span_heard_by_two_connections_is_watched_once() -> None:
-    log = WatchLog()
+    log = WatchedSpans()
     log.add(START - DAY, START - DAY // 2)
 
     assert log.add(START - DAY * 3 // 4, START - DAY // 2) == (
@@ -285,7 +285,7 @@ def test_a_span_heard_by_two_connections_is_watched_once() -> None:
 
 
 def test_a_span_that_bridges_two_makes_them_one() -> None:
-    log = WatchLog([(0, 10), (20, 30), (40, 50)])
+    log = WatchedSpans([(0, 10), (20, 30), (40, 50)])
 
     assert log.add(5, 25) == (0, 30)
     assert log.add(30, 40) == (0, 50)
@@ -355,4 +355,4 @@ def test_minutes_that_are_past_the_window_are_forgotten_also_those_that_came_lat
 def test_the_coverage_of_a_span_is_its_watched_share(
     watched: list[tuple[int, int]], pct: float
 ) -> None:
-    assert WatchLog(watched).pct_within(START, START + HOUR) == pct
+    assert WatchedSpans(watched).pct_within(START, START + HOUR) == pct

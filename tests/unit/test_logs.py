@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barograph.kit.logs import LINES_PER_MINUTE, MOST_EVENTS, EventFormatter, RepeatLimit
+from barograph.kit.logs import LINES_PER_MINUTE, MAX_EVENTS, EventFormatter, RepeatLimit
 
 
 def line(message: str, *args: object, **extra: object) -> str:
@@ -117,10 +117,10 @@ def test_only_so_many_events_are_remembered_and_the_oldest_is_forgotten(kept: Ke
         return len(kept.lines) - before
 
     log(0, LINES_PER_MINUTE + 1)
-    for number in range(1, MOST_EVENTS):
+    for number in range(1, MAX_EVENTS):
         log(number)
     assert log(0) == 0
-    log(MOST_EVENTS)
+    log(MAX_EVENTS)
     assert log(0) == 1
 
 

@@ -5,10 +5,14 @@ from typing import Any
 
 import pytest
 
-from barograph.briefs.judge import BriefDesk
-from barograph.briefs.macro_rules import MACRO_RULES, curve_turn_of_sign, etf_streak
 from barograph.briefs.records import CATEGORIES, Brief, write_brief
-from barograph.briefs.rules import RULES
+from barograph.briefs.rules import (
+    MACRO_RULES,
+    MARKET_RULES,
+    curve_turn_of_sign,
+    etf_streak,
+)
+from barograph.briefs.writer import BriefWriter
 from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.macro.evidence import NO_FIGURES, MacroEvidence
@@ -23,7 +27,7 @@ OUT = tuple(-each for each in IN)
 
 def written(rule: str, seen: MacroEvidence) -> Brief:
     (draft,) = BY_ID[rule].drafts(seen)
-    return write_brief(BY_ID[rule].text, draft, evidence(as_of=seen.at))
+    return write_brief(BY_ID[rule], draft, evidence(as_of=seen.at))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +151,7 @@ def test_the_inputs_are_canonical_json_with_their_digest(
 def test_the_same_figures_are_told_once_however_long_they_stay_the_newest(
     seen: MacroEvidence,
 ) -> None:
-    desk = BriefDesk()
+    desk = BriefWriter()
     told = []
     for hours in range(24 * 14):
         at = START + hours * DAY // 24
@@ -177,7 +181,7 @@ def in_days(days: int) -> dict[str, Any]:
 def test_later_figures_are_told_after_the_cooldown_of_their_subject(
     first: MacroEvidence, later: MacroEvidence, is_told: bool
 ) -> None:
-    desk = BriefDesk()
+    desk = BriefWriter()
     briefs = desk.conclude(evidence(as_of=START), first)
     desk.written(briefs)
 
@@ -189,17 +193,17 @@ def test_later_figures_are_told_after_the_cooldown_of_their_subject(
 def test_figures_that_are_too_old_are_not_told(seen: MacroEvidence) -> None:
     late = seen._replace(at=START + 5 * DAY)
 
-    assert BriefDesk().conclude(evidence(as_of=late.at), late) == []
-    assert len(BriefDesk().conclude(evidence(as_of=seen.at), seen)) == 1
+    assert BriefWriter().conclude(evidence(as_of=late.at), late) == []
+    assert len(BriefWriter().conclude(evidence(as_of=seen.at), seen)) == 1
 
 
 def test_without_figures_nothing_is_told() -> None:
-    assert BriefDesk().conclude(evidence(), NO_FIGURES) == []
+    assert BriefWriter().conclude(evidence(), NO_FIGURES) == []
 
 
 def test_rules_of_figures_have_ids_of_their_own_known_categories_and_are_explained() -> None:
-    ids = [rule.id for rule in (*RULES, *MACRO_RULES)]
+    ids = [rule.id for rule in (*MARKET_RULES, *MACRO_RULES)]
 
     assert len(set(ids)) == len(ids)
     assert {rule.category for rule in MACRO_RULES} <= set(CATEGORIES)
-    assert all(len(rule.text.explanation) > 40 for rule in MACRO_RULES)
+    assert all(len(rule.explanation) > 40 for rule in MACRO_RULES)

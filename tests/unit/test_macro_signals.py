@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from barograph.kit.timestamps import DAY, MINUTE
-from barograph.macro.evidence import NO_FIGURES, MacroEvidence, is_recent
+from barograph.macro.evidence import NO_FIGURES, MacroEvidence, day_of, is_recent
 from barograph.macro.records import US3M, US10Y
 from barograph.macro.series import EtfSeries
-from barograph.signals.judge import SignalConclusion, SignalDesk
+from barograph.signals.judge import SignalConclusion, SignalJudge
 from barograph.signals.methods import MARKET_METHODS, btc_etf_flow, judge_all, judge_macro, us_rates
-from barograph.signals.records import NOT_KNOWN, Finding, Signal
+from barograph.signals.records import NOT_KNOWN, Signal, SignalResult
 from support.clock import START
 from support.evidence import evidence
 from support.figures import ISSUER, TREASURY, flows, of_flows, of_slopes, of_yields, yields
@@ -28,8 +28,8 @@ def test_figures_are_recent_for_two_business_days_over_weekends_and_holidays(
     days_later: int, expected: bool
 ) -> None:
     # Friday: then a weekend, Monday, Tuesday, a holiday; Thursday is the third business day.
-    assert is_recent(FRIDAY, MIDNIGHT + days_later * DAY) == expected
-    assert is_recent(FRIDAY, MIDNIGHT + days_later * DAY + DAY - 1) == expected
+    assert is_recent(FRIDAY, day_of(MIDNIGHT + days_later * DAY)) == expected
+    assert is_recent(FRIDAY, day_of(MIDNIGHT + days_later * DAY + DAY - 1)) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_side_is_left_inside_a_quarter_of_a_percent(sign: int) -> None:
 
 
 def test_the_value_of_flow_names_what_is_covered() -> None:
-    assert btc_etf_flow(of_flows(0.2, 0.2, 0.2, -0.2, 0.02)) == Finding(
+    assert btc_etf_flow(of_flows(0.2, 0.2, 0.2, -0.2, 0.02)) == SignalResult(
         "mixed", "+0.42 % of assets in 5 days to 2026-11-05 (IBIT only)"
     )
     assert btc_etf_flow(of_flows(-0.5, -0.5, -0.25, -0.2)).value.startswith("-1.45 % of assets")
@@ -122,7 +122,7 @@ def test_rates_are_judged_by_twenty_days_of_yield_and_slope(
 def test_the_value_of_rates_is_in_percent_and_basis_points() -> None:
     seen = of_yields([9.0, 4.19, *[4.2] * 19, 4.31], [4.0, 4.0, *[4.2] * 19, 4.39])
 
-    assert us_rates(seen) == Finding(
+    assert us_rates(seen) == SignalResult(
         "bear-flattening", "10y 4.31 %, +12 bp in 20 days; slope -8 bp; of 2026-11-05"
     )
 
@@ -162,7 +162,7 @@ def labels(conclusion: SignalConclusion | None) -> dict[str, str]:
     return {each.key: each.label for each in conclusion.signals.signals}
 
 
-def stored(desk: SignalDesk, conclusion: SignalConclusion | None) -> SignalConclusion | None:
+def stored(desk: SignalJudge, conclusion: SignalConclusion | None) -> SignalConclusion | None:
     if conclusion is not None:
         desk.written(conclusion)
     return conclusion
@@ -173,7 +173,7 @@ def stored(desk: SignalDesk, conclusion: SignalConclusion | None) -> SignalConcl
     "Their signals are still evaluated; market signals become `unknown` at the freshness limit.",
 )
 def test_while_the_exchange_fails_the_signals_of_figures_are_judged_on() -> None:
-    desk = SignalDesk()
+    desk = SignalJudge()
     first = stored(desk, desk.conclude(evidence(as_of=START), both()))
     assert first is not None
 
@@ -195,7 +195,7 @@ def test_while_the_exchange_fails_the_signals_of_figures_are_judged_on() -> None
 
 
 def test_a_failure_is_judged_once_a_minute_and_delays_no_reading() -> None:
-    desk = SignalDesk()
+    desk = SignalJudge()
     stored(desk, desk.conclude(evidence(as_of=START), both()))
 
     assert desk.conclude_failure(both(START + MINUTE - 1), "a venue") is None
@@ -207,7 +207,7 @@ def test_a_failure_is_judged_once_a_minute_and_delays_no_reading() -> None:
 
 
 def test_where_nothing_was_ever_judged_a_failure_judges_only_what_is_known() -> None:
-    desk = SignalDesk()
+    desk = SignalJudge()
 
     assert desk.conclude_failure(NO_FIGURES._replace(at=START), "a venue") is None
     assert labels(desk.conclude_failure(both(), "a venue")) == {

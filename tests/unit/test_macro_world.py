@@ -26,7 +26,7 @@ from barograph.kit.business_days import (
     next_business_day,
     trading_days,
 )
-from barograph.macro.judgement import Calendar
+from barograph.macro.evidence import Calendar
 
 DAY = 86_400_000
 EPOCH = 1_789_999_200_000

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from barograph.markets.records import MAJORS, LongAccounts, Perpetual, majors_of
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.symbols import index_of
-from barograph.markets.view import Bounds, MarketView
+from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.market_pages import (
     MEANINGS,
     NAMES,
@@ -29,7 +29,7 @@ from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, changed, reading, shares
 
 FIELDS = Path(__file__).parents[2] / "docs/fields.md"
-BOUNDS = Bounds(
+BOUNDS = FreshnessLimits(
     perpetuals=30_000, long_accounts=1_800_000, liquidations=90_000, min_coverage_pct=95
 )
 MINUTE = 60_000

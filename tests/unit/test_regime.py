@@ -18,7 +18,7 @@ from barograph.markets.regime import (
     Regime,
     describe,
     eight_hour_rate,
-    judge,
+    next_regime,
 )
 from barograph.markets.view import REGIME
 from support.clock import START
@@ -39,7 +39,7 @@ def follow(series: Sequence[tuple[int, float | None]], dwell: int = DWELL) -> li
     at = START
     for pause, rate in series:
         at += pause
-        judged.append(judge(judged[-1] if judged else None, rate, at, dwell))
+        judged.append(next_regime(judged[-1] if judged else None, rate, at, dwell))
     return judged
 
 
@@ -72,7 +72,7 @@ def standing(label: Label, rate: float | None = None) -> Regime:
 def test_the_first_rate_is_labelled_at_once_and_the_outer_band_owns_the_edge(
     rate: float, label: Label
 ) -> None:
-    assert judge(None, rate, START, DWELL) == Regime(label, START, rate, START)
+    assert next_regime(None, rate, START, DWELL) == Regime(label, START, rate, START)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_the_first_rate_is_labelled_at_once_and_the_outer_band_owns_the_edge(
 def test_a_label_is_left_only_a_quarter_of_a_basis_point_inside_its_edge(
     label: Label, kept_by: float, left_by: float, next_label: Label
 ) -> None:
-    assert judge(standing(label), kept_by, START + 1, 0).label == label
-    assert judge(standing(label), left_by, START + 1, 0).label == next_label
+    assert next_regime(standing(label), kept_by, START + 1, 0).label == label
+    assert next_regime(standing(label), left_by, START + 1, 0).label == next_label
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_label_is_left_only_a_quarter_of_a_basis_point_inside_its_edge(
 def test_the_way_outward_or_across_takes_no_more_than_the_bare_edge(
     label: Label, rate: float, wanted: Label
 ) -> None:
-    assert judge(standing(label), rate, START + 1, 0).label == wanted
+    assert next_regime(standing(label), rate, START + 1, 0).label == wanted
 
 
 def test_a_new_label_waits_for_its_dwell_and_is_taken_the_moment_that_is_over() -> None:
@@ -116,7 +116,7 @@ def test_a_new_label_waits_for_its_dwell_and_is_taken_the_moment_that_is_over() 
     assert (first.label, almost.label, at_last.label) == ("neutral", "neutral", "neutral")
     assert (at_last.candidate, at_last.candidate_since) == ("long-leaning", START + 2)
 
-    taken = judge(at_last, 0.02, START + 2 + DWELL, DWELL)
+    taken = next_regime(at_last, 0.02, START + 2 + DWELL, DWELL)
 
     assert taken == Regime("long-leaning", START + 2 + DWELL, 0.02, START + 2 + DWELL)
 
@@ -134,7 +134,7 @@ def test_coming_back_starts_the_wait_all_over() -> None:
     assert [each.label for each in judged] == ["neutral"] * 5
     assert judged[2].candidate is None
     assert judged[2].candidate_since is None
-    assert judge(judged[-1], 0.02, judged[-1].as_of + 1, DWELL).label == "long-leaning"
+    assert next_regime(judged[-1], 0.02, judged[-1].as_of + 1, DWELL).label == "long-leaning"
 
 
 def test_another_candidate_starts_its_own_wait() -> None:
@@ -151,7 +151,7 @@ def test_without_a_rate_the_regime_is_unknown_at_once() -> None:
 
 
 def test_unknown_is_the_first_label_when_the_first_rate_is_missing() -> None:
-    assert judge(None, None, START, DWELL) == Regime("unknown", START, None, START)
+    assert next_regime(None, None, START, DWELL) == Regime("unknown", START, None, START)
 
 
 def test_unknown_is_left_at_once() -> None:
@@ -200,7 +200,7 @@ def test_a_label_is_kept_while_the_rate_stays_inside(
 
     for minute, place in enumerate(places, 1):
         rate = low + place * (high - low)
-        regime = judge(regime, rate, START + minute * MINUTE, dwell)
+        regime = next_regime(regime, rate, START + minute * MINUTE, dwell)
         assert (regime.label, regime.since, regime.candidate) == (label, START, None)
 
 
@@ -238,7 +238,7 @@ def test_the_same_readings_always_end_in_the_same_regime(
     assert follow(series, dwell) == judged
     for before, after in pairwise(judged):
         stored = REGIME.decode(REGIME.encode(before))
-        assert judge(stored, after.funding_8h_pct, after.as_of, dwell) == after
+        assert next_regime(stored, after.funding_8h_pct, after.as_of, dwell) == after
 
 
 @given(moments)
@@ -252,7 +252,7 @@ def test_without_a_dwell_the_label_always_suits_the_rate_within_the_hysteresis(
             assert regime.label == "unknown"
         else:
             near = {
-                judge(None, rate + offset, START, 0).label
+                next_regime(None, rate + offset, START, 0).label
                 for offset in (-HYSTERESIS_PCT, 0, HYSTERESIS_PCT)
             }
             assert regime.label in near
@@ -280,13 +280,13 @@ def test_rates_of_other_intervals_are_brought_to_eight_hours(
     ],
 )
 def test_the_sentence_names_the_rate_and_what_it_means(rate: float, said: str) -> None:
-    assert describe(judge(None, rate, START, DWELL)).startswith(said)
+    assert describe(next_regime(None, rate, START, DWELL)).startswith(said)
 
 
 def test_the_sentence_of_an_unknown_regime_names_no_rate() -> None:
-    said = describe(judge(None, None, START, DWELL))
+    said = describe(next_regime(None, None, START, DWELL))
 
-    assert said == "The BTC funding rate is not known, so no regime is named."
+    assert said == "The BTC funding rate is unknown, so there is no regime label."
 
 
 @pytest.mark.parametrize(

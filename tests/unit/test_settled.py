@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import HOUR, MINUTE
-from barograph.markets.evidence import Settlement
+from barograph.markets.evidence import FundingSettlement
 from barograph.markets.records import Perpetuals
 from barograph.markets.settlements import (
-    REPORT_COMES_WITHIN,
-    STANDS_AFTER,
-    Settled,
+    REPORT_DELAY,
+    REVISION_DELAY,
+    SettledFunding,
     SettlementReport,
     bitcoin_contract,
-    settled,
+    known_settlements,
 )
 from support.clock import START
 from support.markets import BTC, ETH, changed, reading
@@ -23,8 +23,8 @@ AT = START // STEP * STEP
 """The newest settlement, more than five hours ago."""
 
 
-def own(at: int = AT, rate: float = 0.01, hours: float = 8) -> Settlement:
-    return Settlement("BTCUSDT", at, rate, hours, at - 5_000)
+def own(at: int = AT, rate: float = 0.01, hours: float = 8) -> FundingSettlement:
+    return FundingSettlement("BTCUSDT", at, rate, hours, at - 5_000)
 
 
 def report(
@@ -33,21 +33,21 @@ def report(
     return SettlementReport("BTCUSDT", at, revision, rate, at if read_at is None else read_at)
 
 
-def hours(*reports: SettlementReport, read: tuple[Settlement, ...] = ()) -> list[float]:
-    return [each.funding_interval_hours for each in settled(read, reports, START)]
+def hours(*reports: SettlementReport, read: tuple[FundingSettlement, ...] = ()) -> list[float]:
+    return [each.funding_interval_hours for each in known_settlements(read, reports, START)]
 
 
 def test_without_a_report_the_reading_before_the_settlement_counts() -> None:
-    assert settled([own(rate=0.012)], [], START) == [
-        Settled("BTCUSDT", AT, 0.012, 8, AT - 5_000, is_reported=False)
+    assert known_settlements([own(rate=0.012)], [], START) == [
+        SettledFunding("BTCUSDT", AT, 0.012, 8, AT - 5_000, is_reported=False)
     ]
 
 
 def test_what_the_exchange_reports_counts_more_than_what_was_read_before() -> None:
     read, reported = [own(rate=0.012, hours=4)], [report(rate=0.013, read_at=AT + MINUTE)]
 
-    assert settled(read, reported, START) == [
-        Settled("BTCUSDT", AT, 0.013, 4, AT + MINUTE, is_reported=True)
+    assert known_settlements(read, reported, START) == [
+        SettledFunding("BTCUSDT", AT, 0.013, 4, AT + MINUTE, is_reported=True)
     ]
 
 
@@ -55,7 +55,7 @@ def test_a_settlement_that_was_missed_is_filled_in_from_the_report() -> None:
     read = [own(AT - 2 * STEP), own(AT)]
     reported = [report(AT - STEP, 0.0)]
 
-    found = settled(read, reported, START)
+    found = known_settlements(read, reported, START)
 
     assert [(each.at, each.is_reported) for each in found] == [
         (AT - 2 * STEP, False),
@@ -66,27 +66,27 @@ def test_a_settlement_that_was_missed_is_filled_in_from_the_report() -> None:
 
 
 @pytest.mark.parametrize("read", [[], [own()]], ids=["not read", "read"])
-def test_a_rate_reported_anew_is_unknown_until_it_has_stood(read: list[Settlement]) -> None:
+def test_a_rate_reported_anew_is_unknown_until_it_has_stood(read: list[FundingSettlement]) -> None:
     anew = [report(rate=0.02, revision=2, read_at=START)]
 
-    assert settled(read, anew, START) == []
-    assert settled(read, anew, START + STANDS_AFTER - 1) == []
-    assert settled(read, anew, START + STANDS_AFTER)[0].funding_rate_pct == 0.02
+    assert known_settlements(read, anew, START) == []
+    assert known_settlements(read, anew, START + REVISION_DELAY - 1) == []
+    assert known_settlements(read, anew, START + REVISION_DELAY)[0].funding_rate_pct == 0.02
 
 
 def test_a_first_report_counts_at_once_whenever_it_comes() -> None:
-    assert len(settled([], [report(read_at=START)], START)) == 1
+    assert len(known_settlements([], [report(read_at=START)], START)) == 1
 
 
 def test_what_is_said_of_a_settlement_to_come_does_not_count() -> None:
-    assert settled([], [report(START + 1)], START) == []
-    assert len(settled([], [report(START)], START)) == 1
+    assert known_settlements([], [report(START + 1)], START) == []
+    assert len(known_settlements([], [report(START)], START)) == 1
 
 
 def test_a_reading_counts_once_its_report_should_have_come() -> None:
-    assert settled([own()], [], AT + REPORT_COMES_WITHIN - 1) == []
-    assert len(settled([own()], [], AT + REPORT_COMES_WITHIN)) == 1
-    assert len(settled([own()], [report()], AT)) == 1
+    assert known_settlements([own()], [], AT + REPORT_DELAY - 1) == []
+    assert len(known_settlements([own()], [], AT + REPORT_DELAY)) == 1
+    assert len(known_settlements([own()], [report()], AT)) == 1
 
 
 def test_an_interval_that_was_not_read_is_the_time_since_the_report_before() -> None:
@@ -115,7 +115,7 @@ def test_the_interval_of_a_neighbour_that_is_contested_is_known_all_the_same() -
 def test_each_settlement_counts_once_at_most_and_in_order(
     read: set[int], reported: dict[int, int], now: int
 ) -> None:
-    found = settled(
+    found = known_settlements(
         [own(AT - back * STEP) for back in sorted(read, reverse=True)],
         [report(AT - back * STEP, revision=number) for back, number in reported.items()],
         now,

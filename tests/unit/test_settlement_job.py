@@ -15,7 +15,7 @@ from barograph.kit.database import Database, DatabaseUnavailable, Transaction, W
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.markets.settlements import SettledRate, SettlementReport
-from barograph.markets.store import newest_reports
+from barograph.markets.store import newest_settlement_reports
 from barograph.markets.view import PERPETUALS
 from support.clock import START, HandClock
 from support.databases import upgraded_database
@@ -93,7 +93,7 @@ class Office:
         return pauses
 
     def kept(self, contract: str = "BTCUSDT") -> list[SettlementReport]:
-        return self.run(self.database.read(lambda tx: newest_reports(tx, contract, 100)))
+        return self.run(self.database.read(lambda tx: newest_settlement_reports(tx, contract, 100)))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.evidence import NO_FIGURES
-from barograph.markets.evidence import Evidence, Trailing
+from barograph.markets.evidence import MarketEvidence, TrailingRecord
 from barograph.markets.records import Perpetual
 from barograph.signals.methods import (
     BREADTH,
@@ -28,7 +28,7 @@ from barograph.signals.methods import (
     judge_all,
     liquidation_pressure,
 )
-from barograph.signals.records import NOT_KNOWN, Finding
+from barograph.signals.records import NOT_KNOWN, SignalResult
 from support.evidence import (
     AT,
     FORTNIGHT,
@@ -41,7 +41,7 @@ from support.evidence import (
 )
 from support.markets import BTC, ETH, MARKET, PEPE, SOURCE, changed
 
-THREE = Bands(("low", "middle", "high"), (10, 20), usual=1, margin=2)
+THREE = Bands(("low", "middle", "high"), (10, 20), middle=1, margin=2)
 ALL_BANDS = (BREADTH, PRESSURE, POSITIONING, TREND, VOLATILITY)
 
 
@@ -96,7 +96,7 @@ def mirrored(bands: Bands) -> Bands:
     return Bands(
         bands.labels[::-1],
         [-edge for edge in reversed(bands.edges)],
-        usual=len(bands.labels) - 1 - bands.usual,
+        middle=len(bands.labels) - 1 - bands.middle,
         margin=bands.margin,
     )
 
@@ -151,13 +151,13 @@ def contracts(above: int, below: int, of: int) -> tuple[Perpetual, ...]:
 def test_the_funding_regime_is_the_one_that_was_judged_with_its_rate() -> None:
     seen = btc_funding_regime(evidence(regime=regime("long-crowded", 0.0312)), None)
 
-    assert seen == Finding("long-crowded", "+0.0312 % per 8 h")
+    assert seen == SignalResult("long-crowded", "+0.0312 % per 8 h")
 
 
 def test_a_funding_rate_of_zero_is_a_rate() -> None:
     seen = btc_funding_regime(evidence(regime=regime(rate=0.0)), None)
 
-    assert seen == Finding("neutral", "+0.0000 % per 8 h")
+    assert seen == SignalResult("neutral", "+0.0000 % per 8 h")
 
 
 def test_without_a_funding_rate_the_regime_signal_is_unknown() -> None:
@@ -201,11 +201,11 @@ def test_breadth_of_no_contract_is_unknown() -> None:
     assert funding_breadth(evidence(()), "balanced") == NOT_KNOWN
 
 
-def pressed(total: float, **fields: Any) -> Evidence:
+def pressed(total: float, **fields: Any) -> MarketEvidence:
     """Against hours of 0, 1, 2 … 199 dollars."""
-    trailing = add_liquidations(Trailing(), 200)
-    usual = {"trailing": trailing, "last_hour": closed(total)}
-    return evidence(**{**usual, **fields})
+    trailing = add_liquidations(TrailingRecord(), 200)
+    middle = {"trailing": trailing, "last_hour": closed(total)}
+    return evidence(**{**middle, **fields})
 
 
 @pytest.mark.parametrize(
@@ -242,16 +242,16 @@ def test_pressure_is_unknown_when_too_little_of_the_last_hour_was_watched() -> N
 
 @pytest.mark.parametrize(("hours", "is_known"), [(0, False), (WEEK - 1, False), (WEEK, True)])
 def test_pressure_needs_seven_days_of_watched_hours(hours: int, is_known: bool) -> None:
-    watched = add_liquidations(Trailing(), hours)
-    unwatched = add_liquidations(Trailing(), WEEK, watched_pct=94.0)
+    watched = add_liquidations(TrailingRecord(), hours)
+    unwatched = add_liquidations(TrailingRecord(), WEEK, watched_pct=94.0)
 
     assert (liquidation_pressure(pressed(1, trailing=watched), None) != NOT_KNOWN) == is_known
     assert liquidation_pressure(pressed(1, trailing=unwatched), None) == NOT_KNOWN
 
 
-def positioned(share: float | None, hours: int = FORTNIGHT, base: str = "BTC") -> Evidence:
+def positioned(share: float | None, hours: int = FORTNIGHT, base: str = "BTC") -> MarketEvidence:
     """Against hourly shares of 0, 1 … 99 and again."""
-    trailing = add_hours(Trailing(), hours, share=lambda number: float(number % 100))
+    trailing = add_hours(TrailingRecord(), hours, share=lambda number: float(number % 100))
     return evidence(trailing=trailing, long_account_pct={} if share is None else {base: share})
 
 
@@ -280,20 +280,20 @@ def test_long_accounts_name_the_share_and_the_hours_that_it_was_compared_with(ho
     ],
 )
 def test_long_accounts_need_a_share_of_btc_and_fourteen_days(
-    seen: Evidence, is_known: bool
+    seen: MarketEvidence, is_known: bool
 ) -> None:
     assert (btc_long_accounts(seen, None) != NOT_KNOWN) == is_known
 
 
 def test_hours_without_a_share_are_no_history_of_shares() -> None:
-    trailing = add_hours(Trailing(), FORTNIGHT + 99)
+    trailing = add_hours(TrailingRecord(), FORTNIGHT + 99)
 
     seen = evidence(trailing=trailing, long_account_pct={"BTC": 50.0})
     assert btc_long_accounts(seen, "typical") == NOT_KNOWN
 
 
-def trended(coins: float, price: float = 100.0, before: float = 1_000.0) -> Evidence:
-    trailing = add_hours(Trailing(), 25, coins=lambda _: before)
+def trended(coins: float, price: float = 100.0, before: float = 1_000.0) -> MarketEvidence:
+    trailing = add_hours(TrailingRecord(), 25, coins=lambda _: before)
     bitcoin = changed(BTC, last_price=price, open_interest_usd=coins * price)
     return evidence((bitcoin, ETH), trailing=trailing)
 
@@ -314,7 +314,7 @@ def test_the_trend_of_open_interest_is_that_of_coins(coins: float, label: str) -
 def test_a_trend_is_that_since_the_full_hour_nearest_to_24_hours_ago(
     passed: int, value: str
 ) -> None:
-    trailing = add_hours(Trailing(), 24, coins=lambda number: 500.0 if number else 1_000.0)
+    trailing = add_hours(TrailingRecord(), 24, coins=lambda number: 500.0 if number else 1_000.0)
     bitcoin = changed(BTC, last_price=100.0, open_interest_usd=100_000.0)
 
     seen = evidence((bitcoin,), as_of=AT + passed, trailing=trailing)
@@ -323,8 +323,8 @@ def test_a_trend_is_that_since_the_full_hour_nearest_to_24_hours_ago(
 
 
 def test_a_trend_is_unknown_without_the_hour_of_24_hours_ago_without_btc_and_from_zero() -> None:
-    short = add_hours(Trailing(), 23)
-    gone = evidence((ETH,), trailing=add_hours(Trailing(), 25))
+    short = add_hours(TrailingRecord(), 23)
+    gone = evidence((ETH,), trailing=add_hours(TrailingRecord(), 25))
 
     assert btc_open_interest_trend(evidence(trailing=short), "flat") == NOT_KNOWN
     assert btc_open_interest_trend(gone, "flat") == NOT_KNOWN
@@ -338,8 +338,8 @@ def swinging(number: int) -> float:
 
 def test_volatility_that_grew_all_the_time_is_turbulent_and_calm_when_it_shrank() -> None:
     hours = FORTNIGHT + 24
-    growing = add_hours(Trailing(), hours, price=swinging)
-    shrinking = add_hours(Trailing(), hours, price=lambda number: swinging(hours - number))
+    growing = add_hours(TrailingRecord(), hours, price=swinging)
+    shrinking = add_hours(TrailingRecord(), hours, price=lambda number: swinging(hours - number))
 
     turbulent = btc_realised_volatility(evidence(trailing=growing), None)
     assert turbulent.label == "turbulent"
@@ -348,18 +348,18 @@ def test_volatility_that_grew_all_the_time_is_turbulent_and_calm_when_it_shrank(
 
 
 def test_volatility_of_a_price_that_stands_still_is_known() -> None:
-    still = add_hours(Trailing(), FORTNIGHT + 24)
+    still = add_hours(TrailingRecord(), FORTNIGHT + 24)
 
-    assert btc_realised_volatility(evidence(trailing=still), None) == Finding(
+    assert btc_realised_volatility(evidence(trailing=still), None) == SignalResult(
         "normal", f"0 % a year, percentile 50 of {FORTNIGHT} hours"
     )
 
 
 def test_volatility_needs_fourteen_days_and_an_hour_of_the_last_two() -> None:
-    enough = add_hours(Trailing(), FORTNIGHT + 24)
-    short = add_hours(Trailing(), FORTNIGHT + 23)
+    enough = add_hours(TrailingRecord(), FORTNIGHT + 24)
+    short = add_hours(TrailingRecord(), FORTNIGHT + 23)
 
-    def seen(trailing: Trailing, as_of: int = AT) -> Finding:
+    def seen(trailing: TrailingRecord, as_of: int = AT) -> SignalResult:
         return btc_realised_volatility(evidence(trailing=trailing, as_of=as_of), None)
 
     assert seen(short) == NOT_KNOWN

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from barograph.errors import PrivateError
 from barograph.limits.rate_limits import ANONYMOUS, MAILBOX, PERSONAL, RateLimit
-from barograph.markets.regime import judge
+from barograph.markets.regime import next_regime
 from barograph.site.developers import problems, reference
 from barograph.site.developers.interface import groups, marked, pretty
 from barograph.site.developers.snippets import RELEASES
@@ -49,7 +49,7 @@ def test_each_band_holds_the_rates_that_the_regime_calls_so() -> None:
         edges = [float(found) for found in re.findall(r"[+-][\d.]+", text)]
         if edges:
             middle = sum(edges) / len(edges)
-            assert judge(None, middle, 0, 0).label == label
+            assert next_regime(None, middle, 0, 0).label == label
 
 
 def test_every_error_says_whether_to_try_again() -> None:

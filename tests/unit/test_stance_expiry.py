@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from barograph.kit.business_days import is_business_day
 from barograph.kit.timestamps import HOUR, iso_timestamp
-from barograph.macro.judgement import is_recent
+from barograph.macro.evidence import is_recent
 from barograph.stances.rules import day_period, expires_after
 
 DAYS = st.dates(date(2020, 1, 1), date(2040, 12, 31))

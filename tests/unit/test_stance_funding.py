@@ -10,7 +10,7 @@ from barograph.history.digest import leg_document
 from barograph.history.records import LABELS, Proposal
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.settlements import Settled
+from barograph.markets.settlements import SettledFunding
 from barograph.stances.funding import propose
 from support.clock import START
 
@@ -22,23 +22,23 @@ GRACE = 6 * HOUR
 
 def settled(
     *rates: float, hours: float = 8, until: int = AT, is_reported: bool = True
-) -> list[Settled]:
+) -> list[SettledFunding]:
     """Settlements at these rates, one interval apart, the last of them at `until`."""
     step = round(hours * HOUR)
     first = until - (len(rates) - 1) * step
     return [
-        Settled("BTCUSDT", at := first + number * step, rate, hours, at - 1_000, is_reported)
+        SettledFunding("BTCUSDT", at := first + number * step, rate, hours, at - 1_000, is_reported)
         for number, rate in enumerate(rates)
     ]
 
 
-def judged(settlements: list[Settled], now: int = START, grace: int = GRACE) -> Proposal:
+def judged(settlements: list[SettledFunding], now: int = START, grace: int = GRACE) -> Proposal:
     proposed = propose(settlements, "test venue", now, grace)
     assert proposed is not None
     return proposed
 
 
-def levels(settlements: list[Settled]) -> dict[str, Any]:
+def levels(settlements: list[SettledFunding]) -> dict[str, Any]:
     return judged(settlements).leg.levels
 
 

@@ -14,7 +14,7 @@ from barograph.history.records import LABELS, Proposal
 from barograph.kit.business_days import business_days
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
-from barograph.macro.judgement import curve
+from barograph.macro.evidence import curve_move
 from barograph.macro.records import (
     EFFR,
     EFFR_HIGH,
@@ -23,7 +23,7 @@ from barograph.macro.records import (
     US2Y,
     US3M,
     US10Y,
-    Observation,
+    RecordedFigure,
 )
 from barograph.stances.rates import is_inverted, propose
 from support.clock import START
@@ -34,14 +34,14 @@ GRACE = 6 * HOUR
 YIELDS = {US3M: 4.0, US2Y: 3.8, US10Y: 4.2}
 OVERNIGHT = {SOFR: 3.9, EFFR: 3.88, EFFR_LOW: 3.75, EFFR_HIGH: 4.0}
 
-Series = dict[str, list[Observation]]
+Series = dict[str, list[RecordedFigure]]
 
 
 def flat(days: Sequence[str] = DAYS, /, **values: float) -> Series:
     """Every series at one value on all days."""
     given_values = YIELDS | OVERNIGHT | values
     return {
-        name: [Observation(name, day, 1, value, f"of {name}", START) for day in days]
+        name: [RecordedFigure(name, day, 1, value, f"of {name}", START) for day in days]
         for name, value in given_values.items()
     }
 
@@ -62,7 +62,7 @@ def without(series: Series, name: str, *days: str) -> Series:
 
 
 def judged(
-    series: Mapping[str, Sequence[Observation]],
+    series: Mapping[str, Sequence[RecordedFigure]],
     *,
     now: int = START,
     today: date = FRIDAY,
@@ -198,7 +198,7 @@ def test_inversion_does_not_flap_within_the_dead_zone(slopes: list[float]) -> No
 def test_a_change_within_the_dead_zone_has_no_direction(
     change10y: float, change_slope: float, expected: str
 ) -> None:
-    assert curve(change10y, change_slope) == expected
+    assert curve_move(change10y, change_slope) == expected
 
 
 @pytest.mark.parametrize(

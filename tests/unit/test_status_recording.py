@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.reader import market_bounds
+from barograph.markets.reader import freshness_limits
 from barograph.settings import Settings
 from barograph.status.incidents import (
     MAX_GAP,
@@ -181,7 +181,7 @@ def test_every_check_that_can_fail_is_recorded_and_the_api_beside_them() -> None
         now=START,
         started_at=START,
         version="1.2.3",
-        bounds=market_bounds(Settings.model_validate({})),
+        bounds=freshness_limits(Settings.model_validate({})),
         polled_at=None,
         perpetuals=None,
         shares=None,

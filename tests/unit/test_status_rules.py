@@ -11,7 +11,7 @@ from barograph.history.records import CurrentStance, NotIssuedYet, Stances
 from barograph.kit.timestamps import HOUR, iso_timestamp
 from barograph.macro.records import MacroHealth, SourceHealth
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.reader import market_bounds
+from barograph.markets.reader import freshness_limits
 from barograph.markets.records import ExchangeHealth, LongAccountShares
 from barograph.settings import Settings
 from barograph.status.rules import (
@@ -25,7 +25,7 @@ from barograph.status.rules import (
 from support.clock import START
 from support.markets import BTC, ETH, SOL, SOURCE, reading, shares
 
-BOUNDS = market_bounds(Settings.model_validate({}))
+BOUNDS = freshness_limits(Settings.model_validate({}))
 NOW = START + 2_000
 WELL = StatusInputs(
     now=NOW,

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.evidence import (
     TRAILING,
+    FundingSettlement,
     Hour,
-    LiquidationHour,
-    Settlement,
-    Trailing,
+    TrailingRecord,
     change_pct,
     ordered_percentile_rank,
     percentile_rank,
     realised_volatility,
 )
+from barograph.markets.liquidations import LiquidationHour
 from support.evidence import AT, add_hours, add_liquidations, closed
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50)
@@ -28,12 +28,12 @@ def hour(at: int, price: float = 100.0) -> Hour:
     return Hour(at, price, 5.0, None)
 
 
-def settlement(at: int, rate: float = 0.01, contract: str = "BTCUSDT") -> Settlement:
-    return Settlement(contract, at, rate, 8, at - 5_000)
+def settlement(at: int, rate: float = 0.01, contract: str = "BTCUSDT") -> FundingSettlement:
+    return FundingSettlement(contract, at, rate, 8, at - 5_000)
 
 
 def test_hours_come_in_order_and_once() -> None:
-    trailing = Trailing()
+    trailing = TrailingRecord()
     for at, price in ((AT, 1.0), (AT + HOUR, 2.0), (AT + HOUR, 3.0), (AT - HOUR, 4.0)):
         trailing.add_hour("BTC", hour(at, price))
 
@@ -44,7 +44,7 @@ def test_hours_come_in_order_and_once() -> None:
 
 
 def test_hours_are_kept_for_exactly_30_days() -> None:
-    trailing = add_hours(Trailing(), 31 * 24)
+    trailing = add_hours(TrailingRecord(), 31 * 24)
 
     kept = trailing.hours("BTC")
 
@@ -53,7 +53,7 @@ def test_hours_are_kept_for_exactly_30_days() -> None:
 
 
 def test_majors_do_not_stand_in_each_others_way() -> None:
-    trailing = Trailing()
+    trailing = TrailingRecord()
     trailing.add_hour("BTC", hour(AT))
     trailing.add_hour("ETH", hour(AT - HOUR))
 
@@ -76,7 +76,7 @@ def test_majors_do_not_stand_in_each_others_way() -> None:
 def test_the_full_hour_nearest_to_an_instant_is_found_and_no_other(
     asked: int, found: int | None
 ) -> None:
-    trailing = Trailing()
+    trailing = TrailingRecord()
     for at in (AT - HOUR, AT, AT + 2 * HOUR):
         trailing.add_hour("BTC", hour(at))
 
@@ -85,7 +85,7 @@ def test_the_full_hour_nearest_to_an_instant_is_found_and_no_other(
 
 
 def test_hours_from_an_instant_on_include_it() -> None:
-    trailing = add_hours(Trailing(), 3)
+    trailing = add_hours(TrailingRecord(), 3)
 
     assert [each.at for each in trailing.hours("BTC", since=AT - 2 * HOUR)] == [
         AT - 2 * HOUR,
@@ -95,7 +95,7 @@ def test_hours_from_an_instant_on_include_it() -> None:
 
 
 def test_liquidation_hours_come_in_order_once_and_for_30_days() -> None:
-    trailing = add_liquidations(Trailing(), 31 * 24)
+    trailing = add_liquidations(TrailingRecord(), 31 * 24)
     trailing.add_liquidation_hour(closed(9.0, at=AT - 2 * HOUR))
     trailing.add_liquidation_hour(closed(9.0, at=AT - 5 * HOUR))
 
@@ -107,7 +107,7 @@ def test_liquidation_hours_come_in_order_once_and_for_30_days() -> None:
 
 
 def test_only_hours_that_were_watched_enough_are_compared_with() -> None:
-    trailing = Trailing()
+    trailing = TrailingRecord()
     for number, watched in enumerate((94.99, 95.0, 0.0, 100.0)):
         trailing.add_liquidation_hour(LiquidationHour(AT + number * HOUR, 1.0, 1.0, watched))
 
@@ -116,7 +116,7 @@ def test_only_hours_that_were_watched_enough_are_compared_with() -> None:
 
 
 def test_the_newest_settlement_of_a_contract_is_kept_in_whatever_order_they_come() -> None:
-    trailing = Trailing()
+    trailing = TrailingRecord()
     for at in (AT, AT + 8 * HOUR, AT - 8 * HOUR):
         trailing.add_settlement(settlement(at))
     trailing.add_settlement(settlement(AT, contract="ETHUSDT"))
@@ -127,7 +127,7 @@ def test_the_newest_settlement_of_a_contract_is_kept_in_whatever_order_they_come
 
 
 def test_the_newest_settlement_with_a_sign_is_kept_next_to_the_newest() -> None:
-    trailing = Trailing()
+    trailing = TrailingRecord()
     assert trailing.settled_with_a_sign("BTCUSDT") is None
     for number, rate in enumerate((0.0, 0.02, -0.01, 0.0, 0.0)):
         trailing.add_settlement(settlement(AT + number * HOUR, rate))
@@ -139,7 +139,7 @@ def test_the_newest_settlement_with_a_sign_is_kept_next_to_the_newest() -> None:
 
 
 def test_what_a_clock_ahead_of_time_added_is_dropped_when_it_is_set_back() -> None:
-    trailing = Trailing()
+    trailing = TrailingRecord()
     for at in (AT, AT + 365 * DAY):
         trailing.add_settlement(settlement(at, contract=f"at {at}"))
     trailing.add_hour("BTC", hour(AT + 365 * DAY))
@@ -169,7 +169,7 @@ def test_volatility_is_that_of_24_hourly_returns_over_a_year() -> None:
 
 def test_volatility_of_a_price_that_stands_still_is_zero_and_not_unknown() -> None:
     assert realised_volatility([hour(AT + number * HOUR) for number in range(25)]) == 0.0
-    assert add_hours(Trailing(), 26).volatility("BTC") == [0.0, 0.0]
+    assert add_hours(TrailingRecord(), 26).volatility("BTC") == [0.0, 0.0]
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 40 * 24), st.integers(-50, 50))
@@ -177,7 +177,7 @@ def test_volatility_of_a_price_that_stands_still_is_zero_and_not_unknown() -> No
 def test_what_hours_are_compared_by_is_in_order_however_they_come_and_go(
     chance: Random, count: int, forgotten: int
 ) -> None:
-    trailing = Trailing()
+    trailing = TrailingRecord()
     trailing.liquidation_totals(95)  # asked for before there is any, as a rule may
     add_hours(
         trailing,
@@ -210,7 +210,7 @@ def test_volatility_is_unknown_when_an_hour_of_the_day_is_missing(missing: int) 
 
 
 def test_a_gap_leaves_the_volatility_unknown_until_a_whole_day_has_passed() -> None:
-    trailing = add_hours(Trailing(), 48, until=AT - HOUR)
+    trailing = add_hours(TrailingRecord(), 48, until=AT - HOUR)
     for number in range(26):
         trailing.add_hour("BTC", hour(AT + number * HOUR))
 

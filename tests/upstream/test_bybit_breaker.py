@@ -1,4 +1,4 @@
-"""When Bybit is not asked any more."""
+"""The circuit breaker: when calls to the exchange stop, and when they resume."""
 
 import asyncio
 
@@ -12,7 +12,9 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.upstream.bybit.rest import Breaker
+from barograph.upstream.bybit.rest import CircuitBreaker
+
+ALL_FAILURES = (Unreachable, InvalidReply, Throttled, Forbidden)
 
 
 class Hand:
@@ -25,19 +27,19 @@ class Hand:
         return round(self.seconds * 1000)
 
 
-def _end(breaker: Breaker, error: UpstreamError | None = None) -> None:
+def _end(breaker: CircuitBreaker, error: UpstreamError | None = None) -> None:
     with breaker.guard():
         if error is not None:
             raise error
 
 
-def _fail(breaker: Breaker, error: UpstreamError, times: int = 1) -> None:
+def _fail(breaker: CircuitBreaker, error: UpstreamError, times: int = 1) -> None:
     for _ in range(times):
         with pytest.raises(type(error)):
             _end(breaker, error)
 
 
-def _open_seconds(breaker: Breaker, hand: Hand) -> float:
+def _open_seconds(breaker: CircuitBreaker, hand: Hand) -> float:
     """How long the breaker stays open; leaves the hand at the end of it."""
     for tenths in range(10_000):
         try:
@@ -51,20 +53,20 @@ def _open_seconds(breaker: Breaker, hand: Hand) -> float:
 
 def test_it_opens_at_the_fourth_failure_in_a_row() -> None:
     hand = Hand()
-    breaker = Breaker(hand, 5.0)
+    breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Unreachable("down"), times=3)
     _end(breaker)
     _fail(breaker, Unreachable("down"), times=3)
     breaker.check()
     _fail(breaker, InvalidReply("no list"))
-    with pytest.raises(InvalidReply, match=r"no list \(not asked again yet\)"):
+    with pytest.raises(InvalidReply, match=r"no list \(circuit breaker open\)"):
         breaker.check()
     assert _open_seconds(breaker, hand) == 5.0
 
 
 def test_each_failed_try_doubles_the_pause_up_to_six_times() -> None:
     hand = Hand()
-    breaker = Breaker(hand, 5.0)
+    breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Unreachable("down"), times=4)
     pauses = [_open_seconds(breaker, hand)]
     for _ in range(5):
@@ -78,7 +80,7 @@ def test_each_failed_try_doubles_the_pause_up_to_six_times() -> None:
 
 def test_after_the_pause_one_call_tries_and_the_others_wait() -> None:
     hand = Hand()
-    breaker = Breaker(hand, 5.0)
+    breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Unreachable("down"), times=4)
     hand.seconds += 5
     with breaker.guard():
@@ -91,7 +93,7 @@ def test_after_the_pause_one_call_tries_and_the_others_wait() -> None:
 
 def test_a_cancelled_try_leaves_the_next_call_to_try() -> None:
     hand = Hand()
-    breaker = Breaker(hand, 5.0)
+    breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Unreachable("down"), times=4)
     hand.seconds += 5
     with pytest.raises(asyncio.CancelledError), breaker.guard():
@@ -103,7 +105,7 @@ def test_a_cancelled_try_leaves_the_next_call_to_try() -> None:
 
 def test_being_throttled_opens_it_at_once_for_as_long_as_asked() -> None:
     hand = Hand()
-    breaker = Breaker(hand, 5.0)
+    breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Throttled("slow down", 12.0))
     hand.seconds += 2
     with pytest.raises(Throttled) as raised:
@@ -114,7 +116,7 @@ def test_being_throttled_opens_it_at_once_for_as_long_as_asked() -> None:
 
 def test_being_refused_opens_it_for_a_minute() -> None:
     hand = Hand()
-    breaker = Breaker(hand, 5.0)
+    breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Forbidden("geography"))
     with pytest.raises(Forbidden):
         breaker.check()
@@ -122,7 +124,7 @@ def test_being_refused_opens_it_for_a_minute() -> None:
 
 
 def test_an_unknown_contract_counts_as_a_success() -> None:
-    breaker = Breaker(Hand(), 5.0)
+    breaker = CircuitBreaker(Hand(), 5.0, ALL_FAILURES)
     for _ in range(3):
         _fail(breaker, Unreachable("down"), times=3)
         _fail(breaker, UnknownToUpstream("symbol invalid"))
@@ -131,7 +133,7 @@ def test_an_unknown_contract_counts_as_a_success() -> None:
 
 def test_a_call_under_way_neither_closes_nor_shortens_an_open_breaker() -> None:
     hand = Hand()
-    breaker = Breaker(hand, 5.0)
+    breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     with breaker.guard():
         _fail(breaker, Throttled("banned", 600.0))
     with pytest.raises(Throttled):
@@ -144,7 +146,7 @@ def test_a_call_under_way_neither_closes_nor_shortens_an_open_breaker() -> None:
 
 def test_a_clock_that_is_set_back_does_not_hold_calls_for_hours() -> None:
     hand = Hand()
-    breaker = Breaker(hand, 5.0)
+    breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Unreachable("down"), times=4)
     hand.seconds -= 3600
     _end(breaker)

@@ -12,7 +12,7 @@ import pytest
 
 from barograph.errors import InvalidReply, Unreachable, UpstreamError
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
-from barograph.markets.ports import Exchange
+from barograph.markets.exchange import Exchange
 from barograph.markets.records import Perpetuals
 from barograph.settings import Settings
 from barograph.upstream.bybit.exchange import LISTING_SECONDS, BybitExchange

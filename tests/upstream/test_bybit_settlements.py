@@ -22,7 +22,7 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.ports import SettlementHistory
+from barograph.markets.exchange import SettlementHistory
 from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange

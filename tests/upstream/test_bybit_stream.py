@@ -14,11 +14,11 @@ from websockets.exceptions import ConnectionClosed
 
 from barograph.errors import Unreachable
 from barograph.kit.clock import system_clock
-from barograph.markets.liquidations import WatchLog
+from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
-from barograph.upstream.bybit.stream import _Ear, _Part, _State
+from barograph.upstream.bybit.stream import _Connection, _GroupWatcher, _State
 
 REPLIES = Path(__file__).parent / "bybit_replies"
 BATCH = (REPLIES / "liquidations.json").read_text()
@@ -314,8 +314,8 @@ def test_what_one_connection_cannot_carry_is_heard_on_others() -> None:
 
 
 def test_time_counts_as_watched_only_when_every_part_was() -> None:
-    watcher, logs = Watcher(), [WatchLog(), WatchLog()]
-    first, second = (_Part(watcher, logs, part) for part in range(2))
+    watcher, logs = Watcher(), [WatchedSpans(), WatchedSpans()]
+    first, second = (_GroupWatcher(watcher, logs, part) for part in range(2))
     first.watched(0, 100)
     assert watcher.spans == []
     second.watched(40, 60)
@@ -329,21 +329,21 @@ def test_time_counts_as_watched_only_when_every_part_was() -> None:
 def test_time_that_this_process_slept_through_is_not_watched() -> None:
     now = 1_000_000
     watcher = Watcher()
-    ear = _Ear(watcher, lambda: now, 1, 30_000, _State(0))
-    ear.hear(SUBSCRIBED.encode())
+    connection = _Connection(watcher, lambda: now, 1, 30_000, _State(0))
+    connection.handle(SUBSCRIBED.encode())
     now += 20_000
-    ear.hear(PONG.encode())
+    connection.handle(PONG.encode())
     now += 7_200_000
     with pytest.raises(Unreachable):
-        ear.hear(PONG.encode())
+        connection.handle(PONG.encode())
     assert watcher.spans == [(1_000_000, 1_020_000)]
 
 
 def test_a_liquidation_that_has_not_happened_yet_is_dropped() -> None:
     watcher = Watcher()
-    ear = _Ear(watcher, lambda: STORED_AT, 1, 30_000, _State(0))
+    connection = _Connection(watcher, lambda: STORED_AT, 1, 30_000, _State(0))
     row = {"T": STORED_AT + 61_000, "s": "BTCUSDT", "S": "Buy", "v": "1", "p": "1"}
-    ear.hear(json.dumps({"topic": "allLiquidation.BTCUSDT", "data": [row]}).encode())
+    connection.handle(json.dumps({"topic": "allLiquidation.BTCUSDT", "data": [row]}).encode())
     assert watcher.heard == []
 
 

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from barograph.errors import InvalidReply, Unreachable
-from barograph.macro.records import OPERATOR_AUM, OPERATOR_BTC, OPERATOR_FLOW, Reading
+from barograph.macro.records import OPERATOR_AUM, OPERATOR_BTC, OPERATOR_FLOW, Figure
 from barograph.upstream.etf import (
     MAX_OPERATOR_BYTES,
     FileTooLarge,
@@ -54,9 +54,9 @@ def file(
     return ("\ufeff" + "\n".join(lines) + "\n").encode()
 
 
-def figures(shares: float, nav: float, btc: float, aum: float) -> list[Reading]:
+def figures(shares: float, nav: float, btc: float, aum: float) -> list[Figure]:
     return [
-        Reading(f"etf-ibit-{name}", "2026-11-05", value, SOURCE)
+        Figure(f"etf-ibit-{name}", "2026-11-05", value, SOURCE)
         for name, value in [("shares", shares), ("nav", nav), ("btc", btc), ("aum", aum)]
     ]
 
@@ -112,15 +112,15 @@ def test_a_file_that_cannot_be_what_it_means_is_an_invalid_reply(body: bytes) ->
 
 
 def ask(
-    body: bytes, call: Callable[[IssuerHoldings], Coroutine[Any, Any, list[Reading]]]
-) -> tuple[list[Reading], str]:
+    body: bytes, call: Callable[[IssuerHoldings], Coroutine[Any, Any, list[Figure]]]
+) -> tuple[list[Figure], str]:
     asked: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         asked.append(str(request.url))
         return httpx2.Response(200, content=body, headers={"content-type": "text/csv"})
 
-    async def work() -> list[Reading]:
+    async def work() -> list[Figure]:
         client = FileClient(seconds=5, clock=lambda: START, transport=httpx2.MockTransport(answer))
         source = IssuerHoldings(
             client, fund="IBIT", address=ADDRESS, source=SOURCE, clock=lambda: START
@@ -143,7 +143,7 @@ def test_the_newest_file_is_read_from_the_address_as_it_is() -> None:
 def test_a_day_to_come_is_an_invalid_reply() -> None:
     late = file(STATED | {"Fund Holdings as of": "Nov 09, 2026"})
 
-    with pytest.raises(InvalidReply, match="to come"):
+    with pytest.raises(InvalidReply, match="in the future"):
         ask(late, lambda source: source.read())
 
 
@@ -174,12 +174,12 @@ def test_the_operators_rows_are_read_oldest_day_first() -> None:
     )
 
     assert decode_operator_flows(text.encode(), "mine") == [
-        Reading(OPERATOR_AUM, "2026-11-04", 900_000.0, "mine"),
-        Reading(OPERATOR_BTC, "2026-11-04", 1.5, "mine"),
-        Reading(OPERATOR_FLOW, "2026-11-04", 0.0, "mine"),
-        Reading(OPERATOR_AUM, "2026-11-05", 1_000_000.0, "mine"),
-        Reading(OPERATOR_BTC, "2026-11-05", 2.0, "mine"),
-        Reading(OPERATOR_FLOW, "2026-11-05", -12.5, "mine"),
+        Figure(OPERATOR_AUM, "2026-11-04", 900_000.0, "mine"),
+        Figure(OPERATOR_BTC, "2026-11-04", 1.5, "mine"),
+        Figure(OPERATOR_FLOW, "2026-11-04", 0.0, "mine"),
+        Figure(OPERATOR_AUM, "2026-11-05", 1_000_000.0, "mine"),
+        Figure(OPERATOR_BTC, "2026-11-05", 2.0, "mine"),
+        Figure(OPERATOR_FLOW, "2026-11-05", -12.5, "mine"),
     ]
 
 
@@ -240,7 +240,7 @@ def test_a_figure_out_of_range_is_named_by_the_kind_of_failure(row: str, series:
     assert of_issuer.value.kind == "etf-ibit-btc out of range"
 
 
-def operator(path: Path) -> list[Reading]:
+def operator(path: Path) -> list[Figure]:
     return asyncio.run(OperatorFlows(path, source="mine", clock=lambda: START).read())
 
 
@@ -251,7 +251,7 @@ def test_the_operators_file_is_read_from_its_place(tmp_path: Path) -> None:
     assert len(operator(path)) == 3
 
     path.write_text(f"{OPERATOR}2026-11-09,1,100,2\n")
-    with pytest.raises(InvalidReply, match="to come"):
+    with pytest.raises(InvalidReply, match="in the future"):
         operator(path)
 
 

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from barograph.errors import InvalidReply
-from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, MacroSource, Reading
+from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, Figure, MacroSource
 from barograph.upstream.files import FileClient
 from barograph.upstream.nyfed import Rate, ReferenceRate, decode_effr, decode_sofr
 from support.clock import START
@@ -41,16 +41,16 @@ def test_rates_are_read_oldest_day_first() -> None:
     body = reply(sofr("2026-11-05"), sofr("2026-11-04", percentRate=4))
 
     assert decode_sofr(body, SOURCE) == [
-        Reading(SOFR, "2026-11-04", 4.0, SOURCE),
-        Reading(SOFR, "2026-11-05", 3.91, SOURCE),
+        Figure(SOFR, "2026-11-04", 4.0, SOURCE),
+        Figure(SOFR, "2026-11-05", 3.91, SOURCE),
     ]
 
 
 def test_the_federal_funds_rate_comes_with_its_target_range() -> None:
     assert decode_effr(reply(effr()), SOURCE) == [
-        Reading(EFFR, "2026-11-05", 3.88, SOURCE),
-        Reading(EFFR_LOW, "2026-11-05", 3.75, SOURCE),
-        Reading(EFFR_HIGH, "2026-11-05", 4.0, SOURCE),
+        Figure(EFFR, "2026-11-05", 3.88, SOURCE),
+        Figure(EFFR_LOW, "2026-11-05", 3.75, SOURCE),
+        Figure(EFFR_HIGH, "2026-11-05", 4.0, SOURCE),
     ]
 
 
@@ -58,14 +58,14 @@ def test_a_rate_without_a_range_is_read_without_one() -> None:
     row = effr(targetRateFrom=None)
     del row["targetRateTo"]
 
-    assert decode_effr(reply(row), SOURCE) == [Reading(EFFR, "2026-11-05", 3.88, SOURCE)]
+    assert decode_effr(reply(row), SOURCE) == [Figure(EFFR, "2026-11-05", 3.88, SOURCE)]
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_revised_rate_takes_the_place_of_what_it_revises(order: int) -> None:
     rows = [sofr(percentRate=3.95, revisionIndicator="[r]"), sofr()][::order]
 
-    assert decode_sofr(reply(*rows), SOURCE) == [Reading(SOFR, "2026-11-05", 3.95, SOURCE)]
+    assert decode_sofr(reply(*rows), SOURCE) == [Figure(SOFR, "2026-11-05", 3.95, SOURCE)]
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,14 @@ def test_half_a_range_is_an_invalid_reply(changes: dict[str, Any]) -> None:
         decode_effr(reply(effr(**changes)), SOURCE)
 
 
-def read(rate: Rate, body: bytes) -> tuple[list[Reading], str, str]:
+def read(rate: Rate, body: bytes) -> tuple[list[Figure], str, str]:
     asked: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         asked.append(str(request.url))
         return httpx2.Response(200, content=body, headers={"content-type": "application/json"})
 
-    async def work() -> tuple[list[Reading], str]:
+    async def work() -> tuple[list[Figure], str]:
         client = FileClient(seconds=5, clock=lambda: START, transport=httpx2.MockTransport(answer))
         source: MacroSource = ReferenceRate(
             rate,
@@ -127,7 +127,6 @@ def read(rate: Rate, body: bytes) -> tuple[list[Reading], str, str]:
             base_url="https://rates.example",
             source=SOURCE,
             clock=lambda: START,
-            days=7,
         )
         try:
             return await source.read(), source.name
@@ -139,15 +138,15 @@ def read(rate: Rate, body: bytes) -> tuple[list[Reading], str, str]:
 
 def test_each_rate_is_a_source_of_its_own() -> None:
     assert read("sofr", reply(sofr())) == (
-        [Reading(SOFR, "2026-11-05", 3.91, SOURCE)],
+        [Figure(SOFR, "2026-11-05", 3.91, SOURCE)],
         "sofr",
-        "https://rates.example/api/rates/secured/sofr/last/7.json",
+        "https://rates.example/api/rates/secured/sofr/last/60.json",
     )
     readings, name, address = read("effr", reply(effr()))
     assert (len(readings), name) == (3, "effr")
-    assert address == "https://rates.example/api/rates/unsecured/effr/last/7.json"
+    assert address == "https://rates.example/api/rates/unsecured/effr/last/60.json"
 
 
 def test_a_rate_of_a_day_to_come_is_an_invalid_reply() -> None:
-    with pytest.raises(InvalidReply, match="to come"):
+    with pytest.raises(InvalidReply, match="in the future"):
         read("sofr", reply(sofr("2026-11-09")))

@@ -17,7 +17,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.macro.records import US2Y, US3M, US10Y, Reading
+from barograph.macro.records import US2Y, US3M, US10Y, Figure
 from barograph.upstream import files
 from barograph.upstream.files import FileClient
 from barograph.upstream.treasury import TreasuryYields, decode_yields
@@ -39,8 +39,8 @@ class Publisher:
         self.asked: list[httpx2.URL] = []
         self.pauses: list[float] = []
 
-    def read(self, seconds: float = 10.0) -> list[Reading]:
-        async def work() -> list[Reading]:
+    def read(self, seconds: float = 10.0) -> list[Figure]:
+        async def work() -> list[Figure]:
             client = FileClient(
                 seconds=seconds,
                 clock=self._clock,
@@ -79,12 +79,12 @@ def test_a_year_is_asked_for_and_read_oldest_day_first() -> None:
     publisher = Publisher((2026, NOVEMBER))
 
     assert publisher.read() == [
-        Reading(US3M, "2026-11-05", 3.86, SOURCE),
-        Reading(US2Y, "2026-11-05", 3.61, SOURCE),
-        Reading(US10Y, "2026-11-05", 4.11, SOURCE),
-        Reading(US3M, "2026-11-06", 3.85, SOURCE),
-        Reading(US2Y, "2026-11-06", 3.6, SOURCE),
-        Reading(US10Y, "2026-11-06", 4.1, SOURCE),
+        Figure(US3M, "2026-11-05", 3.86, SOURCE),
+        Figure(US2Y, "2026-11-05", 3.61, SOURCE),
+        Figure(US10Y, "2026-11-05", 4.11, SOURCE),
+        Figure(US3M, "2026-11-06", 3.85, SOURCE),
+        Figure(US2Y, "2026-11-06", 3.6, SOURCE),
+        Figure(US10Y, "2026-11-06", 4.1, SOURCE),
     ]
     [url] = publisher.asked
     assert url.path.endswith("/interest-rates/daily-treasury-rates.csv/2026/all")
@@ -100,16 +100,16 @@ def test_columns_in_another_order_give_the_same() -> None:
     text = '\ufeff"10 Yr",Date,"2 Yr","3 Mo"\r\n4.10,11/06/2026,0.00,-0.05\r\n\r\n'
 
     assert decode_yields(text.encode(), 2026, SOURCE) == [
-        Reading(US3M, "2026-11-06", -0.05, SOURCE),
-        Reading(US2Y, "2026-11-06", 0.0, SOURCE),
-        Reading(US10Y, "2026-11-06", 4.1, SOURCE),
+        Figure(US3M, "2026-11-06", -0.05, SOURCE),
+        Figure(US2Y, "2026-11-06", 0.0, SOURCE),
+        Figure(US10Y, "2026-11-06", 4.1, SOURCE),
     ]
 
 
 def test_an_empty_cell_or_one_that_says_so_is_absent() -> None:
     text = HEADER + "11/06/2026,,,N/A, ,4.10,\n"
 
-    assert decode_yields(text.encode(), 2026, SOURCE) == [Reading(US10Y, "2026-11-06", 4.1, SOURCE)]
+    assert decode_yields(text.encode(), 2026, SOURCE) == [Figure(US10Y, "2026-11-06", 4.1, SOURCE)]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_young_year_is_read_together_with_the_one_before() -> None:
 
 
 def test_a_yield_of_a_day_to_come_is_an_invalid_reply() -> None:
-    with pytest.raises(InvalidReply, match="2026-11-05, which is to come"):
+    with pytest.raises(InvalidReply, match="2026-11-05, which is in the future"):
         Publisher((2026, NOVEMBER), day="2026-11-01").read()
 
 

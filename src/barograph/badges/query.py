@@ -3,8 +3,9 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+from starlette.datastructures import QueryParams
+
 from barograph.badges.svg import Style
-from barograph.kit.text import Query
 
 STYLES: tuple[Style, ...] = ("flat", "flat-square")
 SINCE_PATTERN = r"^\d{4}-\d{2}-\d{2}(T.+)?$"
@@ -17,17 +18,17 @@ _OFFSET = r"Z|[+ -](?:[01]\d|2[0-3]):[0-5]\d"
 _ISO = re.compile(rf"({_DAY})(?:T({_TIME})({_OFFSET})?)?", re.ASCII)
 
 
-def style_from_query(query: Query) -> Style:
+def style_from_query(query: QueryParams) -> Style:
     """The style that was asked for; anything but `flat-square`, once, is flat."""
     return "flat-square" if query.getlist("style") == ["flat-square"] else "flat"
 
 
-def is_since_given(query: Query) -> bool:
+def is_since_given(query: QueryParams) -> bool:
     """Whether there is a `sinceDate`, be it empty."""
     return "sinceDate" in query
 
 
-def since_from_query(query: Query) -> int | None:
+def since_from_query(query: QueryParams) -> int | None:
     """The given `sinceDate` in milliseconds; None when it can't be read or is given twice."""
     given = query.getlist("sinceDate")
     return parse_since(given[0]) if len(given) == 1 else None

@@ -33,15 +33,15 @@ def front_door(app: ASGIApp, board: Board) -> ASGIApp:
                 and PERCENT not in scope["raw_path"]
             ):
                 now = board.clock()
-                if document.packed is not None:
-                    document = document.suited(scope["headers"])
+                if document.gzipped is not None:
+                    document = document.encoded_for(scope["headers"])
                 if document.since <= now < document.until:
                     for name, _ in scope["headers"]:
                         if name == b"if-none-match":
                             await send_document(document, scope, send, now)
                             return
                     await send(
-                        document.whole if now <= document.whole_until else document.begin(now)
+                        document.ready if now <= document.ready_until else document.begin(now)
                     )
                     end = document.end if method == "GET" else NO_BODY
                     await (send_body(end, send) if document.is_long else send(end))

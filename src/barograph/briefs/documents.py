@@ -1,16 +1,23 @@
-"""Where the briefs' bytes are rendered (pure)."""
+"""Renders the lists of briefs (pure)."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
+from starlette.datastructures import QueryParams
 
 from barograph import NOTICE
 from barograph.briefs.records import Briefs, ListedBrief
 from barograph.kit.documents import Document
-from barograph.kit.text import Query, clamped
+from barograph.kit.http import clamped_integer
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
+
+BRIEFS_PATH = "/api/agent/briefs"
+PAGE_FOLDER = "/briefs/"
+DEFAULT = 15
+LOWEST = 1
+HIGHEST = 50
 
 
 class BriefBody(WireModel):
@@ -39,12 +46,8 @@ class BriefList(WireModel):
     briefs: list[BriefBody]
 
 
-BRIEFS_PATH = "/api/agent/briefs"
-PAGE_FOLDER = "/briefs/"
-
-
 def briefs_body(briefs: Briefs, limit: int, *, source: str, base_url: str) -> bytes:
-    """Render the newest `limit` briefs; `source` is that of a list without any."""
+    """Render the newest `limit` briefs; `source` is that of an empty list."""
     shown = briefs.briefs[:limit]
     sources = dict.fromkeys(each.source or source for each in shown)
     body = BriefList(
@@ -57,7 +60,7 @@ def briefs_body(briefs: Briefs, limit: int, *, source: str, base_url: str) -> by
 
 
 def brief_bodies(briefs: Sequence[ListedBrief], base_url: str) -> list[BriefBody]:
-    """Each brief as the contract shapes it."""
+    """Each brief as the contract defines it."""
     return [
         BriefBody(
             headline=each.headline,
@@ -72,16 +75,11 @@ def brief_bodies(briefs: Sequence[ListedBrief], base_url: str) -> list[BriefBody
 
 
 def briefs_document(briefs: Briefs, body: bytes, *, since: int, until: int) -> Document:
-    """A body as it may be given from `since` until `until`."""
+    """A document that is valid from `since` until `until`."""
     newest = briefs.briefs[0].published_at if briefs.briefs else None
     return Document(body, since=since, until=until, modified=newest)
 
 
-DEFAULT = 15
-LOWEST = 1
-HIGHEST = 50
-
-
-def limit_from_query(query: Query) -> int:
-    """Read `limit`: any integer is brought into the range, anything else means the default."""
-    return clamped(query.getlist("limit"), default=DEFAULT, lowest=LOWEST, highest=HIGHEST)
+def limit_from_query(query: QueryParams) -> int:
+    """Read `limit`: an integer is clamped to the range, anything else gives the default."""
+    return clamped_integer(query.getlist("limit"), default=DEFAULT, lowest=LOWEST, highest=HIGHEST)

@@ -1,4 +1,4 @@
-"""`/api/agent/briefs`: parse, look at the board, answer."""
+"""`/api/agent/briefs`: parse the limit, answer from the board."""
 
 from starlette.requests import Request
 

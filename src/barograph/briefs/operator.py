@@ -1,8 +1,8 @@
-"""Briefs that a person writes: Markdown with a front matter (pure).
+"""Briefs that an operator writes: Markdown with a front matter (pure).
 
 ---
 headline: Maintenance on Sunday
-summary: One or two sentences that stand alone in a list.
+summary: One or two sentences for lists.
 category: note
 coins: [BTC, ETH]
 ---
@@ -25,14 +25,12 @@ from barograph.kit.timestamps import MINUTE, SECOND
 
 SOURCE = "operator of this instance"
 MAX_FILE = 30_000
-"""Longer texts would take long to render, and a page is rendered while others wait."""
+"""Longer texts would take long to render, and other requests wait meanwhile."""
 
 MAX_HEADLINE = 200
 MAX_SUMMARY = 1_000
 MAX_SLUG = 100
 MAX_COINS = 20
-"""The indexes of the lists hold all of them."""
-
 MEMBERS = ("headline", "summary", "category", "coins", "slug", "publishedAt")
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?\n)?---[ \t]*(?:\n(.*))?", re.DOTALL)
@@ -42,7 +40,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
 class InvalidBrief(BarographError):
-    """A file that cannot be published; `problems` names everything that is wrong with it."""
+    """A file that cannot be published; `problems` lists everything that is wrong with it."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -90,13 +88,13 @@ def parse_brief(text: str, now: int) -> Brief:
 
 
 class _Form:
-    """Reads members one by one and gathers every problem."""
+    """Reads members one by one and collects every problem."""
 
     def __init__(self, members: Mapping[str, Any], body: str) -> None:
         self._members = members
         self._problems = [_unknown(name) for name in members if name not in MEMBERS]
         if _CONTROL.search(body):
-            self._problems.append("the text holds control characters")
+            self._problems.append("the text contains control characters")
 
     def text(self, name: str, longest: int) -> str:
         value = self._members.get(name)
@@ -107,7 +105,7 @@ class _Form:
         if len(line) > longest:
             self._problems.append(f"{name} is longer than {longest:,} characters")
         if _CONTROL.search(line):
-            self._problems.append(f"{name} holds control characters")
+            self._problems.append(f"{name} contains control characters")
         return line
 
     def category(self) -> str:
@@ -127,7 +125,7 @@ class _Form:
         if any(_COIN.fullmatch(each) is None for each in coins) or len(set(coins)) < len(coins):
             self._problems.append("coins must be different symbols of 1 to 15 letters and digits")
         if len(coins) > MAX_COINS:
-            self._problems.append(f"coins are more than {MAX_COINS}")
+            self._problems.append(f"coins lists more than {MAX_COINS} symbols")
         return tuple(coins)
 
     def published_at(self, now: int) -> int:
@@ -156,13 +154,13 @@ class _Form:
         return value
 
     def finish(self) -> None:
-        """Complain, if there is reason to."""
+        """Raise `InvalidBrief` if there were problems."""
         if self._problems:
             raise InvalidBrief(self._problems)
 
 
 class _Texts(yaml.BaseLoader):
-    """YAML in which every value is a text, and no name may come twice."""
+    """YAML in which every value is a string, and no name may repeat."""
 
 
 def _mapping(loader: _Texts, node: yaml.MappingNode) -> dict[str, Any]:
@@ -171,7 +169,7 @@ def _mapping(loader: _Texts, node: yaml.MappingNode) -> dict[str, Any]:
         raise InvalidBrief(["the names in the front matter must be words"])
     for name, times in Counter(names).items():
         if times > 1:
-            raise InvalidBrief([f"{name} comes twice in the front matter"])
+            raise InvalidBrief([f"{name} appears twice in the front matter"])
     values = [loader.construct_object(value, deep=True) for _, value in node.value]
     return dict(zip(names, values, strict=True))
 
@@ -182,13 +180,13 @@ _Texts.add_constructor("tag:yaml.org,2002:map", _mapping)
 def _members(front_matter: str) -> dict[str, Any]:
     try:
         members = yaml.load(front_matter, Loader=_Texts)  # noqa: S506 - texts only
-    # The last three: an escape of a character that does not exist, and nesting without end.
+    # The last three: an invalid character escape, and nesting that is too deep.
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 2}"
         raise InvalidBrief([f"the front matter cannot be read{where}"]) from error
     if not isinstance(members, dict):
-        raise InvalidBrief(["the front matter must hold lines such as `headline: …`"])
+        raise InvalidBrief(["the front matter needs lines such as `headline: …`"])
     return members
 
 

@@ -1,4 +1,4 @@
-"""Reads the board as briefs: the newest ones, as long as it is known that they are."""
+"""Reads the newest briefs from the board, for as long as it is polled."""
 
 from barograph.board.board import Board
 from barograph.briefs.documents import BRIEFS_PATH, DEFAULT, HIGHEST, briefs_body, briefs_document
@@ -15,10 +15,10 @@ HOT_QUERIES = {b"": DEFAULT, b"limit=15": DEFAULT, b"limit=50": HIGHEST}
 
 
 class BriefsReader:
-    """Takes the newest briefs from the board, and renders each list of them once."""
+    """Reads the newest briefs from the board, and renders each list once."""
 
     def __init__(self, settings: Settings) -> None:
-        self._bound = int(settings.briefs_max_age_seconds * SECOND)
+        self._limit = int(settings.briefs_max_age_seconds * SECOND)
         self._base_url = settings.base_url
         self._source = settings.exchange_source
         self._of: Briefs | None = None
@@ -28,28 +28,25 @@ class BriefsReader:
         """The newest briefs.
 
         Raises:
-            RecordUnavailable: for too long it could not be read whether there are newer ones.
+            RecordUnavailable: the board has not been polled for too long, so there may be newer
+                ones.
         """
         polled = board.polled_at
-        if polled is None or not is_fresh(polled, self._bound, now):
+        if polled is None or not is_fresh(polled, self._limit, now):
             raise RecordUnavailable
         return board.latest(BRIEFS) or NONE_YET
 
     def document(self, board: Board, limit: int, now: int) -> Document:
-        """The document of the newest `limit` briefs.
-
-        Raises:
-            RecordUnavailable: for too long it could not be read whether there are newer ones.
-        """
+        """The document of the newest `limit` briefs; raises as `newest` does."""
         body = self._body(briefs := self.newest(board, now), limit)
         return briefs_document(briefs, body, since=now, until=self.known_until(board))
 
     def known_until(self, board: Board) -> int:
-        """Until when what was read last may be shown, if nothing can be read any more."""
-        return 0 if board.polled_at is None else board.polled_at + self._bound
+        """Until when the current briefs may be shown if the board can't be polled any more."""
+        return 0 if board.polled_at is None else board.polled_at + self._limit
 
     def hot_documents(self, board: Board, now: int) -> dict[HotKey, Document]:
-        """The lists that are asked for often."""
+        """The popular lists."""
         return {
             (BRIEFS_PATH, query): self.document(board, limit, now)
             for query, limit in HOT_QUERIES.items()

@@ -1,4 +1,4 @@
-"""What a brief is, as frozen records."""
+"""Briefs and the rules' drafts as frozen records."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from barograph.kit.json import Json, canonical, digest
 from barograph.kit.timestamps import SECOND, iso_timestamp
-from barograph.markets.evidence import Evidence
+from barograph.markets.evidence import MarketEvidence
 
 Category = Literal[
     "funding",
@@ -25,11 +25,11 @@ Category = Literal[
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 OPERATOR = "operator"
-"""The rule of briefs that a person wrote."""
+"""The rule name of briefs that an operator wrote."""
 
 
 class Brief(NamedTuple):
-    """A brief and where it comes from, in the order of the table's columns."""
+    """A brief and its origin, in the order of the table's columns."""
 
     slug: str
     published_at: int
@@ -45,13 +45,13 @@ class Brief(NamedTuple):
     window_start: int
     window_end: int
     inputs: str
-    """Canonical JSON of what the rule looked at."""
+    """Canonical JSON of the rule's inputs."""
 
     inputs_digest: str
     """SHA-256 of `inputs`."""
 
     cooldown_key: str
-    """Another brief with the same key is not written before the rule's cooldown has passed."""
+    """The rule writes no other brief with the same key before its cooldown has passed."""
 
 
 class ListedBrief(Struct, frozen=True):
@@ -64,7 +64,7 @@ class ListedBrief(Struct, frozen=True):
     coins: tuple[str, ...]
     summary: str
     source: str = ""
-    """The venue, or that the operator wrote it."""
+    """The venue, or the operator."""
 
 
 class Briefs(Struct, frozen=True):
@@ -74,21 +74,21 @@ class Briefs(Struct, frozen=True):
 
 
 class BriefsPage(NamedTuple):
-    """A part of a list of briefs, and how many the whole list has."""
+    """One page of a list of briefs, and the length of the whole list."""
 
     briefs: Sequence[ListedBrief]
     total: int
 
 
 class Neighbours(NamedTuple):
-    """The briefs before and after one, in the order of publication."""
+    """The briefs before and after one, by time of publication."""
 
     older: ListedBrief | None
     newer: ListedBrief | None
 
 
 E = TypeVar("E")
-"""What a rule looks at: the market's evidence, or that of daily figures."""
+"""What a rule judges by: market evidence or daily figures."""
 
 
 class Citation(NamedTuple):
@@ -103,7 +103,7 @@ class Draft(NamedTuple):
     """What a rule found."""
 
     subject: str
-    """What it is about, as part of the address: `btc`."""
+    """What it is about, as part of the address, such as `btc`."""
 
     headline: str
     sentence: str
@@ -113,19 +113,11 @@ class Draft(NamedTuple):
     window: tuple[int, int]
     inputs: dict[str, Json]
     cited: Citation | None = None
-    """What it rests on in place of the reading of the market."""
-
-
-class RuleText(NamedTuple):
-    """What a rule adds to each of its briefs."""
-
-    id: str
-    category: Category
-    explanation: str
+    """The source if it is not the market reading."""
 
 
 class Rule(NamedTuple, Generic[E]):
-    """A rule, what it is about, and how long it stays silent about a subject."""
+    """A rule, its category, and its cooldown per subject."""
 
     id: str
     category: Category
@@ -133,17 +125,17 @@ class Rule(NamedTuple, Generic[E]):
     drafts: Callable[[E], Iterator[Draft]]
 
     @property
-    def text(self) -> RuleText:
-        """What it adds to each of its briefs."""
-        return RuleText(self.id, self.category, " ".join((getdoc(self.drafts) or "").split()))
+    def explanation(self) -> str:
+        """The rule in words, printed in its briefs: its docstring."""
+        return " ".join((getdoc(self.drafts) or "").split())
 
 
 def cooldown_key(rule: str, draft: Draft) -> str:
-    """What a rule's cooldown goes by: the rule and its subject."""
+    """The key of a rule's cooldown: the rule and its subject."""
     return f"{rule}:{draft.subject}"
 
 
-def write_brief(rule: RuleText, draft: Draft, evidence: Evidence) -> Brief:
+def write_brief(rule: Rule[E], draft: Draft, evidence: MarketEvidence) -> Brief:
     """Write the brief of a draft."""
     at = evidence.reading.as_of
     cited = draft.cited
@@ -155,7 +147,7 @@ def write_brief(rule: RuleText, draft: Draft, evidence: Evidence) -> Brief:
         summary = f"{draft.sentence} Source: {source}, figures of {cited.day}, as of {read_at}."
     inputs = canonical({"source": source, "as_of": iso_timestamp(as_of), **draft.inputs})
     return Brief(
-        slug=f"{_stamp(at)}-{rule.id}-{draft.subject}",
+        slug=f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%d-%H%M}-{rule.id}-{draft.subject}",
         published_at=at,
         category=rule.category,
         headline=draft.headline,
@@ -172,7 +164,7 @@ def write_brief(rule: RuleText, draft: Draft, evidence: Evidence) -> Brief:
     )
 
 
-def _body(rule: RuleText, draft: Draft, summary: str) -> str:
+def _body(rule: Rule[E], draft: Draft, summary: str) -> str:
     measured = "\n".join(f"- `{name}`: {_shown(value)}" for name, value in draft.inputs.items())
     return (
         f"{summary}\n\n## What was measured\n\n{measured}\n\n## How it was found\n\n"
@@ -182,7 +174,3 @@ def _body(rule: RuleText, draft: Draft, summary: str) -> str:
 
 def _shown(value: Json) -> str:
     return value if isinstance(value, str) else canonical(value)
-
-
-def _stamp(at: int) -> str:
-    return f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%d-%H%M}"

@@ -1,21 +1,23 @@
-"""The rules that write briefs about the market (pure).
+"""The rules that write briefs, about the market and about daily figures (pure).
 
-Each says what was measured and nothing about why, what follows, or what to do. A rule looks at
-the evidence of one reading and drafts a brief for everything that it finds; how often it may speak
-about one subject is its cooldown. The docstrings are printed in the briefs.
+Each rule states what was measured: no cause, no forecast and no advice. It looks at the evidence of
+one reading and drafts a brief for everything that it finds. It writes about one subject at most
+once per cooldown. Daily figures stay the newest for days, so their rules write only within one
+cooldown after the figures were read. The docstrings are printed in the briefs.
 """
 
 from collections.abc import Iterator
 
-from barograph.briefs.records import Draft, Rule
+from barograph.briefs.records import Citation, Draft, Rule
 from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
+from barograph.macro.evidence import MacroEvidence, curve_turn, day_start, flow_week
 from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
     HOURS_PER_DAY,
     TRAILING,
     WEEK_OF_HOURS,
-    Evidence,
+    MarketEvidence,
     change_pct,
     ordered_percentile_rank,
 )
@@ -26,9 +28,11 @@ OPEN_INTEREST_MOVE_PCT = 8.0
 CONSTANT_PRICE_PCT = 1.0
 BURST_PERCENTILE = 99.0
 EXTREME_PERCENTILE = 97.5
+STREAK_COOLDOWN = 5 * DAY
+TURN_COOLDOWN = 3 * DAY
 
 
-def regime_change(evidence: Evidence) -> Iterator[Draft]:
+def regime_change(evidence: MarketEvidence) -> Iterator[Draft]:
     """The label of the BTC funding regime changed; both labels are known."""
     before, after = evidence.previous_regime, evidence.regime
     if before is None or "unknown" in {before.label, after.label} or before.label == after.label:
@@ -49,10 +53,10 @@ def regime_change(evidence: Evidence) -> Iterator[Draft]:
     )
 
 
-def funding_flip(evidence: Evidence) -> Iterator[Draft]:
-    """The funding rate of a major had the other sign at this settlement than when it last had one.
+def funding_flip(evidence: MarketEvidence) -> Iterator[Draft]:
+    """The sign of a major's funding rate changed from its last nonzero settlement to this one.
 
-    The rate of a settlement is the last one that was read before it.
+    The rate of a settlement is the last rate that was read before it.
     """
     bases = {each.contract: base for base, each in evidence.majors.items()}
     for settled in evidence.settlements:
@@ -86,7 +90,7 @@ def funding_flip(evidence: Evidence) -> Iterator[Draft]:
         )
 
 
-def open_interest_move(evidence: Evidence) -> Iterator[Draft]:
+def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
     """Open interest of a major moved by 8 % or more in 24 hours, its price by 1 % at most.
 
     Open interest is counted in coins, so that the price alone cannot move it.
@@ -120,10 +124,10 @@ def open_interest_move(evidence: Evidence) -> Iterator[Draft]:
         )
 
 
-def liquidation_burst(evidence: Evidence) -> Iterator[Draft]:
+def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
     """The liquidations of an hour, in USD, reached the 99th percentile of up to 30 days of hours.
 
-    Only hours that were really watched count, and there must be seven days of them.
+    Only hours with enough coverage count, and there must be seven days of them.
     """
     hour = evidence.closed_hour
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
@@ -155,7 +159,7 @@ def liquidation_burst(evidence: Evidence) -> Iterator[Draft]:
     )
 
 
-def positioning_extreme(evidence: Evidence) -> Iterator[Draft]:
+def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
     """The share of long accounts of a major reached the highest or lowest 2.5 % of its last hours.
 
     It is compared with the hourly shares of 14 to 30 days. It counts accounts, not money.
@@ -191,7 +195,7 @@ def positioning_extreme(evidence: Evidence) -> Iterator[Draft]:
         )
 
 
-def volatility_extreme(evidence: Evidence) -> Iterator[Draft]:
+def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
     """The realised volatility of a major over 24 hours reached the highest 2.5 % of its last hours.
 
     It is that of hourly returns, annualised without subtracting a mean, and is compared with the
@@ -223,8 +227,8 @@ def volatility_extreme(evidence: Evidence) -> Iterator[Draft]:
         )
 
 
-def outage(evidence: Evidence) -> Iterator[Draft]:
-    """There was no reading of the market for longer than its freshness bound."""
+def outage(evidence: MarketEvidence) -> Iterator[Draft]:
+    """There was no reading of the market for longer than its freshness limit."""
     gap = evidence.outage
     if gap is None:
         return
@@ -246,10 +250,10 @@ def outage(evidence: Evidence) -> Iterator[Draft]:
     )
 
 
-def liquidation_coverage(evidence: Evidence) -> Iterator[Draft]:
-    """Less of an hour's liquidations was watched than is needed to publish them.
+def liquidation_coverage(evidence: MarketEvidence) -> Iterator[Draft]:
+    """We watched less of an hour's liquidations than is needed to publish them.
 
-    Only once hours were watched before: a first start is no event.
+    This applies only after an earlier hour had enough coverage: a first start is no event.
     """
     hour, needed = evidence.closed_hour, evidence.min_watched_pct
     if hour is None or hour.watched_pct >= needed:
@@ -267,7 +271,77 @@ def liquidation_coverage(evidence: Evidence) -> Iterator[Draft]:
     )
 
 
-RULES = (
+def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
+    """Five days of net flow reached 0.5 % of assets, on at least four of them with the same sign.
+
+    A flow is the operator's own figure, or the change of a fund's shares times their net asset
+    value. Only the named funds count.
+    """
+    week = flow_week(evidence)
+    if week is None or week.side is None:
+        return
+    read_at = max(each.observed_at for each in week.days)
+    if evidence.at - read_at >= STREAK_COOLDOWN:
+        return
+    first, newest = week.days[0], week.days[-1]
+    counted = week.inflow_days if week.side == "inflows" else week.outflow_days
+    sign = "+" if week.flow_usd > 0 else "-"
+    yield Draft(
+        subject=f"btc-{week.side}",
+        headline=f"BTC ETF {week.side} reach {abs(week.share_pct):.2f} % of assets in five days "
+        f"({week.coverage})",
+        sentence=f"Net flow on the five days from {first.day} to {newest.day} was "
+        f"{sign}{usd(abs(week.flow_usd))}, {week.share_pct:+.2f} % of assets of "
+        f"{usd(newest.aum_usd)}; {counted} of the days had {week.side}. "
+        f"Coverage: {week.coverage}.",
+        coins=["BTC"],
+        window=(day_start(first.day), day_start(newest.day, following=True)),
+        inputs={
+            "coverage": week.coverage,
+            "flow_5d_usd": week.flow_usd,
+            "flow_5d_pct": week.share_pct,
+            "aum_usd": newest.aum_usd,
+            "days": [{"day": each.day, "net_flow_usd": each.net_flow_usd} for each in week.days],
+        },
+        cited=Citation("; ".join(sorted({each.source for each in week.days})), newest.day, read_at),
+    )
+
+
+def curve_turn_of_sign(evidence: MacroEvidence) -> Iterator[Draft]:
+    """The slope of US Treasury par yields, 10 years less 3 months, changed its sign.
+
+    Within 5 basis points of zero the slope keeps its last sign.
+    """
+    turn = curve_turn(evidence)
+    if turn is None or evidence.at - turn.after.observed_at >= TURN_COOLDOWN:
+        return
+    before, after = turn.before, turn.after
+    sign = "positive" if after.value > 0 else "negative"
+    yield Draft(
+        subject="10y-3m",
+        headline=f"US 10-year less 3-month yield turns {sign}",
+        sentence=f"The US 10-year par yield less the 3-month one was {100 * after.value:+.0f} bp "
+        f"on {after.day} ({turn.us10y:.2f} % less {turn.us3m:.2f} %), after "
+        f"{100 * before.value:+.0f} bp on {before.day}.",
+        coins=[],
+        window=(day_start(before.day), day_start(after.day, following=True)),
+        inputs={
+            "day": after.day,
+            "us10y_pct": turn.us10y,
+            "us3m_pct": turn.us3m,
+            "slope_pct": after.value,
+            "before_day": before.day,
+            "before_slope_pct": before.value,
+        },
+        cited=Citation(after.source, after.day, after.observed_at),
+    )
+
+
+def _rate(funding_rate_pct: float, interval_hours: float) -> str:
+    return f"{eight_hour_rate(funding_rate_pct, interval_hours):+.4f} % per 8 hours"
+
+
+MARKET_RULES = (
     Rule("regime-change", "funding", 0, regime_change),
     Rule("funding-flip", "funding", 0, funding_flip),
     Rule("open-interest-move", "open-interest", 2 * DAY, open_interest_move),
@@ -277,7 +351,7 @@ RULES = (
     Rule("outage", "data-quality", 0, outage),
     Rule("liquidation-coverage", "data-quality", DAY, liquidation_coverage),
 )
-
-
-def _rate(funding_rate_pct: float, interval_hours: float) -> str:
-    return f"{eight_hour_rate(funding_rate_pct, interval_hours):+.4f} % per 8 hours"
+MACRO_RULES = (
+    Rule("etf-streak", "etf-flows", STREAK_COOLDOWN, etf_streak),
+    Rule("curve-turn", "rates", TURN_COOLDOWN, curve_turn_of_sign),
+)

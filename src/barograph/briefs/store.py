@@ -13,36 +13,24 @@ BRIEFS = Feed("briefs", Briefs)
 
 
 NEWEST = 50
-"""As many as a list may hold."""
+"""The longest list."""
 
 
 async def record_briefs(tx: Transaction, briefs: Sequence[Brief]) -> None:
-    """Keep briefs and publish the newest; one whose address is taken stays as it was."""
+    """Store briefs and publish the newest; an existing slug keeps its brief."""
     if not briefs:
         return
     await tx.execute_many(_INSERT, [_row(brief) for brief in briefs])
-    newest = await newest_briefs(tx, NEWEST)
-    listed = tuple(
-        ListedBrief(
-            each.slug,
-            each.published_at,
-            each.category,
-            each.headline,
-            each.coins,
-            each.summary,
-            each.source,
-        )
-        for each in newest
-    )
-    await publish(tx, [Publication.of(BRIEFS, Briefs(listed))])
+    newest = await tx.fetch(_NEWEST_LISTED, NEWEST)
+    await publish(tx, [Publication.of(BRIEFS, Briefs(tuple(_listed(row) for row in newest)))])
 
 
 async def briefs_page(
     tx: Transaction, *, category: str | None, coin: str | None, offset: int, count: int
 ) -> BriefsPage:
-    """A part of all briefs, newest first; of one category, or about one coin, where given.
+    """A page of all briefs, newest first; optionally of one category or about one coin.
 
-    A coin is letters and digits in upper case.
+    A coin is upper-case letters and digits.
     """
     values = ["%" if coin is None else f'%"{coin}"%']
     where = "coins LIKE $1"
@@ -50,7 +38,7 @@ async def briefs_page(
         values.append(category)
         where += " AND category = $2"
     part = f"LIMIT ${len(values) + 1} OFFSET ${len(values) + 2}"
-    # No text of a caller is in these statements: they are made of the words above.
+    # The statements contain only the words above, never a caller's text.
     ((total,),) = await tx.fetch(f"SELECT count(*) FROM briefs WHERE {where}", *values)  # noqa: S608
     sql = f"SELECT {_LISTED} FROM briefs WHERE {where} {_NEWEST_FIRST} {part}"  # noqa: S608
     rows = await tx.fetch(sql, *values, count, offset)
@@ -58,14 +46,14 @@ async def briefs_page(
 
 
 async def brief_neighbours(tx: Transaction, brief: Brief) -> Neighbours:
-    """The briefs that come right before and after one in the list."""
+    """The briefs right before and after one in the list."""
     older = await tx.fetch(_OLDER, brief.published_at, brief.slug)
     newer = await tx.fetch(_NEWER, brief.published_at, brief.slug)
     return Neighbours(*(_listed(rows[0]) if rows else None for rows in (older, newer)))
 
 
 async def newest_briefs(tx: Transaction, count: int) -> list[Brief]:
-    """The newest briefs, newest first; those of one instant by their address."""
+    """The newest briefs, newest first; those of one instant by slug."""
     return [_brief(row) for row in await tx.fetch(_NEWEST, count)]
 
 
@@ -81,7 +69,7 @@ async def brief_by_slug(tx: Transaction, slug: str) -> Brief | None:
 
 
 async def last_by_cooldown(tx: Transaction) -> dict[str, int]:
-    """When each rule last spoke about each of its subjects."""
+    """When each rule last wrote about each of its subjects."""
     return {row[0]: row[1] for row in await tx.fetch(_LAST_BY_COOLDOWN)}
 
 
@@ -111,6 +99,7 @@ ON CONFLICT DO NOTHING
 """  # noqa: S608 - the names of our own columns
 _SLUGS = f"SELECT slug, published_at FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
 _NEWEST = f"SELECT {_COLUMNS} FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
+_NEWEST_LISTED = f"SELECT {_LISTED} FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
 _BY_SLUG = f"SELECT {_COLUMNS} FROM briefs WHERE slug = $1"  # noqa: S608
 _LAST_BY_COOLDOWN = "SELECT cooldown_key, max(published_at) FROM briefs GROUP BY cooldown_key"
 _OLDER = f"""

@@ -74,7 +74,7 @@ def warn_if_world_writable(folder: Path) -> None:
     """Log a warning when every user of the machine may replace the databases and secrets."""
     import logging
 
-    from barograph.kit.secret_file import is_world_writable
+    from barograph.kit.operating_system import is_world_writable
 
     if is_world_writable(folder):
         log = logging.getLogger(__name__)

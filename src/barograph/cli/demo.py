@@ -232,7 +232,7 @@ def world(
     from barograph.demo.world.macro import MacroWorld
     from barograph.kit.clock import system_clock
     from barograph.kit.logs import configure_logs
-    from barograph.kit.process import die_with_parent
+    from barograph.kit.operating_system import die_with_parent
 
     if child is not None:
         die_with_parent(child)

@@ -41,7 +41,7 @@ from barograph.history.records import KINDS, Leg, Proposal, Version
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.logs import configure_logs
-from barograph.kit.process import free_port, lock_folder, require_free_port
+from barograph.kit.operating_system import free_port, lock_folder, require_free_port
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.settings import Settings
 

@@ -91,7 +91,7 @@ def _failed(name: str, detail: str, remedy: str) -> Diagnosis:
 
 async def _port(settings: "Settings") -> Diagnosis:
     from barograph.errors import ConfigurationError
-    from barograph.kit.process import require_free_port
+    from barograph.kit.operating_system import require_free_port
 
     place = f"{settings.host}:{settings.port}"
     try:
@@ -169,7 +169,7 @@ async def _disk(settings: "Settings") -> Diagnosis:
 async def _secrets(settings: "Settings") -> Diagnosis:
     from barograph.history.signing import FILE_NAME as HISTORY_KEY
     from barograph.keys.api_keys import PEPPER_FILE as PEPPER
-    from barograph.kit.secret_file import is_exposed, is_world_writable
+    from barograph.kit.operating_system import is_exposed, is_world_writable
 
     exposed = [file for name in (PEPPER, HISTORY_KEY) if is_exposed(file := settings.data / name)]
     if exposed:

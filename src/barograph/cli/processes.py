@@ -57,7 +57,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
       barograph serve --collect --port 8080
     """
     from barograph.kit.logs import configure_logs
-    from barograph.kit.process import die_with_parent, require_free_port
+    from barograph.kit.operating_system import die_with_parent, require_free_port
     from barograph.web.app import check_configuration
 
     settings = read_settings(**options)
@@ -108,7 +108,7 @@ def collect(data: Path | None, child: int | None) -> None:
       BAROGRAPH_EXCHANGE_REST_URL=https://api.bybit.eu barograph collect
     """
     from barograph.kit.logs import configure_logs
-    from barograph.kit.process import die_with_parent
+    from barograph.kit.operating_system import die_with_parent
 
     if child is not None:
         die_with_parent(child)

@@ -21,16 +21,16 @@ from barograph.kit.database import Database, DatabaseUnavailable, Transaction, W
 from barograph.kit.lease import Lease
 from barograph.macro.records import (
     MACRO_HEALTH,
+    Figure,
     MacroHealth,
     MacroSource,
-    Reading,
     RemembersDays,
     SourceHealth,
 )
-from barograph.macro.store import record_readings
-from barograph.markets.ports import SettlementHistory
+from barograph.macro.store import record_figures
+from barograph.markets.exchange import SettlementHistory
 from barograph.markets.settlements import bitcoin_contract
-from barograph.markets.store import record_reports
+from barograph.markets.store import record_settlement_reports
 from barograph.markets.view import PERPETUALS
 from barograph.payments.reconcile import Reconciler
 from barograph.stances.issue import StanceIssuer
@@ -101,7 +101,7 @@ class MacroJob(Job):
                     source.kept(readings)
 
     async def _store(
-        self, name: str, readings: Sequence[Reading], failure: str | None, lease: Lease
+        self, name: str, readings: Sequence[Figure], failure: str | None, lease: Lease
     ) -> None:
         """Store the oldest days first, and the health of the source with the newest days.
 
@@ -135,7 +135,7 @@ class MacroJob(Job):
         await self._database.write(work)
 
 
-async def _read(source: MacroSource) -> tuple[list[Reading], str | None]:
+async def _read(source: MacroSource) -> tuple[list[Figure], str | None]:
     """The readings of a source, and the kind of its failure."""
     try:
         return await source.read(), None
@@ -148,9 +148,9 @@ async def _read(source: MacroSource) -> tuple[list[Reading], str | None]:
         return [], UpstreamError.kind
 
 
-async def _record(lease: Lease, readings: Sequence[Reading], now: int, tx: Transaction) -> None:
+async def _record(lease: Lease, readings: Sequence[Figure], now: int, tx: Transaction) -> None:
     await lease.fence(tx)
-    await record_readings(tx, readings, now)
+    await record_figures(tx, readings, now)
 
 
 def _health_after(
@@ -191,7 +191,7 @@ class SettlementJob(Job):
 
             async def work(tx: Transaction) -> None:
                 await lease.fence(tx)
-                await record_reports(tx, rates, now)
+                await record_settlement_reports(tx, rates, now)
 
             await self._database.write(work)
 

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from barograph.briefs.judge import BriefDesk
 from barograph.briefs.records import Brief
 from barograph.briefs.store import record_briefs
+from barograph.briefs.writer import BriefWriter
 from barograph.errors import UpstreamError
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
@@ -17,11 +17,11 @@ from barograph.kit.timestamps import MINUTE
 from barograph.macro.evidence import NO_FIGURES, MacroEvidence
 from barograph.macro.records import US3M, US10Y
 from barograph.macro.store import as_known_at, etf_series
-from barograph.markets.judge import MarketConclusion, MarketDesk, record_market
+from barograph.markets.judge import MarketConclusion, MarketJudge, record_market
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.markets.regime import DWELL
 from barograph.settings import Settings
-from barograph.signals.judge import SignalConclusion, SignalDesk, record_signals
+from barograph.signals.judge import SignalConclusion, SignalJudge, record_signals
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +48,9 @@ class Judge:
 
     def __init__(self, settings: Settings, *, regime_dwell: int = DWELL) -> None:
         self._settings = settings
-        self._market = MarketDesk(settings, regime_dwell=regime_dwell)
-        self._signals = SignalDesk()
-        self._briefs = BriefDesk()
+        self._market = MarketJudge(settings, regime_dwell=regime_dwell)
+        self._signals = SignalJudge()
+        self._briefs = BriefWriter()
         self._macro = NO_FIGURES
 
     async def load(self, database: Database, now: int) -> None:

@@ -20,7 +20,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
-from barograph.markets.ports import Exchange
+from barograph.markets.exchange import Exchange
 from barograph.markets.records import MAJORS, Perpetuals
 from barograph.markets.store import forget_old
 from barograph.settings import Settings

@@ -1,1 +1,1 @@
-"""The catalog of paid trading guides: local, whole, with every price disclosed."""
+"""The catalog of paid trading guides, with every price."""

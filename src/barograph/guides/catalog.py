@@ -1,18 +1,34 @@
-"""The catalog of guides and everything that can be wrong with one (pure)."""
+"""The catalog of guides and its validation (pure)."""
 
 import json
 import math
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from barograph.errors import ConfigurationError
-from barograph.guides import members
 
 CATALOG_SIZE = 27
+MAX_SOURCE = 200
+MAX_SLUG = 80
+MAX_TITLE = 120
+MAX_DESCRIPTION = 1_000
+MAX_TAG = 40
+MAX_TAGS = 12
+MAX_PAGES = 10_000
+MAX_PRICE = 100_000
+MAX_URL = 2_000
+
+_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
+_URL = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
 
 Format = Literal["toml", "json"]
+Check = Callable[[object], str | None]
+"""Says what is wrong with a member's value, or None."""
 
 
 class Guide(NamedTuple):
@@ -27,19 +43,19 @@ class Guide(NamedTuple):
     """In USD; a whole price is an `int`, so that it is shown without decimals."""
 
     url: str | None = None
-    """Where to buy it; None: the guide's page on this site."""
+    """Where to buy it; None for the guide's page on this site."""
 
 
 class Catalog(NamedTuple):
-    """All the guides, in the order in which they are shown."""
+    """All guides, in the order in which they are shown."""
 
     source: str
-    """Whose catalog it is, in the words that the published `source` uses."""
+    """Whose catalog it is, in the words of the published `source`."""
 
     guides: tuple[Guide, ...]
 
     is_sample: bool = False
-    """Whether it only shows what a catalog looks like, and nothing of it is sold."""
+    """Whether it is the packaged example, of which nothing is sold."""
 
 
 class InvalidCatalog(ConfigurationError):
@@ -54,7 +70,7 @@ def parse_catalog(text: str, form: Format) -> Catalog:
     """Read a catalog.
 
     Raises:
-        InvalidCatalog: it cannot be used; every problem is named, not only the first.
+        InvalidCatalog: it cannot be used; lists every problem, not only the first.
     """
     document = _decode(text, form)
     if not isinstance(document, dict):
@@ -77,7 +93,7 @@ def _decode(text: str, form: Format) -> object:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse what TOML refuses too: one name twice."""
+    """Refuse a repeated name, as TOML does."""
     twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     if twice:
         raise ValueError(f"{', '.join(map(ascii, twice))} given more than once in one object")
@@ -89,37 +105,35 @@ def _refuse_constant(name: str) -> object:
 
 
 def _catalog_problems(document: Mapping[str, object]) -> Iterator[str]:
-    yield from _member_problems(document, {"source": members.source, "guides": _list})
+    yield from _member_problems(document, _CATALOG_CHECKS)
     guides = document.get("guides")
     if not isinstance(guides, list):
         return
     if len(guides) != CATALOG_SIZE:
         yield f"guides: a catalog holds exactly {CATALOG_SIZE} guides, this one has {len(guides)}"
     for number, guide in enumerate(guides, 1):
-        yield from (f"{_name(number, guide)}: {problem}" for problem in _guide_problems(guide))
+        problems = (
+            _member_problems(guide, _GUIDE_CHECKS, optional={"url"})
+            if isinstance(guide, dict)
+            else ["must be an object"]
+        )
+        yield from (f"{_name(number, guide)}: {problem}" for problem in problems)
     yield from _duplicate_slugs(guides)
 
 
-def _list(value: object) -> str | None:
+def _list_problem(value: object) -> str | None:
     return None if isinstance(value, list) else "must be a list of guides"
 
 
 def _name(number: int, guide: object) -> str:
-    """How a guide is called in a problem; a slug that is no slug is not repeated."""
+    """How a problem names its guide; an invalid slug is not repeated."""
     slug = guide.get("slug") if isinstance(guide, dict) else None
-    return f"guide {number}" if members.slug(slug) is not None else f"guide {number} ({slug})"
-
-
-def _guide_problems(guide: object) -> Iterator[str]:
-    if not isinstance(guide, dict):
-        yield "must be an object"
-        return
-    yield from _member_problems(guide, _GUIDE, optional={"url"})
+    return f"guide {number}" if _slug_problem(slug) is not None else f"guide {number} ({slug})"
 
 
 def _member_problems(
     given: Mapping[str, object],
-    checks: Mapping[str, Callable[[object], str | None]],
+    checks: Mapping[str, Check],
     optional: set[str] | None = None,
 ) -> Iterator[str]:
     for name, check in checks.items():
@@ -138,7 +152,7 @@ def _duplicate_slugs(guides: list[object]) -> Iterator[str]:
     places: dict[str, list[int]] = {}
     for number, guide in enumerate(guides, 1):
         slug = guide.get("slug") if isinstance(guide, dict) else None
-        if isinstance(slug, str) and members.slug(slug) is None:
+        if isinstance(slug, str) and _slug_problem(slug) is None:
             places.setdefault(slug, []).append(number)
     for slug, numbers in places.items():
         if len(numbers) > 1:
@@ -159,12 +173,78 @@ def _guide(given: Mapping[str, Any]) -> Guide:
     )
 
 
-_GUIDE = {
-    "slug": members.slug,
-    "title": members.title,
-    "description": members.description,
-    "tags": members.tags,
-    "pages": members.pages,
-    "price": members.price,
-    "url": members.url,
+def _slug_problem(value: object) -> str | None:
+    if isinstance(value, str) and len(value) <= MAX_SLUG and _SLUG.fullmatch(value):
+        return None
+    return f"must be lower-case letters and digits with single hyphens between, up to {MAX_SLUG}"
+
+
+def _tags_problem(value: object) -> str | None:
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_TAGS:
+        return f"must be a list of 1 to {MAX_TAGS} strings"
+    for number, tag in enumerate(value, 1):
+        problem = _text_problem(tag, MAX_TAG)
+        if problem is not None:
+            return f"{number} {problem}"
+    if len({tag.casefold() for tag in value}) < len(value):
+        return "must not repeat a string"
+    return None
+
+
+def _pages_problem(value: object) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_PAGES:
+        return None
+    return f"must be a whole number from 1 to {MAX_PAGES}"
+
+
+def _price_problem(value: object) -> str | None:
+    """Guides are paid, so zero is refused."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "must be a number in USD"
+    if not 0 < value <= MAX_PRICE:  # NaN fails too
+        return f"must be more than 0 and at most {MAX_PRICE}: guides are paid"
+    if value != round(value, 2):
+        return "must not have fractions of a cent"
+    return None
+
+
+def _url_problem(value: object) -> str | None:
+    if not isinstance(value, str) or len(value) > MAX_URL or not _URL.fullmatch(value):
+        return f"must be an absolute http:// or https:// address of up to {MAX_URL} characters"
+    try:
+        parts = urlsplit(value)
+        _ = parts.port  # raises if it is invalid
+    except ValueError:
+        return "must be an absolute http:// or https:// address with a valid host and port"
+    if not parts.hostname or parts.username is not None:
+        return "must name a host and no user"
+    return None
+
+
+def _text_problem(value: object, longest: int) -> str | None:
+    if not isinstance(value, str):
+        return "must be a string"
+    if not value.strip():
+        return "must not be empty"
+    if value != value.strip():
+        return "must not begin or end with white space"
+    if len(value) > longest:
+        return f"must have at most {longest} characters, this has {len(value)}"
+    if not value.isprintable():
+        return "must be one line without control or invisible characters"
+    return None
+
+
+_CATALOG_CHECKS: dict[str, Check] = {
+    "source": partial(_text_problem, longest=MAX_SOURCE),
+    "guides": _list_problem,
+}
+_GUIDE_CHECKS: dict[str, Check] = {
+    "slug": _slug_problem,
+    "title": partial(_text_problem, longest=MAX_TITLE),
+    "description": partial(_text_problem, longest=MAX_DESCRIPTION),
+    "tags": _tags_problem,
+    "pages": _pages_problem,
+    "price": _price_problem,
+    "url": _url_problem,
 }

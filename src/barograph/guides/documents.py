@@ -1,4 +1,4 @@
-"""Where the catalog becomes bytes (pure), once for the life of a worker."""
+"""Renders the catalog once per worker (pure)."""
 
 from typing import Annotated
 
@@ -53,7 +53,7 @@ def guides_document(catalog: Catalog, base_url: str) -> Document:
 
 
 def guide_url(guide: Guide, base_url: str) -> str:
-    """Where a guide is bought; without a link of its own, its page on this site."""
+    """Where to buy a guide: its own link, or its page on this site."""
     return f"{base_url}{PAGES_PATH}/{guide.slug}" if guide.url is None else guide.url
 
 

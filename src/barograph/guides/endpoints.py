@@ -1,4 +1,4 @@
-"""`/api/agent/guides`: the catalog, whole."""
+"""`/api/agent/guides`: the whole catalog."""
 
 from starlette.requests import Request
 

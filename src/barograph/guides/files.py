@@ -1,4 +1,4 @@
-"""Where a catalog comes from: the operator's file, or the packaged sample."""
+"""Loads a catalog from the operator's file, or the packaged sample."""
 
 from functools import cache
 from importlib.resources import files
@@ -13,10 +13,10 @@ _FORMATS: dict[str, Format] = {".toml": "toml", ".json": "json"}
 
 
 def load_catalog(path: Path | None) -> Catalog:
-    """Load the catalog of an instance; None: the packaged sample.
+    """Load the catalog of an instance; None loads the packaged sample.
 
     Raises:
-        ConfigurationError: the file cannot be used; the message holds every problem and the remedy.
+        ConfigurationError: the file cannot be used; the message lists every problem and the remedy.
     """
     if path is None:
         return _packaged_sample()

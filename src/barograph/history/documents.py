@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
+from starlette.datastructures import QueryParams
 
 from barograph import NOTICE
 from barograph.errors import InvalidRequest
 from barograph.history.checkpoint import LogName, PublishedCheckpoint
 from barograph.history.records import DigestRow
 from barograph.kit.documents import Document
-from barograph.kit.text import Query, clamped
+from barograph.kit.http import clamped_integer
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 
@@ -136,16 +137,16 @@ class ProofQuery(NamedTuple):
     sequence: int | None
 
 
-def page_from_query(query: Query) -> PageQuery:
-    """Read `after` and `limit`: integers are clamped, anything else means the default."""
+def page_from_query(query: QueryParams) -> PageQuery:
+    """Read `after` and `limit`: integers are clamped_integer, anything else means the default."""
     after, limit = query.getlist("after"), query.getlist("limit")
     return PageQuery(
-        after=clamped(after, default=0, lowest=0, highest=MAX_AFTER),
-        limit=clamped(limit, default=DEFAULT_LIMIT, lowest=1, highest=MAX_LIMIT),
+        after=clamped_integer(after, default=0, lowest=0, highest=MAX_AFTER),
+        limit=clamped_integer(limit, default=DEFAULT_LIMIT, lowest=1, highest=MAX_LIMIT),
     )
 
 
-def proof_from_query(query: Query) -> ProofQuery:
+def proof_from_query(query: QueryParams) -> ProofQuery:
     """Read the optional parameters `size`, `from` and `sequence`.
 
     Raises:
@@ -214,7 +215,7 @@ def _page(kind: str, page: PageQuery, rows: Sequence[DigestRow], count: int) -> 
     return {"kind": kind, "count": count, "after": page.after, "next": following, "notice": NOTICE}
 
 
-def _natural(query: Query, name: str) -> int | None:
+def _natural(query: QueryParams, name: str) -> int | None:
     values = query.getlist(name)
     if not values:
         return None

@@ -22,7 +22,7 @@ from barograph.history.proof import ProofFailed, StanceProof, prove
 from barograph.history.public_log import chained_digests
 from barograph.history.reader import HistoryReader
 from barograph.history.records import KINDS, Stances
-from barograph.kit.secret_file import kept_secret
+from barograph.kit.operating_system import load_or_create_secret
 from barograph.settings import Settings
 
 FILE_NAME = "history-key"
@@ -83,7 +83,7 @@ def _decode(given: str) -> bytes:
 def _from_file(settings: Settings) -> bytes:
     file = settings.data / FILE_NAME
     try:
-        secret = kept_secret(file, SIZE)
+        secret = load_or_create_secret(file, SIZE)
     except OSError as error:
         raise ConfigurationError(
             f"{file} cannot be used ({error.strerror}): make {settings.data} writable, or set "

@@ -9,7 +9,7 @@ from barograph.errors import ConfigurationError
 from barograph.keys.email_address import Address, parse_address
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
-from barograph.kit.secret_file import kept_secret
+from barograph.kit.operating_system import load_or_create_secret
 from barograph.settings import Settings
 
 ID_BYTES = 8
@@ -112,7 +112,7 @@ def load_pepper(settings: Settings) -> bytes:
         return given.encode()
     file = settings.data / PEPPER_FILE
     try:
-        pepper = kept_secret(file, PEPPER_BYTES)
+        pepper = load_or_create_secret(file, PEPPER_BYTES)
     except OSError as error:
         raise ConfigurationError(
             f"{file} cannot be used ({error.strerror}): make the folder {settings.data} writable, "

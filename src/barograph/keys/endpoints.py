@@ -14,8 +14,7 @@ from barograph.keys.registration import ANSWER, Registrations
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import CORS, JSON, NO_STORE, Headers
-from barograph.kit.http import ApiRouter, error_response, read_body
-from barograph.kit.origins import is_cross_site
+from barograph.kit.http import ApiRouter, error_response, is_cross_site, read_body
 from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, refusal
 from barograph.limits.rate_limits import (
     KEYS_PATH,

@@ -15,7 +15,7 @@ _SATURDAY = 5
 
 
 def is_business_day(day: date) -> bool:
-    """Whether series are published for this day."""
+    """Whether Treasury yields and overnight rates are published for this day."""
     return _is_open("USGS", day)
 
 
@@ -27,11 +27,6 @@ def next_business_day(day: date) -> date:
 def business_days(first: date, last: date) -> Iterator[date]:
     """The business days from `first` to `last`, both included."""
     return _open_days("USGS", first, last)
-
-
-def is_trading_day(day: date) -> bool:
-    """Whether US-listed funds trade on this day."""
-    return _is_open("NYSE", day)
 
 
 def next_trading_day(day: date) -> date:

@@ -1,4 +1,4 @@
-"""Work that many ask for at once, done once for all of them."""
+"""A cache whose entries last a minute, and work that concurrent callers share."""
 
 import asyncio
 from collections import OrderedDict
@@ -11,6 +11,7 @@ from barograph.kit.timestamps import MINUTE
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class MinuteCache(Generic[K, V]):
@@ -35,31 +36,29 @@ class MinuteCache(Generic[K, V]):
         return entry[1]
 
     def put(self, key: K, minute: int, value: V) -> None:
-        """Store a value that was made for `minute`, which may be over by now."""
+        """Store a value that was computed for `minute`, which may be over by now."""
         self._entries[key] = (minute, value)
         self._entries.move_to_end(key)
         if len(self._entries) > self._size:
             self._entries.popitem(last=False)
 
 
-T = TypeVar("T")
-
-
 class SingleFlight(Generic[K, T]):
-    """Runs at most one piece of work a key at a time; who comes meanwhile waits for the same."""
+    """Runs one piece of work per key at a time; concurrent callers wait for the same result."""
 
     def __init__(self) -> None:
         self._running: dict[K, asyncio.Task[T]] = {}
 
     def __contains__(self, key: K) -> bool:
-        """Whether that work is running, so that another request for it costs nothing more."""
+        """Whether that work is running, so that another caller costs nothing."""
         task = self._running.get(key)
         return task is not None and not task.done()
 
     async def do(self, key: K, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do the work, or wait for it where it is under way already.
+        """Run the work, or wait for it if it is already running.
 
-        It goes on when a caller gives up, because others may be waiting: it bounds itself.
+        It continues when a caller gives up, because others may be waiting. The work needs its own
+        timeout.
         """
         task = self._running.get(key)
         if task is None or task.done():
@@ -72,4 +71,4 @@ class SingleFlight(Generic[K, T]):
         if self._running.get(key) is task:
             del self._running[key]
         if not task.cancelled():
-            task.exception()  # seen, also when everyone who waited has gone
+            task.exception()  # mark it as seen, also if every caller has gone

@@ -1,10 +1,10 @@
-"""Time comes from here, passed in, so that a test or a replay can hold the hand of the clock."""
+"""The clock, which is passed in, so that tests and replays can set the time."""
 
 from collections.abc import Callable
 from time import time_ns
 
 Clock = Callable[[], int]
-"""Returns the present in whole milliseconds since the Unix epoch."""
+"""Returns the current time in whole milliseconds since the Unix epoch."""
 
 
 def system_clock() -> int:

@@ -1,12 +1,11 @@
-"""A database as two verbs: read and write, each taking one function that is one transaction.
+"""A database with two verbs, read and write; each runs one function as one transaction.
 
-The function is `async` so that the same text of it serves every driver. On SQLite it never
-really waits: it is run to its end in one go, and one that awaits anything but its own statements
-is refused. That is what makes it impossible for another coroutine to
-slip a statement between BEGIN and COMMIT.
+The function is `async`, so that it can serve any driver. On SQLite it runs to its end without
+waiting, so no other coroutine can slip a statement between BEGIN and COMMIT. A function that awaits
+anything but its own statements is refused.
 
-SQL is written with `$1`, `$2` … and the types TEXT, BIGINT and DOUBLE PRECISION, which every
-driver understands.
+SQL uses `$1`, `$2` … and the types TEXT, BIGINT and DOUBLE PRECISION, which every driver
+understands.
 """
 
 import asyncio
@@ -26,48 +25,56 @@ Row = tuple[Any, ...]
 T = TypeVar("T")
 
 SAFE_WAL = (3, 51, 3)
-"""Older SQLite can corrupt a WAL database when two connections reset the log at once."""
+"""Older SQLite versions can corrupt a WAL database when two connections reset the log at once."""
 
 
 class DatabaseUnavailable(BarographError):
-    """The database could not be asked; whatever was being written was not."""
+    """The database could not be reached; nothing was written."""
 
 
 class ConstraintViolated(BarographError):
-    """The database's own rules refused the write; nothing of it was kept."""
+    """A constraint of the database rejected the write; nothing was written."""
 
 
-class Transaction(Protocol):
-    """What a unit of work may do."""
+class Transaction:
+    """The statements of one transaction, on one cursor: a new one per statement is slower."""
+
+    def __init__(self, cursor: apsw.Cursor) -> None:
+        self._cursor = cursor
 
     async def fetch(self, sql: str, *values: Value) -> list[Row]:
         """Run one statement and return its rows."""
+        return self._cursor.execute(_question_marks(sql), values).fetchall()
 
     async def execute(self, sql: str, *values: Value) -> None:
-        """Run one statement for its effect."""
+        """Run one statement."""
+        self._cursor.execute(_question_marks(sql), values)
 
     async def execute_many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
         """Run one statement once for each row of values."""
+        self._cursor.executemany(_question_marks(sql), rows).fetchall()
 
     async def script(self, sql: str) -> None:
         """Run several statements that take no values."""
+        # Fetching the rows runs the next statements.
+        self._cursor.execute(sql).fetchall()
 
 
 Work = Callable[[Transaction], Coroutine[Any, Any, T]]
 
 
 class Database(Protocol):
-    """Where the product keeps what it knows."""
+    """The service database, or another one of its kind."""
 
     async def read(self, work: Work[T]) -> T:
-        """Run `work` on one consistent view.
+        """Run `work` on one consistent snapshot.
 
         Raises:
             DatabaseUnavailable: the database cannot be read.
         """
 
     async def write(self, work: Work[T]) -> T:
-        """Run `work` as one transaction: all of it is kept, or none of it.
+        """Run `work` as one transaction: all or nothing.
 
         Raises:
             DatabaseUnavailable: nothing was written.
@@ -78,11 +85,10 @@ class Database(Protocol):
 
 
 class SQLiteDatabase:
-    """A SQLite file with one connection for reading and one for writing.
+    """A SQLite file with one connection for reads and one for writes.
 
-    Reading never waits for the writer, and takes microseconds: it is done on the spot, because
-    handing it to a thread would cost a busy web worker a tenth of its time. Writing waits for the
-    disk, and so has a thread of its own.
+    Reads never wait for the writer and take microseconds, so they run on the event loop: a thread
+    would cost a busy web worker a tenth of its time. Writes wait for the disk in a thread.
     """
 
     def __init__(
@@ -94,10 +100,10 @@ class SQLiteDatabase:
         create: bool = True,
         survives_power_cuts: bool = True,
     ) -> None:
-        """Take the file at `path`, which is opened at the first use.
+        """The file at `path` is opened at the first use.
 
-        Only who may `create` it makes a missing file; a service that finds its database gone must
-        not go on with an empty one. What can be made again may give up surviving power cuts.
+        Only with `create` is a missing file created: a service whose database is gone must not
+        continue with an empty one. Data that can be rebuilt need not survive power cuts.
         """
         write_busy_ms = busy_ms if write_busy_ms is None else write_busy_ms
         how = _Opening(path, create=create, synchronous="full" if survives_power_cuts else "off")
@@ -106,17 +112,17 @@ class SQLiteDatabase:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
 
     async def read(self, work: Work[T]) -> T:
-        """Run `work` on one consistent view."""
-        await asyncio.sleep(0)  # who reads in a loop must not keep everybody else waiting
+        """Run `work` on one consistent snapshot."""
+        await asyncio.sleep(0)  # a loop of reads must not block the event loop
         return self._reader.transact(work)
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` as one transaction."""
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._thread, self._writer.transact, work)
-        # The failure of one whose caller went away is nobody's to retrieve.
+        # Mark the failure as seen, in case the caller has gone.
         running.add_done_callback(lambda done: done.cancelled() or done.exception())
-        # Shielded: a caller that goes away must not leave a transaction half done on the thread.
+        # Shielded: a cancelled caller must not leave half a transaction on the thread.
         return await asyncio.shield(running)
 
     async def close(self) -> None:
@@ -127,7 +133,7 @@ class SQLiteDatabase:
 
 
 class _Opening(NamedTuple):
-    """Which file is opened, and how."""
+    """Which file to open, and how."""
 
     path: Path
     create: bool
@@ -135,7 +141,7 @@ class _Opening(NamedTuple):
 
 
 class _Connection:
-    """One SQLite connection, opened when it is first needed."""
+    """One SQLite connection, opened at the first use."""
 
     def __init__(self, how: _Opening, busy_ms: int, begin: str) -> None:
         self._how = how
@@ -152,10 +158,11 @@ class _Connection:
         except apsw.Error as error:
             raise DatabaseUnavailable(_reason(error)) from error
         try:
-            result = _run_to_end(work(_SQLiteTransaction(cursor)))
+            result = _run_to_end(work(Transaction(cursor)))
             cursor.execute("COMMIT")
         except BaseException as error:
-            _roll_back(connection)
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             if isinstance(error, apsw.ConstraintError):
                 raise ConstraintViolated(str(error)) from error
             if isinstance(error, apsw.Error):
@@ -166,14 +173,13 @@ class _Connection:
     def _open(self) -> apsw.Connection:
         """The connection to the file that has the name now.
 
-        A file that was deleted or put aside lives on for who has it open: it could be read and
-        written for ever, and nobody else would know.
+        A deleted or moved file would stay readable and writable for the process that has it open.
         """
         path = self._how.path
         if self._connection is not None and _identity(path) != self._file:
             self.close()
         if self._connection is None:
-            # Once there was a database, an empty one in its place would only hide the loss.
+            # An empty file in place of a lost database would only hide the loss.
             create = self._how.create and self._file is None
             self._connection = _connect(self._how._replace(create=create), self._busy_ms)
             self._file = _identity(path)
@@ -183,26 +189,6 @@ class _Connection:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-class _SQLiteTransaction:
-    """Everything on one cursor: one for each statement would make a small read a tenth slower."""
-
-    def __init__(self, cursor: apsw.Cursor) -> None:
-        self._cursor = cursor
-
-    async def fetch(self, sql: str, *values: Value) -> list[Row]:
-        return self._cursor.execute(_question_marks(sql), values).fetchall()
-
-    async def execute(self, sql: str, *values: Value) -> None:
-        self._cursor.execute(_question_marks(sql), values)
-
-    async def execute_many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
-        self._cursor.executemany(_question_marks(sql), rows).fetchall()
-
-    async def script(self, sql: str) -> None:
-        # Taking the rows is what makes it go on to the next statement.
-        self._cursor.execute(sql).fetchall()
 
 
 def sqlite_version() -> tuple[int, ...]:
@@ -226,16 +212,16 @@ def _connect(how: _Opening, busy_ms: int) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if how.create else 0)
     connection = apsw.Connection(str(how.path), flags=flags)
     connection.set_busy_timeout(busy_ms)
-    # FULL: an acknowledged write survives a power cut; NORMAL loses the last ones.
+    # FULL: an acknowledged write survives a power cut. NORMAL may lose the last ones.
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", how.synchronous)
-    # What was deleted, such as a mail with its link, is gone from the file too.
+    # Overwrite deleted content, such as a mail with its link.
     connection.pragma("secure_delete", True)
     return connection
 
 
 def _run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never really waits, without an event loop."""
+    """Run a coroutine that never waits, without an event loop."""
     try:
         work.send(None)
     except StopIteration as finished:
@@ -245,16 +231,11 @@ def _run_to_end(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a transaction may await nothing but its own statements")
 
 
-def _roll_back(connection: apsw.Connection) -> None:
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
-
-
 @lru_cache(maxsize=512)
 def _question_marks(sql: str) -> str:
     return re.sub(r"\$(\d+)", r"?\1", sql)
 
 
 def _reason(error: apsw.Error) -> str:
-    """Name the failure without the file's path, which SQLite likes to include."""
+    """Name the failure without the file's path, which SQLite messages may contain."""
     return f"the database cannot be used ({type(error).__name__})"

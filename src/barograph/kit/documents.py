@@ -1,7 +1,6 @@
-"""Documents: bytes that were rendered once, and how HTTP gives them away.
+"""Rendered documents: bytes with an ETag and the time until which they may be served.
 
-A document knows since when and until when it may be given. Neither this service nor a cache that
-follows its `Cache-Control` shows it after that.
+Neither this service nor a cache that follows `Cache-Control` serves a document after that.
 """
 
 import gzip
@@ -14,7 +13,7 @@ from barograph.kit.timestamps import SECOND, http_date
 
 Headers = list[tuple[bytes, bytes]]
 Message = MutableMapping[str, Any]
-"""A message of the ASGI protocol."""
+"""An ASGI message."""
 
 HotKey = tuple[str, bytes]
 """A path and a raw query string."""
@@ -47,19 +46,19 @@ _BY_ENCODING = (b"vary", b"Accept-Encoding")
 
 
 class Document:
-    """An answer that is ready to be sent."""
+    """A response that is ready to be sent."""
 
     __slots__ = (
         "_bare",
         "body",
         "end",
         "etag",
+        "gzipped",
         "is_long",
-        "packed",
+        "ready",
+        "ready_until",
         "since",
         "until",
-        "whole",
-        "whole_until",
     )
 
     def __init__(
@@ -74,19 +73,13 @@ class Document:
         fields: Headers | None = None,
         compress: bool = False,
     ) -> None:
-        """`fields` go out with every answer, next to the usual ones.
-
-        With `compress`, a body that is not short is compressed once, here, for clients that accept
-        gzip.
-        """
+        """`fields` are extra headers; `compress` also keeps a gzipped copy of a long body."""
         fields = fields or []
-        self.packed: Document | None = None
-        """The same, compressed."""
-
+        self.gzipped: Document | None = None
         if compress and len(body) >= WORTH_COMPRESSING:
             fields = [*fields, _BY_ENCODING]
-            self.packed = Document(
-                # No time in the header: the same text is the same bytes on every worker.
+            self.gzipped = Document(
+                # No timestamp, so that every worker produces the same bytes.
                 gzip.compress(body, 6, mtime=0),
                 since=since,
                 until=until,
@@ -110,40 +103,40 @@ class Document:
             *fields,
         ]
         if cache_control is None:
-            self.whole_until = until - (FRESH_SECONDS + REVALIDATE_SECONDS) * SECOND
-            self.whole = _begin([*self._bare, _CACHE_CONTROL[-1]])
-        else:  # set by hand: the same whatever is left of its life
-            self.whole_until = FOREVER
-            self.whole = _begin([*self._bare, (b"cache-control", cache_control)])
+            self.ready_until = until - (FRESH_SECONDS + REVALIDATE_SECONDS) * SECOND
+            self.ready = _begin([*self._bare, _CACHE_CONTROL[-1]])
+        else:  # given by the caller: always the same
+            self.ready_until = FOREVER
+            self.ready = _begin([*self._bare, (b"cache-control", cache_control)])
         self.end: Message = {"type": "http.response.body", "body": body, "more_body": False}
 
     def begin(self, now: int) -> Message:
-        """The first message of an answer given now; the second is `end`. Both are never changed.
+        """The first message of a response sent now; the second is `end`. Don't change either.
 
-        For most of a document's life, until `whole_until`, it is ready made: `whole`. After that
-        the headers are made anew, so that no cache keeps the answer past `until`.
+        Until `ready_until` it is the prepared message `ready`. After that the headers are built per
+        request, so that no cache keeps the response past `until`.
         """
-        if now <= self.whole_until:
-            return self.whole
+        if now <= self.ready_until:
+            return self.ready
         return _begin([*self._bare, _CACHE_CONTROL[max(0, (self.until - now) // SECOND)]])
 
-    def suited(self, fields: Iterable[tuple[bytes, bytes]]) -> "Document":
-        """This document in the form that a request with these header fields takes."""
-        if self.packed is not None:
+    def encoded_for(self, fields: Iterable[tuple[bytes, bytes]]) -> "Document":
+        """This document in the encoding that a request with these header fields accepts."""
+        if self.gzipped is not None:
             for name, value in fields:
-                if name == b"accept-encoding" and takes_gzip(value):
-                    return self.packed
+                if name == b"accept-encoding" and accepts_gzip(value):
+                    return self.gzipped
         return self
 
     def matches(self, if_none_match: bytes) -> bool:
-        """Whether a client that sent this `If-None-Match` has these bytes already."""
+        """Whether a client that sent this `If-None-Match` already has these bytes."""
         if if_none_match.strip() == b"*":
             return True
         tags = (tag.strip() for tag in if_none_match.split(b","))
         return any(tag.removeprefix(b"W/") == self.etag for tag in tags)
 
 
-def takes_gzip(accept_encoding: bytes) -> bool:
+def accepts_gzip(accept_encoding: bytes) -> bool:
     """Whether an `Accept-Encoding` names gzip and does not refuse it."""
     for choice in accept_encoding.lower().split(b","):
         coding, _, weight = choice.partition(b";")

@@ -1,7 +1,9 @@
-"""How free reads speak HTTP: HEAD, OPTIONS, conditional requests and errors, in one place."""
+"""HTTP for every endpoint: HEAD, OPTIONS, conditional requests, errors and request parameters."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+import re
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -30,17 +32,24 @@ ALLOW = b"GET, HEAD, OPTIONS"
 READS = frozenset({"GET", "HEAD"})
 PERCENT = ord("%")
 """A number: searching bytes for an integer is five times as fast as searching for bytes."""
+
 NO_BODY: Message = {"type": "http.response.body", "body": b"", "more_body": False}
+
+_BODY_FIELDS = (b"content-type", b"content-length", b"content-encoding")
+_PREFLIGHT_NAMES = b"X-API-Key, If-None-Match, Content-Type"
+_ORIGIN_FIELDS = frozenset({b"sec-fetch-site", b"origin", b"host"})
+# There is only one way to match, so that a long run of zeros causes no backtracking.
+_INTEGER = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)", re.ASCII)
 
 
 async def send_document(
     document: Document, scope: Scope, send: Send, now: int, extra: Headers | None = None
 ) -> None:
-    """Send a document in answer to a GET or HEAD, or 304 to who has it already.
+    """Send a document for GET or HEAD, or 304 if the client already has it.
 
-    `extra` fields are about this caller, so no shared cache may keep an answer that has them.
+    `extra` fields are about this caller, so the response becomes private to it.
     """
-    document = document.suited(scope["headers"])
+    document = document.encoded_for(scope["headers"])
     begin = document.begin(now)
     if extra:
         begin = {**begin, "headers": [*map(_for_one, begin["headers"]), *extra]}
@@ -61,8 +70,8 @@ def _for_one(field: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
 async def send_body(message: Message, send: Send) -> None:
     """Send a body message, a long one in slices.
 
-    Each `send` waits while the client reads nothing, so such a client holds a slice or two in
-    memory and not the whole body.
+    Each `send` waits while the client reads nothing, so a stalled client holds a slice or two in
+    memory instead of the whole body.
     """
     body = message.get("body", b"")
     last = max(len(body) - 1, 0) // SLICE_BYTES
@@ -95,7 +104,7 @@ def hardened(app: ASGIApp) -> ASGIApp:
 def error_response(
     status: int, message: str, *headers: tuple[bytes, bytes], is_free: bool = True
 ) -> Response:
-    """An error: exactly one member, never kept by a cache, for any origin only on free paths."""
+    """An error with the one member `error`, never cached; any origin may read it on free paths."""
     response = Response(ErrorBody(error=message).encode(), status)
     length = (b"content-length", str(len(response.body)).encode())
     response.raw_headers = [(b"content-type", JSON), length, NO_STORE, NOSNIFF, *headers]
@@ -104,7 +113,7 @@ def error_response(
 
 
 def private_response(status: int, body: bytes, *headers: tuple[bytes, bytes]) -> Response:
-    """An answer of an entitled or paid endpoint: for this caller alone, never kept or shared."""
+    """A response of a subscriber or paid endpoint: for this caller only, never cached."""
     response = Response(body, status)
     length = (b"content-length", str(len(body)).encode())
     response.raw_headers = [(b"content-type", JSON), length, PRIVATE, *headers]
@@ -112,11 +121,11 @@ def private_response(status: int, body: bytes, *headers: tuple[bytes, bytes]) ->
 
 
 async def read_body(request: Request, longest: int) -> bytes:
-    """Read a request's body, as far as it may go.
+    """Read a request's body.
 
     Raises:
-        BodyTooLong: it is longer than that.
-        InvalidRequest: it ended half way.
+        BodyTooLong: it is longer than `longest`.
+        InvalidRequest: the client disconnected half way.
     """
     body = bytearray()
     try:
@@ -130,7 +139,7 @@ async def read_body(request: Request, longest: int) -> bytes:
 
 
 class DocumentResponse(Response):
-    """A route's answer: a document, sent the way the front door sends it."""
+    """A route's response: a document, sent as the front door sends it."""
 
     def __init__(self, document: Document, now: int, extra: Headers | None = None) -> None:
         super().__init__()
@@ -194,30 +203,30 @@ class ApiRouter(Router):
 
 
 AllowedMethods = Callable[[str], bytes | None]
-"""What may be done from any origin with a path, as `Allow` says it; None: nothing."""
+"""The methods that any origin may use on a path, as in `Allow`; None for no method."""
 
 
-class FreeReads:
-    """Lets the routes of free paths answer OPTIONS, and those with GET answer HEAD too."""
+class HeadAndOptions:
+    """Answers OPTIONS on free paths, and HEAD wherever GET is allowed."""
 
     def __init__(self, app: ASGIApp, allowed: AllowedMethods) -> None:
         self._app = app
         self._allowed = allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer OPTIONS, turn HEAD into a GET without its body, pass on the rest."""
+        """Answer OPTIONS, turn HEAD into GET without its body, and pass on the rest."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif scope["method"] == "OPTIONS" and (allow := self._allowed(scope["path"])):
-            await _send(send, 204, preflight_fields(allow, _ASKED_WITH), b"")
+            await _send(send, 204, preflight_fields(allow, _PREFLIGHT_NAMES), b"")
         elif scope["method"] == "HEAD" and self._allowed(scope["path"]) == ALLOW:
-            await self._app({**scope, "method": "GET"}, receive, bodiless(send))
+            await self._app({**scope, "method": "GET"}, receive, without_body(send))
         else:
             await self._app(scope, receive, send)
 
 
-def bodiless(send: Send) -> Send:
-    """Send the same without the body, as HEAD is answered."""
+def without_body(send: Send) -> Send:
+    """Send the same response without its body, as HEAD requires."""
 
     async def forward(message: Message) -> None:
         if message["type"] == "http.response.body":
@@ -232,14 +241,8 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-_BODY_FIELDS = (b"content-type", b"content-length", b"content-encoding")
-
-
-_ASKED_WITH = b"X-API-Key, If-None-Match, Content-Type"
-
-
 def preflight_fields(allow: bytes, names: bytes) -> Headers:
-    """Answer a preflight: any origin may use these methods and request fields."""
+    """The headers of a preflight response: any origin may use these methods and fields."""
     return [
         *CORS,
         (b"allow", allow),
@@ -247,3 +250,34 @@ def preflight_fields(allow: bytes, names: bytes) -> Headers:
         (b"access-control-allow-headers", names),
         (b"access-control-max-age", b"86400"),
     ]
+
+
+def is_cross_site(headers: Headers, base_url: str) -> bool:
+    """Whether a page of another origin sent a request to the service at `base_url`.
+
+    Browsers set `Sec-Fetch-Site` and `Origin`, and pages can't change them. A request without
+    either comes from a program. `Sec-Fetch-Site` decides if it is there: `Origin` is `null` for
+    some requests of our own pages. Browsers leave `Sec-Fetch-Site` out over plain HTTP.
+    """
+    found = {name: value for name, value in headers if name in _ORIGIN_FIELDS}
+    site, origin = found.get(b"sec-fetch-site"), found.get(b"origin")
+    if site is not None or origin is None:
+        return site not in {None, b"same-origin", b"none"}
+    own, host = urlsplit(base_url), found.get(b"host", b"")
+    if origin == f"{own.scheme}://{own.netloc}".encode():
+        return False
+    # Another name of this machine, such as localhost, is fine; our name with another scheme is not.
+    return host == own.netloc.encode() or origin.partition(b"://")[2] != host
+
+
+def clamped_integer(values: Sequence[str], *, default: int, lowest: int, highest: int) -> int:
+    """An integer given once, clamped to the range; anything else gives the default."""
+    integer = _INTEGER.fullmatch(values[0]) if len(values) == 1 else None
+    if integer is None:
+        return default
+    sign, digits = integer.groups()
+    if sign == "-":
+        return lowest
+    # Compare lengths first: converting thousands of digits is slow.
+    is_beyond = len(digits) > len(str(highest))
+    return highest if is_beyond else min(max(int(digits), lowest), highest)

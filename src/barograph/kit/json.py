@@ -1,4 +1,4 @@
-"""JSON from outside that decides something: read strictly, or not at all (pure)."""
+"""JSON in canonical form, and strict parsing of JSON from outside (pure)."""
 
 import json
 import re
@@ -12,7 +12,7 @@ Json = bool | int | float | str | None | list["Json"] | tuple["Json", ...] | dic
 
 
 def canonical(value: Json) -> str:
-    """Write a value as canonical JSON."""
+    """Write a value as canonical JSON (RFC 8785)."""
     return rfc8785.dumps(value).decode()
 
 
@@ -28,18 +28,18 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def strict_object(body: bytes) -> dict[str, Any]:
-    """Read one object: UTF-8, no member twice, no NaN, no deep nesting.
+    """Read one object: UTF-8, no repeated member, no NaN, no deep nesting.
 
-    Two readers that disagree about a repeated member disagree about what was signed or said.
+    Parsers that disagree about a repeated member disagree about what was signed.
 
     Raises:
         ValueError: it is not such an object.
     """
-    # Only what has many brackets can be deep, so most texts are not walked through.
+    # Only many brackets can nest deeply, so most bodies need no scan.
     if body.count(b"{") + body.count(b"[") > MAX_NESTING and _nesting(body) > MAX_NESTING:
         raise ValueError("it is nested too deeply")
     found = msgspec.json.decode(body)
-    # What is written back the same repeats nothing; only other texts need the slow look.
+    # A body that encodes back to itself repeats no member; others need the slow parser.
     if msgspec.json.encode(found) != body:
         found = _DECODER.decode(body.decode())
     if not isinstance(found, dict):
@@ -48,7 +48,7 @@ def strict_object(body: bytes) -> dict[str, Any]:
 
 
 def _nesting(text: bytes) -> int:
-    # Without escapes every second quote ends a string, which is seen sooner.
+    # Without escapes every second quote ends a string, which is faster to split.
     outside = _STRING.sub(b"", text) if b"\\" in text else b"".join(text.split(b'"')[::2])
     deepest = depth = 0
     for bracket in outside.translate(None, _NO_BRACKETS):

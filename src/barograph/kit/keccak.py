@@ -1,6 +1,6 @@
-"""Keccak-256 as Ethereum uses it (pure): the padding of 2011, not that of the later SHA3-256.
+"""Keccak-256 as Ethereum uses it (pure).
 
-`hashlib` has only the standardized SHA3, whose padding differs in one byte, so every hash differs.
+`hashlib` has only the later SHA3-256, whose padding differs in one byte, so every hash differs.
 """
 
 LANES = 25
@@ -53,7 +53,7 @@ def _rotated(word: int, turn: int) -> int:
 
 
 def _moves() -> list[tuple[int, int, int]]:
-    """Each lane's new place and how far it is turned on the way there."""
+    """Each lane's new place and rotation."""
     moves = [(0, 0, 0)]
     x, y = 1, 0
     for step in range(ROUNDS):
@@ -65,7 +65,7 @@ def _moves() -> list[tuple[int, int, int]]:
 
 
 def _round_constants() -> list[int]:
-    """The constants of the rounds, from the shift register that defines them."""
+    """The round constants, from the shift register that defines them."""
     constants = []
     register = 1
     for _ in range(ROUNDS):

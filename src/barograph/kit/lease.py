@@ -1,8 +1,7 @@
-"""One leader among many: a lease row with a token that every write of the leader checks.
+"""Leader election: a lease row with a fencing token that every write of the leader checks.
 
-A holder that froze is replaced when its lease runs out. When it wakes up its token is old, so
-its next write fails instead of mixing two leaders' work, which no lock that the frozen process
-still holds could promise.
+A frozen leader is replaced when its lease expires. When it wakes up, its token is old and its next
+write fails, so two leaders never mix their writes.
 """
 
 from barograph.errors import LeaseLost
@@ -11,13 +10,13 @@ from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import SECOND
 
 MAX_MILLISECONDS = 300_000
-"""No lease lasts longer."""
+"""The longest possible lease."""
 
 
 class Lease:
-    """A claim to be the only one that does something, for as long as it is renewed.
+    """A claim to be the only leader, for as long as it is renewed.
 
-    `holder` must be unlike that of any other lease object, also in the same process.
+    Every lease object needs its own `holder`, also within one process.
     """
 
     def __init__(
@@ -31,17 +30,17 @@ class Lease:
         self._token: int | None = None
 
     async def acquire(self) -> bool:
-        """Take the lease if nobody holds it; tell whether it is ours now."""
+        """Take the lease if it is free, and return whether it is ours now."""
 
         async def work(tx: Transaction) -> int | None:
             rows = await tx.fetch(_READ, self._name)
             now = self._clock()
             holder, token, expires_at = rows[0] if rows else (None, 0, 0)
-            # One that lasts impossibly long was written by a clock that ran ahead.
+            # An expiry too far ahead was written by a clock that was wrong.
             if holder is not None and now < expires_at <= now + MAX_MILLISECONDS:
                 return None
-            # Never behind the time: who checks tokens elsewhere, in a database that lives longer
-            # than this one, must not take a new beginning or a restored copy for an old leader.
+            # At least the time: the history database outlives this one and must not mistake a
+            # new or restored service database for an old leader.
             following = max(int(token) + 1, now // SECOND)
             await tx.execute(_TAKE, self._name, self._holder, following, now + self._milliseconds)
             return following
@@ -51,21 +50,20 @@ class Lease:
 
     @property
     def token(self) -> int:
-        """The number of this leadership; a later one has a higher.
+        """The number of this leadership; every later one is higher.
 
         Raises:
-            LeaseLost: the lease was never taken, or was released.
+            LeaseLost: the lease is not held.
         """
         if self._token is None:
             raise LeaseLost("the lease is not held")
         return self._token
 
     async def renew(self) -> None:
-        """Make the lease last again for its whole span.
+        """Extend the lease by its full length.
 
         Raises:
-            LeaseLost: somebody else has held it since, even if nobody does now: what this holder
-                remembers may be out of date.
+            LeaseLost: another process has held it since, so our state may be out of date.
         """
 
         async def work(tx: Transaction) -> None:
@@ -76,10 +74,10 @@ class Lease:
         await self._database.write(work)
 
     async def fence(self, tx: Transaction) -> None:
-        """Let the transaction go on only while the lease is ours.
+        """Check inside a transaction that the lease is still ours.
 
         Raises:
-            LeaseLost: another holder took over, so the transaction is rolled back.
+            LeaseLost: another process took over, so the transaction is rolled back.
         """
         rows = await tx.fetch(_READ, self._name)
         if not rows or rows[0][:2] != (self._holder, self._token):
@@ -87,9 +85,9 @@ class Lease:
             raise LeaseLost(f"the lease '{self._name}' is held by another process")
 
     async def release(self) -> None:
-        """Let the next holder in at once; the token stays so that it can never come again.
+        """Free the lease at once; the token stays, so that it is never reused.
 
-        Goes by the holder, so that it also undoes an `acquire` whose caller was cancelled.
+        It also undoes an `acquire` whose caller was cancelled.
         """
 
         async def work(tx: Transaction) -> None:

@@ -1,4 +1,4 @@
-"""Logs are an event name and fields, one line each."""
+"""Log lines: an event name and fields."""
 
 import logging
 import sys
@@ -9,7 +9,7 @@ from typing import Final
 
 MINUTE_SECONDS: Final = 60
 LINES_PER_MINUTE: Final = 10
-MOST_EVENTS: Final = 1000
+MAX_EVENTS: Final = 1000
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
@@ -18,7 +18,7 @@ class EventFormatter(logging.Formatter):
     """Writes `time level logger: event field=value …`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Put the record's own fields behind its event."""
+        """Append the record's own fields to its event."""
         fields = "".join(
             f" {name}={value!r}" for name, value in vars(record).items() if name not in _STANDARD
         )
@@ -30,13 +30,11 @@ class EventFormatter(logging.Formatter):
 
 
 class RepeatLimit(logging.Filter):
-    """Limits an event to ten lines per minute.
+    """Limits an event to ten lines per minute, because callers can cause some events at will.
 
-    Callers can cause some events at will, and must not be able to fill the disk with them. An event
-    is identified by the line of code that logs it and the exception it reports, so that one failure
-    can't hide another. Each payment is counted separately, because an operator needs its lines to
-    resolve it. The tenth line says that more are left out, and the next minute's first line says
-    how many.
+    An event is identified by its line of code and its exception type, so that one failure can't
+    hide another. Each payment counts separately, because an operator needs its lines. The tenth
+    line says that more are left out, and the first line of the next minute says how many.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,7 +44,7 @@ class RepeatLimit(logging.Filter):
         self._minutes: dict[tuple[object, ...], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Count the record, and say whether it is written."""
+        """Count the record, and return whether to write it."""
         event = _event(record)
         now = self._clock()
         with self._lock:
@@ -55,7 +53,7 @@ class RepeatLimit(logging.Filter):
                 if count > LINES_PER_MINUTE:
                     record.left_out = count - LINES_PER_MINUTE
                 start, count = now, 0
-            if event not in self._minutes and len(self._minutes) >= MOST_EVENTS:
+            if event not in self._minutes and len(self._minutes) >= MAX_EVENTS:
                 del self._minutes[next(iter(self._minutes))]
             self._minutes[event] = start, count + 1
         if count == LINES_PER_MINUTE - 1:

@@ -1,7 +1,7 @@
-"""Numbered SQL files, applied once each and in order.
+"""Numbered SQL files, each applied once and in order.
 
-All of them run in one transaction under the database's own write lock, so three upgrades at
-once all succeed and a crash leaves the old schema whole.
+All run in one transaction under the database's write lock, so concurrent upgrades all succeed and a
+crash leaves the old schema.
 """
 
 from collections.abc import Sequence
@@ -32,15 +32,12 @@ class Migration(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """What tells that a file was edited after it was applied."""
+        """Shows whether a file was edited after it was applied."""
         return sha256(self.sql.encode()).hexdigest()
 
 
 def packaged_migrations(folder: str = "") -> list[Migration]:
-    """The migrations that ship with this version, in order.
-
-    A database of its own, such as the record, has its numbered files in a folder of its own.
-    """
+    """The migrations of this version, in order; each database has its own folder."""
     place = files("barograph") / "migrations" / folder
     names = sorted(entry.name for entry in place.iterdir() if entry.name.endswith(".sql"))
     return [
@@ -50,10 +47,10 @@ def packaged_migrations(folder: str = "") -> list[Migration]:
 
 
 async def upgrade(database: Database, migrations: Sequence[Migration], clock: Clock) -> list[str]:
-    """Apply what is missing and return the names of what was applied.
+    """Apply missing migrations and return their names.
 
     Raises:
-        ConfigurationError: the database was made by a newer version, or an applied file changed.
+        ConfigurationError: the database is newer than this version, or an applied file changed.
     """
 
     async def work(tx: Transaction) -> list[str]:
@@ -70,11 +67,11 @@ async def upgrade(database: Database, migrations: Sequence[Migration], clock: Cl
 
 
 async def missing_migrations(database: Database, migrations: Sequence[Migration]) -> list[str]:
-    """The names of the migrations that this database still lacks.
+    """The names of the migrations that a database lacks.
 
     Raises:
-        ConfigurationError: the database was made by a newer version, or an applied file changed.
-        DatabaseUnavailable: it cannot be read, or was never upgraded at all.
+        ConfigurationError: the database is newer than this version, or an applied file changed.
+        DatabaseUnavailable: it cannot be read, or was never upgraded.
     """
 
     async def work(tx: Transaction) -> dict[int, str]:

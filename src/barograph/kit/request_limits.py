@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from barograph.errors import BodyTimeout, BodyTooLong
 from barograph.kit.documents import Message
-from barograph.kit.http import PERCENT, READS, ASGIApp, Receive, Scope, Send, bodiless, hardened
+from barograph.kit.http import PERCENT, READS, ASGIApp, Receive, Scope, Send, hardened, without_body
 
 MAX_QUERY_BYTES = 8 * 1024
 MAX_PARAMETERS = 32
@@ -23,23 +23,23 @@ _NEVER_SERVED = re.compile(rb"%2f|%5c|%0a$", re.IGNORECASE)
 
 
 class RequestLimits(NamedTuple):
-    """How requests are limited, and how a refusal is written."""
+    """The limits, and how a refusal is rendered."""
 
     body_seconds: float
     """How long a body may take to arrive, from the start of its request."""
 
     any_query: Collection[str]
-    """Paths that check their queries themselves, after they have identified the caller."""
+    """Paths that check their own queries, after they have identified the caller."""
 
     refusal: Callable[[Scope, int, str], Response]
-    """Writes an error in the form that the path of a request promises."""
+    """Renders an error in the format of the request's path."""
 
 
 def limited(app: ASGIApp, limits: RequestLimits) -> ASGIApp:
     """Refuse requests that no route should see, and limit the bodies of the rest.
 
-    The limits on a body apply only when a route reads it. A request with a wrong method or header
-    is refused at once, whatever length it announces.
+    The limits on a body apply only when a route reads it, so a wrong method or header is refused at
+    once, whatever the announced length.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,12 +51,12 @@ def limited(app: ASGIApp, limits: RequestLimits) -> ASGIApp:
             await app(scope, receive, send)
         else:
             try:
-                await app(scope, _Body(scope, receive, limits.body_seconds), send)
+                await app(scope, _LimitedBody(scope, receive, limits.body_seconds), send)
             except (BodyTimeout, BodyTooLong) as error:  # raised in front of the routes
                 await refuse(scope, receive, send, error.status, error.message)
 
     async def refuse(scope: Scope, receive: Receive, send: Send, status: int, message: str) -> None:
-        send = bodiless(send) if scope["method"] == "HEAD" else send
+        send = without_body(send) if scope["method"] == "HEAD" else send
         await hardened(limits.refusal(scope, status, message))(scope, receive, send)
 
     return answer
@@ -74,13 +74,13 @@ def _refused(scope: Scope, any_query: Collection[str]) -> tuple[int, str] | None
 
 
 def _has_too_many(query: bytes) -> bool:
-    # The separators first, which are quick to count; two in a row have no parameter between them.
+    # Count separators first, which is fast; two in a row have no parameter between them.
     if query.count(b"&") < MAX_PARAMETERS:
         return False
     return sum(1 for each in query.split(b"&") if each) > MAX_PARAMETERS
 
 
-class _Body:
+class _LimitedBody:
     """Receives a request body within its limits, and then any other message.
 
     Raises:

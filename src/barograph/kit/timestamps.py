@@ -1,4 +1,4 @@
-"""Instants are whole milliseconds since the Unix epoch; here is how they are written."""
+"""Instants are whole milliseconds since the Unix epoch. This module formats them."""
 
 from datetime import UTC, datetime
 from email.utils import formatdate
@@ -16,5 +16,5 @@ def iso_timestamp(at: int) -> str:
 
 
 def http_date(at: int) -> str:
-    """Format milliseconds as an HTTP date; parts of a second are cut off."""
+    """Format milliseconds as an HTTP date, without fractions of a second."""
     return formatdate(at // SECOND, usegmt=True)

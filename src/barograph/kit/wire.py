@@ -10,7 +10,7 @@ from barograph.kit.documents import JSON
 
 
 def _publish(schema: dict[str, Any]) -> None:
-    """Loosen the published schema where the model is stricter than clients should be.
+    """Publish a looser schema than the model, because a later version may add members.
 
     A later version may add members. Generated clients compare a boolean `const` with a string and
     reject every body.
@@ -53,7 +53,7 @@ class CodedErrorBody(WireModel):
     """The code, for programs."""
 
     message: str
-    """One sentence for people."""
+    """A sentence for people."""
 
 
 JSON_TYPE = JSON.decode()

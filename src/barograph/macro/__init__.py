@@ -1,1 +1,1 @@
-"""ETF flows and rates: daily series from public sources, kept with every revision."""
+"""ETF flows and interest rates: daily series from public sources, stored with every revision."""

@@ -1,28 +1,35 @@
-"""What signals and briefs look at beside the market: daily figures, and what they amount to (pure).
+"""Daily figures as evidence for signals, briefs and stances, and how we judge them (pure).
 
-None stands for what cannot be said: figures are missing, too few, or too old.
+A function returns None when it can't tell: figures are missing, too few or too old.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from barograph.kit.business_days import trading_days
+from barograph.kit.business_days import business_days, trading_days
 from barograph.kit.timestamps import SECOND
-from barograph.macro import judgement
-from barograph.macro.judgement import (
-    DEAD_ZONE,
-    ENTER_PCT,
-    FLOW_DAYS,
-    LOOK_BACK,
-    NEEDED_FLOW_DAYS,
-    STREAK_DAYS,
-    FlowRegime,
-    whole_week_of_flows,
-)
-from barograph.macro.records import Observation
+from barograph.macro.records import RecordedFigure
 from barograph.macro.series import DayValue, EtfDay, EtfSeries, change_over, slope10y3m
+
+FlowRegime = Literal["accumulation", "mixed", "distribution"]
+Calendar = Callable[[date, date], Iterator[date]]
+
+FLOW_DAYS = 5
+STREAK_DAYS = 4
+NEEDED_FLOW_DAYS = 20
+ENTER_PCT, LEAVE_PCT = 0.5, 0.25
+"""Flow in percent of assets: a regime begins at the first and ends at the second."""
+
+LOOK_BACK = 20
+"""Changes of yields are measured over this many published days."""
+
+DEAD_ZONE = 0.05
+"""In percentage points (5 basis points): a smaller change has no direction."""
+
+STALE_BUSINESS_DAYS = 2
+"""Figures are too old when more business days than this have begun after their day."""
 
 
 class MacroEvidence(NamedTuple):
@@ -30,15 +37,17 @@ class MacroEvidence(NamedTuple):
 
     at: int
     etf: EtfSeries
-    us10y: Sequence[Observation]
-    us3m: Sequence[Observation]
-    """The newest revisions, the oldest day first."""
+    us10y: Sequence[RecordedFigure]
+    us3m: Sequence[RecordedFigure]
+    """The newest revisions, oldest day first."""
 
     @property
     def sources(self) -> list[str]:
-        """The publishers of what is not too old, each once."""
-        flows = [each.source for each in self.etf.days[-1:] if is_recent_trade(each.day, self.at)]
-        yields = [each.source for each in self.us10y[-1:] if is_recent(each.day, self.at)]
+        """The publishers of recent figures, each once."""
+        today = day_of(self.at)
+        etf, us10y = self.etf.days[-1:], self.us10y[-1:]
+        flows = [each.source for each in etf if is_recent(each.day, today, trading_days)]
+        yields = [each.source for each in us10y if is_recent(each.day, today)]
         return list(dict.fromkeys([*flows, *yields]))
 
 
@@ -46,7 +55,7 @@ NO_FIGURES = MacroEvidence(0, EtfSeries("", ()), (), ())
 
 
 class FlowWeek(NamedTuple):
-    """Five days of flow, up to the newest."""
+    """The newest five days of ETF flow."""
 
     days: Sequence[EtfDay]
     coverage: str
@@ -59,7 +68,7 @@ class FlowWeek(NamedTuple):
 
     @property
     def side(self) -> Literal["inflows", "outflows"] | None:
-        """Where the money went, when it is much and on most of the days."""
+        """The direction of a large flow that most days share."""
         if self.share_pct >= ENTER_PCT and self.inflow_days >= STREAK_DAYS:
             return "inflows"
         if self.share_pct <= -ENTER_PCT and self.outflow_days >= STREAK_DAYS:
@@ -67,8 +76,8 @@ class FlowWeek(NamedTuple):
         return None
 
 
-class Curve(NamedTuple):
-    """The newest yields, and how they changed over twenty observations; in percent and points."""
+class YieldCurve(NamedTuple):
+    """The newest yields in percent, and their change over `LOOK_BACK` days in points."""
 
     day: str
     us10y: float
@@ -79,7 +88,7 @@ class Curve(NamedTuple):
 
 
 class CurveTurn(NamedTuple):
-    """The day on which the slope took another sign, and the last day on which it had the other."""
+    """The day on which the slope changed its sign, and the last day before it."""
 
     before: DayValue
     after: DayValue
@@ -90,43 +99,79 @@ class CurveTurn(NamedTuple):
 def flow_week(evidence: MacroEvidence) -> FlowWeek | None:
     """The newest five days of flow."""
     days = evidence.etf.days
-    if len(days) < NEEDED_FLOW_DAYS or not is_recent_trade(days[-1].day, evidence.at):
+    if len(days) < NEEDED_FLOW_DAYS:
+        return None
+    if not is_recent(days[-1].day, day_of(evidence.at), trading_days):
         return None
     return _week(days[-FLOW_DAYS:], evidence.etf.coverage)
 
 
 def flow_regime(series: EtfSeries) -> FlowRegime:
-    """The regime that all known days lead to: it is entered with a side, and left at half of it."""
+    """The regime after all known days."""
     found: FlowRegime = "mixed"
     for end in range(FLOW_DAYS, len(series.days) + 1):
         week = _week(series.days[end - FLOW_DAYS : end], series.coverage)
         if week is not None:
             flows = [each.net_flow_usd or 0.0 for each in week.days]
-            found = judgement.regime(week.share_pct, flows, found)
+            found = next_flow_regime(week.share_pct, flows, found)
     return found
 
 
-def curve(evidence: MacroEvidence) -> Curve | None:
-    """The newest day of which both yields are known."""
+def next_flow_regime(share_pct: float, flows: Sequence[float], previous: str | None) -> FlowRegime:
+    """The regime after five days of flow, given the regime before them (hysteresis)."""
+    positive, negative = sum(each > 0 for each in flows), sum(each < 0 for each in flows)
+    if share_pct >= ENTER_PCT and positive >= STREAK_DAYS:
+        return "accumulation"
+    if share_pct <= -ENTER_PCT and negative >= STREAK_DAYS:
+        return "distribution"
+    if previous == "accumulation" and share_pct >= LEAVE_PCT:
+        return "accumulation"
+    if previous == "distribution" and share_pct <= -LEAVE_PCT:
+        return "distribution"
+    return "mixed"
+
+
+def complete_week_of_flows(week: Sequence[EtfDay]) -> list[float] | None:
+    """The flow of each day, if all are known and no trading day is missing between them."""
+    flows = [each.net_flow_usd for each in week if each.net_flow_usd is not None]
+    days = {date.fromisoformat(each.day) for each in week}
+    if len(flows) < FLOW_DAYS or not set(trading_days(min(days), max(days))) <= days:
+        return None
+    return flows
+
+
+def yield_curve(evidence: MacroEvidence) -> YieldCurve | None:
+    """The curve on the newest day for which both yields are known."""
     slopes = slope10y3m(evidence.us10y, evidence.us3m)
     both = {each.day for each in slopes}
     long = [each for each in evidence.us10y if each.day in both]
     change, slope_change = change_over(long, LOOK_BACK), change_over(slopes, LOOK_BACK)
-    if change is None or slope_change is None or not is_recent(slopes[-1].day, evidence.at):
+    if change is None or slope_change is None:
         return None
-    move = judgement.curve(change, slope_change).replace(" ", "-")
-    return Curve(long[-1].day, long[-1].value, change, slopes[-1].value, move)
+    if not is_recent(slopes[-1].day, day_of(evidence.at)):
+        return None
+    move = curve_move(change, slope_change).replace(" ", "-")
+    return YieldCurve(long[-1].day, long[-1].value, change, slopes[-1].value, move)
+
+
+def curve_move(change10y: float, change_slope: float) -> str:
+    """Name a move of the curve: bull or bear, steepening or flattening, or consolidation."""
+    words = [
+        _direction(change10y, "bear", "bull"),
+        _direction(change_slope, "steepening", "flattening"),
+    ]
+    return " ".join(word for word in words if word) or "consolidation"
 
 
 def curve_turn(evidence: MacroEvidence) -> CurveTurn | None:
-    """The newest change of the slope's sign, if its day is not too old.
+    """The newest change of the slope's sign, if its day is recent.
 
-    A slope has a sign at five basis points from zero; nearer to it, it keeps the one it had.
+    Within `DEAD_ZONE` of zero the slope keeps its last sign.
     """
     slopes = slope10y3m(evidence.us10y, evidence.us3m)
     signed = [each for each in slopes if abs(each.value) >= DEAD_ZONE]
     turns = [pair for pair in pairwise(signed) if (pair[0].value > 0) != (pair[1].value > 0)]
-    if not turns or not is_recent(turns[-1][1].day, evidence.at):
+    if not turns or not is_recent(turns[-1][1].day, day_of(evidence.at)):
         return None
     before, after = turns[-1]
     yields = [
@@ -136,28 +181,32 @@ def curve_turn(evidence: MacroEvidence) -> CurveTurn | None:
     return CurveTurn(before, after, *yields)
 
 
-def is_recent(day: str, at: int) -> bool:
-    """Whether a day is not to come, and not too old, for someone who looks at an instant."""
-    return judgement.is_recent(day, _day_of(at))
-
-
-def is_recent_trade(day: str, at: int) -> bool:
-    """The same for a day of a fund, which goes by the calendar of the exchanges."""
-    return judgement.is_recent(day, _day_of(at), trading_days)
-
-
-def _day_of(at: int) -> date:
-    return datetime.fromtimestamp(at // SECOND, UTC).date()
+def is_recent(day: str, today: date, calendar: Calendar = business_days) -> bool:
+    """Whether a day is not in the future, and at most two days of its calendar began after it."""
+    start = date.fromisoformat(day)
+    since = calendar(start + timedelta(days=1), today)
+    return start <= today and sum(1 for _ in since) <= STALE_BUSINESS_DAYS
 
 
 def day_start(day: str, *, following: bool = False) -> int:
-    """When a day begins, or the one after it, in milliseconds."""
+    """When a day begins, or the day after it, in milliseconds."""
     start = date.fromisoformat(day) + timedelta(days=1 if following else 0)
     return int(datetime.combine(start, time(), UTC).timestamp()) * SECOND
 
 
+def _direction(change: float, rise: str, fall: str) -> str:
+    if abs(change) < DEAD_ZONE:
+        return ""
+    return rise if change > 0 else fall
+
+
+def day_of(at: int) -> date:
+    """The UTC day of an instant."""
+    return datetime.fromtimestamp(at // SECOND, UTC).date()
+
+
 def _week(days: Sequence[EtfDay], coverage: str) -> FlowWeek | None:
-    flows = whole_week_of_flows(days)
+    flows = complete_week_of_flows(days)
     assets = days[-1].aum_usd
     if flows is None or assets <= 0:
         return None

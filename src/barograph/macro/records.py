@@ -1,7 +1,7 @@
 """Daily figures of bitcoin funds and US interest rates, as frozen records.
 
-A day is the one that a figure is about, as an ISO date; it is published later, and may be revised
-after that. Nothing stands for a day without a figure: it is absent.
+A day is an ISO date: the day that a figure is about. Figures are published later and may be
+revised. A day without a figure is absent.
 """
 
 from collections.abc import Sequence
@@ -12,37 +12,37 @@ from msgspec import Struct
 from barograph.board.feeds import Feed
 
 US3M = "us3m"
-"""Par yield of US Treasury bills of three months, in percent a year."""
+"""Par yield of US Treasury bills of three months, in percent per year."""
 
 US2Y = "us2y"
-"""Par yield of US Treasury notes of two years, in percent a year."""
+"""Par yield of US Treasury notes of two years, in percent per year."""
 
 US10Y = "us10y"
-"""Par yield of US Treasury notes of ten years, in percent a year."""
+"""Par yield of US Treasury notes of ten years, in percent per year."""
 
 SOFR = "sofr"
-"""Secured Overnight Financing Rate, in percent a year."""
+"""Secured Overnight Financing Rate, in percent per year."""
 
 EFFR = "effr"
-"""Effective Federal Funds Rate, in percent a year."""
+"""Effective Federal Funds Rate, in percent per year."""
 
 EFFR_LOW = "effr-low"
-"""Lower end of the target range of the federal funds rate, in percent a year."""
+"""Lower end of the target range of the federal funds rate, in percent per year."""
 
 EFFR_HIGH = "effr-high"
-"""Upper end of the target range of the federal funds rate, in percent a year."""
+"""Upper end of the target range of the federal funds rate, in percent per year."""
 
 OPERATOR_FLOW = "etf-operator-flow"
-"""Net flow into all funds that the operator counts, in USD; negative when money left."""
+"""Net flow into all funds that the operator counts, in USD; negative for outflows."""
 
 OPERATOR_AUM = "etf-operator-aum"
 """Assets under management of those funds, in USD."""
 
 OPERATOR_BTC = "etf-operator-btc"
-"""Bitcoin that those funds hold."""
+"""Bitcoin held by those funds."""
 
 FundFigure = Literal["shares", "nav", "btc", "aum"]
-"""Shares outstanding, net asset value of a share in USD, bitcoin held, net assets in USD."""
+"""Shares outstanding, net asset value per share in USD, bitcoin held, net assets in USD."""
 
 
 def fund_series(fund: str, figure: FundFigure) -> str:
@@ -50,23 +50,23 @@ def fund_series(fund: str, figure: FundFigure) -> str:
     return f"etf-{fund.lower()}-{figure}"
 
 
-class Reading(Struct, frozen=True):
-    """One figure, as its publisher gave it."""
+class Figure(Struct, frozen=True):
+    """One figure as its publisher gave it."""
 
     series: str
     day: str
     value: float
     source: str
-    """The publisher, in the words that every published `source` uses."""
+    """The publisher, in the words of every published `source`."""
 
 
-class Observation(Struct, frozen=True):
-    """One figure, as it is kept: what was read, and when."""
+class RecordedFigure(Struct, frozen=True):
+    """One figure as stored: the value, and when we read it."""
 
     series: str
     day: str
     revision: int
-    """1 for what was read first; one more for each other value that came later."""
+    """1 for the first value; one more for each different value that came later."""
     value: float
     source: str
     observed_at: int
@@ -82,11 +82,11 @@ class SourceHealth(Struct, frozen=True):
 
     failing_since: int | None = None
     newest_day: str | None = None
-    """The newest day that it ever gave."""
+    """The newest day that it ever published."""
 
 
 class MacroHealth(Struct, frozen=True):
-    """Every source that is configured, by its name."""
+    """The health of every configured source, by its name."""
 
     sources: dict[str, SourceHealth]
 
@@ -97,21 +97,20 @@ MACRO_HEALTH = Feed("macro-health", MacroHealth)
 class MacroSource(Protocol):
     """A publisher of daily figures.
 
-    It raises a kind of `barograph.errors.UpstreamError` and nothing else: what a file or a wire
-    protocol can do wrong is translated in the adapter.
+    `read` raises only kinds of `barograph.errors.UpstreamError`.
     """
 
     @property
     def name(self) -> str:
-        """A short word for it in logs and in `/api/status`."""
+        """Its short name in logs and in `/api/status`."""
 
-    async def read(self) -> list[Reading]:
+    async def read(self) -> list[Figure]:
         """Read what it publishes now, each series and day once, in the order of days."""
 
 
 @runtime_checkable
 class RemembersDays(Protocol):
-    """A source that asks for each day until its figures are kept, and not again after that."""
+    """A source that asks for each day until its figures are stored."""
 
-    def kept(self, readings: Sequence[Reading]) -> None:
-        """Take note that these readings are safely stored."""
+    def kept(self, figures: Sequence[Figure]) -> None:
+        """Record that these figures are stored."""

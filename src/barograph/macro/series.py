@@ -1,12 +1,11 @@
-"""What daily figures amount to: flows of funds, slopes and changes of rates (pure).
+"""Derives flows of funds, and slopes and changes of rates, from daily figures (pure).
 
-A number that cannot be known is None or its day is absent; none is carried over from another day.
+An unknown number is None or its day is absent; we never carry a value over from another day.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -15,17 +14,17 @@ from barograph.macro.records import (
     OPERATOR_AUM,
     OPERATOR_BTC,
     OPERATOR_FLOW,
-    Observation,
+    RecordedFigure,
     fund_series,
 )
 
 OPERATOR_COVERAGE = "operator's data"
 
 _PLACES = 6
-"""Decimals of a difference of rates, which are published with two: without float's own noise."""
+"""Decimals of a difference of rates, which removes float noise."""
 
 _MOST_BACKING_CHANGE = 0.1
-"""Bitcoin behind one share falls by a fee in a year; by more than this in a day after a split."""
+"""Fees change the bitcoin per share by little per year; a larger change in a day is a split."""
 
 
 class EtfDay(Struct, frozen=True):
@@ -34,8 +33,8 @@ class EtfDay(Struct, frozen=True):
     day: str
 
     net_flow_usd: float | None
-    """Money that came in since the business day before, in USD; negative when it left. None when
-    that day's figures are missing, so that it cannot be told what came on which day."""
+    """Net flow since the business day before, in USD; negative for outflows. None if that day's
+    figures are missing."""
 
     aum_usd: float
     """Assets under management, in USD."""
@@ -49,14 +48,14 @@ class EtfDay(Struct, frozen=True):
 
 
 class EtfSeries(Struct, frozen=True):
-    """Days of funds, oldest first, and which funds they are of."""
+    """Days of funds, oldest first, and the funds they cover."""
 
     coverage: str
     days: tuple[EtfDay, ...]
 
 
 class DayValue(Struct, frozen=True):
-    """A number worked out for one day."""
+    """A number derived for one day."""
 
     day: str
     value: float
@@ -64,45 +63,24 @@ class DayValue(Struct, frozen=True):
     observed_at: int
 
 
-class Valued(Protocol):
-    """Something with a value: an `Observation` or a `DayValue`."""
-
-    @property
-    def value(self) -> float:
-        """The number."""
-
-
 class _FundDay(Struct, frozen=True):
-    shares: Observation
-    nav: Observation
-    btc: Observation
-    aum: Observation
-
-    @property
-    def figures(self) -> tuple[Observation, ...]:
-        return self.shares, self.nav, self.btc, self.aum
+    shares: RecordedFigure
+    nav: RecordedFigure
+    btc: RecordedFigure
+    aum: RecordedFigure
 
 
-Known = Mapping[str, Sequence[Observation]]
-"""The newest revisions of each series by its name, as `macro.store` gives them."""
+Known = Mapping[str, Sequence[RecordedFigure]]
+"""The newest revisions of each series by its name, as `macro.store` returns them."""
 
 
-def fund_coverage(funds: Sequence[str]) -> str:
-    """Say which funds the figures are of, such as `IBIT only`: never that they are all funds."""
-    return f"{' and '.join(fund.upper() for fund in funds)} only"
-
-
-def issuers_series(known: Known, funds: Sequence[str]) -> EtfSeries:
-    """The days on which every one of `funds` published all its figures."""
-    by_fund = [_fund_days(known, fund) for fund in funds]
-    days = sorted(set.intersection(*(set(each) for each in by_fund))) if by_fund else []
-    before = [_days_before(each) for each in by_fund]
+def issuer_series(known: Known, fund: str) -> EtfSeries:
+    """The days on which the fund published all its figures."""
+    days = _fund_days(known, fund)
+    before = _days_before(days)
     return EtfSeries(
-        fund_coverage(funds),
-        tuple(
-            _issuers_day([each[day] for each in by_fund], [each.get(day) for each in before])
-            for day in days
-        ),
+        f"{fund.upper()} only",
+        tuple(_issuer_day(days[day], before.get(day)) for day in sorted(days)),
     )
 
 
@@ -120,8 +98,8 @@ def operator_series(known: Known) -> EtfSeries:
     return EtfSeries(OPERATOR_COVERAGE, tuple(days))
 
 
-def slope10y3m(us10y: Sequence[Observation], us3m: Sequence[Observation]) -> list[DayValue]:
-    """Ten-year yield less three-month yield on the days that have both, in percent."""
+def slope10y3m(us10y: Sequence[RecordedFigure], us3m: Sequence[RecordedFigure]) -> list[DayValue]:
+    """Ten-year yield less three-month yield, in percent, on the days that have both."""
     by_day = {each.day: each for each in us3m}
     return [
         DayValue(
@@ -135,20 +113,14 @@ def slope10y3m(us10y: Sequence[Observation], us3m: Sequence[Observation]) -> lis
     ]
 
 
-def change_over(values: Sequence[Valued], count: int) -> float | None:
-    """The newest value less the one `count` observations before; None when there are too few.
-
-    Raises:
-        ValueError: `count` is not positive.
-    """
-    if count < 1:
-        raise ValueError("a change is over one observation or more")
+def change_over(values: Sequence[RecordedFigure | DayValue], count: int) -> float | None:
+    """The newest value less the one `count` observations before; None if there are too few."""
     if len(values) <= count:
         return None
     return round(values[-1].value - values[-1 - count].value, _PLACES)
 
 
-def _by_day(known: Known, series: str) -> dict[str, Observation]:
+def _by_day(known: Known, series: str) -> dict[str, RecordedFigure]:
     return {each.day: each for each in known.get(series, ())}
 
 
@@ -163,25 +135,23 @@ def _fund_days(known: Known, fund: str) -> dict[str, _FundDay]:
     }
 
 
-def _issuers_day(today: Sequence[_FundDay], before: Sequence[_FundDay | None]) -> EtfDay:
-    flows = [_flow(earlier, now) for earlier, now in zip(before, today, strict=True)]
-    known_flows = [flow for flow in flows if flow is not None]
-    net_flow = sum(known_flows) if len(known_flows) == len(flows) else None
-    used = [figure for each in today for figure in each.figures]
-    if net_flow is not None:
-        used += [each.shares for each in before if each is not None]
+def _issuer_day(today: _FundDay, before: _FundDay | None) -> EtfDay:
+    net_flow = _flow(before, today)
+    used = [today.shares, today.nav, today.btc, today.aum]
+    if before is not None and net_flow is not None:
+        used.append(before.shares)
     return EtfDay(
-        day=today[0].shares.day,
+        day=today.shares.day,
         net_flow_usd=net_flow,
-        aum_usd=sum(each.aum.value for each in today),
-        holdings_btc=sum(each.btc.value for each in today),
+        aum_usd=today.aum.value,
+        holdings_btc=today.btc.value,
         source=_sources(used),
         observed_at=_read_at(used),
     )
 
 
 def _days_before(days: Mapping[str, _FundDay]) -> dict[str, _FundDay]:
-    """For each day the fund's figures of the day before, unless a business day lies between."""
+    """For each day the fund's figures of the trading day before, if there are any."""
     return {
         day: days[before]
         for before, day in pairwise(sorted(days))
@@ -195,7 +165,7 @@ def _is_gap(before: date, day: date) -> bool:
 
 
 def _flow(before: _FundDay | None, now: _FundDay) -> float | None:
-    """Change of shares times the value of one; None when a share is not what it was before."""
+    """Change of shares times the value per share; None after a split."""
     if before is None or before.shares.value <= 0 or now.shares.value <= 0:
         return None
     backing_before = before.btc.value / before.shares.value
@@ -205,9 +175,9 @@ def _flow(before: _FundDay | None, now: _FundDay) -> float | None:
     return (now.shares.value - before.shares.value) * now.nav.value
 
 
-def _sources(figures: Iterable[Observation]) -> str:
+def _sources(figures: Iterable[RecordedFigure]) -> str:
     return "; ".join(sorted({each.source for each in figures}))
 
 
-def _read_at(figures: Iterable[Observation]) -> int:
+def _read_at(figures: Iterable[RecordedFigure]) -> int:
     return max(each.observed_at for each in figures)

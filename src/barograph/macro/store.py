@@ -1,89 +1,105 @@
-"""The table of daily figures: every value that was ever read, each revision once."""
+"""The table of daily figures: every value we ever read, each revision once."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from msgspec.structs import astuple
 
 from barograph.kit.database import Row, Transaction
 from barograph.macro.records import (
     OPERATOR_AUM,
     OPERATOR_BTC,
     OPERATOR_FLOW,
+    Figure,
     FundFigure,
-    Observation,
-    Reading,
+    RecordedFigure,
     fund_series,
 )
-from barograph.macro.series import EtfSeries, issuers_series, operator_series
+from barograph.macro.series import EtfSeries, issuer_series, operator_series
 from barograph.settings import Settings
 
 EVERY_DAY = 100_000
 """More days than a series can have."""
 
+SeriesLookup = Callable[[str], Awaitable[Sequence[RecordedFigure]]]
+"""Returns what is known of a series by its name."""
 
-async def record_readings(
-    tx: Transaction, readings: Sequence[Reading], observed_at: int
-) -> list[Observation]:
-    """Keep what was read and is not known yet; return just that.
+_OPERATORS = (OPERATOR_FLOW, OPERATOR_AUM, OPERATOR_BTC)
+_ISSUERS: tuple[FundFigure, ...] = ("shares", "nav", "btc", "aum")
 
-    A value equal to the newest revision's is known; another one is the next revision.
+
+async def record_figures(
+    tx: Transaction, figures: Sequence[Figure], observed_at: int
+) -> list[RecordedFigure]:
+    """Store figures that are new and return them.
+
+    A value that equals the newest revision is known; another one is the next revision.
     """
-    newest = await _newest_revisions(tx, readings)
+    newest = await _newest_revisions(tx, figures)
     added = []
-    for reading in readings:
-        known = newest.get((reading.series, reading.day))
-        if known is not None and known.value == reading.value:
+    for figure in figures:
+        known = newest.get((figure.series, figure.day))
+        if known is not None and known.value == figure.value:
             continue
-        observation = _following(reading, known, observed_at)
-        newest[reading.series, reading.day] = observation
+        observation = _following(figure, known, observed_at)
+        newest[figure.series, figure.day] = observation
         added.append(observation)
-    await tx.execute_many(_INSERT, [_row(each) for each in added])
+    await tx.execute_many(_INSERT, [astuple(each) for each in added])
     return added
 
 
-async def latest(tx: Transaction, series: str, days: int) -> list[Observation]:
-    """What is known now about the newest `days` days of a series, oldest day first."""
+async def latest_figures(tx: Transaction, series: str, days: int) -> list[RecordedFigure]:
+    """The newest `days` days of a series as known now, oldest day first."""
     return _in_order(await tx.fetch(_LATEST, series, days))
 
 
 async def as_known_at(
     tx: Transaction, series: str, at: int, days: int = EVERY_DAY
-) -> list[Observation]:
-    """What was known at an instant about the newest `days` days of then, oldest day first."""
+) -> list[RecordedFigure]:
+    """The newest `days` days of a series as known at an instant, oldest day first."""
     return _in_order(await tx.fetch(_AS_KNOWN_AT, series, at, days))
 
 
+async def etf_series(settings: Settings, look: SeriesLookup) -> EtfSeries:
+    """The operator's figures if there is a file, otherwise the issuer's.
+
+    The setting decides, not the stored rows: rows of a file that is no longer used stay for ever.
+    """
+    if settings.etf_file is not None:
+        return operator_series({name: await look(name) for name in _OPERATORS})
+    fund = settings.etf_fund
+    names = [fund_series(fund, figure) for figure in _ISSUERS]
+    return issuer_series({name: await look(name) for name in names}, fund)
+
+
 async def _newest_revisions(
-    tx: Transaction, readings: Iterable[Reading]
-) -> dict[tuple[str, str], Observation]:
+    tx: Transaction, figures: Iterable[Figure]
+) -> dict[tuple[str, str], RecordedFigure]:
     days: dict[str, list[str]] = {}
-    for each in readings:
+    for each in figures:
         days.setdefault(each.series, []).append(each.day)
     found = {}
     for series, of_it in days.items():
-        # Between both ends: a part of a long file must not cost what the whole of it does.
+        # Only the days of this file, so that a small update stays cheap.
         for row in await tx.fetch(_BETWEEN, series, min(of_it), max(of_it)):
-            observation = Observation(*row)
+            observation = RecordedFigure(*row)
             found[series, observation.day] = observation
     return found
 
 
-def _following(reading: Reading, known: Observation | None, observed_at: int) -> Observation:
-    return Observation(
-        series=reading.series,
-        day=reading.day,
+def _following(figure: Figure, known: RecordedFigure | None, observed_at: int) -> RecordedFigure:
+    return RecordedFigure(
+        series=figure.series,
+        day=figure.day,
         revision=1 if known is None else known.revision + 1,
-        value=reading.value,
-        source=reading.source,
+        value=figure.value,
+        source=figure.source,
         # A clock that was set back must not make a revision older than what it revises.
         observed_at=observed_at if known is None else max(observed_at, known.observed_at),
     )
 
 
-def _row(each: Observation) -> tuple[str, str, int, float, str, int]:
-    return each.series, each.day, each.revision, each.value, each.source, each.observed_at
-
-
-def _in_order(newest_first: Sequence[Row]) -> list[Observation]:
-    return [Observation(*row) for row in reversed(newest_first)]
+def _in_order(newest_first: Sequence[Row]) -> list[RecordedFigure]:
+    return [RecordedFigure(*row) for row in reversed(newest_first)]
 
 
 _COLUMNS = "series, day, revision, value, source, observed_at"
@@ -106,22 +122,3 @@ SELECT {_COLUMNS} FROM observations
 WHERE series = $1 AND revision = ({_NEWEST_REVISION} AND other.observed_at <= $2)
 ORDER BY day DESC LIMIT $3
 """  # noqa: S608 - the names of our own columns
-
-
-Look = Callable[[str], Awaitable[Sequence[Observation]]]
-"""Gives what is known of a series by its name."""
-
-_OPERATORS = (OPERATOR_FLOW, OPERATOR_AUM, OPERATOR_BTC)
-_ISSUERS: tuple[FundFigure, ...] = ("shares", "nav", "btc", "aum")
-
-
-async def etf_series(settings: Settings, look: Look) -> EtfSeries:
-    """The operator's own figures while they keep a file, otherwise the issuer's.
-
-    What was stored says nothing about that: rows of a file that is no longer kept stay for ever.
-    """
-    if settings.etf_file is not None:
-        return operator_series({name: await look(name) for name in _OPERATORS})
-    fund = settings.etf_fund
-    names = [fund_series(fund, figure) for figure in _ISSUERS]
-    return issuers_series({name: await look(name) for name in names}, [fund])

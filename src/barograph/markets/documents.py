@@ -1,4 +1,4 @@
-"""Where bytes are rendered (pure): from a view of the market to the contract's bodies."""
+"""Renders the market documents from a view of the market (pure)."""
 
 from typing import Annotated
 
@@ -113,11 +113,11 @@ MARKET_STATE_PATH = "/api/agent/market-state"
 
 
 def hot_documents(view: MarketView) -> dict[HotKey, Document]:
-    """Render everything that is asked for often: the snapshots and each perpetual by its asset."""
+    """Render the popular documents: the snapshots and each perpetual by its asset."""
     documents: dict[HotKey, Document] = {}
     for perpetual in view.perpetuals.contracts:
         if not is_normalized(perpetual.base):
-            continue  # a name that `symbol` cannot be must not get in by the front door
+            continue  # not a valid `symbol`, so the front door must not serve it either
         document = derivatives_document(view, perpetual.base)
         documents[DERIVATIVES_PATH, b"symbol=" + perpetual.base.encode()] = document
         if perpetual.base == "BTC":
@@ -129,26 +129,14 @@ def hot_documents(view: MarketView) -> dict[HotKey, Document]:
 
 
 def derivatives_document(view: MarketView, symbol: str) -> Document:
-    """Render one perpetual; an unknown symbol is a record that is not available."""
+    """Render one perpetual; an unknown symbol gives a record with `available` false."""
     perpetual = view.by_name.get(symbol)
-    if perpetual is None:
-        body = PerpetualRecord(
-            source=view.perpetuals.source, notice=NOTICE, symbol=symbol, available=False
-        )
-        return _document(view, body, [])
-    share = view.share(perpetual.contract)
-    body = PerpetualRecord(
-        source=view.perpetuals.source,
-        notice=NOTICE,
-        symbol=symbol,
-        available=True,
-        lastPrice=perpetual.last_price,
-        fundingRatePct=perpetual.funding_rate_pct,
-        nextFundingTime=perpetual.next_funding_time,
-        openInterestUsd=perpetual.open_interest_usd,
-        longAccountPct=None if share is None else share.long_account_pct,
-    )
-    return _document(view, body, [share])
+    fields: dict[str, object] = {"source": view.perpetuals.source, "notice": NOTICE}
+    fields |= _fields(view, symbol, perpetual)
+    if perpetual is not None:
+        fields["nextFundingTime"] = perpetual.next_funding_time
+    shares = [] if perpetual is None else [view.share(perpetual.contract)]
+    return _document(view, PerpetualRecord.model_validate(fields), shares)
 
 
 def market_document(view: MarketView) -> Document:
@@ -191,7 +179,7 @@ def market_state_document(view: MarketView) -> Document:
 
 
 def citation(source: str, as_of: int) -> str:
-    """How the market state of an instant is cited."""
+    """How to cite the market state of an instant."""
     moment = iso_timestamp(as_of)
     return f"Barograph, crypto market state as of {moment}. Source: {source}. {NOTICE}"
 
@@ -207,12 +195,12 @@ def _asset_fields(view: MarketView) -> list[dict[str, object]]:
     return [_fields(view, asset, view.by_name.get(asset)) for asset in MAJORS]
 
 
-def _fields(view: MarketView, asset: str, perpetual: Perpetual | None) -> dict[str, object]:
+def _fields(view: MarketView, symbol: str, perpetual: Perpetual | None) -> dict[str, object]:
     if perpetual is None:
-        return {"symbol": asset, "available": False}
+        return {"symbol": symbol, "available": False}
     share = view.share(perpetual.contract)
     return {
-        "symbol": asset,
+        "symbol": symbol,
         "available": True,
         "lastPrice": perpetual.last_price,
         "fundingRatePct": perpetual.funding_rate_pct,
@@ -240,9 +228,7 @@ def _liq24h(view: MarketView) -> Liq24h:
 
 def _regime(view: MarketView) -> RegimeState:
     if view.regime is None:
-        return RegimeState(
-            label="unknown", basis=BASIS, note="The regime has not been judged recently."
-        )
+        return RegimeState(label="unknown", basis=BASIS, note="There is no recent regime reading.")
     return RegimeState(label=view.regime.label, basis=BASIS, note=describe(view.regime))
 
 
@@ -252,7 +238,7 @@ def _document(
     shares: list[LongAccounts | None],
     until: int | None = None,
 ) -> Document:
-    """Encode a body; it may be given until the first thing that it says reaches its bound."""
+    """Encode a body that is valid until the first of its facts reaches its freshness limit."""
     until = view.until if until is None else until
     for share in shares:
         if share is not None:

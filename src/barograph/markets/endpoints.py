@@ -1,4 +1,4 @@
-"""The free market endpoints: parse, look at the board, answer."""
+"""The free market endpoints."""
 
 from starlette.requests import Request
 

@@ -1,4 +1,4 @@
-"""What rules look at: one reading, and the record of the weeks before it (pure, in memory)."""
+"""The evidence that rules judge by: one reading, and the record of the weeks before it (pure)."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
@@ -8,7 +8,7 @@ from math import log, sqrt
 from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.liquidations import LiquidationTotals, LiquidationWindow, WatchLog
+from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
 from barograph.markets.records import Perpetual, Perpetuals
 from barograph.markets.regime import Regime
 
@@ -29,31 +29,16 @@ class Hour(NamedTuple):
     open_interest_usd: float
     long_account_pct: float | None
     volatility_pct: float | None = None
-    """Realised volatility of the 24 hours before, as the record itself gives it."""
+    """Realised volatility of the 24 hours before; `TrailingRecord` fills it in."""
 
     @property
     def open_interest_coins(self) -> float:
-        """Open interest in coins, which the price alone does not move."""
+        """Open interest in coins, which a price change alone doesn't move."""
         return self.open_interest_usd / self.last_price
 
 
-class LiquidationHour(NamedTuple):
-    """What one venue liquidated in the hour from `at`."""
-
-    at: int
-    long_usd: float
-    short_usd: float
-    watched_pct: float
-    """Share of the hour in which nothing can have been missed, in percent."""
-
-    @property
-    def total_usd(self) -> float:
-        """Both sides together."""
-        return self.long_usd + self.short_usd
-
-
-class Settlement(NamedTuple):
-    """The last rate that was read before a contract's funding was settled at `at`."""
+class FundingSettlement(NamedTuple):
+    """The last rate that we read before a contract's funding was settled at `at`."""
 
     contract: str
     at: int
@@ -63,42 +48,41 @@ class Settlement(NamedTuple):
 
 
 class Outage(NamedTuple):
-    """A span without a reading: from the last one to the one that ended it."""
+    """A time without readings: from the last one to the one that ended it."""
 
     since: int
     until: int
     kind: str | None
-    """How the exchange failed; None when it was not seen to: then nobody asked, or nothing could
-    be stored."""
+    """How the exchange failed; None if it didn't: the collector was down, or storing failed."""
 
 
-class Trailing:
+class TrailingRecord:
     """The hourly record of the majors and of liquidations, as far back as rules look."""
 
     def __init__(self) -> None:
         self._majors: dict[str, _MajorHours] = defaultdict(_MajorHours)
         self._liquidations: list[LiquidationHour] = []
         self._totals: dict[float, list[float]] = {}
-        self._settled: dict[str, Settlement] = {}
-        self._signed: dict[str, Settlement] = {}
+        self._settled: dict[str, FundingSettlement] = {}
+        self._signed: dict[str, FundingSettlement] = {}
 
     def add_hour(self, base: str, hour: Hour) -> None:
-        """Take an hour of a major; hours come in order and once."""
+        """Add an hour of a major; hours come in order and once."""
         self._majors[base].add(hour)
 
     def add_liquidation_hour(self, hour: LiquidationHour) -> None:
-        """Take an hour of liquidations."""
+        """Add an hour of liquidations."""
         known = self._liquidations
         if known and hour.at <= known[-1].at:
             return
         known.append(hour)
-        for bound, totals in self._totals.items():
-            if hour.watched_pct >= bound:
+        for min_pct, totals in self._totals.items():
+            if hour.watched_pct >= min_pct:
                 insort(totals, hour.total_usd)
         self._drop_liquidations(slice(bisect_left(known, hour.at - TRAILING, key=_at)))
 
-    def add_settlement(self, settlement: Settlement) -> None:
-        """Take a settlement; only the newest of a contract is kept."""
+    def add_settlement(self, settlement: FundingSettlement) -> None:
+        """Add a settlement; only the newest of each contract is kept."""
         known = self._settled.get(settlement.contract)
         if known is None or known.at < settlement.at:
             self._settled[settlement.contract] = settlement
@@ -106,7 +90,7 @@ class Trailing:
                 self._signed[settlement.contract] = settlement
 
     def forget_after(self, latest: int) -> None:
-        """Drop what a clock that has been set back since would otherwise keep in the way."""
+        """Drop hours from the future, left by a clock that has been set back since."""
         for hours in self._majors.values():
             hours.forget_after(latest)
         self._drop_liquidations(_after(self._liquidations, latest))
@@ -119,57 +103,57 @@ class Trailing:
         return hours[bisect_left(hours, since, key=_at) :]
 
     def hour_at(self, base: str, at: int) -> Hour | None:
-        """A major as it was at the full hour next to `at`, if that was recorded."""
+        """A major at the full hour nearest to `at`, if that was recorded."""
         wanted = (at + HOUR // 2) // HOUR * HOUR
         found = self.hours(base, since=wanted)
         return found[0] if found and found[0].at == wanted else None
 
     def volatility(self, base: str) -> Sequence[float]:
-        """The realised volatility of a major at each hour that has one, the lowest first."""
+        """The realised volatility of a major at each hour that has one, lowest first."""
         return self._majors[base].volatility
 
     def long_accounts(self, base: str) -> Sequence[float]:
-        """The long-account share of a major at each hour that has one, the lowest first."""
+        """The long-account share of a major at each hour that has one, lowest first."""
         return self._majors[base].long_accounts
 
     @property
     def newest_liquidation_hour(self) -> int | None:
-        """The start of the last hour of liquidations, however well it was watched."""
+        """The start of the last hour of liquidations, whatever its coverage."""
         return self._liquidations[-1].at if self._liquidations else None
 
     def liquidation_hours(self, min_watched_pct: float) -> list[LiquidationHour]:
-        """The hours that were watched well enough to be compared with."""
+        """The hours with enough coverage to compare with."""
         return [hour for hour in self._liquidations if hour.watched_pct >= min_watched_pct]
 
     def liquidation_totals(self, min_watched_pct: float) -> Sequence[float]:
-        """What was liquidated in each of those hours, in USD, the least first."""
+        """The USD totals of those hours, lowest first."""
         totals = self._totals.get(min_watched_pct)
         if totals is None:
             totals = sorted(hour.total_usd for hour in self.liquidation_hours(min_watched_pct))
             self._totals[min_watched_pct] = totals
         return totals
 
-    def settled(self, contract: str) -> Settlement | None:
-        """The newest settlement of a contract that was recorded."""
+    def settled(self, contract: str) -> FundingSettlement | None:
+        """The newest recorded settlement of a contract."""
         return self._settled.get(contract)
 
-    def settled_with_a_sign(self, contract: str) -> Settlement | None:
-        """The newest settlement of a contract at a rate other than zero."""
+    def settled_with_a_sign(self, contract: str) -> FundingSettlement | None:
+        """The newest recorded settlement of a contract at a rate other than zero."""
         return self._signed.get(contract)
 
     def _drop_liquidations(self, part: slice) -> None:
         for hour in self._liquidations[part]:
-            for bound, totals in self._totals.items():
-                if hour.watched_pct >= bound:
-                    _take_out(totals, hour.total_usd)
+            for min_pct, totals in self._totals.items():
+                if hour.watched_pct >= min_pct:
+                    _remove(totals, hour.total_usd)
         del self._liquidations[part]
 
 
 class _MajorHours:
     """The hours of one major, oldest first.
 
-    What hours are compared by is kept in the order of size as they come and go, so that a rank is
-    a look-up: rules ask for ranks among a month of hours at every reading.
+    Rules ask for ranks among a month of hours at every reading, so the compared values are kept
+    sorted.
     """
 
     def __init__(self) -> None:
@@ -196,18 +180,18 @@ class _MajorHours:
     def _drop(self, part: slice) -> None:
         for hour in self.hours[part]:
             if hour.volatility_pct is not None:
-                _take_out(self.volatility, hour.volatility_pct)
+                _remove(self.volatility, hour.volatility_pct)
             if hour.long_account_pct is not None:
-                _take_out(self.long_accounts, hour.long_account_pct)
+                _remove(self.long_accounts, hour.long_account_pct)
         del self.hours[part]
 
 
-class Evidence(NamedTuple):
-    """Everything that a rule may look at when a reading comes."""
+class MarketEvidence(NamedTuple):
+    """Everything that a rule may look at when a reading arrives."""
 
     reading: Perpetuals
     majors: Mapping[str, Perpetual]
-    """BTC, ETH and SOL, as far as they are listed, by base asset."""
+    """BTC, ETH and SOL, if listed, by base asset."""
 
     long_account_pct: Mapping[str, float]
     """Fresh long-account shares of the majors, by base asset."""
@@ -216,49 +200,27 @@ class Evidence(NamedTuple):
     previous_regime: Regime | None
     liquidations: LiquidationTotals
     last_hour: LiquidationHour
-    """Sixty whole minutes, up to when it is proved that nothing was missed."""
+    """The newest sixty whole minutes in which we can't have missed anything."""
 
     min_watched_pct: float
-    """Liquidations of a span that was watched less than this are not known."""
+    """Liquidations of a span with less coverage than this count as unknown."""
 
-    trailing: Trailing
-    """The record before this reading."""
-
+    trailing: TrailingRecord
     closed_hour: LiquidationHour | None
-    """The hour that ended last, when this reading is the first of which it is known whole."""
+    """The hour that ended last, if this is the first reading that knows all of it."""
 
     closed_hour_assets: Sequence[tuple[str, float]]
-    """The assets of that hour with what was liquidated in USD, the largest first."""
+    """The assets of that hour with their liquidations in USD, largest first."""
 
-    settlements: Sequence[Settlement]
-    """Settlements that this reading shows to have happened."""
+    settlements: Sequence[FundingSettlement]
+    """Settlements that this reading is the first to show."""
 
     outage: Outage | None
-    """The span without readings that this reading ended."""
-
-
-def liquidation_hour(window: LiquidationWindow, watch: WatchLog, start: int) -> LiquidationHour:
-    """Sum up the hour from a whole minute."""
-    end = start + HOUR
-    usd = {"long": 0.0, "short": 0.0}
-    for (_, side), amount in window.between(start, end).items():
-        usd[side] += amount
-    watched = watch.pct_within(start, end)
-    return LiquidationHour(start, round(usd["long"], 2), round(usd["short"], 2), watched)
-
-
-def liquidated_assets(
-    window: LiquidationWindow, bases: Mapping[str, str], start: int
-) -> list[tuple[str, float]]:
-    """What was liquidated of each asset in the hour from `start`, the largest first."""
-    assets: dict[str, float] = defaultdict(float)
-    for (contract, _), usd in window.between(start, start + HOUR).items():
-        assets[bases.get(contract, contract)] += usd
-    return sorted(assets.items(), key=lambda each: (-each[1], each[0]))
+    """The time without readings that this reading ended."""
 
 
 def realised_volatility(hours: Sequence[Hour]) -> float | None:
-    """Annualised volatility of hourly log returns, in percent; None without a whole day of them."""
+    """Annualised volatility of hourly log returns, in percent; None without a full day."""
     returns = [
         log(later.last_price / earlier.last_price)
         for earlier, later in pairwise(hours)
@@ -271,12 +233,12 @@ def realised_volatility(hours: Sequence[Hour]) -> float | None:
 
 
 def percentile_rank(value: float, known: Sequence[float]) -> float:
-    """The mid-rank of a value among known ones, in percent: ties count half."""
+    """The mid-rank of a value among known ones, in percent; ties count half."""
     return ordered_percentile_rank(value, sorted(known))
 
 
 def ordered_percentile_rank(value: float, ordered: Sequence[float]) -> float:
-    """The same among values that are in order already, the lowest first."""
+    """The same among sorted values."""
     below, not_above = bisect_left(ordered, value), bisect_right(ordered, value)
     return 100 * (below + (not_above - below) / 2) / len(ordered)
 
@@ -291,10 +253,8 @@ def _at(hour: Hour | LiquidationHour) -> int:
 
 
 def _after(hours: Sequence[Hour | LiquidationHour], latest: int) -> slice:
-    """Where the hours are that came later."""
     return slice(bisect_right(hours, latest, key=_at), None)
 
 
-def _take_out(ordered: list[float], value: float) -> None:
-    """Remove a value that is known to be among them once."""
+def _remove(ordered: list[float], value: float) -> None:
     del ordered[bisect_left(ordered, value)]

@@ -1,19 +1,23 @@
-"""The last 24 hours of liquidations, and how much of them was really watched (pure, in memory)."""
+"""The last 24 hours of liquidations, and how much of that time we watched (pure, in memory)."""
 
 import heapq
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from barograph.kit.timestamps import DAY, MINUTE
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.records import Liquidation, Side
 
 AHEAD = MINUTE
-"""Spans may end this much after the instant that is looked at, not more."""
+"""Watched spans may end at most this much after the current instant."""
 
 _CENTS = 100
+
+Span = tuple[int, int]
+"""The start and end of a span of time, in milliseconds."""
 
 _Cents = dict[tuple[str, Side], int]
 """Whole cents by contract and side."""
@@ -26,7 +30,7 @@ class LiquidationTotals(Struct, frozen=True):
 
     as_of: int
     watched_pct: float
-    """Share of the 24 hours in which nothing can have been missed, in percent."""
+    """Share of the 24 hours in which we can't have missed anything, in percent."""
 
     total_usd: float
     long_pct: float | None
@@ -36,16 +40,31 @@ class LiquidationTotals(Struct, frozen=True):
     """The base asset with the largest total; None when nothing was liquidated."""
 
     watched_until: int | None = None
-    """Up to when it is proved that nothing was missed; far behind `as_of`, nobody listens."""
+    """The end of the newest watched span; if far behind `as_of`, no stream is connected."""
 
     watching_since: int | None = None
     """When this instance first began to watch."""
 
 
+class LiquidationHour(NamedTuple):
+    """What one venue liquidated in the hour from `at`."""
+
+    at: int
+    long_usd: float
+    short_usd: float
+    watched_pct: float
+    """Share of the hour in which we can't have missed anything, in percent."""
+
+    @property
+    def total_usd(self) -> float:
+        """Both sides together."""
+        return self.long_usd + self.short_usd
+
+
 class LiquidationWindow:
     """Counts each liquidation once, for 24 hours.
 
-    Values are summed in whole cents: a day of adding and subtracting floats would drift.
+    Sums are whole cents, because floats would drift over a day of adding and subtracting.
     """
 
     def __init__(self) -> None:
@@ -59,7 +78,7 @@ class LiquidationWindow:
         self._sums: dict[tuple[str, Side], float] = {}
 
     def add(self, liquidations: Iterable[Liquidation]) -> list[Liquidation]:
-        """Take a batch and return those that were not known yet."""
+        """Add a batch and return the new ones."""
         fresh = []
         for event in liquidations:
             if event not in self._seen:
@@ -72,9 +91,11 @@ class LiquidationWindow:
                 fresh.append(event)
         return fresh
 
-    def totals(self, as_of: int, watch: "WatchLog", bases: dict[str, str]) -> LiquidationTotals:
+    def totals(
+        self, as_of: int, watched: "WatchedSpans", bases: Mapping[str, str]
+    ) -> LiquidationTotals:
         """Sum up the 24 hours before `as_of`; `bases` names the asset of each contract."""
-        watch.begun_by(as_of)
+        watched.begun_by(as_of)
         self._forget_before(as_of - DAY)
         assets: dict[str, int] = defaultdict(int)
         for (contract, _), cents in self._cents.items():
@@ -83,9 +104,9 @@ class LiquidationWindow:
         longs = sum(cents for (_, side), cents in self._cents.items() if side == "long")
         return LiquidationTotals(
             as_of=as_of,
-            watched_pct=watch.watched_pct(as_of),
-            watched_until=watch.until,
-            watching_since=watch.since,
+            watched_pct=watched.watched_pct(as_of),
+            watched_until=watched.until,
+            watching_since=watched.since,
             total_usd=total / _CENTS,
             long_pct=round(100 * longs / total, 2) if total else None,
             top_asset=max(assets, key=lambda asset: (assets[asset], asset)) if total else None,
@@ -114,19 +135,18 @@ class LiquidationWindow:
                 del self._by_minute[minute]
 
 
-class WatchLog:
-    """Spans of time in which nothing can have been missed, merged as they come."""
+class WatchedSpans:
+    """Spans of time in which we can't have missed anything, merged as they come."""
 
-    def __init__(self, spans: Iterable[tuple[int, int]] = (), since: int | None = None) -> None:
-        """Take the known spans; `since` is when watching first began."""
+    def __init__(self, spans: Iterable[Span] = (), since: int | None = None) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
         self.since = since
         for start, end in sorted(spans):
             self.add(start, end)
 
-    def add(self, start: int, end: int) -> tuple[int, int]:
-        """Take a span and return the merged one that now contains it."""
+    def add(self, start: int, end: int) -> Span:
+        """Add a span and return the merged one that now contains it."""
         self.begun_by(start)
         first = bisect_left(self._ends, start)
         last = first
@@ -146,14 +166,14 @@ class WatchLog:
         """The end of the newest span."""
         return self._ends[-1] if self._ends else None
 
-    def within(self, start: int, end: int) -> list[tuple[int, int]]:
+    def within(self, start: int, end: int) -> list[Span]:
         """The parts of a span that were watched."""
         spans = zip(self._starts, self._ends, strict=True)
         common = [(max(start, first), min(end, last)) for first, last in spans]
         return [(first, last) for first, last in common if first < last]
 
     def pct_within(self, start: int, end: int) -> float:
-        """Share of a span that was watched, in percent; cut, so that 100 is all of it."""
+        """Share of a span that was watched, in percent; rounded down, so that 100 is all of it."""
         watched = sum(last - first for first, last in self.within(start, end))
         return 10_000 * watched // (end - start) / 100
 
@@ -166,11 +186,93 @@ class WatchLog:
         return self.pct_within(oldest, as_of)
 
     def _forget_after(self, latest: int) -> None:
-        """Drop what a clock that has been set back since would otherwise count later."""
+        """Drop spans from the future, left by a clock that has been set back since."""
         while self._ends and self._ends[-1] > latest:
             start, end = self._starts.pop(), self._ends.pop()
             if start < latest:
                 self.add(start, min(end, latest))
+
+
+class LiquidationTracker:
+    """Counts liquidations and watched time, and keeps both until they are stored."""
+
+    def __init__(
+        self,
+        liquidations: Iterable[Liquidation] = (),
+        spans: Iterable[Span] = (),
+        since: int | None = None,
+    ) -> None:
+        self._window = LiquidationWindow()
+        self._window.add(liquidations)
+        self._watched = WatchedSpans(spans, since)
+        self._unsaved: list[Liquidation] = []
+        self._unsaved_spans: dict[int, int] = {}
+
+    @property
+    def unsaved(self) -> list[Liquidation]:
+        """The liquidations that are not stored yet."""
+        return list(self._unsaved)
+
+    @property
+    def unsaved_spans(self) -> list[Span]:
+        """The watched spans that are new or longer since they were stored."""
+        return list(self._unsaved_spans.items())
+
+    def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
+        """Take a batch; a liquidation that comes twice counts once."""
+        self._unsaved += self._window.add(liquidations)
+
+    def watched(self, start: int, end: int) -> None:
+        """Record that the stream missed nothing from `start` to `end`."""
+        first, last = self._watched.add(start, end)
+        self._unsaved_spans[first] = last
+
+    def written(self, liquidations: Sequence[Liquidation], spans: Iterable[Span]) -> None:
+        """Forget what is stored."""
+        del self._unsaved[: len(liquidations)]
+        for start, end in spans:
+            if self._unsaved_spans.get(start) == end:
+                del self._unsaved_spans[start]
+
+    def totals(self, as_of: int, bases: Mapping[str, str]) -> LiquidationTotals:
+        """Sum up the 24 hours before `as_of`; `bases` names the asset of each contract."""
+        return self._window.totals(as_of, self._watched, bases)
+
+    def last_hour(self, at: int) -> LiquidationHour:
+        """Sum up the newest sixty whole minutes that are watched to their end."""
+        return self._hour(self._watched_until(at) // MINUTE * MINUTE - HOUR)
+
+    def closed_hours(self, at: int, newest: int | None) -> list[LiquidationHour]:
+        """The hours that have ended after `newest`, as far back as liquidations are known.
+
+        The proof that nothing was missed comes a little later, so an hour waits for it for up to a
+        minute.
+        """
+        end = at // HOUR * HOUR
+        if self._watched_until(at) < end:
+            end -= HOUR
+        known_since = (at - DAY + HOUR - 1) // HOUR * HOUR
+        start = end - HOUR if newest is None else max(newest + HOUR, known_since)
+        return [self._hour(each) for each in range(start, end, HOUR)]
+
+    def assets(self, start: int, bases: Mapping[str, str]) -> list[tuple[str, float]]:
+        """What was liquidated of each asset in the hour from `start`, the largest first."""
+        assets: dict[str, float] = defaultdict(float)
+        for (contract, _), usd in self._window.between(start, start + HOUR).items():
+            assets[bases.get(contract, contract)] += usd
+        return sorted(assets.items(), key=lambda each: (-each[1], each[0]))
+
+    def _hour(self, start: int) -> LiquidationHour:
+        usd = {"long": 0.0, "short": 0.0}
+        for (_, side), amount in self._window.between(start, start + HOUR).items():
+            usd[side] += amount
+        watched = self._watched.pct_within(start, start + HOUR)
+        return LiquidationHour(start, round(usd["long"], 2), round(usd["short"], 2), watched)
+
+    def _watched_until(self, at: int) -> int:
+        """Up to when nothing was missed, or a minute before `at` if that is later."""
+        until = self._watched.until
+        return at - MINUTE if until is None else max(at - MINUTE, min(at, until))
 
 
 def _cents(event: Liquidation) -> int:

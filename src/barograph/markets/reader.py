@@ -1,4 +1,4 @@
-"""Reads the board as a view of the market: the feeds, less everything past its bound."""
+"""Reads the board as a view of the market: only what is within its freshness limit."""
 
 from barograph.board.board import Board
 from barograph.errors import UpstreamUnavailable
@@ -6,22 +6,22 @@ from barograph.kit.timestamps import SECOND
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import Perpetuals
 from barograph.markets.regime import Regime
-from barograph.markets.symbols import Index, index_of
+from barograph.markets.symbols import ContractIndex, index_of
 from barograph.markets.view import (
     LIQUIDATIONS,
     LONG_ACCOUNTS,
     PERPETUALS,
     REGIME,
-    Bounds,
+    FreshnessLimits,
     MarketView,
     is_fresh,
 )
 from barograph.settings import Settings
 
 
-def market_bounds(settings: Settings) -> Bounds:
-    """The freshness bounds that were set."""
-    return Bounds(
+def freshness_limits(settings: Settings) -> FreshnessLimits:
+    """The freshness limits from the settings."""
+    return FreshnessLimits(
         perpetuals=int(settings.feed_max_age_seconds * SECOND),
         long_accounts=int(settings.long_accounts_max_age_seconds * SECOND),
         liquidations=int(settings.liquidations_max_age_seconds * SECOND),
@@ -30,18 +30,18 @@ def market_bounds(settings: Settings) -> Bounds:
 
 
 class MarketReader:
-    """Takes what is fresh from the board."""
+    """Reads fresh market data from the board."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: FreshnessLimits) -> None:
         self._bounds = bounds
         self._indexed: Perpetuals | None = None
-        self._by_name: Index = {}
+        self._by_name: ContractIndex = {}
 
     def view(self, board: Board, now: int) -> MarketView:
-        """Take what is fresh at `now`.
+        """Return what is fresh at `now`.
 
         Raises:
-            UpstreamUnavailable: the market feed is absent or past its bound.
+            UpstreamUnavailable: the market feed is missing or too old.
         """
         perpetuals = board.latest(PERPETUALS)
         if perpetuals is None or not is_fresh(perpetuals.as_of, self._bounds.perpetuals, now):
@@ -57,13 +57,13 @@ class MarketReader:
             regime=self._regime(board, now),
         )
 
-    def contracts(self, board: Board) -> Index | None:
-        """What the last reading lists, whatever its age; None before the first one."""
+    def contracts(self, board: Board) -> ContractIndex | None:
+        """The contracts of the last reading, whatever its age; None before the first one."""
         perpetuals = board.latest(PERPETUALS)
         return None if perpetuals is None else self._index(perpetuals)
 
-    def _index(self, perpetuals: Perpetuals) -> Index:
-        """Index a reading once, however many requests look at it."""
+    def _index(self, perpetuals: Perpetuals) -> ContractIndex:
+        """Index each reading once, for all requests."""
         if perpetuals is not self._indexed:
             self._by_name = index_of(perpetuals)
             self._indexed = perpetuals

@@ -1,6 +1,7 @@
-"""Records of perpetual contracts.
+"""Perpetual contracts and liquidations as frozen records.
 
-The docstrings of the fields define unit, sign and interval; `make docs` writes `docs/fields.md`.
+The docstrings of the fields define their unit, sign and interval. `docs/fields.md` is generated
+from them.
 """
 
 from typing import Literal
@@ -58,7 +59,7 @@ class Perpetuals(Struct, frozen=True):
 
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
-    """BTC, ETH and SOL by base asset, if listed; the first contract of each."""
+    """BTC, ETH and SOL, if listed, by base asset; of two contracts the first counts."""
     majors: dict[str, Perpetual] = {}
     for contract in reading.contracts:
         if contract.base in MAJORS:
@@ -110,7 +111,7 @@ class Liquidation(Struct, frozen=True):
 
 
 class ExchangeHealth(Struct, frozen=True):
-    """The outcome of the last attempt to read the exchange; also the collector's heartbeat."""
+    """How the last attempt to read the exchange went; also the collector's heartbeat."""
 
     as_of: int
     """When the attempt was made, in milliseconds since the Unix epoch."""
@@ -119,4 +120,4 @@ class ExchangeHealth(Struct, frozen=True):
     """The kind of failure, as in `barograph.errors`; None after a success."""
 
     failing_since: int | None = None
-    """When the current run of failures began, in milliseconds since the Unix epoch."""
+    """When the first of the current failures in a row came."""

@@ -1,9 +1,9 @@
-"""Where the regime is decided (pure).
+"""Decides the market regime, the one place that does (pure).
 
-The input is the funding rate of the BTC perpetual, brought to eight hours. Funding is pinned at
-exactly 0.01 % per eight hours whenever the premium is small, so no edge of a band may sit there:
-the neutral band reaches from -0.005 % to +0.015 %. A label is left only 0.0025 % inside its
-edge (hysteresis), and a new one is taken only after it lasted (dwell), so that it does not flap.
+The input is the funding rate of the BTC perpetual, converted to eight hours. Funding rests at
+exactly 0.01 % per eight hours whenever the premium is small, so no band may end there: the neutral
+band is -0.005 % to +0.015 %. Two rules keep the label from flapping. The rate must be 0.0025 %
+inside a band's edge to leave it (hysteresis), and a new label must last for a while (dwell).
 """
 
 from typing import Literal
@@ -25,27 +25,28 @@ LABELS: tuple[Label, ...] = (
     "long-crowded",
 )
 EDGES_PCT = (-0.03, -0.005, 0.015, 0.03)
-"""Funding in percent per eight hours; edge i lies between label i and label i + 1."""
+"""In percent per eight hours; edge i lies between label i and label i + 1."""
 
 HYSTERESIS_PCT = 0.0025
 DWELL = 15 * MINUTE
 """How long a new regime must last before its label changes."""
 
 MAX_GAP = HOUR
-"""Readings further apart than this and the dwell, in milliseconds, say nothing in between."""
+"""If readings are further apart than this and the dwell, in milliseconds, the dwell starts again.
+"""
 
 BASIS = "BTC perpetual funding rate"
 
 
 class Regime(Struct, frozen=True):
-    """The label in force, and the one that may replace it."""
+    """The current label, and the one that may replace it."""
 
     label: Label
     since: int
     """When the label was taken, in milliseconds since the Unix epoch."""
 
     funding_8h_pct: float | None
-    """The rate that was last looked at, in percent per eight hours."""
+    """The newest rate, in percent per eight hours."""
 
     as_of: int
     """When that rate was read."""
@@ -62,11 +63,11 @@ def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:
     return funding_rate_pct * 8 / interval_hours
 
 
-def judge(previous: Regime | None, rate_pct: float | None, at: int, dwell: int) -> Regime:
+def next_regime(previous: Regime | None, rate_pct: float | None, at: int, dwell: int) -> Regime:
     """Decide the regime from the rate read at `at`; `dwell` is in milliseconds.
 
-    Without a rate the regime is `unknown` at once: a guess is worse. The first label after that
-    is taken at once too, because there is nothing that could flap.
+    Without a rate the regime is `unknown` at once. The first label after that is also taken at
+    once, because nothing can flap yet.
     """
     if rate_pct is None:
         since = previous.since if previous and previous.label == "unknown" else at
@@ -80,9 +81,9 @@ def judge(previous: Regime | None, rate_pct: float | None, at: int, dwell: int) 
 
 
 def describe(regime: Regime) -> str:
-    """Say in one sentence why the label is what it is."""
+    """Explain the label in one sentence."""
     if regime.funding_8h_pct is None:
-        return "The BTC funding rate is not known, so no regime is named."
+        return "The BTC funding rate is unknown, so there is no regime label."
     band = _band(regime.funding_8h_pct)
     sentence = f"BTC funding is {regime.funding_8h_pct:+.4f} % per 8 hours: {_MEANING[band]}"
     if band == regime.label:
@@ -93,9 +94,9 @@ def describe(regime: Regime) -> str:
 
 
 def _await(previous: Regime, wanted: Label, rate_pct: float, at: int, dwell: int) -> Regime:
-    """Hold the old label until the rate has been to one side of it for `dwell`.
+    """Keep the old label until the rate has been on one side of it for `dwell`.
 
-    Between two labels of that side the rate may go to and fro: the old one is left all the same.
+    The rate may move between labels of that side meanwhile.
     """
     goes_on = _same_side(previous, wanted) and at - previous.as_of <= max(dwell, MAX_GAP)
     started = previous.candidate_since if goes_on else None
@@ -108,7 +109,7 @@ def _await(previous: Regime, wanted: Label, rate_pct: float, at: int, dwell: int
 
 
 def _same_side(previous: Regime, wanted: Label) -> bool:
-    """Whether the label that is asked for lies where the last one that was asked for did."""
+    """Whether the wanted label is on the same side of the current one as the last candidate."""
     if previous.candidate is None:
         return False
     here = LABELS.index(previous.label)
@@ -116,13 +117,13 @@ def _same_side(previous: Regime, wanted: Label) -> bool:
 
 
 def _band(rate_pct: float) -> Label:
-    """The label of a rate by the bare edges; the outer labels own their edges."""
+    """The label of a rate without hysteresis; the outer labels own their edges."""
     below = sum(rate_pct >= edge if edge > 0 else rate_pct > edge for edge in EDGES_PCT)
     return LABELS[below]
 
 
 def _band_from(current: Label, rate_pct: float) -> Label:
-    """The label of a rate for someone who stands in `current`: the way out is a little longer."""
+    """The label of a rate when `current` is in force: leaving it takes a little more."""
     wanted = _band(rate_pct)
     here, there = LABELS.index(current), LABELS.index(wanted)
     neutral = LABELS.index("neutral")

@@ -1,4 +1,4 @@
-"""The record as charts show it: values on a grid of instants, with its gaps (pure)."""
+"""Recorded values as charts show them: on a grid of instants, with gaps (pure)."""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
@@ -8,34 +8,34 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 Measure = Literal["price", "funding", "open-interest", "long-accounts"]
 
 DAYS = (1, 7, 30, 60)
-"""How many days back a series may reach."""
+"""How many days a series may cover."""
 
 DEFAULT_DAYS = 7
 FINE_STEP = 5 * MINUTE
-"""The grid of one day where there are readings by the minute."""
+"""The grid of one day if there are readings by the minute."""
 
 STEPS: Mapping[int, int] = {1: HOUR, 7: HOUR, 30: 2 * HOUR, 60: 4 * HOUR}
-"""The grid of each number of days, in milliseconds: no series has many more than 360 points."""
+"""The grid for each number of days, in milliseconds; no series has many more than 360 points."""
 
 COLUMN_HOURS: Mapping[int, int] = {1: 1, 7: 6, 30: 24, 60: 24}
 GRACE = 5 * MINUTE
-"""For so long after its instant a sample is awaited, not missing."""
+"""For this long after its instant a missing sample counts as late, not as a gap."""
 
 
-class MeasureFacts(NamedTuple):
-    """How a measure is called."""
+class MeasureLabels(NamedTuple):
+    """The name and unit of a measure."""
 
     name: str
     unit: str
     column: str
-    """Its name in a table, with the unit."""
+    """Its column name in a table, with the unit."""
 
 
-MEASURES: Mapping[Measure, MeasureFacts] = {
-    "price": MeasureFacts("Last price", "USDT", "last_price_usdt"),
-    "funding": MeasureFacts("Funding rate", "% per 8 h", "funding_8h_pct"),
-    "open-interest": MeasureFacts("Open interest", "USD", "open_interest_usd"),
-    "long-accounts": MeasureFacts("Long accounts", "% of accounts", "long_account_pct"),
+MEASURES: Mapping[Measure, MeasureLabels] = {
+    "price": MeasureLabels("Last price", "USDT", "last_price_usdt"),
+    "funding": MeasureLabels("Funding rate", "% per 8 h", "funding_8h_pct"),
+    "open-interest": MeasureLabels("Open interest", "USD", "open_interest_usd"),
+    "long-accounts": MeasureLabels("Long accounts", "% of accounts", "long_account_pct"),
 }
 
 
@@ -47,7 +47,7 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """One measure of one contract, on a grid without holes."""
+    """One measure of one contract, on a complete grid."""
 
     contract: str
     measure: Measure
@@ -60,17 +60,16 @@ class Series(NamedTuple):
 
 
 class LiquidationColumn(NamedTuple):
-    """What one venue liquidated from `at` on, in USD; None when nobody watched."""
+    """What one venue liquidated from `at` on, in USD; None when we didn't watch."""
 
     at: int
     long_usd: float | None
     short_usd: float | None
     watched_pct: float
-    """Share of the column's time, as far as it has passed, in which nothing can have been missed,
-    in percent."""
+    """Share of the column's time so far in which we can't have missed anything, in percent."""
 
     partial: bool
-    """Too little was watched, or the column's time is not over: there may be more."""
+    """We watched too little, or the column's time is not over: there may be more."""
 
 
 class LiquidationSeries(NamedTuple):
@@ -78,24 +77,21 @@ class LiquidationSeries(NamedTuple):
 
     days: int
     interval: int
-    """How long a column is, in milliseconds."""
+    """The length of a column, in milliseconds."""
 
     as_of: int
-    """The minute up to which they are known."""
+    """The minute up to which liquidations are known."""
 
     columns: tuple[LiquidationColumn, ...]
 
 
 class PastRegime(NamedTuple):
-    """The regime of an instant that is past, with the rate that was measured then.
-
-    None is what was not recorded: a label tells nothing about an hour that nobody measured.
-    """
+    """The regime at a past instant, with the rate measured then; None for what was not recorded."""
 
     label: str | None
     funding_8h_pct: float | None
     at: int | None
-    """The hour of which the rate is."""
+    """The hour of the rate."""
 
 
 NOT_RECORDED = PastRegime(None, None, None)
@@ -104,7 +100,7 @@ NOT_RECORDED = PastRegime(None, None, None)
 def on_grid(
     values: Mapping[int, float | None], days: int, step: int, now: int
 ) -> tuple[Point, ...]:
-    """Lay values on the grid of the last days; what is not among them is None."""
+    """Lay values on the grid of the last days; missing ones are None."""
     newest = now // step * step
     points = [Point(at, values.get(at)) for at in range(newest - days * DAY, newest + 1, step)]
     if points[-1].value is None and now - newest < GRACE:
@@ -113,13 +109,13 @@ def on_grid(
 
 
 def column_starts(days: int, until: int) -> range:
-    """The columns of so many days, of which the last holds the moment before `until`."""
+    """Where the columns of so many days start; the last contains the moment before `until`."""
     length = COLUMN_HOURS[days] * HOUR
     end = -(-until // length) * length
     return range(end - days * DAY, end, length)
 
 
 def known_until(now: int, *ends: int | None) -> int:
-    """The minute up to which something that ends there is known; `now` where that is long ago."""
+    """The minute up to which data is known; `now` if that is long ago."""
     newest = max((end // MINUTE * MINUTE for end in ends if end is not None), default=0)
     return min(now, newest) if now - newest < GRACE else now

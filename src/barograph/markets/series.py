@@ -1,4 +1,4 @@
-"""Reads the record as charts and downloads show it."""
+"""Reads recorded series for charts and downloads."""
 
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
@@ -7,7 +7,7 @@ from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.liquidations import WatchLog
+from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
     COLUMN_HOURS,
@@ -26,13 +26,68 @@ from barograph.markets.samples import (
 )
 from barograph.markets.store import Resolution, recent_watched
 
+T = TypeVar("T")
+
+KEPT_SERIES = 128
+
 _Values = dict[int, float | None]
 _HUNDREDTH = HOUR // 10_000
-"""A hundredth of a percent of an hour."""
+
+
+class SeriesReader:
+    """Reads series from the database, each at most once per minute, which is its finest step."""
+
+    def __init__(self, database: Database, clock: Clock, min_watched_pct: float) -> None:
+        self.min_watched_pct = min_watched_pct
+        self._database = database
+        self._kept: MinuteCache[Hashable, object] = MinuteCache(clock, KEPT_SERIES)
+        self._reading: SingleFlight[Hashable, object] = SingleFlight()
+
+    async def reading(self, contract: str, measure: Measure, days: int) -> Series:
+        """One measure of a contract, by its full name, over one of `DAYS`.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be read.
+        """
+        return await self._once(
+            (contract, measure, days),
+            lambda tx, minute: reading_series(tx, contract, measure, days, minute),
+        )
+
+    async def liquidations(self, days: int) -> LiquidationSeries:
+        """Liquidations of all contracts over one of `DAYS`; raises as `reading` does."""
+        return await self._once(
+            ("liquidations", days),
+            lambda tx, minute: liquidation_series(tx, days, minute, self.min_watched_pct),
+        )
+
+    async def regimes(self, contract: str, days_ago: Sequence[int]) -> list[PastRegime]:
+        """The regime so many days ago, with the rate of a contract; raises as `reading` does."""
+        found = await self._once(
+            ("regimes", contract, *days_ago),
+            lambda tx, minute: regimes_at(tx, contract, [minute - days * DAY for days in days_ago]),
+        )
+        return list(found)
+
+    async def _once(
+        self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Read once per minute and key, for every caller."""
+        kept = self._kept.get(key)
+        if kept is not None:
+            return cast("T", kept)
+        minute = self._kept.minute
+
+        async def read() -> object:
+            return await self._database.read(lambda tx: work(tx, minute))
+
+        found = await self._reading.do((key, minute), read)
+        self._kept.put(key, minute, found)
+        return cast("T", found)
 
 
 class _Liquidated(NamedTuple):
-    """What was liquidated in some time, and how much of it was watched."""
+    """What was liquidated in some time, and how much of it we watched."""
 
     at: int
     long_usd: float
@@ -53,8 +108,8 @@ async def reading_series(
 ) -> Series:
     """One measure of one contract over the last `days`, which must be one of `DAYS`.
 
-    One day is drawn from the minutes where they tell about as much of it as the hours do: only
-    some contracts are recorded by the minute, and a record that has just begun has few of them.
+    One day uses readings by the minute if they cover about as much of it as the hourly ones: only
+    some contracts have them, and a new record has few.
     """
     step = STEPS[days]
     values = await _values(tx, "hour", contract, measure, (now // step * step - days * DAY, step))
@@ -70,12 +125,12 @@ async def reading_series(
 async def liquidation_series(
     tx: Transaction, days: int, now: int, min_watched_pct: float
 ) -> LiquidationSeries:
-    """Liquidations of the last `days`, up to the newest minute that is recorded.
+    """Liquidations of the last `days`, up to the newest recorded minute.
 
-    Hours are summed up a little after their end: until then they are counted one by one.
+    Hours are summed up a little after they end; until then we sum single liquidations.
     """
     length = COLUMN_HOURS[days] * HOUR
-    watch = WatchLog(await recent_watched(tx, now))
+    watch = WatchedSpans(await recent_watched(tx, now))
     newest = await tx.fetch(_NEWEST_HOUR, now)
     summed_until = newest[0][0] + HOUR if newest else None
     until = known_until(now, watch.until, summed_until)
@@ -93,16 +148,16 @@ async def liquidation_series(
 
 
 async def _open_hours(
-    tx: Transaction, watch: WatchLog, summed_until: int | None, until: int
+    tx: Transaction, watch: WatchedSpans, summed_until: int | None, until: int
 ) -> list[_Liquidated]:
-    """The hours that are not summed up yet: the running one, and one that has just ended."""
+    """The hours that are not summed up yet: the current one, and one that has just ended."""
     running = (until - 1) // HOUR * HOUR
     hours = (running - HOUR, running) if until - running < GRACE else (running,)
     since = 0 if summed_until is None else summed_until
     return [await _counted(tx, watch, hour, until) for hour in hours if hour >= since]
 
 
-async def _counted(tx: Transaction, watch: WatchLog, hour: int, until: int) -> _Liquidated:
+async def _counted(tx: Transaction, watch: WatchedSpans, hour: int, until: int) -> _Liquidated:
     end = min(hour + HOUR, until)
     sums: dict[str, float] = dict(await tx.fetch(_EVENTS, hour, end))
     watched = sum(last - first for first, last in watch.within(hour, end))
@@ -110,10 +165,9 @@ async def _counted(tx: Transaction, watch: WatchLog, hour: int, until: int) -> _
 
 
 async def regimes_at(tx: Transaction, contract: str, instants: Sequence[int]) -> list[PastRegime]:
-    """The label in force at each instant, with the rate of the contract in that hour.
+    """The label at each instant, with the contract's rate in that hour.
 
-    A change of the regime tells neither how the rate went on nor whether anybody looked: only an
-    hour that was measured has a regime.
+    There is a regime only for hours with a reading: a label says nothing about a time without one.
     """
     return [await _regime_at(tx, contract, instant) for instant in instants]
 
@@ -136,7 +190,7 @@ async def _values(
     measure: Measure,
     grid: tuple[int, int],
 ) -> _Values:
-    """What was recorded at the instants of a grid that has a start and a step."""
+    """The recorded values at the instants of a grid, given by its start and step."""
     rows = await tx.fetch(_READINGS, resolution, contract, *grid)
     return {row[0]: _value(measure, row) for row in rows}
 
@@ -185,72 +239,3 @@ WHERE at >= $1 AND at < $2 GROUP BY 1 ORDER BY 1
 _REGIME = """
 SELECT label FROM regime_changes WHERE at <= $1 ORDER BY at DESC LIMIT 1
 """
-
-
-T = TypeVar("T")
-
-KEPT_SERIES = 128
-
-
-class SeriesReader:
-    """Reads series from the record, each at most once a minute, which is its finest step."""
-
-    def __init__(self, database: Database, clock: Clock, min_watched_pct: float) -> None:
-        self.min_watched_pct = min_watched_pct
-        """A column of liquidations that was watched less than this is partial."""
-
-        self._database = database
-        self._kept: MinuteCache[Hashable, object] = MinuteCache(clock, KEPT_SERIES)
-        self._reading: SingleFlight[Hashable, object] = SingleFlight()
-
-    async def reading(self, contract: str, measure: Measure, days: int) -> Series:
-        """One measure of a contract, by its full name, over one of `DAYS`.
-
-        Raises:
-            DatabaseUnavailable: the record cannot be read.
-        """
-
-        async def work(tx: Transaction, minute: int) -> Series:
-            return await reading_series(tx, contract, measure, days, minute)
-
-        return await self._once((contract, measure, days), work)
-
-    async def liquidations(self, days: int) -> LiquidationSeries:
-        """Liquidations of all contracts over one of `DAYS`.
-
-        Raises:
-            DatabaseUnavailable: the record cannot be read.
-        """
-
-        async def work(tx: Transaction, minute: int) -> LiquidationSeries:
-            return await liquidation_series(tx, days, minute, self.min_watched_pct)
-
-        return await self._once(("liquidations", days), work)
-
-    async def regimes(self, contract: str, days_ago: Sequence[int]) -> list[PastRegime]:
-        """The regime that was in force so many days ago, with the rate of a contract.
-
-        Raises:
-            DatabaseUnavailable: the record cannot be read.
-        """
-
-        async def work(tx: Transaction, minute: int) -> list[PastRegime]:
-            return await regimes_at(tx, contract, [minute - days * DAY for days in days_ago])
-
-        return list(await self._once(("regimes", contract, *days_ago), work))
-
-    async def _once(
-        self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
-    ) -> T:
-        """Read at the first question of a minute, for everybody who asks in it."""
-        kept = self._kept.get(key)
-        if kept is not None:
-            return cast("T", kept)
-        minute = self._kept.minute
-
-        async def read() -> object:
-            return await self._database.read(lambda tx: work(tx, minute))
-
-        found = await self._reading.do((key, minute), read)
-        self._kept.put(key, minute, found)
-        return cast("T", found)

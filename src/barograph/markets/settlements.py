@@ -1,25 +1,73 @@
-"""Noticing settlements of funding: what a rate was when it was last read before one (pure)."""
+"""Settlements of funding: detect them, and combine our readings with the exchange's reports (pure).
+
+Our own reading is the last rate before the settlement. The exchange reports the settled rate a
+little later, and may revise it.
+"""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from barograph.kit.timestamps import HOUR, MINUTE
-from barograph.markets.evidence import Settlement, Trailing
+from barograph.markets.evidence import FundingSettlement, TrailingRecord
 from barograph.markets.records import Perpetuals, majors_of
 
+REVISION_DELAY = 2 * HOUR
+"""How long a revised rate must stay unchanged before we use it."""
 
-class SettlementWatch:
-    """What each major would be settled at, going by the last reading before."""
+REPORT_DELAY = 3 * MINUTE
+"""How long we wait for the report of a settlement before we use our own reading.
+
+Without the wait, most settlements would change in the last digit a minute later.
+"""
+
+LONGEST_INTERVAL_HOURS = 8.0
+"""The interval we assume when none is known: exchanges settle at least this often."""
+
+BTC_CONTRACT = "BTCUSDT"
+
+
+class SettledRate(NamedTuple):
+    """A settled funding rate as the exchange reports it."""
+
+    contract: str
+    at: int
+    funding_rate_pct: float
+
+
+class SettlementReport(NamedTuple):
+    """A settled rate as we recorded it: the first report is revision 1, another rate the next."""
+
+    contract: str
+    at: int
+    revision: int
+    funding_rate_pct: float
+    read_at: int
+    """When this revision was first read."""
+
+
+class SettledFunding(NamedTuple):
+    """A settlement whose rate is known."""
+
+    contract: str
+    at: int
+    funding_rate_pct: float
+    funding_interval_hours: float
+    read_at: int
+    is_reported: bool
+    """Whether the rate is the exchange's report rather than our last reading before it."""
+
+
+class SettlementDetector:
+    """Remembers the newest rate of each major, and reports it once its settlement has passed."""
 
     def __init__(self, reading: Perpetuals | None = None) -> None:
-        self._rates: dict[str, Settlement] = {} if reading is None else _rates(reading)
+        self._rates = {} if reading is None else _upcoming(reading)
 
-    def see(self, reading: Perpetuals, known: Trailing) -> list[Settlement]:
+    def see(self, reading: Perpetuals, known: TrailingRecord) -> list[FundingSettlement]:
         """Take a reading and return the settlements that it is the first to show.
 
-        A rate that was read more than an hour before its settlement says little about it: none is
-        noted then.
+        A rate that was read more than an hour before its settlement is too old to count.
         """
         following = {each.contract: each.next_funding_time for each in reading.contracts}
         found = [
@@ -30,24 +78,23 @@ class SettlementWatch:
             and rate.at - rate.read_at <= HOUR
             and _is_new(rate, known)
         ]
-        self._rates |= _rates(reading)
+        self._rates |= _upcoming(reading)
         return found
 
 
-def _is_new(settlement: Settlement, known: Trailing) -> bool:
-    """Whether it is not known yet: a reading from before the last one may show it once more."""
+def _is_new(settlement: FundingSettlement, known: TrailingRecord) -> bool:
+    """Whether it is not recorded yet: a reading from before the last one may show it again."""
     last = known.settled(settlement.contract)
     return last is None or last.at < settlement.at
 
 
-def _rates(reading: Perpetuals) -> dict[str, Settlement]:
-    """What each major would be settled at, going by this reading.
+def _upcoming(reading: Perpetuals) -> dict[str, FundingSettlement]:
+    """The next settlement of each major at the current rate.
 
-    For some seconds an exchange may go on to show a settlement that has passed: what it shows
-    then was not read before it.
+    For some seconds an exchange may still show a settlement that has passed, which we skip.
     """
     return {
-        each.contract: Settlement(
+        each.contract: FundingSettlement(
             each.contract,
             each.next_funding_time,
             each.funding_rate_pct,
@@ -59,68 +106,24 @@ def _rates(reading: Perpetuals) -> dict[str, Settlement]:
     }
 
 
-STANDS_AFTER = 2 * HOUR
-"""How long a rate that the exchange reports anew must have stood before it counts."""
-
-REPORT_COMES_WITHIN = 3 * MINUTE
-"""For so long after a settlement its report is waited for: judged by the reading at once, most
-would be judged anew a minute later, for a difference in the last digit."""
-
-LONGEST_INTERVAL_HOURS = 8.0
-"""What an interval is taken for that nothing tells: exchanges settle as often as this at least."""
-
-BTC_CONTRACT = "BTCUSDT"
-
-
-class SettledRate(NamedTuple):
-    """What an exchange says that a contract's funding was settled at."""
-
-    contract: str
-    at: int
-    funding_rate_pct: float
-
-
-class SettlementReport(NamedTuple):
-    """The same as it was recorded: the first report is revision 1, another rate the next."""
-
-    contract: str
-    at: int
-    revision: int
-    funding_rate_pct: float
-    read_at: int
-    """When this revision was first read."""
-
-
-class Settled(NamedTuple):
-    """A settlement whose rate is known."""
-
-    contract: str
-    at: int
-    funding_rate_pct: float
-    funding_interval_hours: float
-    read_at: int
-    is_reported: bool
-    """Whether the rate is the exchange's own report, and not only a reading before it."""
-
-
-def settled(
-    own: Sequence[Settlement], reports: Sequence[SettlementReport], now: int
-) -> list[Settled]:
+def known_settlements(
+    own: Sequence[FundingSettlement], reports: Sequence[SettlementReport], now: int
+) -> list[SettledFunding]:
     """The settlements of one contract whose rates are known at `now`, oldest first.
 
-    `own` are readings, `reports` the newest revision of each report. What is reported of a
-    settlement that is still to come is no report of it; a reading counts only where no report came.
+    `own` are our readings, `reports` the newest revision of each report. A reading counts only if
+    there is no report. A report about the future doesn't count.
     """
     read = {each.at: each for each in own}
     reported = {each.at: each for each in reports if each.at <= now}
     hours = _hours(sorted(reported.keys() | read.keys()), read)
     found = [
-        Settled(*each, is_reported=False)
+        SettledFunding(*each, is_reported=False)
         for each in own
-        if each.at not in reported and now - each.at >= REPORT_COMES_WITHIN
+        if each.at not in reported and now - each.at >= REPORT_DELAY
     ]
     found += [
-        Settled(
+        SettledFunding(
             each.contract,
             at,
             each.funding_rate_pct,
@@ -135,20 +138,20 @@ def settled(
 
 
 def bitcoin_contract(reading: Perpetuals | None) -> str:
-    """The name of the BTC perpetual, by the newest reading if there is one."""
+    """The name of the BTC perpetual, from the newest reading if there is one."""
     bitcoin = None if reading is None else majors_of(reading).get("BTC")
     return BTC_CONTRACT if bitcoin is None else bitcoin.contract
 
 
 def _is_contested(report: SettlementReport, now: int) -> bool:
-    return report.revision > 1 and now - report.read_at < STANDS_AFTER
+    return report.revision > 1 and now - report.read_at < REVISION_DELAY
 
 
-def _hours(times: Sequence[int], read: Mapping[int, Settlement]) -> dict[int, float]:
+def _hours(times: Sequence[int], read: Mapping[int, FundingSettlement]) -> dict[int, float]:
     """The interval of each settlement, in hours.
 
-    Where it was not read with the rate it is the time since the settlement before, or else until
-    the one after. A time longer than any interval has one missing in it and tells nothing.
+    If it was not read with the rate, it is the time since the settlement before, or else until the
+    next one. A gap longer than any interval means that a settlement is missing.
     """
     after = {at: (later - at) / HOUR for at, later in pairwise(times)}
     before = {at: (at - earlier) / HOUR for earlier, at in pairwise(times)}

@@ -1,20 +1,30 @@
-"""The settlements of a contract: as they were read before, and as the exchange reported them."""
+"""The tables of market data: readings, liquidations, regime changes and settlements."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from msgspec.structs import astuple
+
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import TRAILING, Hour, LiquidationHour, Settlement, Trailing
+from barograph.markets.evidence import (
+    TRAILING,
+    FundingSettlement,
+    Hour,
+    TrailingRecord,
+)
+from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.records import Liquidation
 from barograph.markets.settlements import SettledRate, SettlementReport
 from barograph.settings import Settings
 
 Resolution = Literal["minute", "hour"]
-Span = tuple[int, int]
+
+FORGET_ROWS = 2_000
+"""At most this many rows per transaction, so that a clean-up delays no other write."""
 
 
-class Reading(NamedTuple):
+class ReadingRow(NamedTuple):
     """One contract at one minute or hour, in the order of the table's columns."""
 
     resolution: Resolution
@@ -28,59 +38,56 @@ class Reading(NamedTuple):
 
 
 class RegimeChange(NamedTuple):
-    """A new label and the rate that brought it."""
+    """A new label and the rate that caused it."""
 
     at: int
     label: str
     funding_8h_pct: float | None
 
 
-async def record_readings(tx: Transaction, readings: Sequence[Reading]) -> None:
-    """Keep readings; the first of a minute or hour stays, whoever comes later."""
+async def record_readings(tx: Transaction, readings: Sequence[ReadingRow]) -> None:
+    """Store readings; the first of a minute or hour stays."""
     await tx.execute_many(_READING, readings)
 
 
 async def record_liquidations(tx: Transaction, liquidations: Sequence[Liquidation]) -> None:
-    """Keep liquidations; one that is known already stays as it is."""
-    rows = [
-        (event.at, event.contract, event.side, event.size, event.price) for event in liquidations
-    ]
-    await tx.execute_many(_LIQUIDATION, rows)
+    """Store liquidations, each once."""
+    await tx.execute_many(_LIQUIDATION, [astuple(each) for each in liquidations])
 
 
 async def record_watched(tx: Transaction, spans: Sequence[Span]) -> None:
-    """Keep spans; one that begins where a known one does makes it longer."""
+    """Store spans; a longer span with the same start replaces the shorter one."""
     await tx.execute_many(_SPAN, spans)
 
 
 async def record_regime_changes(tx: Transaction, changes: Sequence[RegimeChange]) -> None:
-    """Keep changes of the regime."""
+    """Store changes of the regime."""
     await tx.execute_many(_REGIME_CHANGE, changes)
 
 
 async def record_liquidation_hours(tx: Transaction, hours: Sequence[LiquidationHour]) -> None:
-    """Keep hours of liquidations; the first count of an hour stays."""
+    """Store hours of liquidations; the first sum of an hour stays."""
     await tx.execute_many(_LIQUIDATION_HOUR, hours)
 
 
-async def record_settlements(tx: Transaction, settlements: Sequence[Settlement]) -> None:
-    """Keep settlements; the first record of one stays."""
+async def record_settlements(tx: Transaction, settlements: Sequence[FundingSettlement]) -> None:
+    """Store settlements; the first record of each stays."""
     await tx.execute_many(_SETTLEMENT, settlements)
 
 
-async def recent_record(tx: Transaction, bases: Mapping[str, str], now: int) -> Trailing:
+async def recent_record(tx: Transaction, bases: Mapping[str, str], now: int) -> TrailingRecord:
     """The record that rules look back on; `bases` names the asset of each contract to load.
 
-    A day more is read than is kept, because the volatility of an hour takes the day before it.
+    It loads one more day than rules see, because the volatility of an hour needs the day before it.
     """
-    trailing = Trailing()
+    trailing = TrailingRecord()
     since, until = now - TRAILING - DAY - 2 * HOUR, now + MINUTE
     for contract, base in bases.items():
         for row in await tx.fetch(_RECENT_HOURS, contract, since, until):
             trailing.add_hour(base, Hour(*row))
         for newest in (_LAST_SIGNED_SETTLEMENT, _LAST_SETTLEMENT):
             for row in await tx.fetch(newest, contract, until):
-                trailing.add_settlement(Settlement(*row))
+                trailing.add_settlement(FundingSettlement(*row))
     for row in await tx.fetch(_RECENT_LIQUIDATION_HOURS, since, until):
         trailing.add_liquidation_hour(LiquidationHour(*row))
     return trailing
@@ -97,7 +104,7 @@ async def recent_watched(tx: Transaction, now: int) -> list[Span]:
 
 
 async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
-    """Drop what is past its retention, a bounded number of rows at a time."""
+    """Delete rows past their retention, a bounded number per transaction."""
     for resolution, days in (
         ("minute", settings.minute_history_days),
         ("hour", settings.hour_history_days),
@@ -109,8 +116,50 @@ async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
     await tx.execute("DELETE FROM watched_spans WHERE end_at < $1", now - 2 * DAY)
 
 
-FORGET_ROWS = 2_000
-"""At most this many rows go in one transaction, so that nobody waits for a clean-up."""
+async def record_settlement_reports(
+    tx: Transaction, rates: Sequence[SettledRate], read_at: int
+) -> list[SettlementReport]:
+    """Store the reported rates of one contract that are new, and return them.
+
+    A rate that equals the newest revision is known; another one is the next revision.
+    """
+    if not rates:
+        return []
+    first = min(each.at for each in rates)
+    rows = await tx.fetch(_REPORTS_SINCE, rates[0].contract, first)
+    known = {each.at: each for each in (SettlementReport(*row) for row in rows)}
+    added = [
+        _following(each, known.get(each.at), read_at)
+        for each in rates
+        if each.at not in known or known[each.at].funding_rate_pct != each.funding_rate_pct
+    ]
+    await tx.execute_many(_SETTLEMENT_REPORT, added)
+    return added
+
+
+async def newest_settlement_reports(
+    tx: Transaction, contract: str, count: int
+) -> list[SettlementReport]:
+    """The newest revision of each of the newest `count` reports, oldest first."""
+    rows = await tx.fetch(_NEWEST_REPORTS, contract, count)
+    return [SettlementReport(*row) for row in reversed(rows)]
+
+
+async def newest_settlements(tx: Transaction, contract: str, count: int) -> list[FundingSettlement]:
+    """The newest `count` settlements by our own readings, oldest first."""
+    rows = await tx.fetch(_NEWEST_SETTLEMENTS, contract, count)
+    return [FundingSettlement(*row) for row in reversed(rows)]
+
+
+def _following(rate: SettledRate, known: SettlementReport | None, read_at: int) -> SettlementReport:
+    if known is None:
+        return SettlementReport(rate.contract, rate.at, 1, rate.funding_rate_pct, read_at)
+    # A clock that was set back must not make a revision older than what it revises.
+    since = max(read_at, known.read_at)
+    return SettlementReport(
+        rate.contract, rate.at, known.revision + 1, rate.funding_rate_pct, since
+    )
+
 
 _READING = """
 INSERT INTO readings (resolution, contract, at, last_price, funding_rate_pct,
@@ -165,52 +214,7 @@ _FORGET_LIQUIDATIONS = """
 DELETE FROM liquidations WHERE (at, contract, side, size, price) IN (
     SELECT at, contract, side, size, price FROM liquidations WHERE at < $1 LIMIT $2)
 """
-
-
-async def record_reports(
-    tx: Transaction, rates: Sequence[SettledRate], read_at: int
-) -> list[SettlementReport]:
-    """Keep what one contract was reported to be settled at and is not known yet; return that.
-
-    A rate equal to the newest revision's is known; another one is the next revision.
-    """
-    if not rates:
-        return []
-    first = min(each.at for each in rates)
-    rows = await tx.fetch(_SINCE, rates[0].contract, first)
-    known = {each.at: each for each in (SettlementReport(*row) for row in rows)}
-    added = [
-        _following(each, known.get(each.at), read_at)
-        for each in rates
-        if each.at not in known or known[each.at].funding_rate_pct != each.funding_rate_pct
-    ]
-    await tx.execute_many(_INSERT, added)
-    return added
-
-
-async def newest_reports(tx: Transaction, contract: str, count: int) -> list[SettlementReport]:
-    """The newest revision of each of the newest `count` reports, oldest first."""
-    rows = await tx.fetch(_NEWEST_REPORTS, contract, count)
-    return [SettlementReport(*row) for row in reversed(rows)]
-
-
-async def newest_readings(tx: Transaction, contract: str, count: int) -> list[Settlement]:
-    """The newest `count` settlements by the service's own readings, oldest first."""
-    rows = await tx.fetch(_NEWEST_READINGS, contract, count)
-    return [Settlement(*row) for row in reversed(rows)]
-
-
-def _following(rate: SettledRate, known: SettlementReport | None, read_at: int) -> SettlementReport:
-    if known is None:
-        return SettlementReport(rate.contract, rate.at, 1, rate.funding_rate_pct, read_at)
-    # A clock that was set back must not make a revision older than what it revises.
-    since = max(read_at, known.read_at)
-    return SettlementReport(
-        rate.contract, rate.at, known.revision + 1, rate.funding_rate_pct, since
-    )
-
-
-_INSERT = """
+_SETTLEMENT_REPORT = """
 INSERT INTO settlement_reports (contract, at, revision, funding_rate_pct, read_at)
 VALUES ($1, $2, $3, $4, $5)
 """
@@ -220,9 +224,9 @@ WHERE contract = $1 AND revision = (
     SELECT max(revision) FROM settlement_reports AS other
     WHERE other.contract = settlement_reports.contract AND other.at = settlement_reports.at)
 """
-_SINCE = f"{_REPORTS} AND at >= $2"
+_REPORTS_SINCE = f"{_REPORTS} AND at >= $2"
 _NEWEST_REPORTS = f"{_REPORTS} ORDER BY at DESC LIMIT $2"
-_NEWEST_READINGS = """
+_NEWEST_SETTLEMENTS = """
 SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements
 WHERE contract = $1 ORDER BY at DESC LIMIT $2
 """

@@ -1,10 +1,11 @@
-"""The `symbol` parameter, byte for byte (pure)."""
+"""The `symbol` parameter, and finding contracts by it (pure)."""
 
 import re
 from collections.abc import Mapping
 
+from starlette.datastructures import QueryParams
+
 from barograph.errors import InvalidRequest
-from barograph.kit.text import Query
 from barograph.markets.records import Perpetual, Perpetuals
 
 DEFAULT = "BTC"
@@ -17,21 +18,21 @@ _SYMBOL = re.compile(rf"[A-Za-z0-9]{{1,{MAX_LENGTH}}}", re.ASCII)
 
 
 def is_normalized(name: str) -> bool:
-    """Whether a name is what `symbol_from_query` could return."""
+    """Whether a name is one that `symbol_from_query` could return."""
     return _SYMBOL.fullmatch(name) is not None and name == name.upper()
 
 
 def normalized(text: str) -> str | None:
-    """A text as the symbol that it is, in upper case; None where it can be none."""
-    # Looked at before it is turned: outside ASCII, other letters may become A to Z in upper case.
+    """A symbol in upper case; None if it is not a symbol."""
+    # Checked before upper(), which turns some non-ASCII letters into A to Z.
     return text.upper() if _SYMBOL.fullmatch(text) is not None else None
 
 
-def symbol_from_query(query: Query) -> str:
+def symbol_from_query(query: QueryParams) -> str:
     """Read the symbol of a query, in upper case; BTC when it is absent.
 
     Raises:
-        InvalidRequest: it is empty, malformed or given more than once.
+        InvalidRequest: it is empty, malformed or repeated.
     """
     given = query.getlist("symbol")
     if not given:
@@ -42,34 +43,34 @@ def symbol_from_query(query: Query) -> str:
     return symbol
 
 
-Index = Mapping[str, Perpetual]
+ContractIndex = Mapping[str, Perpetual]
 """The contracts of one reading by base asset and by full name, in upper case."""
 
 
-def index_of(reading: Perpetuals) -> Index:
-    """Index a reading: an asset goes before a full name, and of two alike the first counts.
+def index_of(reading: Perpetuals) -> ContractIndex:
+    """Index a reading by asset and by full name; assets win, and of two contracts the first.
 
-    So it does for `majors_of`: what the regime rests on is what BTC means.
+    `majors_of` chooses the same one, so that BTC means the contract behind the regime.
     """
     later_first = reading.contracts[::-1]
     by_contract = {each.contract.upper(): each for each in later_first}
     return by_contract | {each.base.upper(): each for each in later_first}
 
 
-def contract_of(index: Index, symbol: str) -> Perpetual | None:
-    """The contract that somebody means, in any case; None for what is no symbol or not listed."""
+def contract_of(index: ContractIndex, symbol: str) -> Perpetual | None:
+    """The contract of a symbol in any case; None if it is not a symbol or not listed."""
     name = normalized(symbol)
     return None if name is None else index.get(name)
 
 
-def symbol_of(index: Index, perpetual: Perpetual) -> str | None:
-    """The one symbol of a contract, by which its page goes; None where no symbol can name it.
+def symbol_of(index: ContractIndex, perpetual: Perpetual) -> str | None:
+    """The symbol of a contract's page; None if no symbol can name it.
 
-    Two contracts may share an asset: the one that does not have its name goes by the full name.
+    Of two contracts with one asset, the second goes by its full name.
     """
     names = (perpetual.base.upper(), perpetual.contract.upper())
     return next((name for name in names if _names(index, name, perpetual)), None)
 
 
-def _names(index: Index, name: str, perpetual: Perpetual) -> bool:
+def _names(index: ContractIndex, name: str, perpetual: Perpetual) -> bool:
     return is_normalized(name) and index.get(name) is perpetual

@@ -1,4 +1,4 @@
-"""What may be said about the market at one instant (pure)."""
+"""The facts about the market that are fresh at one instant, and the feeds they come from (pure)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,10 +7,10 @@ from barograph.board.feeds import Feed
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import ExchangeHealth, LongAccounts, LongAccountShares, Perpetuals
 from barograph.markets.regime import Regime
-from barograph.markets.symbols import Index
+from barograph.markets.symbols import ContractIndex
 
 
-class Bounds(NamedTuple):
+class FreshnessLimits(NamedTuple):
     """How old each kind of data may be, in milliseconds, and how complete it must be."""
 
     perpetuals: int
@@ -23,33 +23,33 @@ class MarketView(NamedTuple):
     """The facts that are fresh at `now`."""
 
     now: int
-    bounds: Bounds
+    bounds: FreshnessLimits
     perpetuals: Perpetuals
-    by_name: Index
+    by_name: ContractIndex
     shares: Mapping[str, LongAccounts]
-    """Long-account shares by full name, of any age: ask `share` for a fresh one."""
+    """Long-account shares by full name, of any age; `share` returns only fresh ones."""
 
     liquidations: LiquidationTotals | None
-    """None when stale or when too little of the 24 hours was watched."""
+    """None when stale, or when we watched too little of the 24 hours."""
 
     regime: Regime | None
 
     @property
     def until(self) -> int:
-        """When the market feed itself reaches its bound."""
+        """When the market feed reaches its freshness limit."""
         return self.perpetuals.as_of + self.bounds.perpetuals
 
     def share(self, contract: str) -> LongAccounts | None:
-        """The long-account share of a contract, if a fresh one is known."""
+        """The long-account share of a contract, if it is fresh."""
         share = self.shares.get(contract)
         if share is None or not is_fresh(share.sampled_at, self.bounds.long_accounts, self.now):
             return None
         return share
 
 
-def is_fresh(as_of: int, bound: int, now: int) -> bool:
-    """Whether data of `as_of` may be shown; a time far ahead is a broken clock, not freshness."""
-    return -bound <= now - as_of < bound
+def is_fresh(as_of: int, limit: int, now: int) -> bool:
+    """Whether data may be shown; a timestamp far in the future is a wrong clock, not freshness."""
+    return -limit <= now - as_of < limit
 
 
 PERPETUALS = Feed("perpetuals", Perpetuals)

@@ -23,9 +23,9 @@ from barograph.kit.http import (
     Receive,
     Scope,
     Send,
-    bodiless,
     error_response,
     preflight_fields,
+    without_body,
 )
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.limits.rate_limits import MCP_POSTS, RateLimiter, TooManyRequests
@@ -63,7 +63,7 @@ class McpEndpoint:
         values = headers.header_values(scope)
         found = await self._check_head(scope, values) or _check_body(await _read(receive), values)
         if isinstance(found, Response):
-            await found(scope, receive, bodiless(send) if scope["method"] == "HEAD" else send)
+            await found(scope, receive, without_body(send) if scope["method"] == "HEAD" else send)
             return
         await self._pass_on(headers.with_plain_media_types(scope, values), found, receive, send)
 

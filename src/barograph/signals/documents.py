@@ -1,4 +1,4 @@
-"""Where the signals' bytes are rendered (pure)."""
+"""Renders the signals (pure)."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal
@@ -64,7 +64,7 @@ def signals_document(
     until: int,
     base_url: str,
 ) -> Document:
-    """Render signals as they may be shown from `since` until `until`."""
+    """Render signals that are valid from `since` until `until`."""
     body = PublicSignals(
         ok=True,
         version="v1",
@@ -94,5 +94,5 @@ def signals_document(
 
 
 def unknown_signals(as_of: int) -> tuple[Signal, ...]:
-    """Every signal, when nothing may be said about any."""
+    """Every signal as `unknown`."""
     return tuple(Signal(each.key, each.name, *NOT_KNOWN, as_of) for each in METHODS)

@@ -1,7 +1,7 @@
-"""`/api/v1/signals`: charge the caller, answer from memory.
+"""`/api/v1/signals`: count the request against the caller's rate limit, answer from memory.
 
-The answer is one ASGI application. It stands in front of routing, where it costs least, and
-behind the documented route as well, so that both give the same.
+The answer is one ASGI application. It runs in front of routing, where it costs least, and behind
+the documented route, so that both give the same response.
 """
 
 import logging
@@ -18,9 +18,9 @@ from barograph.kit.http import (
     Receive,
     Scope,
     Send,
-    bodiless,
     error_response,
     send_document,
+    without_body,
 )
 from barograph.kit.wire import Schema, operation, parameter, refusal
 from barograph.limits.rate_limits import (
@@ -43,7 +43,7 @@ def signals_answer(board: Board, reader: SignalsReader, limiter: RateLimiter) ->
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "HEAD":
-            send = bodiless(send)
+            send = without_body(send)
         now = board.clock()
         try:
             fields = rate_limit_fields(await limiter.admit(scope), now)
@@ -52,12 +52,12 @@ def signals_answer(board: Board, reader: SignalsReader, limiter: RateLimiter) ->
             response = error_response(refusal.status, refusal.message, *refusal.fields(now))
             await response(scope, receive, send)
         except DatabaseUnavailable:
-            # A key was sent: its allowance is known, but not what is left of it.
+            # A key was sent: its limit is known, but not what remains of it.
             fields = [policy_field(PERSONAL), RETRY_AFTER]
             response = error_response(503, "keys cannot be checked at the moment", *fields)
             await response(scope, receive, send)
         except Exception:
-            # In front of routing nobody else would turn it into the documented body.
+            # In front of routing no error handler would produce the documented body.
             log.exception("unexpected failure")
             await error_response(500, "internal error")(scope, receive, send)
         else:

@@ -1,4 +1,4 @@
-"""Where evidence becomes signals: once a minute."""
+"""Turns evidence into signals once per minute, and stores their changes."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -8,13 +8,13 @@ from barograph.board.feeds import Publication
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import MINUTE
 from barograph.macro.evidence import MacroEvidence
-from barograph.markets.evidence import Evidence
+from barograph.markets.evidence import MarketEvidence
 from barograph.signals.methods import judge_all, judge_macro
 from barograph.signals.records import SIGNALS, SignalChange, Signals
 
 
 async def last_changes(tx: Transaction, keys: Iterable[str]) -> dict[str, SignalChange]:
-    """The last recorded change of each of these signals, where there is one."""
+    """The last recorded change of each of these signals, if there is one."""
     found = {}
     for key in keys:
         for row in await tx.fetch(_LAST, key):
@@ -23,10 +23,7 @@ async def last_changes(tx: Transaction, keys: Iterable[str]) -> dict[str, Signal
 
 
 async def changes_since(tx: Transaction, key: str, since: int) -> list[SignalChange]:
-    """The changes of a signal from an instant on, oldest first.
-
-    The first one is older where a label was in force at that instant already.
-    """
+    """The changes of a signal since an instant, oldest first, including the label then in force."""
     before = await tx.fetch(_LAST_UNTIL, key, since)
     after = await tx.fetch(_AFTER, key, since)
     return [SignalChange(*row) for row in (*before, *after)]
@@ -43,16 +40,16 @@ SELECT key, at, label, value FROM signal_changes WHERE key = $1 AND at > $2 ORDE
 
 
 class SignalConclusion(NamedTuple):
-    """What a minute adds: the signals, and those whose label is new."""
+    """What a minute adds: the signals, and those with a new label."""
 
     signals: Signals
     changes: Sequence[SignalChange]
     is_by_reading: bool = True
-    """Whether the signals of the market were judged too."""
+    """Whether the market's signals were judged too."""
 
 
-class SignalDesk:
-    """Keeps what was judged last, which hysteresis needs."""
+class SignalJudge:
+    """Remembers the last signals, which hysteresis needs."""
 
     def __init__(self) -> None:
         self._last: Signals | None = None
@@ -60,10 +57,10 @@ class SignalDesk:
         self._read: int | None = None
 
     async def load(self, tx: Transaction) -> None:
-        """Take up what an earlier collector left."""
+        """Load the signals that an earlier collector left."""
         self._last = await latest_snapshot(tx, SIGNALS)
 
-    def conclude(self, evidence: Evidence, macro: MacroEvidence) -> SignalConclusion | None:
+    def conclude(self, evidence: MarketEvidence, macro: MacroEvidence) -> SignalConclusion | None:
         """Judge the first reading of a minute; None for the others."""
         if _is_same_minute(self._read, evidence.reading.as_of):
             return None
@@ -71,7 +68,7 @@ class SignalDesk:
         return SignalConclusion(signals, self._changes(signals))
 
     def conclude_failure(self, macro: MacroEvidence, venue: str) -> SignalConclusion | None:
-        """Judge once a minute what does not rest on the exchange, while that fails."""
+        """Judge once per minute what doesn't depend on the exchange, while that fails."""
         if _is_same_minute(self._judged, macro.at):
             return None
         if self._last is None and not macro.sources:
@@ -80,7 +77,7 @@ class SignalDesk:
         return SignalConclusion(signals, self._changes(signals), is_by_reading=False)
 
     def written(self, conclusion: SignalConclusion) -> None:
-        """Go on from what is safely stored."""
+        """Continue from what is stored."""
         self._last = conclusion.signals
         self._judged = conclusion.signals.as_of
         if conclusion.is_by_reading:

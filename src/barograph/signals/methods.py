@@ -1,7 +1,7 @@
-"""How each signal is judged (pure). The docstrings are what the developer page shows.
+"""The method of each signal (pure). The site shows the docstrings as the signal's description.
 
-A method looks at the evidence and at its own last label, and says what it finds; without enough
-evidence it says `unknown`.
+A method judges by the evidence and its own last label. Without enough evidence it returns
+`unknown`.
 """
 
 import logging
@@ -14,79 +14,81 @@ from msgspec import Struct
 
 from barograph.kit.text import usd
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.macro.evidence import MacroEvidence, curve, flow_regime, flow_week
+from barograph.macro.evidence import MacroEvidence, flow_regime, flow_week, yield_curve
 from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
     WEEK_OF_HOURS,
-    Evidence,
+    MarketEvidence,
     change_pct,
     ordered_percentile_rank,
 )
 from barograph.markets.regime import EDGES_PCT, eight_hour_rate
-from barograph.signals.records import NOT_KNOWN, UNKNOWN, Finding, Signal, Signals
+from barograph.signals.records import NOT_KNOWN, UNKNOWN, Signal, SignalResult, Signals
+
+log = logging.getLogger(__name__)
 
 
 class Bands(NamedTuple):
-    """Labels from low to high, the edges between them, and which label is the usual one.
+    """Labels from low to high, the edges between them, and the index of the middle label.
 
-    An edge belongs to the label that is further out. A label is taken at its edge, and left only
-    more than `margin` behind it on the way back. Both sides of the usual label are treated alike.
+    An edge belongs to the label further from the middle. A label begins at its edge and ends more
+    than `margin` behind it (hysteresis). Both sides of the middle are treated alike.
     """
 
     labels: Sequence[str]
     edges: Sequence[float]
-    usual: int
+    middle: int
     margin: float
 
     def label(self, value: float, previous: str | None) -> str:
-        """The label of a value for someone whose last label was `previous`."""
+        """The label of a value when `previous` was the last label."""
         wanted = self._index(value, 0)
         if previous is None or previous not in self.labels:
             return self.labels[wanted]
         here = self.labels.index(previous)
-        # Only on the way back to the usual label is the way longer, and only as far as that.
+        # Hysteresis applies only on the way back to the middle, and only up to it.
         held = self._index(value, self.margin)
-        if self.usual < here and wanted < here:
+        if self.middle < here and wanted < here:
             return self.labels[min(here, max(held, wanted))]
-        if here < self.usual and here < wanted:
+        if here < self.middle and here < wanted:
             return self.labels[max(here, min(held, wanted))]
         return self.labels[wanted]
 
     def _index(self, value: float, margin: float) -> int:
-        """Which label a value has when every edge lies `margin` closer to the usual one."""
-        low, high = self.edges[: self.usual], self.edges[self.usual :]
+        """The label's index when every edge is `margin` closer to the middle."""
+        low, high = self.edges[: self.middle], self.edges[self.middle :]
         below = sum(value <= edge + margin for edge in low)
         above = sum(value >= edge - margin for edge in high)
-        return self.usual - below + above
+        return self.middle - below + above
 
 
 _, SHORT_EDGE_PCT, LONG_EDGE_PCT, _ = EDGES_PCT
-BREADTH = Bands(("shorts-pay", "balanced", "longs-pay"), (-20, 20), usual=1, margin=3)
-PRESSURE = Bands(("quiet", "normal", "elevated", "extreme"), (20, 90, 99), usual=1, margin=2)
-POSITIONING = Bands(("short-extreme", "typical", "long-extreme"), (5, 95), usual=1, margin=3)
-TREND = Bands(("falling", "flat", "rising"), (-5, 5), usual=1, margin=1)
-VOLATILITY = Bands(("calm", "normal", "turbulent"), (20, 80), usual=1, margin=5)
+BREADTH = Bands(("shorts-pay", "balanced", "longs-pay"), (-20, 20), middle=1, margin=3)
+PRESSURE = Bands(("quiet", "normal", "elevated", "extreme"), (20, 90, 99), middle=1, margin=2)
+POSITIONING = Bands(("short-extreme", "typical", "long-extreme"), (5, 95), middle=1, margin=3)
+TREND = Bands(("falling", "flat", "rising"), (-5, 5), middle=1, margin=1)
+VOLATILITY = Bands(("calm", "normal", "turbulent"), (20, 80), middle=1, margin=5)
 
 
-def btc_funding_regime(evidence: Evidence, _previous: str | None) -> Finding:
-    """The regime of the BTC perpetual's funding rate, brought to eight hours.
+def btc_funding_regime(evidence: MarketEvidence, _previous: str | None) -> SignalResult:
+    """The regime of the BTC perpetual's funding rate, converted to eight hours.
 
     short-crowded at -0.03 % or less, short-leaning below -0.005 %, neutral, long-leaning from
-    +0.015 %, long-crowded from +0.03 %. A label is left 0.0025 % inside its edge, and a new one
-    is taken only after it has lasted.
+    +0.015 %, long-crowded from +0.03 %. A label ends when the rate is 0.0025 % inside its edge, and
+    a new label must last before it is taken.
     """
     regime = evidence.regime
     if regime.funding_8h_pct is None:
         return NOT_KNOWN
-    return Finding(regime.label, f"{regime.funding_8h_pct:+.4f} % per 8 h")
+    return SignalResult(regime.label, f"{regime.funding_8h_pct:+.4f} % per 8 h")
 
 
-def funding_breadth(evidence: Evidence, previous: str | None) -> Finding:
-    """How many of all perpetuals pay more than rest, less how many pay the other way.
+def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalResult:
+    """The share of perpetuals with high funding, less the share with negative funding.
 
-    Each contract's rate is brought to eight hours. The share of contracts at +0.015 % or more,
-    less the share at -0.005 % or less, in points: longs-pay from +20, shorts-pay from -20,
-    balanced between; a label is left 3 points inside its edge.
+    Each contract's rate is converted to eight hours. The value is the share of contracts at +0.015
+    % or more, less the share at -0.005 % or less, in points: longs-pay from +20, shorts-pay from
+    -20, balanced between. A label ends 3 points inside its edge.
     """
     contracts = evidence.reading.contracts
     if not contracts:
@@ -97,16 +99,16 @@ def funding_breadth(evidence: Evidence, previous: str | None) -> Finding:
     above = 100 * sum(rate >= LONG_EDGE_PCT for rate in rates) / len(rates)
     below = 100 * sum(rate <= SHORT_EDGE_PCT for rate in rates) / len(rates)
     value = f"{above:.0f} % above and {below:.0f} % below rest, of {len(rates)} contracts"
-    return Finding(BREADTH.label(above - below, previous), value)
+    return SignalResult(BREADTH.label(above - below, previous), value)
 
 
-def liquidation_pressure(evidence: Evidence, previous: str | None) -> Finding:
+def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> SignalResult:
     """The liquidations of the last sixty minutes against the hours of up to 30 days.
 
-    The percentile of their total in USD among all hours that were watched: quiet up to the 20th,
-    normal, elevated from the 90th, extreme from the 99th; a label is left 2 points inside its
-    edge. Unknown when
-    too little of the last hour was watched, or with less than seven days of hours to compare with.
+    The percentile of their total in USD among all hours that we watched: quiet up to the 20th,
+    normal, elevated from the 90th, extreme from the 99th. A label ends 2 points inside its edge.
+    Unknown if we watched too little of the last hour, or with less than seven days of hours to
+    compare with.
     """
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if evidence.last_hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
@@ -114,15 +116,15 @@ def liquidation_pressure(evidence: Evidence, previous: str | None) -> Finding:
     total = evidence.last_hour.total_usd
     rank = ordered_percentile_rank(total, known)
     value = f"{usd(total)} in an hour, percentile {rank:.0f} of {len(known)} hours"
-    return Finding(PRESSURE.label(rank, previous), value)
+    return SignalResult(PRESSURE.label(rank, previous), value)
 
 
-def btc_long_accounts(evidence: Evidence, previous: str | None) -> Finding:
+def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalResult:
     """The share of accounts that are long BTC, against its own hours of up to 30 days.
 
-    Its percentile among the hourly shares: long-extreme from the 95th, short-extreme up to
-    the 5th, typical between; a label is left 3 points inside its edge. It counts accounts, not
-    money. Unknown without a fresh share, or with less than fourteen days of hours to compare with.
+    Its percentile among the hourly shares: long-extreme from the 95th, short-extreme up to the 5th,
+    typical between. A label ends 3 points inside its edge. The share counts accounts, not money.
+    Unknown without a fresh share, or with less than fourteen days of hours to compare with.
     """
     share = evidence.long_account_pct.get("BTC")
     known = evidence.trailing.long_accounts("BTC")
@@ -130,14 +132,14 @@ def btc_long_accounts(evidence: Evidence, previous: str | None) -> Finding:
         return NOT_KNOWN
     rank = ordered_percentile_rank(share, known)
     value = f"{share:.1f} % of accounts, percentile {rank:.0f} of {len(known)} hours"
-    return Finding(POSITIONING.label(rank, previous), value)
+    return SignalResult(POSITIONING.label(rank, previous), value)
 
 
-def btc_open_interest_trend(evidence: Evidence, previous: str | None) -> Finding:
-    """The change of BTC open interest in 24 hours, counted in coins so that price cannot move it.
+def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> SignalResult:
+    """The change of BTC open interest in 24 hours, in coins, so that price cannot move it.
 
-    rising from +5 %, falling from -5 %, flat between; a label is left 1 point inside its edge.
-    Compared with the record of the full hour nearest to 24 hours ago; unknown without it.
+    rising from +5 %, falling from -5 %, flat between. A label ends 1 point inside its edge. The
+    reference is the full hour nearest to 24 hours ago; unknown without it.
     """
     bitcoin = evidence.majors.get("BTC")
     before = evidence.trailing.hour_at("BTC", evidence.reading.as_of - DAY)
@@ -145,16 +147,16 @@ def btc_open_interest_trend(evidence: Evidence, previous: str | None) -> Finding
         return NOT_KNOWN
     coins = bitcoin.open_interest_usd / bitcoin.last_price
     change = change_pct(before.open_interest_coins, coins)
-    return Finding(TREND.label(change, previous), f"{change:+.1f} % in 24 h")
+    return SignalResult(TREND.label(change, previous), f"{change:+.1f} % in 24 h")
 
 
-def btc_realised_volatility(evidence: Evidence, previous: str | None) -> Finding:
+def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> SignalResult:
     """The volatility of BTC's hourly returns over 24 hours, against its own of up to 30 days.
 
     Annualised without subtracting a mean. Its percentile among the same figure at each recorded
-    hour: calm up to the 20th, normal, turbulent from the 80th; a label is left 5 points inside
-    its edge. Unknown
-    when an hour of the last day is missing, or with less than fourteen days to compare with.
+    hour: calm up to the 20th, normal, turbulent from the 80th. A label ends 5 points inside its
+    edge. Unknown if an hour of the last day is missing, or with less than fourteen days to compare
+    with.
     """
     hours = evidence.trailing.hours("BTC", since=evidence.reading.as_of - 2 * HOUR)
     known = evidence.trailing.volatility("BTC")
@@ -163,20 +165,20 @@ def btc_realised_volatility(evidence: Evidence, previous: str | None) -> Finding
     swing = hours[-1].volatility_pct
     rank = ordered_percentile_rank(swing, known)
     value = f"{swing:.0f} % a year, percentile {rank:.0f} of {len(known)} hours"
-    return Finding(VOLATILITY.label(rank, previous), value)
+    return SignalResult(VOLATILITY.label(rank, previous), value)
 
 
-# Figures come once a day and are asked about every minute: the same ones are judged once.
+# Figures change once per day and are judged every minute, so the result is cached.
 _flow_regime = lru_cache(maxsize=1)(flow_regime)
 
 
-def btc_etf_flow(evidence: MacroEvidence) -> Finding:
-    """Five days of net flow into BTC ETFs, in percent of their assets, as far as they are covered.
+def btc_etf_flow(evidence: MacroEvidence) -> SignalResult:
+    """Five days of net flow into the covered BTC ETFs, in percent of their assets.
 
     accumulation from +0.5 % with inflows on four of the five days, distribution from -0.5 % with
-    outflows on four of them, mixed otherwise; a label is left inside 0.25 %. The value names the
-    newest day and the funds that are counted. Unknown with less than 20 days of figures, when a
-    flow of the five days is missing, or when the newest day is more than two US business days old.
+    outflows on four of them, mixed otherwise. A label ends inside 0.25 %. The value names the
+    newest day and the funds that count. Unknown with less than 20 days of figures, if a flow of the
+    five days is missing, or if the newest day is more than two US business days old.
     """
     week = flow_week(evidence)
     if week is None:
@@ -185,37 +187,33 @@ def btc_etf_flow(evidence: MacroEvidence) -> Finding:
     value = (
         f"{week.share_pct:+.2f} % of assets in {len(week.days)} days to {newest} ({week.coverage})"
     )
-    return Finding(_flow_regime(evidence.etf), value)
+    return SignalResult(_flow_regime(evidence.etf), value)
 
 
-def us_rates(evidence: MacroEvidence) -> Finding:
-    """How US Treasury par yields moved over 20 published days: the 10-year one and the slope.
+def us_rates(evidence: MacroEvidence) -> SignalResult:
+    """How US Treasury par yields moved over 20 published days: the 10-year yield and the slope.
 
-    The slope is the 10-year yield less the 3-month one. bear when the 10-year yield rose by 5
-    basis points or more, bull when it fell by as much; steepening and flattening likewise for the
-    slope; consolidation when neither moved so far. The value names the newest day.
-    Unknown with less than 21 days of both yields, or when that day is more than two US business
-    days old.
+    The slope is the 10-year yield less the 3-month yield. bear if the 10-year yield rose by 5 basis
+    points or more, bull if it fell by as much; steepening and flattening likewise for the slope;
+    consolidation if neither moved that far. The value names the newest day. Unknown with less than
+    21 days of both yields, or if that day is more than two US business days old.
     """
-    now = curve(evidence)
+    now = yield_curve(evidence)
     if now is None:
         return NOT_KNOWN
     change, slope = 100 * now.us10y_change, 100 * now.slope
     value = (
         f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days; slope {slope:+.0f} bp; of {now.day}"
     )
-    return Finding(now.move, value)
-
-
-log = logging.getLogger(__name__)
+    return SignalResult(now.move, value)
 
 
 class Method(Struct, frozen=True):
-    """A signal's stable key, its name, and how it is judged; what by, its two kinds say."""
+    """A signal's stable key, its name, and the function that judges it."""
 
     key: str
     name: str
-    judge: Callable[..., Finding]
+    judge: Callable[..., SignalResult]
 
     @property
     def explanation(self) -> str:
@@ -223,45 +221,39 @@ class Method(Struct, frozen=True):
         return getdoc(self.judge) or ""
 
 
-class MarketMethod(Method, frozen=True):
-    """Judged by a reading of the exchange and by the label before: no older than its feed."""
-
-    judge: Callable[[Evidence, str | None], Finding]
-
-
-class MacroMethod(Method, frozen=True):
-    """Judged by daily figures, at whose age it looks itself, also while the exchange fails."""
-
-    judge: Callable[[MacroEvidence], Finding]
-
-
 MARKET_METHODS = (
-    MarketMethod("btc-funding-regime", "BTC funding regime", btc_funding_regime),
-    MarketMethod("funding-breadth", "Funding breadth", funding_breadth),
-    MarketMethod("liquidation-pressure", "Liquidation pressure", liquidation_pressure),
-    MarketMethod("btc-long-accounts", "BTC long accounts", btc_long_accounts),
-    MarketMethod("btc-open-interest-trend", "BTC open-interest trend", btc_open_interest_trend),
-    MarketMethod("btc-realised-volatility", "BTC realised volatility", btc_realised_volatility),
+    Method("btc-funding-regime", "BTC funding regime", btc_funding_regime),
+    Method("funding-breadth", "Funding breadth", funding_breadth),
+    Method("liquidation-pressure", "Liquidation pressure", liquidation_pressure),
+    Method("btc-long-accounts", "BTC long accounts", btc_long_accounts),
+    Method("btc-open-interest-trend", "BTC open-interest trend", btc_open_interest_trend),
+    Method("btc-realised-volatility", "BTC realised volatility", btc_realised_volatility),
 )
+"""These judge by market evidence and their last label."""
+
 MACRO_METHODS = (
-    MacroMethod("btc-etf-flow", "BTC ETF flow", btc_etf_flow),
-    MacroMethod("us-rates", "US rates", us_rates),
+    Method("btc-etf-flow", "BTC ETF flow", btc_etf_flow),
+    Method("us-rates", "US rates", us_rates),
 )
-METHODS: tuple[Method, ...] = (*MARKET_METHODS, *MACRO_METHODS)
+"""These judge by daily figures and check their age, also while the exchange fails."""
+
+METHODS = (*MARKET_METHODS, *MACRO_METHODS)
 BY_KEY = {method.key: method for method in METHODS}
 DAILY = frozenset(method.key for method in MACRO_METHODS)
-"""What rests on figures that come once a day, and is judged also while the exchange fails."""
+"""The signals from daily figures, which are judged also while the exchange fails."""
 
 
-def judge_all(evidence: Evidence, macro: MacroEvidence, previous: Mapping[str, str]) -> Signals:
-    """Judge every signal; `previous` are the last labels by key."""
+def judge_all(
+    evidence: MarketEvidence, macro: MacroEvidence, previous: Mapping[str, str]
+) -> Signals:
+    """Judge every signal; `previous` holds the last labels by key."""
     at = evidence.reading.as_of
     market = [_judge(each, at, evidence, previous.get(each.key)) for each in MARKET_METHODS]
     return _signals(at, evidence.reading.source, macro, market)
 
 
 def judge_macro(macro: MacroEvidence, venue: str, last: Signals | None) -> Signals:
-    """Judge what rests on daily figures; the signals of the market stay as they were judged."""
+    """Judge the signals from daily figures; the market's signals stay as they were."""
     known = {} if last is None else {each.key: each for each in last.signals}
     market = [
         known.get(each.key, Signal(each.key, each.name, *NOT_KNOWN, macro.at))
@@ -281,7 +273,7 @@ def _judge(method: Method, at: int, *seen: object) -> Signal:
     try:
         finding = method.judge(*seen)
     except Exception:
-        # A mistake in a method must not stop measuring, nor the other signals.
+        # A bug in one method must not stop the measuring or the other signals.
         log.exception("signal cannot be judged", extra={"signal": method.key})
         finding = NOT_KNOWN
     return Signal(method.key, method.name, *finding, at)

@@ -1,4 +1,4 @@
-"""Reads the board as signals: those that were judged, or `unknown` once they are too old."""
+"""Reads the signals from the board: as they were judged, or `unknown` once they are too old."""
 
 from msgspec.structs import replace
 
@@ -12,32 +12,32 @@ from barograph.signals.methods import DAILY, METHODS
 from barograph.signals.records import SIGNALS, Signal, Signals
 
 NEVER = 0
-"""`updatedAt` before anything was judged: the beginning of Unix time, on every worker."""
+"""`updatedAt` before anything was judged, the same on every worker."""
 
 UNKNOWN_MS = 5 * SECOND
-"""For so long `unknown` is said without looking again."""
+"""How long `unknown` is served before the board is checked again."""
 
 FIGURES = "daily figures as their publishers give them"
 
 
 class SignalsReader:
-    """Takes what is fresh from the board, and keeps its document until that changes."""
+    """Reads fresh signals from the board, and caches their document."""
 
     def __init__(self, settings: Settings) -> None:
-        self._bound = int(settings.signals_max_age_seconds * SECOND)
-        self._market_bound = int(settings.feed_max_age_seconds * SECOND)
+        self._limit = int(settings.signals_max_age_seconds * SECOND)
+        self._market_limit = int(settings.feed_max_age_seconds * SECOND)
         self._base_url = settings.base_url
         self._source = settings.exchange_source
         figures = settings.macro_source or FIGURES
         self.sources = {
             method.key: figures if method.key in DAILY else self._source for method in METHODS
         }
-        """Where what each signal is judged by comes from, by its key."""
+        """The source of each signal's data, by its key."""
 
         self._rendered: tuple[Signals | None, Document] | None = None
 
     def fresh(self, board: Board, now: int) -> Signals | None:
-        """What was judged last, without what is too old; None when all of it is."""
+        """The last signals without the stale ones; None if all are stale."""
         judged = board.latest(SIGNALS)
         if judged is None:
             return None
@@ -45,7 +45,7 @@ class SignalsReader:
         return replace(judged, signals=fresh) if fresh else None
 
     def known_until(self, board: Board, now: int) -> int:
-        """Until when what is known now may be shown."""
+        """Until when the current signals may be shown."""
         judged = board.latest(SIGNALS)
         if judged is None or not judged.signals:
             return now + UNKNOWN_MS
@@ -53,7 +53,7 @@ class SignalsReader:
         return min(now + UNKNOWN_MS if end <= now else end for end in ends)
 
     def ends(self, board: Board, now: int) -> dict[str, int]:
-        """Until when each signal that is fresh may be shown, by its key."""
+        """Until when each fresh signal may be shown, by its key."""
         judged = self.fresh(board, now)
         signals = () if judged is None else judged.signals
         return {each.key: self._until(board, each, now) for each in signals}
@@ -64,23 +64,23 @@ class SignalsReader:
         if judged is None:
             return unknown_signals(now)
         known = {each.key: each for each in judged.signals}
-        # A collector of another version may know fewer signals; none disappears for that.
+        # A collector of another version may know fewer signals; the rest are shown as unknown.
         return tuple(known.get(each.key, each) for each in unknown_signals(judged.as_of))
 
     def _until(self, board: Board, signal: Signal, now: int) -> int:
-        """Until when a signal may be shown: its own bound, and that of what it was judged by."""
-        until = _end(signal.as_of, self._bound, now)
+        """When a signal becomes stale: by its own freshness limit or that of its market data."""
+        until = _end(signal.as_of, self._limit, now)
         if signal.key in DAILY:
             return until
         market = board.latest(PERPETUALS)
-        return 0 if market is None else min(until, _end(market.as_of, self._market_bound, now))
+        return 0 if market is None else min(until, _end(market.as_of, self._market_limit, now))
 
     def labels(self, board: Board, now: int) -> dict[str, tuple[str, str]]:
-        """The name and the label of every signal by its key."""
+        """The name and label of every signal by its key."""
         return {each.key: (each.name, each.label) for each in self.signals(board, now)}
 
     def document(self, board: Board, now: int) -> Document:
-        """The document that may be given now."""
+        """The document to serve now."""
         judged = board.latest(SIGNALS)
         if self._rendered is not None:
             of, document = self._rendered
@@ -101,6 +101,6 @@ class SignalsReader:
         )
 
 
-def _end(as_of: int, bound: int, now: int) -> int:
-    """When the bound of something ends; it has not begun for what comes from the future."""
-    return as_of + bound if is_fresh(as_of, bound, now) else 0
+def _end(as_of: int, limit: int, now: int) -> int:
+    """When the freshness limit ends; 0 for data that is stale or from the future."""
+    return as_of + limit if is_fresh(as_of, limit, now) else 0

@@ -1,4 +1,4 @@
-"""What a signal says, as frozen records."""
+"""Signals as frozen records."""
 
 from typing import NamedTuple
 
@@ -9,27 +9,27 @@ from barograph.board.feeds import Feed
 UNKNOWN = "unknown"
 
 
-class Finding(NamedTuple):
-    """What a method concludes: a word, and the number behind it in words."""
+class SignalResult(NamedTuple):
+    """What a method returns: a label, and the number behind it in words."""
 
     label: str
     value: str
 
 
-NOT_KNOWN = Finding(UNKNOWN, "n/a")
-"""What a method says when its input is missing or too old."""
+NOT_KNOWN = SignalResult(UNKNOWN, "n/a")
+"""The result when a method's input is missing or too old."""
 
 
 class Signal(Struct, frozen=True):
-    """One signal as it was judged at `as_of`."""
+    """One signal, judged at `as_of`."""
 
     key: str
     name: str
     label: str
     value: str
     as_of: int
-    """When the reading was taken that it was judged with, in milliseconds since the Unix epoch; of
-    a signal of daily figures, while the exchange fails, when it was judged."""
+    """The time of the reading it was judged by, in Unix milliseconds. While the exchange fails, a
+    signal from daily figures has the time it was judged."""
 
 
 class Signals(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Signals(Struct, frozen=True):
 
     as_of: int
     source: str
-    """The venue and the publishers of figures, in the words that every published `source` uses."""
+    """The venue and the publishers of figures, in the words of every published `source`."""
 
     signals: tuple[Signal, ...]
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
 from barograph import NOTICE
@@ -14,7 +15,6 @@ from barograph.briefs.documents import BRIEFS_PATH, PAGE_FOLDER
 from barograph.briefs.records import CATEGORIES, OPERATOR, Brief, BriefsPage, Neighbours
 from barograph.briefs.store import BRIEFS, brief_by_slug, brief_neighbours, briefs_page
 from barograph.kit.database import Transaction
-from barograph.kit.text import Query
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.site.frame.paths import BRIEFS_PAGE
@@ -52,7 +52,7 @@ class Asked(NamedTuple):
         return (self.page - 1) * PAGE_SIZE
 
 
-def asked_from_query(query: Query) -> Asked | None:
+def asked_from_query(query: QueryParams) -> Asked | None:
     """Read what is asked for; None for what can be no list. Other parameters are ignored."""
     values = {name: query.getlist(name) or [""] for name in ("category", "coin", "page")}
     if any(len(each) > 1 for each in values.values()):

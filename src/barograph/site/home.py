@@ -147,7 +147,7 @@ def _past(when: str, regime: PastRegime) -> Standing:
 
 
 def _note(regime: Regime | None) -> str:
-    return "The regime has not been judged recently." if regime is None else describe(regime)
+    return "There is no recent regime reading." if regime is None else describe(regime)
 
 
 def _asset(view: MarketView, symbol: str) -> Asset:

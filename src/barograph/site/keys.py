@@ -18,7 +18,7 @@ from barograph.keys.registration import (
 )
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.origins import is_cross_site
+from barograph.kit.http import is_cross_site
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.kit.wire import ErrorBody, WireModel
 from barograph.limits.rate_limits import (

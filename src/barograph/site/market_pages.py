@@ -11,7 +11,7 @@ from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.regime import eight_hour_rate
-from barograph.markets.symbols import MAX_LENGTH, Index, contract_of, symbol_of
+from barograph.markets.symbols import MAX_LENGTH, ContractIndex, contract_of, symbol_of
 from barograph.markets.view import MarketView
 from barograph.site.frame.paths import MARKETS_FOLDER
 from barograph.site.frame.writer import NOT_KNOWN, SITE_NAME, moment, rate
@@ -25,7 +25,7 @@ class Found(NamedTuple):
     name: str
 
 
-def find(index: Index, symbol: str) -> Found | None:
+def find(index: ContractIndex, symbol: str) -> Found | None:
     """Look up what somebody typed, by the rules of `symbol` in the API."""
     perpetual = contract_of(index, symbol)
     if perpetual is None:

@@ -8,10 +8,11 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from starlette.datastructures import QueryParams
+
 from barograph.history.checkpoint import LOGS, LogName, PublishedCheckpoint, log_origin
 from barograph.history.documents import HISTORY_FOLDER
 from barograph.history.records import KINDS
-from barograph.kit.text import Query
 from barograph.site.frame.paths import RECORD_FOLDER
 
 PAGE = 100
@@ -144,7 +145,7 @@ def verifier_facts(base_url: str, public_key: bytes) -> dict[str, str]:
     }
 
 
-def before_from_query(query: Query) -> int | None:
+def before_from_query(query: QueryParams) -> int | None:
     """The place before which a page's entries stand; None for the newest ones.
 
     Raises:

@@ -17,7 +17,7 @@ from barograph.kit.wire import Schema, operation, parameter
 from barograph.markets.records import Perpetual
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
-from barograph.markets.symbols import PATTERN, RULE, Index, normalized
+from barograph.markets.symbols import PATTERN, RULE, ContractIndex, normalized
 from barograph.site.frame.error_pages import RETRY, UNREADABLE
 from barograph.site.frame.paths import DATA_FOLDER
 from barograph.site.frame.site import Site
@@ -170,7 +170,7 @@ def _symbol(request: Request) -> str:
     return symbol
 
 
-def _listed(contracts: Index | None, symbol: str) -> Perpetual:
+def _listed(contracts: ContractIndex | None, symbol: str) -> Perpetual:
     if contracts is None:
         raise UpstreamUnavailable
     if symbol not in contracts:

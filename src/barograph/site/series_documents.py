@@ -3,11 +3,11 @@
 from typing import Annotated, Literal
 
 from pydantic import Field
+from starlette.datastructures import QueryParams
 
 from barograph import NOTICE
 from barograph.errors import InvalidRequest
 from barograph.kit.documents import JSON
-from barograph.kit.text import Query
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.documents import Notice, Source, Symbol
@@ -101,7 +101,7 @@ def liquidations_path(days: int, form: Form = "json") -> str:
     return f"{DATA_FOLDER}{LIQUIDATIONS}.{form}?days={days}"
 
 
-def days_from_query(query: Query) -> int:
+def days_from_query(query: QueryParams) -> int:
     """Read how many days are asked for; a week when nothing is said.
 
     Raises:

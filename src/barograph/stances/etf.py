@@ -11,13 +11,13 @@ from barograph.history.records import Decision, Leg, LegEvidence, NotIssuedYet, 
 from barograph.kit.business_days import next_trading_day, trading_days
 from barograph.kit.json import Json
 from barograph.kit.timestamps import iso_timestamp
-from barograph.macro.judgement import (
+from barograph.macro.evidence import (
     ENTER_PCT,
     FLOW_DAYS,
     NEEDED_FLOW_DAYS,
+    complete_week_of_flows,
     is_recent,
-    regime,
-    whole_week_of_flows,
+    next_flow_regime,
 )
 from barograph.macro.series import EtfDay, EtfSeries
 from barograph.stances.rules import BY, condition, day_period, expires_after
@@ -43,12 +43,12 @@ def propose(
         return f"the newest holdings are of {newest.day}"
     if len(days) < NEEDED_FLOW_DAYS:
         return _waiting(len(days), newest.day, grace)
-    flows = whole_week_of_flows(week)
+    flows = complete_week_of_flows(week)
     if flows is None or newest.aum_usd <= 0:
         return f"the flows of five days up to {newest.day} are not all known"
     flow = round(sum(flows), 2)
     share = round(100 * flow / newest.aum_usd, 4)
-    found = regime(share, flows, previous)
+    found = next_flow_regime(share, flows, previous)
     period = day_period(newest.day)
     return Proposal(
         kind=KIND,

@@ -12,7 +12,7 @@ from barograph.kit.json import Json
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.evidence import percentile_rank
 from barograph.markets.regime import EDGES_PCT, eight_hour_rate
-from barograph.markets.settlements import Settled
+from barograph.markets.settlements import SettledFunding
 from barograph.stances.rules import BY, condition
 
 KIND = "funding-regime-stance"
@@ -27,7 +27,9 @@ SHORT_CROWDED_PCT, SHORT_PCT, _, LONG_CROWDED_PCT = EDGES_PCT
 Levels = dict[str, Json]
 
 
-def propose(settlements: Sequence[Settled], source: str, now: int, grace: int) -> Proposal | None:
+def propose(
+    settlements: Sequence[SettledFunding], source: str, now: int, grace: int
+) -> Proposal | None:
     """Propose a stance on the newest settlement; None unless its interval is running.
 
     `settlements` are those of the BTC perpetual, oldest first.
@@ -59,7 +61,7 @@ def propose(settlements: Sequence[Settled], source: str, now: int, grace: int) -
     )
 
 
-def _scores(settlements: Sequence[Settled], rates: Sequence[float]) -> Levels:
+def _scores(settlements: Sequence[SettledFunding], rates: Sequence[float]) -> Levels:
     """The score, the score 24 hours ago and their difference; each absent when unknown."""
     now = _score(rates)
     before_at = settlements[-1].at - DAY
@@ -82,7 +84,7 @@ def _score(rates: Sequence[float]) -> float | None:
 
 
 def _evidence(
-    settlements: Sequence[Settled], source: str, rates: Sequence[float], score: Levels
+    settlements: Sequence[SettledFunding], source: str, rates: Sequence[float], score: Levels
 ) -> LegEvidence:
     newest, before = settlements[-1], _settled_before(settlements)
     return LegEvidence(
@@ -99,21 +101,23 @@ def _evidence(
     )
 
 
-def _settled_before(settlements: Sequence[Settled]) -> Settled | None:
+def _settled_before(settlements: Sequence[SettledFunding]) -> SettledFunding | None:
     """The settlement just before the newest; None when its rate is unknown."""
     newest, earlier = settlements[-1], settlements[-2:-1]
     start = newest.at - round(newest.funding_interval_hours * HOUR)
     return earlier[0] if earlier and earlier[0].at >= start else None
 
 
-def _decide(settlements: Sequence[Settled], rates: Sequence[float], score: Levels) -> Decision:
+def _decide(
+    settlements: Sequence[SettledFunding], rates: Sequence[float], score: Levels
+) -> Decision:
     label, why = _label(rates[-1], None if _settled_before(settlements) is None else rates[-2])
     confidence = "low" if "score" not in score else "medium" if "delta24h" not in score else "high"
     compared = settlements[-WINDOW:]
     reported = sum(each.is_reported for each in compared)
     # Not among the inputs, because a report that confirms a reading is not new evidence.
     rationale = (
-        f"Settled BTC funding is {rates[-1]:+.4f} % per 8 hours: {why}. "
+        f"SettledFunding BTC funding is {rates[-1]:+.4f} % per 8 hours: {why}. "
         f"The exchange itself reported {reported} of the {len(compared)} rates compared."
     )
     return Decision(label, confidence, rationale, BY)

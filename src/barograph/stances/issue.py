@@ -32,12 +32,11 @@ from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.json import Json, canonical
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import HOUR, SECOND
-from barograph.macro.records import Observation
+from barograph.macro.records import RecordedFigure
 from barograph.macro.series import EtfSeries
-from barograph.macro.store import etf_series
-from barograph.macro.store import latest as latest_observations
-from barograph.markets.settlements import Settled, bitcoin_contract, settled
-from barograph.markets.store import newest_readings, newest_reports
+from barograph.macro.store import etf_series, latest_figures
+from barograph.markets.settlements import SettledFunding, bitcoin_contract, known_settlements
+from barograph.markets.store import newest_settlement_reports, newest_settlements
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.stances import etf, funding, rates
@@ -55,11 +54,11 @@ NO_SOURCE = NotIssuedYet("no source is configured")
 class StanceInputs(NamedTuple):
     """The evidence of all three kinds."""
 
-    settlements: list[Settled]
+    settlements: list[SettledFunding]
     """Those of the BTC perpetual with a known rate, oldest first."""
 
     venue: str
-    rates: dict[str, list[Observation]]
+    rates: dict[str, list[RecordedFigure]]
     etf: EtfSeries
 
 
@@ -67,13 +66,13 @@ async def read_inputs(tx: Transaction, settings: Settings, now: int) -> StanceIn
     """Read the newest evidence."""
     reading = await latest_snapshot(tx, PERPETUALS)
     contract = bitcoin_contract(reading)
-    read = await newest_readings(tx, contract, SETTLEMENTS)
-    reported = await newest_reports(tx, contract, SETTLEMENTS)
+    read = await newest_settlements(tx, contract, SETTLEMENTS)
+    reported = await newest_settlement_reports(tx, contract, SETTLEMENTS)
     return StanceInputs(
-        settlements=settled(read, reported, now),
+        settlements=known_settlements(read, reported, now),
         venue="" if reading is None else reading.source,
-        rates={name: await latest_observations(tx, name, DAYS) for name in rates.USED},
-        etf=await etf_series(settings, lambda name: latest_observations(tx, name, DAYS)),
+        rates={name: await latest_figures(tx, name, DAYS) for name in rates.USED},
+        etf=await etf_series(settings, lambda name: latest_figures(tx, name, DAYS)),
     )
 
 

@@ -10,7 +10,7 @@ from datetime import date
 from barograph.history.records import Decision, Leg, LegEvidence, Proposal
 from barograph.kit.json import Json
 from barograph.kit.timestamps import iso_timestamp
-from barograph.macro.judgement import DEAD_ZONE, LOOK_BACK, curve, is_recent
+from barograph.macro.evidence import DEAD_ZONE, LOOK_BACK, curve_move, is_recent
 from barograph.macro.records import (
     EFFR,
     EFFR_HIGH,
@@ -19,7 +19,7 @@ from barograph.macro.records import (
     US2Y,
     US3M,
     US10Y,
-    Observation,
+    RecordedFigure,
 )
 from barograph.macro.series import change_over, slope10y3m
 from barograph.stances.rules import BY, condition, day_period, expires_after
@@ -27,7 +27,7 @@ from barograph.stances.rules import BY, condition, day_period, expires_after
 KIND = "rates-desk"
 METHOD = "rates-desk/1"
 
-Series = Mapping[str, Sequence[Observation]]
+Series = Mapping[str, Sequence[RecordedFigure]]
 """The newest revisions by series name, oldest day first."""
 
 NEEDED = (US3M, US2Y, US10Y)
@@ -76,7 +76,7 @@ def is_inverted(slope: float, *, was_inverted: bool) -> bool:
     return slope <= -DEAD_ZONE or (was_inverted and slope < DEAD_ZONE)
 
 
-def _known(series: Series) -> dict[str, list[Observation]]:
+def _known(series: Series) -> dict[str, list[RecordedFigure]]:
     """Yields of the days that have all three, and overnight rates near the newest of those days.
 
     Empty if no day has all three.
@@ -93,7 +93,7 @@ def _known(series: Series) -> dict[str, list[Observation]]:
     return found
 
 
-def _about(observations: Sequence[Observation], day: str) -> list[Observation]:
+def _about(observations: Sequence[RecordedFigure], day: str) -> list[RecordedFigure]:
     """The newest observation up to a day; overnight rates are published later than yields."""
     until = [each for each in observations if each.day <= day][-1:]
     latest = date.fromisoformat(day)
@@ -117,7 +117,7 @@ def _levels(known: Series) -> dict[str, Json]:
 
 def _decide(levels: Mapping[str, Json], *, inverted: bool) -> Decision:
     change10y = _number(levels["us10yChange20d"])
-    move = curve(change10y, _number(levels["slopeChange20d"]))
+    move = curve_move(change10y, _number(levels["slopeChange20d"]))
     shown = (
         f"The 10-year yield is {_number(levels['us10y']):.2f} %, {change10y:+.2f} points in 20 "
         f"days ({move}); the curve from 3 months is {_number(levels['slope10y3m']):+.2f} points"
@@ -132,7 +132,7 @@ def _decide(levels: Mapping[str, Json], *, inverted: bool) -> Decision:
     return Decision("neutral", confidence, f"{shown}.", BY)
 
 
-def _evidence(known: Series) -> dict[str, list[Observation]]:
+def _evidence(known: Series) -> dict[str, list[RecordedFigure]]:
     """The newest figures, and the yields that they are compared with."""
     return {
         name: [known[name][-1 - LOOK_BACK], known[name][-1]] if name in NEEDED else [*known[name]]

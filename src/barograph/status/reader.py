@@ -7,7 +7,13 @@ from barograph.board.board import Board
 from barograph.history.guards import SignedHeads
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.macro.records import MACRO_HEALTH
-from barograph.markets.view import EXCHANGE_HEALTH, LIQUIDATIONS, LONG_ACCOUNTS, PERPETUALS, Bounds
+from barograph.markets.view import (
+    EXCHANGE_HEALTH,
+    LIQUIDATIONS,
+    LONG_ACCOUNTS,
+    PERPETUALS,
+    FreshnessLimits,
+)
 from barograph.stances.reader import STANCES
 from barograph.status.rules import Reachability, ServiceStatus, StatusInputs, assess
 
@@ -20,7 +26,7 @@ class StatusReader:
 
     def __init__(
         self,
-        bounds: Bounds,
+        bounds: FreshnessLimits,
         started_at: int,
         limits_failing: LimitsFailing,
         signed: SignedHeads,

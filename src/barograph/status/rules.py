@@ -11,7 +11,7 @@ from barograph.kit.wire import WireModel
 from barograph.macro.records import MacroHealth
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, ExchangeHealth, LongAccountShares, Perpetuals
-from barograph.markets.view import Bounds, is_fresh
+from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.stances.etf import KIND as ETF_STANCE
 
 DATABASE_SILENT_MS = 5 * SECOND
@@ -77,7 +77,7 @@ class StatusInputs(NamedTuple):
     now: int
     started_at: int
     version: str
-    bounds: Bounds
+    bounds: FreshnessLimits
     polled_at: int | None
     perpetuals: Perpetuals | None
     shares: LongAccountShares | None
@@ -238,7 +238,7 @@ def _liquidations(inputs: StatusInputs) -> Check:
     return _warming_up(name, ready_at, detail)
 
 
-def _covered_at(totals: LiquidationTotals, bounds: Bounds) -> int | None:
+def _covered_at(totals: LiquidationTotals, bounds: FreshnessLimits) -> int | None:
     """When the first day can reach its coverage; None if the instance is not warming up.
 
     During the first day no watched time leaves the window, so the missing part takes exactly its

@@ -1,1 +1,1 @@
-"""Where data comes from: one folder for each exchange, each an adapter of `markets.ports`."""
+"""Where data comes from: one folder for each exchange, each an adapter of `markets.exchange`."""

@@ -1,4 +1,4 @@
-"""Bitcoin funds: an issuer's own holdings file, or figures that the operator keeps in a file."""
+"""Bitcoin funds: an issuer's holdings file, or a file that the operator maintains."""
 
 import asyncio
 import re
@@ -15,7 +15,7 @@ from barograph.macro.records import (
     OPERATOR_AUM,
     OPERATOR_BTC,
     OPERATOR_FLOW,
-    Reading,
+    Figure,
     fund_series,
 )
 from barograph.upstream.files import (
@@ -30,23 +30,23 @@ from barograph.upstream.files import (
 )
 
 BACKFILL = timedelta(days=45)
-"""How far back an issuer is asked for days that are not known yet."""
+"""How far back we ask an issuer for days that are not stored yet."""
 
 LATE_DAYS = 5
 
 MAX_OPERATOR_BYTES = 1024 * 1024
-"""A row a business day is some 10 kB a year: a century of them fits."""
+"""A row per business day takes about 10 kB per year."""
 
 OPERATOR_COLUMNS = ("date", "net_flow_usd", "aum_usd", "holdings_btc")
 
 _AS_OF = "Fund Holdings as of"
-_SHARES = ("Shares Outstanding",)
+_SHARES = "Shares Outstanding"
 _NET_ASSETS = ("Net Assets", "Net Assets of Fund")
 _NAV = ("NAV", "NAV per Share", "Net Asset Value")
 _FIRST_COLUMN = "Ticker"
 
 _MOST_DISAGREEMENT = 0.01
-"""Shares times the value of one are the net assets, but for rounding."""
+"""Shares times the value per share equal the net assets, up to rounding."""
 
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _AMERICAN_DAY = re.compile(r"\A([A-Z][a-z]{2}) ([0-9]{1,2}), ([0-9]{4})\Z")
@@ -56,7 +56,7 @@ _SATURDAY = 5
 
 
 class FileTooLarge(InvalidReply):
-    """The operator's file has more bytes than daily figures can need."""
+    """The operator's file is larger than daily figures can need."""
 
     kind = "too large"
 
@@ -72,7 +72,7 @@ class IssuerHoldings:
         self._address = address
         self._source = source
         self._clock = clock
-        # Days whose figures are stored, and those that are too old to still get any.
+        # Days that are stored, and days too old to still get a file.
         self._settled: set[date] = set()
 
     @property
@@ -80,60 +80,56 @@ class IssuerHoldings:
         """`etf-` and the fund's ticker."""
         return f"etf-{self._fund.lower()}"
 
-    async def read(self) -> list[Reading]:
-        """Read the file of today, which is about the last day that the fund closed.
+    async def read(self) -> list[Figure]:
+        """Read the newest file, and the files of the last weeks that are not stored yet.
 
-        Days of the last weeks that are not stored yet come along: a flow needs the day before.
+        A flow needs the day before.
         """
         body = await self._files.get(self._address)
-        readings = decode_holdings(body, self._fund, self._source)
+        figures = decode_holdings(body, self._fund, self._source)
         present = today(self._clock)
-        refuse_days_ahead(readings, present)
-        newest = date.fromisoformat(readings[0].day)
-        return [*await self._earlier(present, newest), *readings]
+        refuse_days_ahead(figures, present)
+        newest = date.fromisoformat(figures[0].day)
+        return [*await self._earlier(present, newest), *figures]
 
-    def kept(self, readings: Sequence[Reading]) -> None:
-        """Ask no more for the days of these readings: they are stored."""
-        self._settled |= {date.fromisoformat(each.day) for each in readings}
+    def kept(self, figures: Sequence[Figure]) -> None:
+        """Don't ask again for the days of these figures: they are stored."""
+        self._settled |= {date.fromisoformat(each.day) for each in figures}
 
-    async def _earlier(self, present: date, newest: date) -> list[Reading]:
-        """Read the earlier days that are still to be had, as far as the issuer answers."""
-        readings: list[Reading] = []
+    async def _earlier(self, present: date, newest: date) -> list[Figure]:
+        """Read earlier files, until the issuer stops answering."""
+        figures: list[Figure] = []
         for day in trading_days(present - BACKFILL, present - timedelta(days=1)):
             if day in self._settled or day == newest:
                 continue
             try:
                 found = await self.read_day(day)
             except InvalidReply:
-                continue  # it hides no other day, and is asked for again: a page is no answer
+                continue  # skip this day and ask again next time
             except UnknownToUpstream:
                 found = []
             except UpstreamError:
-                break  # the rest is asked for the next time
-            readings += found
-            # What is not out yet the day after may still come.
+                break  # read the rest next time
+            figures += found
+            # A late file may still come within `LATE_DAYS`.
             if not found and present - day > timedelta(days=LATE_DAYS):
                 self._settled.add(day)
-        return readings
+        return figures
 
-    async def read_day(self, day: date) -> list[Reading]:
-        """Read the file of an earlier day; nothing, when the issuer published none for it.
-
-        Raises:
-            UpstreamError: as `read`; `InvalidReply` also when a file of another day came.
-        """
+    async def read_day(self, day: date) -> list[Figure]:
+        """Read the file of an earlier day; empty if the issuer published none for it."""
         address = httpx2.URL(self._address).copy_set_param("asOfDate", f"{day:%Y%m%d}")
         body = await self._files.get(str(address))
-        if _is_without_figures(body):
-            return []
-        readings = decode_holdings(body, self._fund, self._source)
-        if readings[0].day != day.isoformat():
-            raise InvalidReply(f"the file of {readings[0].day} came in place of that of {day}")
-        return readings
+        if any(row[:2] == [_AS_OF, "-"] for row in csv_rows(body)):
+            return []  # the issuer's file for a day without trading
+        figures = decode_holdings(body, self._fund, self._source)
+        if figures[0].day != day.isoformat():
+            raise InvalidReply(f"asked for the file of {day} and got that of {figures[0].day}")
+        return figures
 
 
 class OperatorFlows:
-    """A file that the operator keeps: one row a day, all funds that they count together."""
+    """The operator's file: one row per day for all funds that they count."""
 
     name = "etf-operator"
 
@@ -142,20 +138,19 @@ class OperatorFlows:
         self._source = source
         self._clock = clock
 
-    async def read(self) -> list[Reading]:
-        """Read the whole file, off the event loop: it may be long.
+    async def read(self) -> list[Figure]:
+        """Read the whole file in a thread, because it may be long.
 
         Raises:
             Unreachable: it cannot be opened.
-            FileTooLarge: it is larger than `MAX_OPERATOR_BYTES`.
-            InvalidReply: a line of it cannot be used.
+            InvalidReply: it is too large (`FileTooLarge`), or a line of it is invalid.
         """
-        return await asyncio.to_thread(self._readings, today(self._clock))
+        return await asyncio.to_thread(self._figures, today(self._clock))
 
-    def _readings(self, present: date) -> list[Reading]:
-        readings = decode_operator_flows(self._body(), self._source)
-        refuse_days_ahead(readings, present)
-        return readings
+    def _figures(self, present: date) -> list[Figure]:
+        figures = decode_operator_flows(self._body(), self._source)
+        refuse_days_ahead(figures, present)
+        return figures
 
     def _body(self) -> bytes:
         try:
@@ -170,14 +165,15 @@ class OperatorFlows:
         return body
 
 
-def decode_holdings(body: bytes, fund: str, source: str) -> list[Reading]:
-    """Read a fund's four figures; lines before the table may come in any order.
+def decode_holdings(body: bytes, fund: str, source: str) -> list[Figure]:
+    """Read a fund's four figures.
 
-    Files without net assets hold every position: their market values add up to it. Files without
-    the value of a share hold what it follows from.
+    If the file lacks net assets, they are the sum of all market values. If it lacks the value per
+    share, that is net assets divided by shares.
 
     Raises:
-        InvalidReply: it is no such file, or a figure is missing, unreadable or not positive.
+        InvalidReply: it is another kind of file, or a figure is missing, unreadable or not
+            positive.
     """
     rows = csv_rows(body)
     start = next((place for place, row in enumerate(rows) if row[:1] == [_FIRST_COLUMN]), None)
@@ -185,7 +181,9 @@ def decode_holdings(body: bytes, fund: str, source: str) -> list[Reading]:
         raise InvalidReply("the file has no table of holdings")
     preamble, header, table = _preamble(rows[:start]), rows[start], _table(rows[start:])
     day = _as_of(preamble)
-    shares = _needed(_SHARES[0], _stated(preamble, _SHARES))
+    shares = _stated(preamble, (_SHARES,))
+    if shares is None:
+        raise InvalidReply(f"the file does not state '{_SHARES}'")
     net_assets = _stated(preamble, _NET_ASSETS)
     if net_assets is None:
         net_assets = _market_value(header, table)
@@ -197,48 +195,43 @@ def decode_holdings(body: bytes, fund: str, source: str) -> list[Reading]:
     btc = _bitcoin(header, table)
     return plausible(
         [
-            Reading(fund_series(fund, "shares"), day, shares, source),
-            Reading(fund_series(fund, "nav"), day, nav, source),
-            Reading(fund_series(fund, "btc"), day, btc, source),
-            Reading(fund_series(fund, "aum"), day, net_assets, source),
+            Figure(fund_series(fund, "shares"), day, shares, source),
+            Figure(fund_series(fund, "nav"), day, nav, source),
+            Figure(fund_series(fund, "btc"), day, btc, source),
+            Figure(fund_series(fund, "aum"), day, net_assets, source),
         ]
     )
 
 
-def decode_operator_flows(body: bytes, source: str) -> list[Reading]:
+def decode_operator_flows(body: bytes, source: str) -> list[Figure]:
     """Read the operator's rows: `date, net_flow_usd, aum_usd, holdings_btc`, oldest day first.
 
-    The flow of a day may be empty, when it is not known; nothing else may.
+    Only the flow may be empty.
 
     Raises:
-        InvalidReply: the first line that cannot be used, by its number, and why.
+        InvalidReply: names the first invalid line, and why.
     """
     (_, header), *rows = numbered_rows(body) or [(0, [])]
     columns = {name: column(header, name) for name in OPERATOR_COLUMNS}
     lines: dict[str, int] = {}
-    readings: list[Reading] = []
+    figures: list[Figure] = []
     for line, row in rows:
         if not any(row):
             continue
         try:
             cells = _cells(row, header, columns)
             day = _weekday(cells["date"])
-            readings += plausible(_operator_readings(cells, day, source))
+            figures += plausible(_operator_figures(cells, day, source))
         except ValueError as error:
             raise InvalidReply(f"line {line}: {error}") from error
         if day in lines:
             raise InvalidReply(f"line {line}: {day} was given in line {lines[day]} already")
         lines[day] = line
-    return sorted(readings, key=lambda reading: reading.day)
-
-
-def _is_without_figures(body: bytes) -> bool:
-    """Whether it is what the issuer sends for a day on which the fund did not close."""
-    return any(row[:2] == [_AS_OF, "-"] for row in csv_rows(body))
+    return sorted(figures, key=lambda figure: figure.day)
 
 
 def _preamble(rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """The lines of a name and a value before the table."""
+    """The name and value lines before the table."""
     pairs: dict[str, str] = {}
     for row in rows:
         if len(row) < 2:  # noqa: PLR2004 - a title or an empty line
@@ -250,7 +243,7 @@ def _preamble(rows: Sequence[Sequence[str]]) -> dict[str, str]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """The rows under the header, up to the empty line before the issuer's small print."""
+    """The rows under the header, up to the empty line before the small print."""
     header, *following = rows
     table: list[Sequence[str]] = []
     for row in following:
@@ -276,12 +269,6 @@ def _stated(preamble: Mapping[str, str], names: Sequence[str]) -> float | None:
         if name in preamble:
             return _positive(name, preamble[name].removeprefix("$"))
     return None
-
-
-def _needed(name: str, value: float | None) -> float:
-    if value is None:
-        raise InvalidReply(f"the file does not state '{name}'")
-    return value
 
 
 def _positive(name: str, cell: str) -> float:
@@ -327,26 +314,22 @@ def _weekday(cell: str) -> str:
     return cell
 
 
-def _operator_readings(cells: Mapping[str, str], day: str, source: str) -> list[Reading]:
-    readings = [
-        Reading(OPERATOR_AUM, day, _above_zero("aum_usd", cells), source),
-        Reading(OPERATOR_BTC, day, _above_zero("holdings_btc", cells), source),
+def _operator_figures(cells: Mapping[str, str], day: str, source: str) -> list[Figure]:
+    figures = [
+        Figure(OPERATOR_AUM, day, _cell("aum_usd", cells, positive=True), source),
+        Figure(OPERATOR_BTC, day, _cell("holdings_btc", cells, positive=True), source),
     ]
     if cells["net_flow_usd"]:
-        flow = _cell("net_flow_usd", cells)
-        readings.append(Reading(OPERATOR_FLOW, day, flow, source))
-    return readings
+        flow = _cell("net_flow_usd", cells, positive=False)
+        figures.append(Figure(OPERATOR_FLOW, day, flow, source))
+    return figures
 
 
-def _cell(name: str, cells: Mapping[str, str]) -> float:
+def _cell(name: str, cells: Mapping[str, str], *, positive: bool) -> float:
     try:
-        return number(cells[name])
+        value = number(cells[name])
     except ValueError as error:
         raise ValueError(f"{name} {error}") from error
-
-
-def _above_zero(name: str, cells: Mapping[str, str]) -> float:
-    value = _cell(name, cells)
-    if value <= 0:
+    if positive and value <= 0:
         raise ValueError(f"{name} is {value}, which is not positive")
     return value

@@ -1,4 +1,4 @@
-"""Files that somebody publishes for anyone: how they are fetched, and how their cells are read."""
+"""Downloads public files over HTTP, and reads their rows, numbers and days."""
 
 import asyncio
 import csv
@@ -19,12 +19,12 @@ from barograph.errors import (
 )
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
-from barograph.macro.records import Reading
-from barograph.upstream.bybit.rest import Budget
+from barograph.macro.records import Figure
+from barograph.upstream.bybit.rest import TimeBudget
 from barograph.upstream.http import read_body, tls_context
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
-"""A year of daily rates is about 30 kB; a file much larger than that is not one."""
+"""A year of daily rates takes about 30 kB."""
 
 PERCENT = (-10.0, 50.0)
 """A yield or rate outside this range must be a price or in basis points, not a percentage."""
@@ -36,10 +36,10 @@ LIMITS = {
     "aum": (0.0, 1e13),  # USD: several times the value of all bitcoin
     "flow": (-1e12, 1e12),  # USD per day
 }
-"""By the last word of a series' name; every other series is in percent."""
+"""The plausible range by the last word of a series' name; every other series is in percent."""
 
 PAUSE_SECONDS = 300.0
-"""How long to hold back when a publisher says to slow down and not for how long."""
+"""How long to pause when a publisher throttles us without saying for how long."""
 
 MAX_PAUSE_SECONDS = 86_400.0
 
@@ -51,7 +51,7 @@ _NUMBER = re.compile(r"-?([0-9]{1,3}(,[0-9]{3}){1,6}|[0-9]{1,20})(\.[0-9]{1,20})
 
 
 class FileClient:
-    """Fetches public files, each a success or an `UpstreamError`; redirects are not followed."""
+    """Downloads public files; every failure is an `UpstreamError`. It follows no redirects."""
 
     def __init__(
         self,
@@ -75,16 +75,16 @@ class FileClient:
         )
 
     async def get(self, address: str, params: Mapping[str, str] | None = None) -> bytes:
-        """Fetch one file; a publisher that cannot be reached is asked again while there is time.
+        """Download one file, with a timeout per attempt and retries while the time budget lasts.
 
         Raises:
             UnknownToUpstream: there is no such file.
-            InvalidReply: something else than a file came: a page, a redirect, far too much.
-            Unreachable: no answer in time, a broken connection, or the publisher's own failure.
+            InvalidReply: the reply is an HTML page, a redirect or far too large.
+            Unreachable: a timeout, a broken connection, or the publisher's own failure.
             Throttled: the publisher asked us to slow down.
-            Forbidden: the publisher will not serve us.
+            Forbidden: the publisher doesn't serve us.
         """
-        budget = Budget(self._seconds, self._clock)
+        budget = TimeBudget(self._seconds, self._clock)
         failed = 0
         while True:
             try:
@@ -115,21 +115,17 @@ class FileClient:
             name = type(error).__name__
             raise Unreachable(f"the publisher cannot be reached ({name})") from error
         if _is_page(response, body):
-            raise InvalidReply("a page came in place of the file")
+            raise InvalidReply("got an HTML page instead of the file")
         return body
 
 
 def csv_rows(body: bytes) -> list[list[str]]:
-    """Read the rows of a CSV file, its cells without surrounding blanks.
-
-    Raises:
-        InvalidReply: it is not text, or its quotes do not match.
-    """
+    """Read the rows of a CSV file; raises as `numbered_rows` does."""
     return [row for _, row in numbered_rows(body)]
 
 
 def numbered_rows(body: bytes) -> list[tuple[int, list[str]]]:
-    """Read the rows of a CSV file, each with the number of its last line.
+    """Read the rows of a CSV file with their line numbers; cells are stripped.
 
     Raises:
         InvalidReply: it is not text, or its quotes do not match.
@@ -143,11 +139,7 @@ def numbered_rows(body: bytes) -> list[tuple[int, list[str]]]:
 
 
 def column(header: Sequence[str], *names: str) -> int:
-    """Where the one column is that has any of these names.
-
-    Raises:
-        InvalidReply: there is none, or more than one.
-    """
+    """The position of the one column with any of these names; raises `InvalidReply` otherwise."""
     found = [number for number, cell in enumerate(header) if cell in names]
     if len(found) != 1:
         raise InvalidReply(f"the file has {len(found)} columns named '{names[0]}' and needs one")
@@ -155,52 +147,40 @@ def column(header: Sequence[str], *names: str) -> int:
 
 
 def number(cell: str) -> float:
-    """Read a decimal, also one with commas between thousands; finite, and never minus zero.
-
-    Raises:
-        ValueError: it is empty, or not such a number.
-    """
+    """Read a decimal, also one with thousands separators; raises ValueError."""
     if _NUMBER.fullmatch(cell) is None:
         raise ValueError(f"{cell!r:.40} is not a number")
     return float(cell.replace(",", "")) + 0.0
 
 
 def today(clock: Clock) -> date:
-    """The present day in UTC, in which American days are over before they end at home."""
+    """The current day in UTC. An American day is over there before it ends at home."""
     return datetime.fromtimestamp(clock() / SECOND, UTC).date()
 
 
-def refuse_days_ahead(readings: Sequence[Reading], present: date) -> None:
-    """Let no figure pass that is about a day to come.
-
-    Raises:
-        InvalidReply: there is one.
-    """
+def refuse_days_ahead(figures: Sequence[Figure], present: date) -> None:
+    """Raise `InvalidReply` if a figure is about a day in the future."""
     limit = (present + timedelta(days=1)).isoformat()
-    for each in readings:
+    for each in figures:
         if each.day > limit:
-            raise InvalidReply(f"{each.series} has a figure of {each.day}, which is to come")
+            raise InvalidReply(f"{each.series} has a figure of {each.day}, which is in the future")
 
 
 class OutOfRange(InvalidReply):
-    """A figure is out of range; `/api/status` names its series."""
+    """A figure is implausible; `/api/status` names its series."""
 
-    def __init__(self, reading: Reading) -> None:
-        super().__init__(f"{reading.series} of {reading.day} is {reading.value:g}: out of range")
-        self.kind = f"{reading.series} out of range"
+    def __init__(self, figure: Figure) -> None:
+        super().__init__(f"{figure.series} of {figure.day} is {figure.value:g}: out of range")
+        self.kind = f"{figure.series} out of range"
 
 
-def plausible(readings: list[Reading]) -> list[Reading]:
-    """Return the readings if all of them are plausible.
-
-    Raises:
-        OutOfRange: one is not. The others came from the same file, so we reject all of it.
-    """
-    for each in readings:
+def plausible(figures: list[Figure]) -> list[Figure]:
+    """Return the figures, or raise `OutOfRange`: one implausible figure rejects the whole file."""
+    for each in figures:
         least, most = LIMITS.get(each.series.rsplit("-", 1)[-1], PERCENT)
         if not least <= each.value <= most:
             raise OutOfRange(each)
-    return readings
+    return figures
 
 
 def _check_status(response: httpx2.Response) -> None:

@@ -9,11 +9,11 @@ from msgspec import Meta, Struct
 
 from barograph.errors import InvalidReply
 from barograph.kit.clock import Clock
-from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, Reading
+from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, Figure
 from barograph.upstream.files import FileClient, plausible, refuse_days_ahead, today
 
 DAYS = 60
-"""How many days are asked for: enough for a change over 20, and for a revision to be seen."""
+"""How many days to read: enough for a change over 20 days, and to see revisions."""
 
 Rate = Literal["sofr", "effr"]
 
@@ -23,7 +23,7 @@ _PATHS: dict[Rate, str] = {
 }
 
 
-class _Row(Struct, rename="camel"):
+class _RateRow(Struct, rename="camel"):
     effective_date: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
     type: str
     percent_rate: float
@@ -32,11 +32,11 @@ class _Row(Struct, rename="camel"):
     revision_indicator: str = ""
 
 
-class _Reply(Struct, rename="camel"):
-    ref_rates: list[_Row]
+class _RatesReply(Struct, rename="camel"):
+    ref_rates: list[_RateRow]
 
 
-_REPLY = msgspec.json.Decoder(_Reply)
+_REPLY = msgspec.json.Decoder(_RatesReply)
 
 
 class ReferenceRate:
@@ -50,82 +50,73 @@ class ReferenceRate:
         base_url: str,
         source: str,
         clock: Clock,
-        days: int = DAYS,
     ) -> None:
         self._rate = rate
         self._files = files
-        self._address = f"{base_url}{_PATHS[rate]}/{days}.json"
+        self._address = f"{base_url}{_PATHS[rate]}/{DAYS}.json"
         self._source = source
         self._clock = clock
 
     @property
     def name(self) -> str:
-        """The rate itself: each of the two fails alone."""
+        """The rate: SOFR and EFFR fail separately."""
         return self._rate
 
-    async def read(self) -> list[Reading]:
-        """Read the newest days; a revised rate comes in the place of what it revises."""
+    async def read(self) -> list[Figure]:
+        """Read the newest days; a revised rate replaces the first one."""
         decode = decode_sofr if self._rate == "sofr" else decode_effr
-        readings = decode(await self._files.get(self._address), self._source)
-        refuse_days_ahead(readings, today(self._clock))
-        return readings
+        figures = decode(await self._files.get(self._address), self._source)
+        refuse_days_ahead(figures, today(self._clock))
+        return figures
 
 
-def decode_sofr(body: bytes, source: str) -> list[Reading]:
-    """Read the Secured Overnight Financing Rate, oldest day first.
-
-    Raises:
-        InvalidReply: it is no such reply, or holds no rate.
-    """
+def decode_sofr(body: bytes, source: str) -> list[Figure]:
+    """Read the Secured Overnight Financing Rate, oldest day first; raises `InvalidReply`."""
     rows = _rows(body, "SOFR")
-    return plausible([Reading(SOFR, row.effective_date, row.percent_rate, source) for row in rows])
+    return plausible([Figure(SOFR, row.effective_date, row.percent_rate, source) for row in rows])
 
 
-def decode_effr(body: bytes, source: str) -> list[Reading]:
-    """Read the Effective Federal Funds Rate and its target range, oldest day first.
-
-    Raises:
-        InvalidReply: it is no such reply, holds no rate, or half a range.
-    """
-    readings = []
+def decode_effr(body: bytes, source: str) -> list[Figure]:
+    """Read the Effective Federal Funds Rate and its target range; raises `InvalidReply`."""
+    figures = []
     for row in _rows(body, "EFFR"):
         low, high = row.target_rate_from, row.target_rate_to
-        readings.append(Reading(EFFR, row.effective_date, row.percent_rate, source))
+        figures.append(Figure(EFFR, row.effective_date, row.percent_rate, source))
         if low is None and high is None:
             continue
         if low is None or high is None or low > high:
             raise InvalidReply(f"{low} to {high} is not the target range of {row.effective_date}")
-        readings.append(Reading(EFFR_LOW, row.effective_date, low, source))
-        readings.append(Reading(EFFR_HIGH, row.effective_date, high, source))
-    return plausible(readings)
+        figures.append(Figure(EFFR_LOW, row.effective_date, low, source))
+        figures.append(Figure(EFFR_HIGH, row.effective_date, high, source))
+    return plausible(figures)
 
 
-def _rows(body: bytes, kind: str) -> Sequence[_Row]:
+def _rows(body: bytes, kind: str) -> Sequence[_RateRow]:
     try:
         rows = _REPLY.decode(body).ref_rates
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidReply(f"the {kind} rates cannot be read: {error}") from error
     if not rows:
-        raise InvalidReply(f"the reply holds no {kind} rate")
-    by_day: dict[str, _Row] = {}
+        raise InvalidReply(f"the reply has no {kind} rate")
+    by_day: dict[str, _RateRow] = {}
     for row in rows:
         _check(row, kind)
         other = by_day.get(row.effective_date)
         if other is not None and _is_revision(other) == _is_revision(row):
-            raise InvalidReply(f"the reply holds the {kind} of {row.effective_date} twice")
+            raise InvalidReply(f"the reply has {kind} of {row.effective_date} twice")
         if other is None or _is_revision(row):
             by_day[row.effective_date] = row
     return [by_day[day] for day in sorted(by_day)]
 
 
-def _check(row: _Row, kind: str) -> None:
+def _check(row: _RateRow, kind: str) -> None:
     if row.type != kind:
-        raise InvalidReply(f"a rate of the type {row.type[:20]!r} came in place of {kind}")
+        raise InvalidReply(f"asked for {kind} and got a rate of type {row.type[:20]!r}")
     try:
         date.fromisoformat(row.effective_date)
     except ValueError as error:
         raise InvalidReply(f"{row.effective_date} is not a day") from error
 
 
-def _is_revision(row: _Row) -> bool:
+def _is_revision(row: _RateRow) -> bool:
     return bool(row.revision_indicator.strip())

@@ -1,4 +1,4 @@
-"""Par yields of US Treasury securities: one CSV file a year, one row a business day."""
+"""Par yields of US Treasury securities: one CSV file per year, one row per business day."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from datetime import date
 
 from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.kit.clock import Clock
-from barograph.macro.records import US2Y, US3M, US10Y, Reading
+from barograph.macro.records import US2Y, US3M, US10Y, Figure
 from barograph.upstream.files import (
     FileClient,
     column,
@@ -24,10 +24,10 @@ _ABSENT = ("", "N/A")
 _DAY = re.compile(r"([0-9]{2})/([0-9]{2})/([0-9]{4})")
 
 _YOUNG_UNTIL_MONTH = 2
-"""So long a year alone is too short to tell a change over 20 business days."""
+"""Until then the year alone is too short for a change over 20 business days."""
 
 _EMPTY_UNTIL_DAY = 10
-"""In January: the first row of a year comes after its first business day."""
+"""In January the file may be empty until the first row appears."""
 
 
 class TreasuryYields:
@@ -41,52 +41,49 @@ class TreasuryYields:
         self._source = source
         self._clock = clock
 
-    async def read(self) -> list[Reading]:
-        """Read the present year, and while it is young the year before."""
+    async def read(self) -> list[Figure]:
+        """Read the current year, and early in the year the previous one too."""
         present = today(self._clock)
         may_be_empty = present.month == 1 and present.day <= _EMPTY_UNTIL_DAY
-        readings = await self._year(present.year, may_be_empty=may_be_empty)
+        figures = await self._year(present.year, may_be_empty=may_be_empty)
         if present.month <= _YOUNG_UNTIL_MONTH:
-            readings = await self._year(present.year - 1, may_be_empty=False) + readings
-        refuse_days_ahead(readings, present)
-        return readings
+            figures = await self._year(present.year - 1, may_be_empty=False) + figures
+        refuse_days_ahead(figures, present)
+        return figures
 
-    async def _year(self, year: int, *, may_be_empty: bool) -> list[Reading]:
+    async def _year(self, year: int, *, may_be_empty: bool) -> list[Figure]:
         try:
-            body = await self._file(year)
+            body = await self._files.get(
+                f"{self._base_url}{PATH}/{year}/all",
+                {
+                    "type": "daily_treasury_yield_curve",
+                    "field_tdr_date_value": str(year),
+                    "page": "",
+                    "_format": "csv",
+                },
+            )
         except UnknownToUpstream:
             if may_be_empty:
                 return []
             raise
         if may_be_empty and not body.strip():
             return []
-        readings = decode_yields(body, year, self._source)
-        if not readings and not may_be_empty:
-            raise InvalidReply(f"the file of {year} holds no yield")
-        return readings
-
-    async def _file(self, year: int) -> bytes:
-        return await self._files.get(
-            f"{self._base_url}{PATH}/{year}/all",
-            {
-                "type": "daily_treasury_yield_curve",
-                "field_tdr_date_value": str(year),
-                "page": "",
-                "_format": "csv",
-            },
-        )
+        figures = decode_yields(body, year, self._source)
+        if not figures and not may_be_empty:
+            raise InvalidReply(f"the file of {year} has no yields")
+        return figures
 
 
-def decode_yields(body: bytes, year: int, source: str) -> list[Reading]:
-    """Read one year's file by its header, because columns come and go; oldest day first.
+def decode_yields(body: bytes, year: int, source: str) -> list[Figure]:
+    """Read one year's file by its header, because columns change; oldest day first.
 
     Raises:
-        InvalidReply: it is no such file, a needed column is missing, or a row does not fit.
+        InvalidReply: a column is missing, or a row doesn't fit.
     """
     header, *rows = csv_rows(body) or [[]]
     day_column = column(header, "Date")
     columns = {column(header, name): series for name, series in _COLUMNS.items()}
-    days: dict[str, list[Reading]] = {}
+    days: dict[str, list[Figure]] = {}
     for row in rows:
         if not any(row):
             continue
@@ -95,8 +92,8 @@ def decode_yields(body: bytes, year: int, source: str) -> list[Reading]:
         day = _day(row[day_column], year)
         if day in days:
             raise InvalidReply(f"the file has {day} twice")
-        days[day] = _readings(row, columns, day, source)
-    return plausible([reading for day in sorted(days) for reading in days[day]])
+        days[day] = _figures(row, columns, day, source)
+    return plausible([figure for day in sorted(days) for figure in days[day]])
 
 
 def _day(cell: str, year: int) -> str:
@@ -109,9 +106,9 @@ def _day(cell: str, year: int) -> str:
         raise InvalidReply(f"{cell!r:.40} is not a day") from error
 
 
-def _readings(row: Sequence[str], columns: dict[int, str], day: str, source: str) -> list[Reading]:
+def _figures(row: Sequence[str], columns: dict[int, str], day: str, source: str) -> list[Figure]:
     return [
-        Reading(series, day, _percent(row[place], series, day), source)
+        Figure(series, day, _percent(row[place], series, day), source)
         for place, series in columns.items()
         if row[place].upper() not in _ABSENT
     ]

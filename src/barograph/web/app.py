@@ -51,7 +51,7 @@ from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.documents import Document, HotKey
-from barograph.kit.http import ASGIApp, FreeReads, hardened
+from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
 from barograph.kit.request_limits import RequestLimits, limited
 from barograph.limits.fallback_store import FallbackStore
 from barograph.limits.memory_store import MemoryStore
@@ -60,7 +60,7 @@ from barograph.limits.sqlite_store import SQLiteStore
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
-from barograph.markets.reader import MarketReader, market_bounds
+from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import FEEDS
 from barograph.material_change.endpoints import LatestPair, material_change_routes
@@ -144,7 +144,7 @@ def create_app(
     write_error = partial(refusal, parts.pages)
     limits = RequestLimits(settings.request_body_seconds, PRIVATE_PATHS, write_error)
     # From the inside out. MCP, signals and hot documents are answered before routing.
-    free = FreeReads(routes, allowed_methods)
+    free = HeadAndOptions(routes, allowed_methods)
     routed = limited(hardened(free), limits)
     app = signals_door(hardened(mcp_before_routing(free, parts.mcp)), parts.signals)
     app = front_door(limited(app, limits), board)
@@ -266,7 +266,7 @@ class _Public:
         callers: _Callers,
         signed: SignedHeads,
     ) -> None:
-        bounds = market_bounds(settings)
+        bounds = freshness_limits(settings)
         self.catalog = load_catalog(settings.guides_file)
         self.index = index_document(settings.base_url)
         self.guides = guides_document(self.catalog, settings.base_url)

@@ -16,7 +16,7 @@ from granian.server import Server
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.http import ASGIApp
 from barograph.kit.logs import configure_logs
-from barograph.kit.process import die_with_parent, raise_file_limit, require_free_port
+from barograph.kit.operating_system import die_with_parent, raise_file_limit, require_free_port
 from barograph.settings import Settings
 from barograph.web.app import create_app
 

@@ -26,7 +26,7 @@ from barograph.demo.servers.tickers import newest_ratio, position_tickers
 from barograph.demo.world.contracts import Contract
 from barograph.demo.world.world import World
 from barograph.kit.clock import Clock
-from barograph.kit.process import die_with_parent
+from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import MAJORS, Liquidation, LongAccounts, Perpetual
 from barograph.markets.samples import STEPS
@@ -37,7 +37,7 @@ from barograph.upstream.bybit.decode import (
     decode_tickers,
 )
 from barograph.upstream.bybit.messages import Batch, decode_message
-from barograph.upstream.bybit.wire import Reply, open_envelope
+from barograph.upstream.bybit.wire import HttpReply, open_envelope
 
 STRETCH = 60
 """How many instants are looked at before they are handed over."""
@@ -156,7 +156,7 @@ def _ask(world: World, at: int, endpoint: str, **query: str) -> bytes:
     """The result of a REST endpoint at an instant."""
     query["category"] = "linear"
     status, body = answer(world, f"/v5/market/{endpoint}", query, at)
-    return bytes(open_envelope(Reply(status, "application/json", None, body), at).result)
+    return bytes(open_envelope(HttpReply(status, "application/json", None, body), at).result)
 
 
 @cache

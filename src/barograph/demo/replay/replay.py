@@ -27,7 +27,7 @@ from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.records import Perpetuals
-from barograph.markets.settlements import STANDS_AFTER
+from barograph.markets.settlements import REVISION_DELAY
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.stances.funding import KIND as FUNDING
@@ -80,7 +80,7 @@ class PastRecord:
             return False
         if not self._begun or self._figures.releases(since, at):
             return True
-        stood = corrections(self._world.seed, since - STANDS_AFTER, at - STANDS_AFTER)
+        stood = corrections(self._world.seed, since - REVISION_DELAY, at - REVISION_DELAY)
         return bool(stood) or self._is_reported(since, at)
 
     async def issue(self, since: int, at: int) -> None:

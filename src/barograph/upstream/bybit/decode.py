@@ -1,14 +1,17 @@
-"""The result of each REST endpoint as frozen records; nothing here touches a network or a clock."""
+"""Decodes the result of each REST endpoint into frozen records, without network or clock.
+
+Every decoder raises `InvalidReply` if the result has another shape or is about another contract.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from barograph.errors import InvalidReply, UnknownToUpstream
-from barograph.markets.plausibility import (
+from barograph.markets.exchange import (
     FUNDING_INTERVAL,
     FUNDING_RATE,
     LAST_PRICE,
@@ -30,12 +33,14 @@ from barograph.upstream.bybit.wire import (
     plausible,
 )
 
+T = TypeVar("T")
+
 _NANOSECOND_DIGITS = 6
 _MINUTES = 60
 _SUM_TOLERANCE_PCT = 1.0
 
 MAX_SETTLEMENTS = 200
-"""As many settlements as the exchange reports at once."""
+"""The exchange reports this many settlements at once."""
 
 
 class TooFewContracts(InvalidReply):
@@ -58,11 +63,11 @@ class InstrumentPage(Struct, frozen=True):
     """One page of the list of contracts."""
 
     instruments: tuple[Instrument, ...]
-    """Those to keep."""
+    """The contracts we keep."""
     symbols: frozenset[str]
     """Every name on the page, kept or not."""
     cursor: str
-    """What asks for the next page; empty on the last one."""
+    """Requests the next page; empty on the last one."""
 
 
 class Tickers(Struct, frozen=True):
@@ -72,7 +77,7 @@ class Tickers(Struct, frozen=True):
     symbols: frozenset[str]
     """Every name in the reading, kept or not."""
     refused: Mapping[str, Sequence[str]]
-    """Kept contracts that are left out because a value is out of range, by its field."""
+    """Kept contracts that we leave out because a value is implausible, by its field."""
 
 
 class Settlements(Struct, frozen=True):
@@ -80,7 +85,7 @@ class Settlements(Struct, frozen=True):
 
     rates: tuple[SettledRate, ...]
     refused: int
-    """How many are left out because their rate is out of range."""
+    """How many we leave out because their rate is implausible."""
 
 
 class _InstrumentRow(Struct, rename="camel"):
@@ -106,19 +111,11 @@ class _TickerRow(Struct, rename="camel"):
     single_open_interest_value: Cell = None
 
 
-class _TickerResult(Struct):
-    list: list[_TickerRow]
-
-
 class _RatioRow(Struct, rename="camel"):
     symbol: str
     buy_ratio: Cell
     sell_ratio: Cell
     timestamp: Cell
-
-
-class _RatioResult(Struct):
-    list: list[_RatioRow]
 
 
 class _SettlementRow(Struct, rename="camel"):
@@ -127,8 +124,8 @@ class _SettlementRow(Struct, rename="camel"):
     funding_rate_timestamp: Cell
 
 
-class _SettlementResult(Struct):
-    list: list[_SettlementRow]
+class _Rows(Struct, Generic[T]):
+    list: list[T]
 
 
 class _TimeResult(Struct, rename="camel"):
@@ -136,18 +133,14 @@ class _TimeResult(Struct, rename="camel"):
 
 
 _INSTRUMENTS = msgspec.json.Decoder(_InstrumentResult)
-_TICKERS = msgspec.json.Decoder(_TickerResult)
-_RATIOS = msgspec.json.Decoder(_RatioResult)
-_SETTLEMENTS = msgspec.json.Decoder(_SettlementResult)
+_TICKERS = msgspec.json.Decoder(_Rows[_TickerRow])
+_RATIOS = msgspec.json.Decoder(_Rows[_RatioRow])
+_SETTLEMENTS = msgspec.json.Decoder(_Rows[_SettlementRow])
 _TIME = msgspec.json.Decoder(_TimeResult)
 
 
 def decode_time(result: bytes) -> int:
-    """The exchange's clock: https://bybit-exchange.github.io/docs/v5/market/time .
-
-    Raises:
-        InvalidReply: it holds no time.
-    """
+    """The exchange's clock: https://bybit-exchange.github.io/docs/v5/market/time ."""
     nanoseconds = parse(result, _TIME, "the time").time_nano
     try:
         return moment(nanoseconds[:-_NANOSECOND_DIGITS])
@@ -159,9 +152,6 @@ def decode_instruments(result: bytes) -> InstrumentPage:
     """A page of contracts: https://bybit-exchange.github.io/docs/v5/market/instrument .
 
     The list also holds USDC perpetuals, dated futures and contracts before their launch.
-
-    Raises:
-        InvalidReply: it is not such a list.
     """
     page = parse(result, _INSTRUMENTS, "the list of contracts")
     return InstrumentPage(
@@ -174,11 +164,11 @@ def decode_instruments(result: bytes) -> InstrumentPage:
 def decode_tickers(result: bytes, kept: Mapping[str, Instrument]) -> Tickers:
     """All contracts at once: https://bybit-exchange.github.io/docs/v5/market/tickers .
 
-    A kept contract whose row cannot be read is left out, so that it is shown as unavailable. When
-    that happens to more than half of them, it is the reading that is broken.
+    We leave out a kept contract whose row can't be read. If that is more than half of them, the
+    whole reading is invalid.
 
     Raises:
-        InvalidReply: it is not such a list; `TooFewContracts` if it holds too few kept contracts.
+        TooFewContracts: fewer than half of the kept contracts can be read.
     """
     rows = parse(result, _TICKERS, "the tickers").list
     perpetuals: dict[str, Perpetual] = {}
@@ -205,9 +195,8 @@ def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
     """The newest share: https://bybit-exchange.github.io/docs/v5/market/long-short-ratio .
 
     Raises:
-        UnknownToUpstream: there is no share of this contract; `ShareOutOfRange` if it is out
-            of range.
-        InvalidReply: it is not such a share, or one of another contract.
+        UnknownToUpstream: there is no share of this contract, or it is out of range
+            (`ShareOutOfRange`).
     """
     rows = parse(result, _RATIOS, "the account ratio").list
     if not rows:
@@ -218,36 +207,35 @@ def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
     except UnreadableError as error:
         raise InvalidReply(f"the account ratio cannot be read: {error}") from error
     if row.symbol != contract:
-        raise InvalidReply(f"the account ratio of {contract} came as one of {row.symbol[:40]}")
-    if not (LONG_ACCOUNTS.hold(long_pct) and LONG_ACCOUNTS.hold(short_pct)):
+        raise InvalidReply(f"asked for the account ratio of {contract} and got {row.symbol[:40]}")
+    if not (LONG_ACCOUNTS.contains(long_pct) and LONG_ACCOUNTS.contains(short_pct)):
         raise ShareOutOfRange(f"{long_pct:g} % long and {short_pct:g} % short accounts")
     if abs(long_pct + short_pct - 100) > _SUM_TOLERANCE_PCT:
-        raise InvalidReply(f"{long_pct} % long and {short_pct} % short accounts are not a whole")
+        raise InvalidReply(f"{long_pct} % long and {short_pct} % short accounts are not 100 %")
     return LongAccounts(contract, long_pct, sampled_at)
 
 
 def decode_settlements(result: bytes, contract: str) -> Settlements:
     """Settled rates: https://bybit-exchange.github.io/docs/v5/market/history-fund-rate .
 
-    A rate that is out of range is left out: that settlement is unknown.
+    We leave out implausible rates: those settlements are unknown.
 
     Raises:
         UnknownToUpstream: there is no settlement of this contract.
-        InvalidReply: it is not such a list, or one of another contract.
     """
     rows = parse(result, _SETTLEMENTS, "the funding history").list
     if not rows:
         raise UnknownToUpstream(f"the exchange has no settlement of {contract}")
     for row in rows:
         if row.symbol != contract:
-            raise InvalidReply(f"the settlements of {contract} came with {row.symbol[:40]}")
+            raise InvalidReply(f"asked for settlements of {contract} and got {row.symbol[:40]}")
     try:
         rates = {moment(row.funding_rate_timestamp): percent(row.funding_rate) for row in rows}
     except UnreadableError as error:
         raise InvalidReply(f"the funding history cannot be read: {error}") from error
     if len(rates) < len(rows) or len(rows) > MAX_SETTLEMENTS:
         raise InvalidReply(f"the funding history has {len(rows)} rows of {len(rates)} settlements")
-    known = {at: rate for at, rate in rates.items() if SETTLED_RATE.hold(rate)}
+    known = {at: rate for at, rate in rates.items() if SETTLED_RATE.contains(rate)}
     if not known:
         raise InvalidReply(f"every settled rate of {contract} is out of range")
     found = tuple(SettledRate(contract, at, rate) for at, rate in sorted(known.items()))
@@ -290,7 +278,7 @@ def _interval(row: _TickerRow, instrument: Instrument) -> float:
 
 
 def _open_interest(row: _TickerRow) -> float:
-    """Only the single-sided field: `openInterestValue` counts a position and its other side."""
+    """Only the single-sided field: `openInterestValue` counts both sides of a position."""
     value = number(row.single_open_interest_value)
     if value < 0:
         raise UnreadableError(f"{value} is not an open interest")

@@ -1,4 +1,8 @@
-"""Bybit as the markets' `Exchange`."""
+"""Bybit as the markets' `Exchange`.
+
+When the exchange hangs or fails, `rest.py` applies timeouts, retries and circuit breakers, and
+`stream.py` reconnects.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,12 +15,16 @@ from msgspec import structs
 from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import MINUTE
-from barograph.markets.plausibility import LONG_ACCOUNTS, SETTLED_RATE, Limits
-from barograph.markets.ports import LiquidationWatcher
+from barograph.markets.exchange import (
+    LONG_ACCOUNTS,
+    SETTLED_RATE,
+    LiquidationWatcher,
+    PlausibleRange,
+)
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
-from barograph.upstream.bybit.catalogue import Catalogue, Listing
+from barograph.upstream.bybit.contract_cache import ContractCache, ContractList
 from barograph.upstream.bybit.decode import (
     MAX_SETTLEMENTS,
     Instrument,
@@ -30,7 +38,7 @@ from barograph.upstream.bybit.decode import (
     decode_tickers,
     decode_time,
 )
-from barograph.upstream.bybit.rest import Budget, RestClient, Sleep
+from barograph.upstream.bybit.rest import RestClient, Sleep, TimeBudget
 from barograph.upstream.bybit.stream import LiquidationStream
 from barograph.upstream.bybit.wire import Envelope, check_clock
 
@@ -61,22 +69,18 @@ class BybitExchange:
             settings, clock=clock, transport=transport, sleep=sleep, random=jitter
         )
         self._stream = LiquidationStream(settings, clock=clock, sleep=sleep, random=jitter)
-        self._catalogue = Catalogue(self._listing, clock, listing_seconds)
+        self._catalogue = ContractCache(self._listing, clock, listing_seconds)
         self._last_time = 0
         self._last_as_of = 0
         self._refused: dict[str, list[str]] = {}
 
     @property
     def source(self) -> str:
-        """The venue, in the words that every published `source` uses."""
+        """The venue, in the words of every published `source`."""
         return self._settings.exchange_source
 
     async def perpetuals(self) -> Perpetuals:
-        """Read every live USDT perpetual at once.
-
-        Raises:
-            UpstreamError: there is no reading, or none that can be true.
-        """
+        """Read every live USDT perpetual at once; raises `UpstreamError`."""
         budget = self._rest.budget()
         kept = await self._catalogue.kept(budget)
 
@@ -96,12 +100,7 @@ class BybitExchange:
         return reading
 
     async def long_accounts(self, contract: str) -> LongAccounts:
-        """Read the newest long-account share of one contract.
-
-        Raises:
-            UnknownToUpstream: the exchange has no such contract, or no share for it.
-            UpstreamError: there is no reading, or none that can be true.
-        """
+        """Read the newest long-account share of one contract; raises `UpstreamError`."""
 
         def read(envelope: Envelope) -> LongAccounts:
             time = self._time(envelope)
@@ -120,12 +119,7 @@ class BybitExchange:
         return share
 
     async def settlements(self, contract: str) -> tuple[SettledRate, ...]:
-        """Read what the newest settlements of one contract were, oldest first.
-
-        Raises:
-            UnknownToUpstream: the exchange has no such contract, or no settlement of it.
-            UpstreamError: there is no report, or none that can be true.
-        """
+        """Read the newest settlements of one contract, oldest first; raises `UpstreamError`."""
 
         def read(envelope: Envelope) -> Settlements:
             time = self._time(envelope)
@@ -140,22 +134,19 @@ class BybitExchange:
         return found.rates
 
     async def server_time(self) -> int:
-        """Read the exchange's clock, in milliseconds since the Unix epoch, however wrong it is.
-
-        Raises:
-            UpstreamError: there is no answer, or no time in it.
-        """
-        return await self._rest.call("time", {}, _server_time, self._rest.budget())
+        """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
+        budget = self._rest.budget()
+        return await self._rest.call("time", {}, lambda reply: decode_time(reply.result), budget)
 
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
-        """Hear the liquidations of `contracts` until cancelled, reconnecting as needed."""
+        """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
         await self._stream.listen(contracts, watcher)
 
     async def close(self) -> None:
         """Release every connection."""
         await self._rest.close()
 
-    async def _listing(self, budget: Budget) -> Listing:
+    async def _listing(self, budget: TimeBudget) -> ContractList:
         kept: dict[str, Instrument] = {}
         symbols: set[str] = set()
         cursor = ""
@@ -165,10 +156,10 @@ class BybitExchange:
             symbols |= page.symbols
             cursor = page.cursor
             if not cursor:
-                return Listing(kept, symbols)
-        raise InvalidReply(f"the list of contracts has no end after {_PAGES} pages")
+                return ContractList(kept, symbols)
+        raise InvalidReply(f"the list of contracts has more than {_PAGES} pages")
 
-    async def _page(self, cursor: str, budget: Budget) -> InstrumentPage:
+    async def _page(self, cursor: str, budget: TimeBudget) -> InstrumentPage:
         def read(envelope: Envelope) -> InstrumentPage:
             self._time(envelope)
             page = decode_instruments(envelope.result)
@@ -176,33 +167,26 @@ class BybitExchange:
                 raise InvalidReply("the list of contracts is empty")
             return page
 
-        return await self._rest.call("instruments-info", _page_params(cursor), read, budget)
+        params = {"category": "linear", "limit": "1000"}
+        if cursor:
+            # The exchange returns cursors percent-encoded; httpx would encode them twice.
+            params["cursor"] = unquote(cursor)
+        return await self._rest.call("instruments-info", params, read, budget)
 
-    def _note_refused(self, limits: Limits, contract: str, count: int) -> None:
-        """Remember how many values of a contract were out of range when last read."""
-        others = [each for each in self._refused.pop(limits.field, []) if each != contract]
+    def _note_refused(self, expected: PlausibleRange, contract: str, count: int) -> None:
+        """Remember how many values of a contract were implausible when last read."""
+        others = [each for each in self._refused.pop(expected.field, []) if each != contract]
         if others or count:
-            self._refused[limits.field] = [*others, *[contract] * count]
+            self._refused[expected.field] = [*others, *[contract] * count]
 
     def _time(self, envelope: Envelope) -> int:
         return check_clock(envelope, self._clock(), self._settings.feed_max_age_seconds)
 
     def _as_of(self, time: int) -> int:
-        """When the reading was taken, on our clock at the latest.
+        """When the reading was taken, at the latest now.
 
-        The same reply served again stays as old as it was, even when the exchange's clock is ahead
-        and ours has moved on.
+        A reply that is served again keeps its time, even if the exchange's clock is ahead of ours.
         """
         if time != self._last_time:
             self._last_time, self._last_as_of = time, min(time, self._clock())
         return self._last_as_of
-
-
-def _page_params(cursor: str) -> dict[str, str]:
-    params = {"category": "linear", "limit": "1000"}
-    # The exchange hands cursors out percent-encoded and wants them back encoded once, not twice.
-    return {**params, "cursor": unquote(cursor)} if cursor else params
-
-
-def _server_time(envelope: Envelope) -> int:
-    return decode_time(envelope.result)

@@ -1,4 +1,4 @@
-"""The messages of the public websocket, both ways; nothing here touches a network or a clock."""
+"""The messages of the public websocket, both ways, without network or clock."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from barograph.errors import InvalidReply
-from barograph.markets.plausibility import LAST_PRICE, LIQUIDATION
+from barograph.markets.exchange import LAST_PRICE, LIQUIDATION
 from barograph.markets.records import Liquidation, Side
 from barograph.upstream.bybit.wire import (
     Cell,
@@ -34,18 +34,18 @@ class Batch(Struct, frozen=True):
 
 
 class Subscribed(Struct, frozen=True):
-    """The answer to one subscribe request."""
+    """The reply to one subscribe request."""
 
     accepted: bool
     detail: str
 
 
 class Pong(Struct, frozen=True):
-    """The answer to a ping."""
+    """The reply to a ping."""
 
 
 class Other(Struct, frozen=True):
-    """A message that means nothing to us."""
+    """A message that we ignore."""
 
 
 Message = Batch | Subscribed | Pong | Other
@@ -59,7 +59,7 @@ class _Message(Struct):
     data: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Row(Struct):
+class _LiquidationRow(Struct):
     T: Cell
     s: str
     S: Cell
@@ -68,11 +68,11 @@ class _Row(Struct):
 
 
 _MESSAGE = msgspec.json.Decoder(_Message)
-_ROWS = msgspec.json.Decoder(list[_Row])
+_ROWS = msgspec.json.Decoder(list[_LiquidationRow])
 
 
 def subscribe_requests(contracts: Sequence[str]) -> list[list[str]]:
-    """The requests of each connection that it takes to carry all of `contracts`.
+    """The subscribe requests, per connection, for all of `contracts`.
 
     Limits: https://bybit-exchange.github.io/docs/v5/ws/connect#public-channel---args-limits .
     """
@@ -98,11 +98,7 @@ def _requests(topics: list[str]) -> list[str]:
 
 
 def decode_message(data: bytes) -> Message:
-    """One message of the stream: https://bybit-exchange.github.io/docs/v5/ws/connect .
-
-    Raises:
-        InvalidReply: it is none.
-    """
+    """Decode a message of the stream: https://bybit-exchange.github.io/docs/v5/ws/connect ."""
     message = parse(data, _MESSAGE, "the message")
     if message.topic is not None and message.topic.startswith(_TOPIC):
         return Batch(_liquidations(message.data))
@@ -124,7 +120,7 @@ def _liquidations(data: bytes) -> tuple[Liquidation, ...]:
         raise InvalidReply(f"the liquidations cannot be read: {error}") from error
 
 
-def _liquidation(row: _Row) -> Liquidation:
+def _liquidation(row: _LiquidationRow) -> Liquidation:
     side = _SIDES.get(row.S)
     if side is None:
         raise UnreadableError(f"{row.S!r:.40} is not a side")

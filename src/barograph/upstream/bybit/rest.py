@@ -1,4 +1,10 @@
-"""One REST reading: its retries, its time budget and what keeps us from asking too often."""
+"""REST calls to the exchange: timeouts, retries with backoff, and circuit breakers.
+
+If the exchange hangs, each attempt times out after at most half of the call's time budget
+(`request_seconds`). The call is retried until the budget is spent, and then raises `Unreachable`.
+After four failed calls in a row the endpoint's circuit breaker opens: further calls fail at once,
+and one call per pause tries again.
+"""
 
 import asyncio
 import logging
@@ -20,40 +26,62 @@ from barograph.errors import (
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
-from barograph.upstream.bybit.wire import Envelope, Reply, open_envelope
+from barograph.upstream.bybit.wire import Envelope, HttpReply, open_envelope
 from barograph.upstream.http import read_body, tls_context
 
-FAILURES = 4
-"""So many failed calls in a row open a breaker."""
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+Endpoint = Literal["time", "instruments-info", "tickers", "account-ratio", "funding/history"]
+
+MAX_REPLY_BYTES = 16 * 1024 * 1024
+"""All tickers take about 0.6 MB."""
+
+FAILURES_TO_OPEN = 4
+"""This many failed calls in a row open a circuit breaker."""
 
 REFUSED_SECONDS = 60.0
-"""How long not to ask an exchange that will not serve us."""
-
-ALL_FAILURES: tuple[type[UpstreamError], ...] = (
-    Unreachable,
-    InvalidReply,
-    Throttled,
-    Forbidden,
-)
-"""What a breaker counts. An upstream that does not know what was asked for is well."""
+"""How long to wait after the exchange refused to serve us."""
 
 _LONGEST = 6
+_ATTEMPTS = 4
+_FIRST_BACKOFF_SECONDS = 0.2
 
 
-class Breaker:
-    """Lets calls through until they fail, then one now and then until it succeeds.
+class TimeBudget:
+    """The time left for one reading, including its retries and pages."""
 
-    Closed, it lets everything through. Open, it lets nothing through and repeats the last failure
-    at once. When the pause is over one call may try; its success closes the breaker, its failure
-    opens it for twice as long, up to six times the first pause.
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._end = clock() + round(seconds * SECOND)
+
+    def left(self) -> float:
+        """Seconds that remain; never more than the start value, even if the clock is set back."""
+        return min(max((self._end - self._clock()) / SECOND, 0.0), self._seconds)
+
+    def is_half_left(self) -> bool:
+        """Whether there is time for optional work."""
+        return self.left() >= self._seconds / 2
+
+    def attempt(self) -> float:
+        """The timeout of one attempt: at most half of the budget, so that a retry fits."""
+        return min(self.left(), self._seconds / 2)
+
+
+class CircuitBreaker:
+    """Stops calls to a failing exchange for a while.
+
+    Closed, it lets every call through. Open, it raises the last failure at once. After the pause it
+    lets one call through: success closes the breaker, failure opens it for twice as long, up to six
+    times the first pause.
     """
 
     def __init__(
-        self,
-        clock: Clock,
-        first_pause_seconds: float,
-        kinds: tuple[type[UpstreamError], ...] = ALL_FAILURES,
+        self, clock: Clock, first_pause_seconds: float, kinds: tuple[type[UpstreamError], ...]
     ) -> None:
+        """`kinds` are the failures that count."""
         self._clock = clock
         self._first_pause = first_pause_seconds
         self._kinds = kinds
@@ -64,21 +92,13 @@ class Breaker:
         self._trying = False
 
     def check(self) -> None:
-        """Say whether a call may be made now, without making it.
-
-        Raises:
-            UpstreamError: the last failure's kind, when it may not.
-        """
+        """Raise the last failure if no call may be made now."""
         if self._failure is not None and (self._trying or self._left() > 0):
             raise _again(self._failure, self._left() / SECOND)
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Surround one call, and learn from how it ends.
-
-        Raises:
-            UpstreamError: the last failure's kind, when no call may be made now.
-        """
+        """Wrap one call and learn from its outcome; raises as `check` does."""
         self.check()
         tries = self._trying = self._failure is not None
         try:
@@ -92,12 +112,12 @@ class Breaker:
         else:
             self._succeeded()
         finally:
-            # Also when the call was cancelled, which says nothing: the next one may try.
+            # A cancelled call proves nothing, so the next one may try.
             if tries:
                 self._trying = False
 
     def _succeeded(self) -> None:
-        # A call that was under way while another one opened the breaker does not close it.
+        # A call that began before the breaker opened does not close it.
         if self._left() == 0:
             self._failures = 0
             self._failure = None
@@ -113,7 +133,7 @@ class Breaker:
 
     def _left(self) -> int:
         left = self._until - self._clock()
-        # More than was ever asked for: the wall clock was set back, and the pause means nothing.
+        # More than the whole pause: the wall clock was set back, so the pause is void.
         return left if 0 < left <= self._pause else 0
 
     def _pause_after(self, error: UpstreamError) -> float:
@@ -121,64 +141,32 @@ class Breaker:
             return error.retry_after
         if isinstance(error, Forbidden):
             return REFUSED_SECONDS
-        if self._failures < FAILURES:
+        if self._failures < FAILURES_TO_OPEN:
             return 0.0
-        return self._first_pause * min(2.0 ** min(self._failures - FAILURES, _LONGEST), _LONGEST)
+        return self._first_pause * min(
+            2.0 ** min(self._failures - FAILURES_TO_OPEN, _LONGEST), _LONGEST
+        )
 
 
 def _plain(error: UpstreamError) -> UpstreamError:
-    """The same failure without the traceback, which would keep a whole reply in memory."""
+    """Copy a failure without its traceback, which would keep a whole reply in memory."""
     if isinstance(error, Throttled):
         return Throttled(str(error), error.retry_after)
     return type(error)(str(error))
 
 
 def _again(failure: UpstreamError, left: float) -> UpstreamError:
-    message = f"{failure} (not asked again yet)"
+    message = f"{failure} (circuit breaker open)"
     if isinstance(failure, Throttled):
         return Throttled(message, left)
     return type(failure)(message)
 
 
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-Sleep = Callable[[float], Awaitable[None]]
-Endpoint = Literal["time", "instruments-info", "tickers", "account-ratio", "funding/history"]
-
-MAX_REPLY_BYTES = 16 * 1024 * 1024
-"""All tickers are about 0.6 MB; a reply much larger than that is not one."""
-
-_ATTEMPTS = 4
-_FIRST_BACKOFF_SECONDS = 0.2
-
-
-class Budget:
-    """What is left of the time that one reading may take, its retries and pages included."""
-
-    def __init__(self, seconds: float, clock: Clock) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._end = clock() + round(seconds * SECOND)
-
-    def left(self) -> float:
-        """Seconds that remain; never more than there were, even if the clock is set back."""
-        return min(max((self._end - self._clock()) / SECOND, 0.0), self._seconds)
-
-    def is_half_left(self) -> bool:
-        """Whether something that can wait may begin."""
-        return self.left() >= self._seconds / 2
-
-    def attempt(self) -> float:
-        """Seconds that one attempt may take: no more than half, so that another one fits."""
-        return min(self.left(), self._seconds / 2)
-
-
 class RestClient:
-    """Calls of Bybit's public REST interface, each a success or an `UpstreamError`.
+    """Calls Bybit's public REST API; every failure is an `UpstreamError`.
 
-    Failures of one endpoint do not keep the others from being asked; being throttled or refused
-    does, because that is about us and not about the endpoint.
+    Each endpoint has its own circuit breaker. Throttling and refusals concern every endpoint, so
+    one more breaker covers the whole host.
     """
 
     def __init__(
@@ -195,8 +183,8 @@ class RestClient:
         self._clock = clock
         self._sleep = sleep
         self._random = random
-        self._host = Breaker(clock, settings.breaker_seconds, (Throttled, Forbidden))
-        self._endpoints: dict[Endpoint, Breaker] = {}
+        self._host = CircuitBreaker(clock, settings.breaker_seconds, (Throttled, Forbidden))
+        self._endpoints: dict[Endpoint, CircuitBreaker] = {}
         self._failing: dict[Endpoint, str] = {}
         self._http = httpx2.AsyncClient(
             base_url=settings.exchange_rest_url,
@@ -207,26 +195,27 @@ class RestClient:
             verify=tls_context(),
         )
 
-    def budget(self) -> Budget:
-        """Start the time of one reading."""
-        return Budget(self._seconds, self._clock)
+    def budget(self) -> TimeBudget:
+        """Start the time budget of one reading."""
+        return TimeBudget(self._seconds, self._clock)
 
     async def call(
         self,
         endpoint: Endpoint,
         params: Mapping[str, str],
         read: Callable[[Envelope], T],
-        budget: Budget,
+        budget: TimeBudget,
     ) -> T:
-        """Ask `endpoint` until `read` is content with the answer or there is no time left.
+        """Call `endpoint` and retry until `read` accepts the reply or the budget is spent.
 
         Raises:
-            UpstreamError: how the last attempt failed, or why none was made.
+            UpstreamError: how the last attempt failed, or why a breaker allowed none.
         """
         breaker = self._endpoints.setdefault(
-            endpoint, Breaker(self._clock, self._breaker_seconds, (Unreachable, InvalidReply))
+            endpoint,
+            CircuitBreaker(self._clock, self._breaker_seconds, (Unreachable, InvalidReply)),
         )
-        # Both are asked first: one that refuses must not look to the other like a call that ended.
+        # Both checks come first: a call that one refuses must not count as a success for the other.
         self._host.check()
         breaker.check()
         try:
@@ -250,7 +239,7 @@ class RestClient:
         endpoint: Endpoint,
         params: Mapping[str, str],
         read: Callable[[Envelope], T],
-        budget: Budget,
+        budget: TimeBudget,
     ) -> T:
         failed = 0
         while True:
@@ -258,20 +247,22 @@ class RestClient:
                 reply = await self._fetch(endpoint, params, budget.attempt())
                 return read(open_envelope(reply, self._clock()))
             except (Unreachable, InvalidReply):
-                # Full jitter: many clients that failed together do not come back together.
+                # Full jitter, so that clients that failed together don't retry together.
                 pause = self._random.uniform(0.0, _FIRST_BACKOFF_SECONDS * 2**failed)
                 failed += 1
                 if failed == _ATTEMPTS or pause >= budget.left():
                     raise
             await self._sleep(pause)
 
-    async def _fetch(self, endpoint: Endpoint, params: Mapping[str, str], seconds: float) -> Reply:
+    async def _fetch(
+        self, endpoint: Endpoint, params: Mapping[str, str], seconds: float
+    ) -> HttpReply:
         try:
             async with (
                 asyncio.timeout(seconds) as limit,
                 self._http.stream("GET", f"/v5/market/{endpoint}", params=params) as response,
             ):
-                return Reply(
+                return HttpReply(
                     status=response.status_code,
                     content_type=response.headers.get("content-type", ""),
                     limit_reset=response.headers.get("x-bapi-limit-reset-timestamp"),
@@ -283,7 +274,7 @@ class RestClient:
             raise Unreachable(f"{endpoint}: {type(error).__name__} {error}".rstrip()) from error
 
     def _note_failure(self, endpoint: Endpoint, error: UpstreamError) -> None:
-        """Log a failure when it is a new one, not at every poll."""
+        """Log a failure when its kind changes, not at every poll."""
         if self._failing.get(endpoint) != error.kind:
             self._failing[endpoint] = error.kind
             log.warning(

@@ -1,7 +1,8 @@
-"""Listening to liquidations on two connections, so that one may break without a gap.
+"""The liquidation stream: two websocket connections, so that one may break without a gap.
 
-When there are more contracts than a connection carries, there are two for each part of them, and
-time counts as watched only when every part was.
+A connection that is silent for 1.5 ping intervals is dropped and reconnected with backoff. If there
+are more contracts than a connection carries, each group of contracts has two connections, and time
+counts as watched only if every group was.
 """
 
 import asyncio
@@ -15,8 +16,8 @@ from websockets.exceptions import WebSocketException
 from barograph.errors import Forbidden, Unreachable, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
-from barograph.markets.liquidations import WatchLog
-from barograph.markets.ports import LiquidationWatcher
+from barograph.markets.exchange import LiquidationWatcher
+from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
 from barograph.upstream.bybit.messages import (
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 
 CONNECTIONS = 2
 
-_SILENCE = 1.5
+_SILENCE_PINGS = 1.5
 _OPEN_SECONDS = 10.0
 _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 _SHORTEST_PAUSE_SECONDS = 0.5
@@ -42,7 +43,7 @@ _AHEAD_MS = 60 * SECOND
 
 
 class LiquidationStream:
-    """Keeps `CONNECTIONS` equal connections a part open and passes on what each of them hears."""
+    """Keeps two equal connections open per group of contracts, and passes on their messages."""
 
     def __init__(self, settings: Settings, *, clock: Clock, sleep: Sleep, random: Random) -> None:
         self._settings = settings
@@ -51,13 +52,15 @@ class LiquidationStream:
         self._random = random
 
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
-        """Hear the liquidations of `contracts` until cancelled, reconnecting as needed."""
+        """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
         parts = subscribe_requests(contracts)
         if not parts:
             await asyncio.Event().wait()
-        logs = [WatchLog() for _ in parts]
+        logs = [WatchedSpans() for _ in parts]
         tasks = [
-            asyncio.create_task(self._keep_open(number, requests, _Part(watcher, logs, part)))
+            asyncio.create_task(
+                self._keep_open(number, requests, _GroupWatcher(watcher, logs, part))
+            )
             for part, requests in enumerate(parts)
             for number in range(CONNECTIONS)
         ]
@@ -78,22 +81,18 @@ class LiquidationStream:
         while True:
             began = self._clock()
             try:
-                await self._hear(requests, watcher, state)
+                await self._connect(requests, watcher, state)
             except UpstreamError as error:
                 state.lost(error)
-            # A connection that lasted owes nothing to those that failed before it.
+            # A connection that lasted resets the backoff.
             lasted = self._clock() - began > _LONGEST_PAUSE_SECONDS * SECOND
             failures = 0 if lasted else failures + 1
             await self._sleep(self._pause(number, failures))
 
-    async def _hear(
+    async def _connect(
         self, requests: Sequence[str], watcher: LiquidationWatcher, state: "_State"
     ) -> None:
-        """Hold one connection for as long as it works.
-
-        Raises:
-            UpstreamError: why it does not work any more.
-        """
+        """Connect and listen until the connection fails with an `UpstreamError`."""
         settings = self._settings
         try:
             socket = await connect(
@@ -102,25 +101,25 @@ class LiquidationStream:
                 user_agent_header="barograph",
                 proxy=None,
                 open_timeout=_OPEN_SECONDS,
-                # The exchange answers its own kind of ping, and that is what proves it alive.
+                # The exchange has its own ping messages, which prove the connection alive.
                 ping_interval=None,
                 max_size=_MAX_MESSAGE_BYTES,
             )
             try:
-                silence = _SILENCE * settings.stream_ping_seconds * SECOND
-                ear = _Ear(watcher, self._clock, len(requests), silence, state)
-                await _converse(socket, requests, ear, settings.stream_ping_seconds)
+                silence = _SILENCE_PINGS * settings.stream_ping_seconds * SECOND
+                connection = _Connection(watcher, self._clock, len(requests), silence, state)
+                await _run_connection(socket, requests, connection, settings.stream_ping_seconds)
             finally:
-                # Nothing is owed to the other end, and a polite goodbye that is interrupted
-                # would leave the connection open for good.
+                # Not a clean close: an interrupted one would leave the connection open for good.
                 socket.transport.abort()
         except (WebSocketException, OSError) as error:
             raise Unreachable(f"{type(error).__name__} {error}".rstrip()) from error
 
     def _pause(self, number: int, failures: int) -> float:
-        """Seconds until the next try; each connection draws from its own part of the range.
+        """Seconds until the next attempt.
 
-        So two connections that broke together do not come back together.
+        Each connection draws from its own part of the range, so two that broke together reconnect
+        apart.
         """
         longest = min(
             2 * _SHORTEST_PAUSE_SECONDS * 2.0 ** min(failures, 10), _LONGEST_PAUSE_SECONDS
@@ -129,10 +128,12 @@ class LiquidationStream:
         return longest * (1 + part) / 2
 
 
-class _Part:
-    """Says of a span that it was watched as soon as every part of the contracts was."""
+class _GroupWatcher:
+    """Reports a span as watched once every group of contracts watched it."""
 
-    def __init__(self, watcher: LiquidationWatcher, logs: Sequence[WatchLog], part: int) -> None:
+    def __init__(
+        self, watcher: LiquidationWatcher, logs: Sequence[WatchedSpans], part: int
+    ) -> None:
         self._watcher = watcher
         self._own = logs[part]
         self._others = [log for number, log in enumerate(logs) if number != part]
@@ -150,7 +151,7 @@ class _Part:
 
 
 class _State:
-    """Logs what becomes of one connection when it changes, not at every try."""
+    """Logs changes in the state of one connection, not every attempt."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -170,8 +171,8 @@ class _State:
             )
 
 
-class _Ear:
-    """What one connection has heard, and up to when it is proved to have missed nothing."""
+class _Connection:
+    """Handles the messages of one connection, and reports the time it provably watched."""
 
     def __init__(
         self,
@@ -193,17 +194,17 @@ class _Ear:
         """Whether the exchange has accepted every subscription."""
         return self._unanswered <= 0
 
-    def hear(self, data: bytes) -> None:
-        """Take one message.
+    def handle(self, data: bytes) -> None:
+        """Handle one message.
 
         Raises:
-            InvalidReply: it cannot be read, so something may have been missed.
-            Unreachable: more time passed since the last message than silence may last.
-            Forbidden: the exchange does not accept a subscription.
+            InvalidReply: it can't be read, so we may have missed something.
+            Unreachable: too much time passed since the last message.
+            Forbidden: the exchange rejected a subscription.
         """
         match decode_message(data):
             case Batch(liquidations):
-                # One that has not happened yet would count for ever.
+                # A liquidation from the future would count for ever.
                 latest = self._clock() + _AHEAD_MS
                 self._watcher.liquidated([each for each in liquidations if each.at <= latest])
                 self._prove()
@@ -219,43 +220,39 @@ class _Ear:
                 pass
 
     def _prove(self) -> None:
-        """Claim the time since the last proof, unless this process slept through part of it."""
+        """Report the time since the last proof, unless this process slept through part of it."""
         if self._proved_at is None:
             return
         start, self._proved_at = self._proved_at, self._clock()
         if self._proved_at - start > self._silence:
-            raise Unreachable("unheard for too long")
+            raise Unreachable("no message for too long")
         if start < self._proved_at:
             self._watcher.watched(start, self._proved_at)
         self._state.watching()
 
 
-async def _converse(
-    socket: ClientConnection, requests: Sequence[str], ear: _Ear, ping_seconds: float
+async def _run_connection(
+    socket: ClientConnection, requests: Sequence[str], connection: _Connection, ping_seconds: float
 ) -> None:
-    """Subscribe, then listen and ping until the connection breaks or falls silent.
-
-    Raises:
-        UpstreamError: silence, or a message that `ear` cannot take.
-    """
+    """Subscribe, then listen and ping until the connection breaks or is silent too long."""
     for request in requests:
         await socket.send(request)
     now = asyncio.get_running_loop().time
     heard_at = now()
     ping_at = heard_at + ping_seconds
-    subscribed_by = heard_at + _SILENCE * ping_seconds
+    subscribed_by = heard_at + _SILENCE_PINGS * ping_seconds
     while True:
-        silent_at = heard_at + _SILENCE * ping_seconds
+        silent_at = heard_at + _SILENCE_PINGS * ping_seconds
         try:
             async with asyncio.timeout_at(min(ping_at, silent_at)):
                 data = await socket.recv(decode=False)
         except TimeoutError:
             if now() >= silent_at:
-                raise Unreachable(f"silent for {_SILENCE * ping_seconds:.0f} s") from None
+                raise Unreachable(f"silent for {_SILENCE_PINGS * ping_seconds:.0f} s") from None
         else:
             heard_at = now()
-            ear.hear(data)
-        if not ear.is_subscribed and now() >= subscribed_by:
+            connection.handle(data)
+        if not connection.is_subscribed and now() >= subscribed_by:
             raise Unreachable("the subscription was not answered")
         if now() >= ping_at:
             await socket.send(PING)

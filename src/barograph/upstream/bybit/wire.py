@@ -1,4 +1,7 @@
-"""How Bybit writes numbers: as decimal strings, with an empty one where there is none."""
+"""Bybit's wire format: numbers as decimal strings, and the envelope around every reply.
+
+The functions that read a cell raise `UnreadableError` if it is empty or has another format.
+"""
 
 import re
 from decimal import Context, Decimal
@@ -15,13 +18,12 @@ from barograph.errors import (
     Unreachable,
 )
 from barograph.kit.timestamps import SECOND
-from barograph.markets.plausibility import Limits
+from barograph.markets.exchange import PlausibleRange
 
 T = TypeVar("T")
 
 Cell = str | int | float | bool | None
-"""A field that should be a decimal string. Whatever else comes makes its own row unreadable and
-not the whole reply."""
+"""A field that should be a decimal string. Any other value makes only its own row unreadable."""
 
 # Python's own float() also takes "nan", "1_000", " 1 " and digits of other scripts.
 _DECIMAL = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?")
@@ -29,36 +31,39 @@ _DIGITS = re.compile(r"[0-9]{1,16}")
 _WIDE = Context(prec=120)
 _MOMENTS = range(10**12, 4 * 10**12)
 
+PAUSE_SECONDS = 5.0
+"""How long to pause when the exchange throttles us without saying for how long."""
+
+BAN_SECONDS = 600.0
+"""How long an address stays banned after "access too frequent"."""
+
+_AHEAD_SECONDS = 60.0
+_TEXT_LIMIT = 200
+
+_SYMBOL_WORDS = ("invalid", "not supported", "not exist")
+
 
 class UnreadableError(ValueError):
-    """A field does not hold what its name says."""
+    """A cell doesn't hold what its name says."""
 
 
 class OutOfRangeError(UnreadableError):
-    """A field holds a number that is out of range."""
+    """A cell holds a number outside its plausible range."""
 
-    def __init__(self, value: float, limits: Limits) -> None:
-        super().__init__(f"{limits.field} of {value:g} is out of range")
-        self.field = limits.field
+    def __init__(self, value: float, expected: PlausibleRange) -> None:
+        super().__init__(f"{expected.field} of {value:g} is out of range")
+        self.field = expected.field
 
 
-def plausible(value: float, limits: Limits) -> float:
-    """Return a value if it is plausible.
-
-    Raises:
-        OutOfRangeError: it is not.
-    """
-    if not limits.hold(value):
-        raise OutOfRangeError(value, limits)
+def plausible(value: float, expected: PlausibleRange) -> float:
+    """Return a value, or raise `OutOfRangeError` if it is not plausible."""
+    if not expected.contains(value):
+        raise OutOfRangeError(value, expected)
     return value
 
 
 def number(cell: Cell) -> float:
-    """Read a decimal string; finite by construction, and never minus zero.
-
-    Raises:
-        UnreadableError: it is empty, or not a plain decimal.
-    """
+    """Read a decimal string as a finite number, never minus zero."""
     return float(_decimal(cell)) + 0.0
 
 
@@ -66,19 +71,12 @@ def percent(cell: Cell) -> float:
     """Read a fraction as percent by moving the decimal point of the text.
 
     Multiplying the float by 100 would turn "0.00057" into 0.056999999999999995.
-
-    Raises:
-        UnreadableError: it is empty, or not a plain decimal.
     """
     return float(_WIDE.scaleb(_decimal(cell), 2)) + 0.0
 
 
 def above_zero(cell: Cell) -> float:
-    """Read a decimal string that has no meaning unless it is positive.
-
-    Raises:
-        UnreadableError: it is empty, not a plain decimal, or not positive.
-    """
+    """Read a decimal string that must be positive."""
     value = number(cell)
     if value <= 0:
         raise UnreadableError(f"{cell!r:.40} is not positive")
@@ -86,11 +84,7 @@ def above_zero(cell: Cell) -> float:
 
 
 def moment(cell: Cell) -> int:
-    """Read milliseconds since the Unix epoch.
-
-    Raises:
-        UnreadableError: it is not a whole number, or so far off that its unit must be another.
-    """
+    """Read milliseconds since the Unix epoch; refuse values that must be in another unit."""
     at = int(cell) if isinstance(cell, str) and _DIGITS.fullmatch(cell) else cell
     if not isinstance(at, int) or at not in _MOMENTS:
         raise UnreadableError(f"{cell!r:.40} is not a time in milliseconds")
@@ -98,11 +92,7 @@ def moment(cell: Cell) -> int:
 
 
 def parse(data: bytes | str, shape: msgspec.json.Decoder[T], what: str) -> T:
-    """Read JSON of a known shape.
-
-    Raises:
-        InvalidReply: it is cut off, no JSON, or of another shape.
-    """
+    """Decode JSON of a known shape, or raise `InvalidReply`."""
     try:
         return shape.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -115,20 +105,8 @@ def _decimal(cell: Cell) -> Decimal:
     return Decimal(cell)
 
 
-PAUSE_SECONDS = 5.0
-"""How long to hold back when the exchange says to slow down and not for how long."""
-
-BAN_SECONDS = 600.0
-"""How long an address stays banned after "access too frequent"."""
-
-_AHEAD_SECONDS = 60.0
-_TEXT_LIMIT = 200
-
-_SYMBOL_WORDS = ("invalid", "not supported", "not exist")
-
-
-class Reply(Struct, frozen=True):
-    """An HTTP answer, as far as its meaning depends on it."""
+class HttpReply(Struct, frozen=True):
+    """The parts of an HTTP response that its meaning depends on."""
 
     status: int
     content_type: str
@@ -138,7 +116,7 @@ class Reply(Struct, frozen=True):
 
 
 class Envelope(Struct, frozen=True, rename="camel"):
-    """The frame of every answer: https://bybit-exchange.github.io/docs/v5/guide ."""
+    """The envelope of every reply: https://bybit-exchange.github.io/docs/v5/guide ."""
 
     ret_code: Annotated[int, Meta(ge=-(2**31), lt=2**31)]
     ret_msg: str = ""
@@ -149,12 +127,12 @@ class Envelope(Struct, frozen=True, rename="camel"):
 _ENVELOPE = msgspec.json.Decoder(Envelope)
 
 
-def open_envelope(reply: Reply, now: int) -> Envelope:
-    """Take the answer out of its frame; codes: https://bybit-exchange.github.io/docs/v5/error .
+def open_envelope(reply: HttpReply, now: int) -> Envelope:
+    """Unwrap a reply; codes: https://bybit-exchange.github.io/docs/v5/error .
 
     Raises:
         Throttled: HTTP 429, code 10006, or the ban that HTTP 403 "access too frequent" announces.
-        Forbidden: any other HTTP 403, or code 10009: geography.
+        Forbidden: any other HTTP 403, or code 10009: the exchange doesn't serve our region.
         Unreachable: HTTP 5xx, or codes 10000 and 10016: the exchange's own failure.
         UnknownToUpstream: code 10001 about the symbol.
         InvalidReply: everything else that is not a success.
@@ -178,11 +156,7 @@ def open_envelope(reply: Reply, now: int) -> Envelope:
 
 
 def check_clock(envelope: Envelope, now: int, max_age_seconds: float) -> int:
-    """When the exchange made the answer, if that can be true.
-
-    Raises:
-        InvalidReply: the exchange's clock is too far from ours, or the answer is an old one.
-    """
+    """Return the time of a reply, or raise `InvalidReply` if it is old or our clocks differ."""
     behind = (now - envelope.time) / SECOND
     if behind > max_age_seconds:
         raise InvalidReply(f"the exchange's clock is {behind:.0f} s behind")
@@ -191,7 +165,7 @@ def check_clock(envelope: Envelope, now: int, max_age_seconds: float) -> int:
     return envelope.time
 
 
-def _check_status(reply: Reply, now: int) -> None:
+def _check_status(reply: HttpReply, now: int) -> None:
     match reply.status:
         case 200:
             return
@@ -207,16 +181,16 @@ def _check_status(reply: Reply, now: int) -> None:
             raise InvalidReply(f"HTTP {status}")
 
 
-def _forbidden(reply: Reply) -> Throttled | Forbidden:
-    """Tell a ban for haste from the page that a blocked region gets."""
+def _forbidden(reply: HttpReply) -> Throttled | Forbidden:
+    """Tell a ban for too many requests from the page that a blocked region gets."""
     is_page = "html" in reply.content_type.lower() or reply.body.lstrip().startswith(b"<")
     if not is_page and b"access too frequent" in reply.body.lower():
         return Throttled("HTTP 403: access too frequent", BAN_SECONDS)
     return Forbidden("HTTP 403: the exchange does not serve this address")
 
 
-def _pause(reply: Reply, now: int) -> float:
-    """Seconds until the limit is lifted: https://bybit-exchange.github.io/docs/v5/rate-limit ."""
+def _pause(reply: HttpReply, now: int) -> float:
+    """Seconds until the rate limit resets: https://bybit-exchange.github.io/docs/v5/rate-limit ."""
     text = reply.limit_reset or ""
     if text.isascii() and text.isdigit():
         seconds = (int(text[:16]) - now) / SECOND

@@ -1,4 +1,4 @@
-"""The desk turns readings into conclusions and forgets only what is stored."""
+"""The judge turns readings into conclusions and forgets only what is stored."""
 
 from typing import TypeVar
 
@@ -9,8 +9,9 @@ from barograph.board.feeds import Feed
 from barograph.collector.judge import Conclusion, Judge
 from barograph.errors import Throttled, Unreachable
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import LiquidationHour, Outage, Settlement
-from barograph.markets.judge import MarketConclusion, MarketDesk
+from barograph.markets.evidence import FundingSettlement, Outage
+from barograph.markets.judge import MarketConclusion, MarketJudge
+from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.records import (
     ExchangeHealth,
     Liquidation,
@@ -42,8 +43,8 @@ SHORT = Liquidation(START - 900, "ETHUSDT", "short", 1.0, 3_000.0)
 
 
 @pytest.fixture
-def desk() -> MarketDesk:
-    return MarketDesk(Settings.model_validate({}))
+def judge() -> MarketJudge:
+    return MarketJudge(Settings.model_validate({}))
 
 
 def published(conclusion: MarketConclusion, feed: Feed[R]) -> R:
@@ -59,8 +60,8 @@ def rows(conclusion: MarketConclusion, resolution: str) -> list[tuple[str, int]]
     ]
 
 
-def stored(desk: MarketDesk, conclusion: MarketConclusion) -> MarketConclusion:
-    desk.written(conclusion)
+def stored(judge: MarketJudge, conclusion: MarketConclusion) -> MarketConclusion:
+    judge.written(conclusion)
     return conclusion
 
 
@@ -68,8 +69,8 @@ def funded(rate: float, *, hours: float = 8) -> tuple[Perpetual, ...]:
     return (changed(BTC, funding_rate_pct=rate, funding_interval_hours=hours), ETH)
 
 
-def test_a_reading_publishes_every_feed_once(desk: MarketDesk) -> None:
-    conclusion = desk.conclude(reading())
+def test_a_reading_publishes_every_feed_once(judge: MarketJudge) -> None:
+    conclusion = judge.conclude(reading())
 
     assert sorted(each.feed for each in conclusion.publications) == sorted(
         feed.name for feed in FEEDS
@@ -79,13 +80,13 @@ def test_a_reading_publishes_every_feed_once(desk: MarketDesk) -> None:
 
 
 def test_what_was_heard_is_in_the_next_conclusion_and_after_it_is_stored_in_no_other(
-    desk: MarketDesk,
+    judge: MarketJudge,
 ) -> None:
-    desk.liquidated([LONG, LONG])
-    desk.watched(START - MINUTE, START)
+    judge.liquidated([LONG, LONG])
+    judge.watched(START - MINUTE, START)
 
-    first = stored(desk, desk.conclude(reading()))
-    second = desk.conclude(reading(START + 5_000))
+    first = stored(judge, judge.conclude(reading()))
+    second = judge.conclude(reading(START + 5_000))
 
     assert first.liquidations == [LONG]
     assert first.watched == [(START - MINUTE, START)]
@@ -96,55 +97,55 @@ def test_what_was_heard_is_in_the_next_conclusion_and_after_it_is_stored_in_no_o
 
 
 def test_what_is_heard_while_a_conclusion_is_being_stored_is_in_the_next_one(
-    desk: MarketDesk,
+    judge: MarketJudge,
 ) -> None:
-    desk.liquidated([LONG])
-    desk.watched(START - MINUTE, START)
-    conclusion = desk.conclude(reading())
-    desk.liquidated([SHORT])
-    desk.watched(START, START + 1_000)
-    desk.written(conclusion)
+    judge.liquidated([LONG])
+    judge.watched(START - MINUTE, START)
+    conclusion = judge.conclude(reading())
+    judge.liquidated([SHORT])
+    judge.watched(START, START + 1_000)
+    judge.written(conclusion)
 
-    following = desk.conclude(reading(START + 5_000))
+    following = judge.conclude(reading(START + 5_000))
 
     assert following.liquidations == [SHORT]
     assert following.watched == [(START - MINUTE, START + 1_000)]
 
 
-def test_a_failed_write_keeps_what_was_heard_and_watched_for_the_next(desk: MarketDesk) -> None:
-    desk.liquidated([LONG])
-    desk.watched(START - MINUTE, START)
-    desk.conclude(reading())
-    desk.liquidated([SHORT])
+def test_a_failed_write_keeps_what_was_heard_and_watched_for_the_next(judge: MarketJudge) -> None:
+    judge.liquidated([LONG])
+    judge.watched(START - MINUTE, START)
+    judge.conclude(reading())
+    judge.liquidated([SHORT])
 
-    following = desk.conclude(reading(START + 5_000))
+    following = judge.conclude(reading(START + 5_000))
 
     assert following.liquidations == [LONG, SHORT]
     assert following.watched == [(START - MINUTE, START)]
 
 
-def test_a_failed_write_keeps_the_readings_that_are_due(desk: MarketDesk) -> None:
-    failed = desk.conclude(reading())
+def test_a_failed_write_keeps_the_readings_that_are_due(judge: MarketJudge) -> None:
+    failed = judge.conclude(reading())
 
-    following = desk.conclude(reading(START + 5_000))
+    following = judge.conclude(reading(START + 5_000))
 
     assert rows(following, "minute") == rows(failed, "minute")
     assert rows(following, "hour") == rows(failed, "hour")
 
 
-def test_a_failed_write_keeps_the_change_of_the_regime_for_the_next(desk: MarketDesk) -> None:
-    failed = desk.conclude(reading())
+def test_a_failed_write_keeps_the_change_of_the_regime_for_the_next(judge: MarketJudge) -> None:
+    failed = judge.conclude(reading())
     assert len(failed.regime_changes) == 1
 
-    assert desk.conclude(reading(START + 5_000)).regime_changes == failed.regime_changes
+    assert judge.conclude(reading(START + 5_000)).regime_changes == failed.regime_changes
 
 
-def test_a_failed_reading_carries_what_was_heard_too(desk: MarketDesk) -> None:
-    desk.liquidated([LONG])
-    desk.watched(START - MINUTE, START)
+def test_a_failed_reading_carries_what_was_heard_too(judge: MarketJudge) -> None:
+    judge.liquidated([LONG])
+    judge.watched(START - MINUTE, START)
 
-    failure = stored(desk, desk.conclude_failure(Unreachable("down"), START))
-    following = desk.conclude(reading(START + 5_000))
+    failure = stored(judge, judge.conclude_failure(Unreachable("down"), START))
+    following = judge.conclude(reading(START + 5_000))
 
     assert failure.liquidations == [LONG]
     assert failure.watched == [(START - MINUTE, START)]
@@ -153,39 +154,39 @@ def test_a_failed_reading_carries_what_was_heard_too(desk: MarketDesk) -> None:
 
 
 def test_the_majors_are_recorded_by_the_minute_and_everything_by_the_hour(
-    desk: MarketDesk,
+    judge: MarketJudge,
 ) -> None:
-    conclusion = desk.conclude(reading())
+    conclusion = judge.conclude(reading())
 
     assert rows(conclusion, "minute") == [(each.contract, START) for each in (BTC, ETH, SOL)]
     hour = START // HOUR * HOUR
     assert rows(conclusion, "hour") == [(each.contract, hour) for each in MARKET]
 
 
-def test_the_first_reading_of_a_minute_is_the_one_recorded(desk: MarketDesk) -> None:
+def test_the_first_reading_of_a_minute_is_the_one_recorded(judge: MarketJudge) -> None:
     due = [
-        bool(stored(desk, desk.conclude(reading(START + passed))).readings)
+        bool(stored(judge, judge.conclude(reading(START + passed))).readings)
         for passed in (0, 5_000, MINUTE - 1, MINUTE, MINUTE + 5_000, 3 * MINUTE + 1)
     ]
 
     assert due == [True, False, False, True, False, True]
 
 
-def test_the_first_reading_of_an_hour_is_the_one_recorded(desk: MarketDesk) -> None:
+def test_the_first_reading_of_an_hour_is_the_one_recorded(judge: MarketJudge) -> None:
     next_hour = START // HOUR * HOUR + HOUR
 
     at = [START, START + MINUTE, next_hour - 1, next_hour + 7, next_hour + MINUTE]
-    due = [rows(stored(desk, desk.conclude(reading(each))), "hour") for each in at]
+    due = [rows(stored(judge, judge.conclude(reading(each))), "hour") for each in at]
 
     assert [bool(each) for each in due] == [True, False, False, True, False]
     assert {moment for _, moment in due[3]} == {next_hour}
 
 
-def test_a_row_holds_the_reading_and_a_share_only_where_one_is_known(desk: MarketDesk) -> None:
+def test_a_row_holds_the_reading_and_a_share_only_where_one_is_known(judge: MarketJudge) -> None:
     for share in shares():
-        desk.sampled(share)
+        judge.sampled(share)
     by_contract = {
-        row.contract: row for row in desk.conclude(reading()).readings if row.resolution == "hour"
+        row.contract: row for row in judge.conclude(reading()).readings if row.resolution == "hour"
     }
 
     assert by_contract["BTCUSDT"][3:] == (67_000.5, 0.01, 8, 5_000_000_000.0, 61.5)
@@ -197,42 +198,42 @@ def test_a_row_holds_the_reading_and_a_share_only_where_one_is_known(desk: Marke
     ("age", "share"), [(0, 61.5), (BOUND - 1, 61.5), (BOUND, None), (-BOUND - 1, None)]
 )
 def test_a_share_that_is_not_fresh_at_the_reading_is_in_no_row(
-    desk: MarketDesk, age: int, share: float | None
+    judge: MarketJudge, age: int, share: float | None
 ) -> None:
-    desk.sampled(LongAccounts("BTCUSDT", 61.5, START - age))
+    judge.sampled(LongAccounts("BTCUSDT", 61.5, START - age))
 
     rows_of_bitcoin = [
         (row.resolution, row.long_account_pct)
-        for row in desk.conclude(reading()).readings
+        for row in judge.conclude(reading()).readings
         if row.contract == "BTCUSDT"
     ]
 
     assert rows_of_bitcoin == [("minute", share), ("hour", share)]
 
 
-def test_shares_of_delisted_contracts_are_dropped(desk: MarketDesk) -> None:
+def test_shares_of_delisted_contracts_are_dropped(judge: MarketJudge) -> None:
     for share in shares():
-        desk.sampled(share)
+        judge.sampled(share)
 
-    conclusion = desk.conclude(reading(contracts=(BTC, PEPE)))
+    conclusion = judge.conclude(reading(contracts=(BTC, PEPE)))
 
     assert list(published(conclusion, LONG_ACCOUNTS).shares) == ["BTCUSDT"]
 
 
-def test_a_newer_share_replaces_the_older(desk: MarketDesk) -> None:
-    desk.sampled(LongAccounts("BTCUSDT", 50.0, START - MINUTE))
-    desk.sampled(LongAccounts("BTCUSDT", 0.0, START))
+def test_a_newer_share_replaces_the_older(judge: MarketJudge) -> None:
+    judge.sampled(LongAccounts("BTCUSDT", 50.0, START - MINUTE))
+    judge.sampled(LongAccounts("BTCUSDT", 0.0, START))
 
-    known = published(desk.conclude(reading()), LONG_ACCOUNTS).shares
+    known = published(judge.conclude(reading()), LONG_ACCOUNTS).shares
 
     assert known == {"BTCUSDT": LongAccounts("BTCUSDT", 0.0, START)}
 
 
-def test_only_a_change_of_the_regime_is_recorded(desk: MarketDesk) -> None:
+def test_only_a_change_of_the_regime_is_recorded(judge: MarketJudge) -> None:
     steps = [(0, 0.01), (5_000, 0.012), (10_000, 0.02), (10_000 + DWELL, 0.021), (DAY, 0.02)]
 
     recorded = [
-        stored(desk, desk.conclude(reading(START + passed, funded(rate)))).regime_changes
+        stored(judge, judge.conclude(reading(START + passed, funded(rate)))).regime_changes
         for passed, rate in steps
     ]
 
@@ -245,43 +246,43 @@ def test_only_a_change_of_the_regime_is_recorded(desk: MarketDesk) -> None:
     ]
 
 
-def test_the_regime_is_judged_by_the_eight_hour_rate_of_bitcoin(desk: MarketDesk) -> None:
-    conclusion = desk.conclude(reading(contracts=funded(0.01, hours=2)))
+def test_the_regime_is_judged_by_the_eight_hour_rate_of_bitcoin(judge: MarketJudge) -> None:
+    conclusion = judge.conclude(reading(contracts=funded(0.01, hours=2)))
 
     regime = published(conclusion, REGIME)
     assert (regime.label, regime.funding_8h_pct) == ("long-crowded", 0.04)
 
 
-def test_without_bitcoin_the_regime_is_unknown(desk: MarketDesk) -> None:
-    desk.conclude(reading())
+def test_without_bitcoin_the_regime_is_unknown(judge: MarketJudge) -> None:
+    judge.conclude(reading())
 
-    conclusion = desk.conclude(reading(START + 5_000, (ETH, SOL)))
+    conclusion = judge.conclude(reading(START + 5_000, (ETH, SOL)))
 
     assert published(conclusion, REGIME).label == "unknown"
     assert list(conclusion.regime_changes)[-1:] == [RegimeChange(START + 5_000, "unknown", None)]
 
 
-def test_without_a_dwell_the_regime_changes_at_once() -> None:
-    desk = MarketDesk(Settings.model_validate({}), regime_dwell=0)
-    desk.conclude(reading())
+def test_the_dwell_is_the_one_that_is_set() -> None:
+    judge = MarketJudge(Settings.model_validate({"regime_dwell_seconds": 0}))
+    judge.conclude(reading())
 
-    conclusion = desk.conclude(reading(START + 5_000, funded(-0.04)))
+    conclusion = judge.conclude(reading(START + 5_000, funded(-0.04)))
 
     assert published(conclusion, REGIME).label == "short-crowded"
 
 
-def test_totals_name_the_base_and_the_coverage(desk: MarketDesk) -> None:
-    desk.liquidated([LONG, SHORT])
-    desk.watched(START - DAY // 2, START)
+def test_totals_name_the_base_and_the_coverage(judge: MarketJudge) -> None:
+    judge.liquidated([LONG, SHORT])
+    judge.watched(START - DAY // 2, START)
 
-    totals = published(desk.conclude(reading()), LIQUIDATIONS)
+    totals = published(judge.conclude(reading()), LIQUIDATIONS)
 
     assert (totals.as_of, totals.watched_pct) == (START, 50.0)
     assert (totals.total_usd, totals.top_asset) == (103_000.0, "BTC")
 
 
-def test_a_failure_publishes_health_and_liquidations_and_no_market(desk: MarketDesk) -> None:
-    conclusion = desk.conclude_failure(Throttled("slow down", 5.0), START)
+def test_a_failure_publishes_health_and_liquidations_and_no_market(judge: MarketJudge) -> None:
+    conclusion = judge.conclude_failure(Throttled("slow down", 5.0), START)
 
     assert sorted(each.feed for each in conclusion.publications) == [
         EXCHANGE_HEALTH.name,
@@ -292,33 +293,33 @@ def test_a_failure_publishes_health_and_liquidations_and_no_market(desk: MarketD
     assert list(conclusion.regime_changes) == []
 
 
-def test_a_lasting_failure_keeps_its_beginning_whatever_its_kind(desk: MarketDesk) -> None:
-    desk.conclude(reading())
-    desk.conclude_failure(Unreachable("down"), START + 5_000)
+def test_a_lasting_failure_keeps_its_beginning_whatever_its_kind(judge: MarketJudge) -> None:
+    judge.conclude(reading())
+    judge.conclude_failure(Unreachable("down"), START + 5_000)
 
-    conclusion = desk.conclude_failure(Throttled("slow down", 5.0), START + 10_000)
+    conclusion = judge.conclude_failure(Throttled("slow down", 5.0), START + 10_000)
 
     health = ExchangeHealth(START + 10_000, "throttled", START + 5_000)
     assert published(conclusion, EXCHANGE_HEALTH) == health
 
 
-def test_a_failure_after_a_recovery_begins_anew(desk: MarketDesk) -> None:
-    desk.conclude_failure(Unreachable("down"), START)
-    recovered = desk.conclude(reading(START + 5_000))
+def test_a_failure_after_a_recovery_begins_anew(judge: MarketJudge) -> None:
+    judge.conclude_failure(Unreachable("down"), START)
+    recovered = judge.conclude(reading(START + 5_000))
 
-    conclusion = desk.conclude_failure(Unreachable("down"), START + 10_000)
+    conclusion = judge.conclude_failure(Unreachable("down"), START + 10_000)
 
     assert published(recovered, EXCHANGE_HEALTH) == ExchangeHealth(START + 5_000)
     health = ExchangeHealth(START + 10_000, "unreachable", START + 10_000)
     assert published(conclusion, EXCHANGE_HEALTH) == health
 
 
-def test_the_row_count_is_everything_a_conclusion_writes(desk: MarketDesk) -> None:
-    desk.liquidated([LONG, SHORT])
-    desk.watched(START - MINUTE, START)
+def test_the_row_count_is_everything_a_conclusion_writes(judge: MarketJudge) -> None:
+    judge.liquidated([LONG, SHORT])
+    judge.watched(START - MINUTE, START)
 
-    first = stored(desk, desk.conclude(reading()))
-    second = desk.conclude(reading(START + 5_000))
+    first = stored(judge, judge.conclude(reading()))
+    second = judge.conclude(reading(START + 5_000))
 
     assert first.row_count == 5 + (3 + 4) + 2 + 1 + 1 + 1
     assert second.row_count == 5
@@ -328,9 +329,9 @@ HOUR_START = START // HOUR * HOUR
 MIDNIGHT = START // DAY * DAY + DAY
 
 
-def known(desk: MarketDesk, conclusion: MarketConclusion) -> list[LiquidationHour]:
+def known(judge: MarketJudge, conclusion: MarketConclusion) -> list[LiquidationHour]:
     """What a conclusion adds to the hours, after it is stored."""
-    desk.written(conclusion)
+    judge.written(conclusion)
     return list(conclusion.liquidation_hours)
 
 
@@ -338,58 +339,58 @@ def hour(at: int, long_usd: float = 0.0, watched_pct: float = 0.0) -> Liquidatio
     return LiquidationHour(at, long_usd, 0.0, watched_pct)
 
 
-def test_the_hour_that_ended_is_closed_by_the_first_reading_after_it(desk: MarketDesk) -> None:
-    desk.liquidated([Liquidation(HOUR_START - 1, "BTCUSDT", "long", 2.0, 50_000.0)])
-    desk.liquidated([Liquidation(HOUR_START, "ETHUSDT", "short", 1.0, 3_000.0)])
-    desk.watched(HOUR_START - HOUR // 2, HOUR_START + 1)
+def test_the_hour_that_ended_is_closed_by_the_first_reading_after_it(judge: MarketJudge) -> None:
+    judge.liquidated([Liquidation(HOUR_START - 1, "BTCUSDT", "long", 2.0, 50_000.0)])
+    judge.liquidated([Liquidation(HOUR_START, "ETHUSDT", "short", 1.0, 3_000.0)])
+    judge.watched(HOUR_START - HOUR // 2, HOUR_START + 1)
 
-    first = desk.conclude(reading(HOUR_START + 1))
+    first = judge.conclude(reading(HOUR_START + 1))
 
     assert first.evidence is not None
     assert first.evidence.closed_hour == hour(HOUR_START - HOUR, 100_000.0, 50.0)
     assert first.evidence.closed_hour_assets == [("BTC", 100_000.0)]
-    assert known(desk, first) == [first.evidence.closed_hour]
-    second = desk.conclude(reading(HOUR_START + 5_000))
+    assert known(judge, first) == [first.evidence.closed_hour]
+    second = judge.conclude(reading(HOUR_START + 5_000))
     assert second.evidence is not None
     assert (second.evidence.closed_hour, second.evidence.closed_hour_assets) == (None, [])
-    assert known(desk, second) == []
+    assert known(judge, second) == []
 
 
-def test_the_assets_of_an_hour_come_largest_first_and_by_name(desk: MarketDesk) -> None:
+def test_the_assets_of_an_hour_come_largest_first_and_by_name(judge: MarketJudge) -> None:
     at = HOUR_START - 5
     for contract, size in (("ETHUSDT", 1.0), ("BTCUSDT", 1.0), ("GONEUSDT", 9.0), ("SOLUSDT", 0.5)):
-        desk.liquidated([Liquidation(at, contract, "long", size, 10.0)])
-    desk.liquidated([Liquidation(at, "SOLUSDT", "short", 0.1, 10.0)])
-    desk.watched(HOUR_START - HOUR, HOUR_START)
+        judge.liquidated([Liquidation(at, contract, "long", size, 10.0)])
+    judge.liquidated([Liquidation(at, "SOLUSDT", "short", 0.1, 10.0)])
+    judge.watched(HOUR_START - HOUR, HOUR_START)
 
-    seen = desk.conclude(reading(HOUR_START)).evidence
+    seen = judge.conclude(reading(HOUR_START)).evidence
 
     assert seen is not None
     assert seen.closed_hour_assets == [("GONEUSDT", 90.0), ("BTC", 10.0), ("ETH", 10.0), ("SOL", 6)]
 
 
-def test_a_failed_write_keeps_the_closed_hour_for_the_next(desk: MarketDesk) -> None:
-    desk.watched(HOUR_START - HOUR, HOUR_START)
-    failed = desk.conclude(reading(HOUR_START))
+def test_a_failed_write_keeps_the_closed_hour_for_the_next(judge: MarketJudge) -> None:
+    judge.watched(HOUR_START - HOUR, HOUR_START)
+    failed = judge.conclude(reading(HOUR_START))
 
-    again = desk.conclude(reading(HOUR_START + 5_000))
+    again = judge.conclude(reading(HOUR_START + 5_000))
 
     closed = [hour(HOUR_START - HOUR, watched_pct=100.0)]
-    assert known(desk, again) == list(failed.liquidation_hours) == closed
+    assert known(judge, again) == list(failed.liquidation_hours) == closed
 
 
 @pytest.mark.parametrize(("passed", "is_closed"), [(0, False), (MINUTE - 1, False), (MINUTE, True)])
 def test_an_hour_that_is_not_proved_watched_to_its_end_waits_for_that_a_minute_at_most(
-    desk: MarketDesk, passed: int, is_closed: bool
+    judge: MarketJudge, passed: int, is_closed: bool
 ) -> None:
-    desk.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
-    known(desk, desk.conclude(reading(HOUR_START - HOUR)))
-    desk.watched(HOUR_START - HOUR, HOUR_START - HOUR // 2)
+    judge.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
+    known(judge, judge.conclude(reading(HOUR_START - HOUR)))
+    judge.watched(HOUR_START - HOUR, HOUR_START - HOUR // 2)
 
-    seen = desk.conclude(reading(HOUR_START + passed))
+    seen = judge.conclude(reading(HOUR_START + passed))
 
     closed = [hour(HOUR_START - HOUR, watched_pct=50.0)] if is_closed else []
-    assert known(desk, seen) == closed
+    assert known(judge, seen) == closed
     assert seen.evidence is not None
     assert seen.evidence.closed_hour == (closed[0] if closed else None)
 
@@ -399,16 +400,16 @@ def test_an_hour_that_is_not_proved_watched_to_its_end_waits_for_that_a_minute_a
     [(HOUR_START, 5_000, 100.0), (HOUR_START - 1, MINUTE, 99.99)],
 )
 def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
-    desk: MarketDesk, proved: int, waits: int, watched_pct: float
+    judge: MarketJudge, proved: int, waits: int, watched_pct: float
 ) -> None:
-    desk.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
-    known(desk, desk.conclude(reading(HOUR_START - HOUR)))
-    assert known(desk, desk.conclude(reading(HOUR_START))) == []
+    judge.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
+    known(judge, judge.conclude(reading(HOUR_START - HOUR)))
+    assert known(judge, judge.conclude(reading(HOUR_START))) == []
 
-    desk.liquidated([Liquidation(HOUR_START - 1, "BTCUSDT", "long", 1.0, 100.0)])
-    desk.watched(HOUR_START - HOUR, proved)
+    judge.liquidated([Liquidation(HOUR_START - 1, "BTCUSDT", "long", 1.0, 100.0)])
+    judge.watched(HOUR_START - HOUR, proved)
 
-    closed = known(desk, desk.conclude(reading(HOUR_START + waits)))
+    closed = known(judge, judge.conclude(reading(HOUR_START + waits)))
     assert closed == [hour(HOUR_START - HOUR, 100.0, watched_pct)]
 
 
@@ -417,18 +418,18 @@ def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
     "Every hour of liquidations that is still known is recorded later.",
 )
 def test_hours_that_ended_while_nothing_could_be_stored_are_all_recorded_later(
-    desk: MarketDesk,
+    judge: MarketJudge,
 ) -> None:
-    known(desk, desk.conclude(reading(HOUR_START + MINUTE)))
-    desk.liquidated([Liquidation(HOUR_START + 5, "BTCUSDT", "long", 1.0, 100.0)])
-    desk.watched(HOUR_START, HOUR_START + HOUR)
-    desk.conclude(reading(HOUR_START + HOUR))
+    known(judge, judge.conclude(reading(HOUR_START + MINUTE)))
+    judge.liquidated([Liquidation(HOUR_START + 5, "BTCUSDT", "long", 1.0, 100.0)])
+    judge.watched(HOUR_START, HOUR_START + HOUR)
+    judge.conclude(reading(HOUR_START + HOUR))
 
-    later = desk.conclude(reading(HOUR_START + 3 * HOUR + MINUTE))
+    later = judge.conclude(reading(HOUR_START + 3 * HOUR + MINUTE))
 
     assert later.evidence is not None
     assert later.evidence.closed_hour == hour(HOUR_START + 2 * HOUR)
-    assert known(desk, later) == [
+    assert known(judge, later) == [
         hour(HOUR_START, 100.0, 100.0),
         hour(HOUR_START + HOUR),
         hour(HOUR_START + 2 * HOUR),
@@ -436,24 +437,24 @@ def test_hours_that_ended_while_nothing_could_be_stored_are_all_recorded_later(
 
 
 def test_hours_of_which_not_everything_is_known_any_more_are_not_recorded(
-    desk: MarketDesk,
+    judge: MarketJudge,
 ) -> None:
-    known(desk, desk.conclude(reading(HOUR_START)))
+    known(judge, judge.conclude(reading(HOUR_START)))
     at = HOUR_START + 10 * DAY + MINUTE
 
-    recorded = known(desk, desk.conclude(reading(at)))
+    recorded = known(judge, judge.conclude(reading(at)))
 
     assert len(recorded) == 23
     assert recorded[0].at >= at - DAY
 
 
-def test_the_last_hour_is_the_sixty_whole_minutes_before(desk: MarketDesk) -> None:
+def test_the_last_hour_is_the_sixty_whole_minutes_before(judge: MarketJudge) -> None:
     at = START + 30_000
     for passed in (-HOUR - 1, -HOUR, -1, 0):
-        desk.liquidated([Liquidation(START + passed, "BTCUSDT", "short", 1.0, 100.0)])
-    desk.watched(START - HOUR, START)
+        judge.liquidated([Liquidation(START + passed, "BTCUSDT", "short", 1.0, 100.0)])
+    judge.watched(START - HOUR, START)
 
-    seen = desk.conclude(reading(at)).evidence
+    seen = judge.conclude(reading(at)).evidence
 
     assert seen is not None
     assert seen.last_hour == LiquidationHour(START - HOUR, 0.0, 200.0, 100.0)
@@ -471,12 +472,12 @@ def test_the_last_hour_is_the_sixty_whole_minutes_before(desk: MarketDesk) -> No
     ],
 )
 def test_the_last_hour_ends_where_watching_is_proved_at_most_a_minute_back(
-    desk: MarketDesk, proved: int | None, end: int
+    judge: MarketJudge, proved: int | None, end: int
 ) -> None:
     if proved is not None:
-        desk.watched(START - 2 * HOUR, START + proved)
+        judge.watched(START - 2 * HOUR, START + proved)
 
-    seen = desk.conclude(reading(START)).evidence
+    seen = judge.conclude(reading(START)).evidence
 
     assert seen is not None
     assert seen.last_hour.at == START + end - HOUR
@@ -493,44 +494,44 @@ def due(at: int, rate: float = 0.01, settles: int = MIDNIGHT, **fields: float) -
     )
 
 
-def settled(desk: MarketDesk, seen: Perpetuals) -> list[Settlement]:
-    return list(stored(desk, desk.conclude(seen)).settlements)
+def settled(judge: MarketJudge, seen: Perpetuals) -> list[FundingSettlement]:
+    return list(stored(judge, judge.conclude(seen)).settlements)
 
 
 def test_a_settlement_of_each_major_is_noted_once_at_the_last_rate_read_before_it(
-    desk: MarketDesk,
+    judge: MarketJudge,
 ) -> None:
     next_one = MIDNIGHT + 8 * HOUR
-    assert settled(desk, due(MIDNIGHT - 10_000, 0.5)) == []
-    assert settled(desk, due(MIDNIGHT - 5_000, 0.0)) == []
+    assert settled(judge, due(MIDNIGHT - 10_000, 0.5)) == []
+    assert settled(judge, due(MIDNIGHT - 5_000, 0.0)) == []
 
-    noted = settled(desk, due(MIDNIGHT, 0.7, next_one))
+    noted = settled(judge, due(MIDNIGHT, 0.7, next_one))
 
     assert noted == [
-        Settlement(contract, MIDNIGHT, 0.0, 8, MIDNIGHT - 5_000)
+        FundingSettlement(contract, MIDNIGHT, 0.0, 8, MIDNIGHT - 5_000)
         for contract in ("BTCUSDT", "SOLUSDT")
     ]
-    assert settled(desk, due(MIDNIGHT + 5_000, 0.7, next_one)) == []
+    assert settled(judge, due(MIDNIGHT + 5_000, 0.7, next_one)) == []
 
 
 @pytest.mark.parametrize(("before", "is_noted"), [(HOUR, True), (HOUR + 1, False), (0, True)])
 def test_a_rate_that_was_read_over_an_hour_before_is_not_that_of_the_settlement(
-    desk: MarketDesk, before: int, is_noted: bool
+    judge: MarketJudge, before: int, is_noted: bool
 ) -> None:
-    settled(desk, due(MIDNIGHT - before))
+    settled(judge, due(MIDNIGHT - before))
 
-    noted = settled(desk, due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))
+    noted = settled(judge, due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))
 
     assert bool(noted) == is_noted
 
 
 def test_an_exchange_that_shows_a_settlement_some_seconds_too_long_hides_none(
-    desk: MarketDesk,
+    judge: MarketJudge,
 ) -> None:
-    settled(desk, due(MIDNIGHT - 3_000, 0.2))
-    assert settled(desk, due(MIDNIGHT + 2_000, 0.3)) == []
+    settled(judge, due(MIDNIGHT - 3_000, 0.2))
+    assert settled(judge, due(MIDNIGHT + 2_000, 0.3)) == []
 
-    noted = settled(desk, due(MIDNIGHT + 7_000, 0.4, MIDNIGHT + 8 * HOUR))
+    noted = settled(judge, due(MIDNIGHT + 7_000, 0.4, MIDNIGHT + 8 * HOUR))
 
     assert {(each.at, each.funding_rate_pct, each.read_at) for each in noted} == {
         (MIDNIGHT, 0.2, MIDNIGHT - 3_000)
@@ -538,53 +539,53 @@ def test_an_exchange_that_shows_a_settlement_some_seconds_too_long_hides_none(
 
 
 def test_a_settlement_that_is_put_off_or_brought_forward_is_not_noted_before_it_happens(
-    desk: MarketDesk,
+    judge: MarketJudge,
 ) -> None:
-    settled(desk, due(MIDNIGHT - HOUR))
-    assert settled(desk, due(MIDNIGHT - HOUR + 5, settles=MIDNIGHT + 4 * HOUR)) == []
-    assert settled(desk, due(MIDNIGHT - HOUR + 9, settles=MIDNIGHT)) == []
-    assert settled(desk, due(MIDNIGHT + 1, settles=MIDNIGHT)) == []
-    assert len(settled(desk, due(MIDNIGHT + 2, settles=MIDNIGHT + HOUR))) == 2
+    settled(judge, due(MIDNIGHT - HOUR))
+    assert settled(judge, due(MIDNIGHT - HOUR + 5, settles=MIDNIGHT + 4 * HOUR)) == []
+    assert settled(judge, due(MIDNIGHT - HOUR + 9, settles=MIDNIGHT)) == []
+    assert settled(judge, due(MIDNIGHT + 1, settles=MIDNIGHT)) == []
+    assert len(settled(judge, due(MIDNIGHT + 2, settles=MIDNIGHT + HOUR))) == 2
 
 
-def test_a_contract_that_is_missing_settles_when_it_is_back(desk: MarketDesk) -> None:
-    settled(desk, due(MIDNIGHT - 5_000))
-    assert settled(desk, reading(MIDNIGHT, (ETH,))) == []
+def test_a_contract_that_is_missing_settles_when_it_is_back(judge: MarketJudge) -> None:
+    settled(judge, due(MIDNIGHT - 5_000))
+    assert settled(judge, reading(MIDNIGHT, (ETH,))) == []
 
-    assert len(settled(desk, due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))) == 2
+    assert len(settled(judge, due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))) == 2
 
 
-def test_data_that_go_back_do_not_note_a_settlement_twice(desk: MarketDesk) -> None:
+def test_data_that_go_back_do_not_note_a_settlement_twice(judge: MarketJudge) -> None:
     after = MIDNIGHT + 8 * HOUR
-    settled(desk, due(MIDNIGHT - 5_000))
-    assert len(settled(desk, due(MIDNIGHT + 1_000, settles=after))) == 2
+    settled(judge, due(MIDNIGHT - 5_000))
+    assert len(settled(judge, due(MIDNIGHT + 1_000, settles=after))) == 2
 
-    assert settled(desk, due(MIDNIGHT - 1_000, -0.5)) == []
-    assert settled(desk, due(MIDNIGHT + 2_000, settles=after)) == []
+    assert settled(judge, due(MIDNIGHT - 1_000, -0.5)) == []
+    assert settled(judge, due(MIDNIGHT + 2_000, settles=after)) == []
 
 
 def test_a_failed_write_keeps_a_settlement_for_the_next_and_stores_it_once(
-    desk: MarketDesk,
+    judge: MarketJudge,
 ) -> None:
-    settled(desk, due(MIDNIGHT - 5_000))
-    failed = desk.conclude(due(MIDNIGHT, settles=MIDNIGHT + 8 * HOUR))
+    settled(judge, due(MIDNIGHT - 5_000))
+    failed = judge.conclude(due(MIDNIGHT, settles=MIDNIGHT + 8 * HOUR))
 
-    again = desk.conclude(due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))
+    again = judge.conclude(due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))
 
     assert again.settlements == failed.settlements
     assert again.evidence is not None
     assert list(again.evidence.settlements) == []
-    desk.written(again)
-    assert settled(desk, due(MIDNIGHT + 10_000, settles=MIDNIGHT + 8 * HOUR)) == []
+    judge.written(again)
+    assert settled(judge, due(MIDNIGHT + 10_000, settles=MIDNIGHT + 8 * HOUR)) == []
 
 
 def test_a_settlement_is_compared_with_the_one_before_also_when_that_is_not_stored_yet(
-    desk: MarketDesk,
+    judge: MarketJudge,
 ) -> None:
-    settled(desk, due(MIDNIGHT - 5_000, 0.1))
-    desk.conclude(due(MIDNIGHT, 0.2, MIDNIGHT + HOUR))
+    settled(judge, due(MIDNIGHT - 5_000, 0.1))
+    judge.conclude(due(MIDNIGHT, 0.2, MIDNIGHT + HOUR))
 
-    seen = desk.conclude(due(MIDNIGHT + HOUR, 0.3, MIDNIGHT + 2 * HOUR)).evidence
+    seen = judge.conclude(due(MIDNIGHT + HOUR, 0.3, MIDNIGHT + 2 * HOUR)).evidence
 
     assert seen is not None
     before = seen.trailing.settled("BTCUSDT")
@@ -593,68 +594,68 @@ def test_a_settlement_is_compared_with_the_one_before_also_when_that_is_not_stor
     assert [each.funding_rate_pct for each in seen.settlements] == [0.2, 0.2]
 
 
-def outage(desk: MarketDesk, at: int, now: int | None) -> Outage | None:
-    conclusion = stored(desk, desk.conclude(reading(at), now))
+def outage(judge: MarketJudge, at: int, now: int | None) -> Outage | None:
+    conclusion = stored(judge, judge.conclude(reading(at), now))
     assert conclusion.evidence is not None
     return conclusion.evidence.outage
 
 
 @pytest.mark.parametrize(("seconds", "is_outage"), [(5, False), (29.999, False), (30, True)])
 def test_a_span_without_readings_that_reaches_the_bound_is_an_outage(
-    desk: MarketDesk, seconds: float, is_outage: bool
+    judge: MarketJudge, seconds: float, is_outage: bool
 ) -> None:
-    outage(desk, START, START)
+    outage(judge, START, START)
     at = START + int(seconds * 1_000)
 
-    assert outage(desk, at, at) == (Outage(START, at, None) if is_outage else None)
-    assert outage(desk, at + 5_000, at + 5_000) is None
+    assert outage(judge, at, at) == (Outage(START, at, None) if is_outage else None)
+    assert outage(judge, at + 5_000, at + 5_000) is None
 
 
-def test_an_outage_names_the_last_kind_of_failure(desk: MarketDesk) -> None:
-    outage(desk, START, START)
+def test_an_outage_names_the_last_kind_of_failure(judge: MarketJudge) -> None:
+    outage(judge, START, START)
     for passed, error in ((5_000, Unreachable("down")), (60_000, Throttled("slow down", 5.0))):
-        stored(desk, desk.conclude_failure(error, START + passed))
+        stored(judge, judge.conclude_failure(error, START + passed))
 
     at = START + 65_000
-    assert outage(desk, at, at) == Outage(START, at, "throttled")
+    assert outage(judge, at, at) == Outage(START, at, "throttled")
 
 
 def test_a_first_reading_a_carried_past_and_data_that_go_back_are_no_outage(
-    desk: MarketDesk,
+    judge: MarketJudge,
 ) -> None:
-    assert outage(desk, START, START) is None
-    assert outage(desk, START + HOUR, None) is None
-    assert outage(desk, START, START) is None
+    assert outage(judge, START, START) is None
+    assert outage(judge, START + HOUR, None) is None
+    assert outage(judge, START, START) is None
 
 
-def test_only_fresh_shares_of_majors_are_evidence_and_zero_is_one(desk: MarketDesk) -> None:
-    desk.sampled(LongAccounts("BTCUSDT", 60.0, START - BOUND))
-    desk.sampled(LongAccounts("SOLUSDT", 0.0, START - BOUND + 1))
-    desk.sampled(LongAccounts("1000PEPEUSDT", 70.0, START))
+def test_only_fresh_shares_of_majors_are_evidence_and_zero_is_one(judge: MarketJudge) -> None:
+    judge.sampled(LongAccounts("BTCUSDT", 60.0, START - BOUND))
+    judge.sampled(LongAccounts("SOLUSDT", 0.0, START - BOUND + 1))
+    judge.sampled(LongAccounts("1000PEPEUSDT", 70.0, START))
 
-    seen = desk.conclude(reading()).evidence
+    seen = judge.conclude(reading()).evidence
 
     assert seen is not None
     assert seen.long_account_pct == {"SOL": 0.0}
     assert list(seen.majors) == ["BTC", "ETH", "SOL"]
 
 
-def test_rules_look_back_on_an_hour_only_after_it_is_stored(desk: MarketDesk) -> None:
-    first = desk.conclude(reading(HOUR_START))
+def test_rules_look_back_on_an_hour_only_after_it_is_stored(judge: MarketJudge) -> None:
+    first = judge.conclude(reading(HOUR_START))
     assert first.evidence is not None
     assert list(first.evidence.trailing.hours("BTC")) == []
 
-    desk.written(first)
+    judge.written(first)
 
     assert [each.at for each in first.evidence.trailing.hours("BTC")] == [HOUR_START]
     assert list(first.evidence.trailing.hours("1000PEPE")) == []
 
 
-def test_a_clock_that_was_set_back_does_not_stop_the_record(desk: MarketDesk) -> None:
-    ahead = stored(desk, desk.conclude(reading(HOUR_START + 40 * DAY)))
+def test_a_clock_that_was_set_back_does_not_stop_the_record(judge: MarketJudge) -> None:
+    ahead = stored(judge, judge.conclude(reading(HOUR_START + 40 * DAY)))
 
-    back = stored(desk, desk.conclude(reading(HOUR_START + MINUTE)))
-    following = stored(desk, desk.conclude(reading(HOUR_START + HOUR + MINUTE)))
+    back = stored(judge, judge.conclude(reading(HOUR_START + MINUTE)))
+    following = stored(judge, judge.conclude(reading(HOUR_START + HOUR + MINUTE)))
 
     assert rows(back, "hour") == [(each.contract, HOUR_START) for each in MARKET]
     assert back.liquidation_hours == [hour(HOUR_START - HOUR)]
@@ -677,12 +678,12 @@ def twinned(at: int, rates: tuple[float, float], first: Perpetual = BTC) -> Perp
 
 
 def test_of_two_contracts_of_a_major_the_first_is_judged_and_both_are_recorded() -> None:
-    desk = Judge(Settings.model_validate({}))
+    judge = Judge(Settings.model_validate({}))
     for share in (LongAccounts(BTC.contract, 60.0, START), LongAccounts(TWIN.contract, 1.0, START)):
-        desk.sampled(share)
+        judge.sampled(share)
 
-    conclusion = desk.conclude(twinned(START, (0.01, -9.0)))
-    desk.written(conclusion)
+    conclusion = judge.conclude(twinned(START, (0.01, -9.0)))
+    judge.written(conclusion)
 
     market = conclusion.market
     assert market.evidence is not None
@@ -694,12 +695,12 @@ def test_of_two_contracts_of_a_major_the_first_is_judged_and_both_are_recorded()
 
 
 def test_two_contracts_of_a_major_that_change_places_stop_nothing() -> None:
-    desk = Judge(Settings.model_validate({}))
+    judge = Judge(Settings.model_validate({}))
 
     def concluded(at: int, rates: tuple[float, float], first: Perpetual) -> Conclusion:
-        desk.watched(at - HOUR, at)
-        conclusion = desk.conclude(twinned(at, rates, first), at)
-        desk.written(conclusion)
+        judge.watched(at - HOUR, at)
+        conclusion = judge.conclude(twinned(at, rates, first), at)
+        judge.written(conclusion)
         return conclusion
 
     end = HOUR_START + HOUR

@@ -1,4 +1,4 @@
-"""Which contracts are kept: the exchange's list, remembered between readings."""
+"""Caches the exchange's list of contracts between readings."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -11,48 +11,48 @@ from barograph.errors import InvalidReply, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.upstream.bybit.decode import Instrument, TooFewContracts
-from barograph.upstream.bybit.rest import Budget
+from barograph.upstream.bybit.rest import TimeBudget
 
 log = logging.getLogger(__name__)
 
 USABLE = 6 * HOUR
-"""How long a list is used when a newer one is not to be had."""
+"""How long we use a list when we can't read a newer one."""
 
 
-class Listing(Struct, frozen=True):
-    """The list of contracts, complete."""
+class ContractList(Struct, frozen=True):
+    """The complete list of contracts."""
 
     kept: Mapping[str, Instrument]
     symbols: AbstractSet[str]
     """Every name in the list, kept or not."""
 
 
-class Catalogue:
-    """Remembers the list of contracts and decides when to read it again.
+class ContractCache:
+    """Caches the list of contracts and decides when to read it again.
 
     It reads the list again after `seconds`, when the tickers show a new name, and when readings
-    stop fitting the list. While readings fit, it keeps the list if the new one can't be read, has
-    lost more than half of the contracts, or lists more than twice as many as have a ticker.
+    stop fitting the list. While readings fit, it keeps the old list if the new one can't be read,
+    has lost more than half of the contracts, or lists more than twice as many as have a ticker.
     """
 
     def __init__(
-        self, read: Callable[[Budget], Awaitable[Listing]], clock: Clock, seconds: float
+        self, read: Callable[[TimeBudget], Awaitable[ContractList]], clock: Clock, seconds: float
     ) -> None:
         self._read = read
         self._clock = clock
         self._period = round(seconds * SECOND)
-        self._listing: Listing | None = None
+        self._listing: ContractList | None = None
         self._read_at = 0
         self._tried_at = 0
         self._asked_about: AbstractSet[str] = frozenset()
         self._is_failing = False
         self._fits = True
 
-    async def kept(self, budget: Budget) -> Mapping[str, Instrument]:
+    async def kept(self, budget: TimeBudget) -> Mapping[str, Instrument]:
         """The contracts to keep, by name.
 
         Raises:
-            UpstreamError: there is no list that can be used, and none to be had.
+            UpstreamError: there is no usable list, and we can't read one.
         """
         if self._listing is None or abs(self._clock() - self._read_at) > USABLE:
             self._listing = None
@@ -71,10 +71,10 @@ class Catalogue:
             raise
         self._fits = True
 
-    async def review(self, symbols: AbstractSet[str], budget: Budget) -> None:
+    async def review(self, symbols: AbstractSet[str], budget: TimeBudget) -> None:
         """Read the list again if it is due or lacks a name that ends in USDT.
 
-        A list that cannot be read again is no failure while the older one can be used.
+        A failure is only logged while the older list is usable.
         """
         older = self._listing
         if older is None:
@@ -92,8 +92,8 @@ class Catalogue:
         is_old = since_reading >= self._period and since_try >= min(self._period, MINUTE)
         return is_old or (news and since_try >= MINUTE)
 
-    async def _replace(self, budget: Budget, symbols: AbstractSet[str] | None = None) -> bool:
-        """Take a newer list, which must fit `symbols` if they fit the older one."""
+    async def _replace(self, budget: TimeBudget, symbols: AbstractSet[str] | None = None) -> bool:
+        """Read a newer list, which must fit `symbols` if they fit the older one."""
         try:
             self._listing = await self._renewed(budget, symbols)
         except UpstreamError as error:
@@ -102,11 +102,13 @@ class Catalogue:
         self._note_success()
         return True
 
-    async def _renewed(self, budget: Budget, symbols: AbstractSet[str] | None = None) -> Listing:
+    async def _renewed(
+        self, budget: TimeBudget, symbols: AbstractSet[str] | None = None
+    ) -> ContractList:
         self._tried_at = self._clock()
         newer = await self._read(budget)
         if not newer.kept:
-            raise InvalidReply("the list of contracts has none to keep")
+            raise InvalidReply("the list of contracts has no USDT perpetual")
         if symbols is not None and self._listing is not None:
             _check(newer, self._listing, symbols)
         self._read_at = self._clock()
@@ -125,8 +127,8 @@ class Catalogue:
             log.info("list of contracts renewed")
 
 
-def _check(newer: Listing, older: Listing, symbols: AbstractSet[str]) -> None:
-    """Refuse a list that lost most of the contracts, or that has no ticker for most of them."""
+def _check(newer: ContractList, older: ContractList, symbols: AbstractSet[str]) -> None:
+    """Refuse a list that lost most contracts, or that has no ticker for most of them."""
     if 2 * len(newer.kept.keys() & older.kept.keys()) < len(older.kept):
         raise InvalidReply(
             f"the list of contracts fell from {len(older.kept)} to {len(newer.kept)}"

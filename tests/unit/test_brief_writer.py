@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-from barograph.briefs.judge import BriefDesk
 from barograph.briefs.records import Brief
+from barograph.briefs.writer import BriefWriter
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.macro.evidence import NO_FIGURES
-from barograph.markets.evidence import Evidence, Outage, Trailing
+from barograph.markets.evidence import MarketEvidence, Outage, TrailingRecord
 from barograph.markets.regime import Label
 from support.evidence import AT, add_hours, add_liquidations, closed, evidence, regime
 from support.markets import BTC, changed
@@ -16,27 +16,27 @@ from support.markets import BTC, changed
 COVERAGE_COOLDOWN = DAY
 
 
-def failing(as_of: int = AT) -> Evidence:
+def failing(as_of: int = AT) -> MarketEvidence:
     return evidence(as_of=as_of, outage=Outage(as_of - 5 * MINUTE, as_of, "throttled"))
 
 
-def unwatched(as_of: int = AT) -> Evidence:
+def unwatched(as_of: int = AT) -> MarketEvidence:
     """An hour that was hardly watched, after one that was."""
-    before = add_liquidations(Trailing(), 1)
+    before = add_liquidations(TrailingRecord(), 1)
     return evidence(as_of=as_of, closed_hour=closed(1.0, 50.0), trailing=before)
 
 
-def changing(as_of: int, before: Label, after: Label) -> Evidence:
+def changing(as_of: int, before: Label, after: Label) -> MarketEvidence:
     return evidence(as_of=as_of, previous_regime=regime(before), regime=regime(after))
 
 
-def concluded(desk: BriefDesk, seen: Evidence) -> list[Brief]:
-    return desk.conclude(seen, NO_FIGURES._replace(at=seen.reading.as_of))
+def concluded(writer: BriefWriter, seen: MarketEvidence) -> list[Brief]:
+    return writer.conclude(seen, NO_FIGURES._replace(at=seen.reading.as_of))
 
 
-def stored(desk: BriefDesk, seen: Evidence) -> list[str]:
-    briefs = concluded(desk, seen)
-    desk.written(briefs)
+def stored(writer: BriefWriter, seen: MarketEvidence) -> list[str]:
+    briefs = concluded(writer, seen)
+    writer.written(briefs)
     return [brief.slug for brief in briefs]
 
 
@@ -45,41 +45,41 @@ def rules(briefs: list[Brief]) -> list[str]:
 
 
 def test_a_brief_is_in_one_conclusion_and_after_it_is_stored_in_no_other() -> None:
-    desk = BriefDesk()
+    writer = BriefWriter()
 
-    assert len(stored(desk, failing())) == 1
-    assert stored(desk, evidence(as_of=AT + 5_000)) == []
+    assert len(stored(writer, failing())) == 1
+    assert stored(writer, evidence(as_of=AT + 5_000)) == []
 
 
 def test_a_brief_that_could_not_be_stored_comes_along_unchanged_and_once() -> None:
-    desk = BriefDesk()
-    first = concluded(desk, failing())
+    writer = BriefWriter()
+    first = concluded(writer, failing())
 
-    second = concluded(desk, evidence(as_of=AT + 5_000))
-    third = concluded(desk, changing(AT + 10_000, "neutral", "long-leaning"))
+    second = concluded(writer, evidence(as_of=AT + 5_000))
+    third = concluded(writer, changing(AT + 10_000, "neutral", "long-leaning"))
 
     assert second == first
     assert rules(third) == ["outage", "regime-change"]
     assert third[:1] == first
-    desk.written(third)
-    assert concluded(desk, evidence(as_of=AT + 15_000)) == []
+    writer.written(third)
+    assert concluded(writer, evidence(as_of=AT + 15_000)) == []
 
 
 def test_the_same_finding_before_the_first_was_stored_is_not_a_second_brief() -> None:
-    desk = BriefDesk()
-    first = concluded(desk, unwatched())
+    writer = BriefWriter()
+    first = concluded(writer, unwatched())
 
     assert rules(first) == ["liquidation-coverage"]
-    assert concluded(desk, unwatched(AT + 5_000)) == first
+    assert concluded(writer, unwatched(AT + 5_000)) == first
 
 
 def test_what_comes_while_briefs_are_being_stored_is_in_the_next_conclusion() -> None:
-    desk = BriefDesk()
-    being_stored = concluded(desk, failing())
-    concluded(desk, changing(AT + 5_000, "neutral", "long-leaning"))
-    desk.written(being_stored)
+    writer = BriefWriter()
+    being_stored = concluded(writer, failing())
+    concluded(writer, changing(AT + 5_000, "neutral", "long-leaning"))
+    writer.written(being_stored)
 
-    assert rules(concluded(desk, evidence(as_of=AT + 10_000))) == ["regime-change"]
+    assert rules(concluded(writer, evidence(as_of=AT + 10_000))) == ["regime-change"]
 
 
 @pytest.mark.parametrize(
@@ -89,39 +89,39 @@ def test_what_comes_while_briefs_are_being_stored_is_in_the_next_conclusion() ->
 def test_a_rule_is_silent_until_its_cooldown_has_passed_but_not_for_a_clock_that_ran_ahead(
     passed: int, speaks: bool
 ) -> None:
-    desk = BriefDesk()
-    assert stored(desk, unwatched()) != []
+    writer = BriefWriter()
+    assert stored(writer, unwatched()) != []
 
-    assert bool(stored(desk, unwatched(AT + passed))) == speaks
+    assert bool(stored(writer, unwatched(AT + passed))) == speaks
 
 
 def test_a_rule_without_a_cooldown_is_never_silent_also_when_the_data_go_back() -> None:
-    desk = BriefDesk()
-    stored(desk, changing(AT, "neutral", "long-leaning"))
+    writer = BriefWriter()
+    stored(writer, changing(AT, "neutral", "long-leaning"))
 
-    assert stored(desk, changing(AT + MINUTE, "neutral", "long-leaning")) != []
-    assert stored(desk, changing(AT - MINUTE, "neutral", "long-leaning")) != []
+    assert stored(writer, changing(AT + MINUTE, "neutral", "long-leaning")) != []
+    assert stored(writer, changing(AT - MINUTE, "neutral", "long-leaning")) != []
 
 
 def test_one_subject_does_not_silence_another() -> None:
-    desk = BriefDesk()
+    writer = BriefWriter()
     both = evidence(
         outage=Outage(AT - MINUTE, AT, None),
         previous_regime=regime("neutral"),
         regime=regime("short-leaning"),
     )
 
-    assert len(stored(desk, both)) == 2
-    assert stored(desk, changing(AT + 5_000, "short-leaning", "short-crowded")) != []
+    assert len(stored(writer, both)) == 2
+    assert stored(writer, changing(AT + 5_000, "short-leaning", "short-crowded")) != []
 
 
 def test_a_long_outage_right_after_a_short_one_has_a_brief_of_its_own() -> None:
-    desk = BriefDesk()
+    writer = BriefWriter()
     short = Outage(AT - 30_000, AT, None)
     long = Outage(AT + 5_000, AT + 20 * MINUTE, "throttled")
 
-    told = stored(desk, evidence(outage=short))
-    told += stored(desk, evidence(as_of=AT + 20 * MINUTE, outage=long))
+    told = stored(writer, evidence(outage=short))
+    told += stored(writer, evidence(as_of=AT + 20 * MINUTE, outage=long))
 
     assert told == ["2026-11-06-2100-outage-market-data", "2026-11-06-2120-outage-market-data"]
 
@@ -134,7 +134,7 @@ def test_a_rule_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCaptur
     # No exchange has such a price; a rule that divides by it stands for any that is wrong.
     seen = evidence(
         (changed(BTC, last_price=0.0),),
-        trailing=add_hours(Trailing(), 25),
+        trailing=add_hours(TrailingRecord(), 25),
         closed_hour=closed(),
         previous_regime=regime("neutral"),
         regime=regime("long-leaning"),
@@ -142,7 +142,7 @@ def test_a_rule_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCaptur
     )
 
     with caplog.at_level(logging.ERROR):
-        briefs = concluded(BriefDesk(), seen)
+        briefs = concluded(BriefWriter(), seen)
 
     assert rules(briefs) == ["regime-change", "outage"]
     (logged,) = caplog.records

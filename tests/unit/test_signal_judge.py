@@ -6,8 +6,8 @@ import pytest
 
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.macro.evidence import NO_FIGURES
-from barograph.markets.evidence import Evidence, Trailing
-from barograph.signals.judge import SignalConclusion, SignalDesk
+from barograph.markets.evidence import MarketEvidence, TrailingRecord
+from barograph.signals.judge import SignalConclusion, SignalJudge
 from barograph.signals.methods import METHODS
 from barograph.signals.records import NOT_KNOWN
 from support.clock import START
@@ -19,7 +19,7 @@ BREADTH = "funding-breadth"
 TREND = "btc-open-interest-trend"
 
 
-def at(as_of: int, label: str = "neutral") -> Evidence:
+def at(as_of: int, label: str = "neutral") -> MarketEvidence:
     return evidence(as_of=as_of, regime=regime(label))  # type: ignore[arg-type]
 
 
@@ -28,22 +28,22 @@ def changes(conclusion: SignalConclusion | None) -> dict[str, str]:
     return {each.key: each.label for each in conclusion.changes}
 
 
-def judged(desk: SignalDesk, seen: Evidence) -> SignalConclusion | None:
-    return desk.conclude(seen, NO_FIGURES._replace(at=seen.reading.as_of))
+def judged(judge: SignalJudge, seen: MarketEvidence) -> SignalConclusion | None:
+    return judge.conclude(seen, NO_FIGURES._replace(at=seen.reading.as_of))
 
 
-def stored(desk: SignalDesk, seen: Evidence) -> SignalConclusion | None:
-    conclusion = judged(desk, seen)
+def stored(judge: SignalJudge, seen: MarketEvidence) -> SignalConclusion | None:
+    conclusion = judged(judge, seen)
     if conclusion is not None:
-        desk.written(conclusion)
+        judge.written(conclusion)
     return conclusion
 
 
 def test_the_first_reading_of_each_minute_is_judged() -> None:
-    desk = SignalDesk()
+    judge = SignalJudge()
 
     moments = [
-        stored(desk, at(START + passed)) is not None
+        stored(judge, at(START + passed)) is not None
         for passed in (0, 5_000, MINUTE - 1, MINUTE, MINUTE + 5_000, 3 * MINUTE + 1)
     ]
 
@@ -51,60 +51,60 @@ def test_the_first_reading_of_each_minute_is_judged() -> None:
 
 
 def test_the_first_judgement_records_every_label_and_the_next_none() -> None:
-    desk = SignalDesk()
+    judge = SignalJudge()
 
-    first = stored(desk, at(START))
-    second = stored(desk, at(START + MINUTE))
+    first = stored(judge, at(START))
+    second = stored(judge, at(START + MINUTE))
 
     assert list(changes(first)) == [each.key for each in METHODS]
     assert changes(second) == {}
 
 
 def test_a_change_is_recorded_once_with_its_instant_and_its_value() -> None:
-    desk = SignalDesk()
-    stored(desk, at(START))
+    judge = SignalJudge()
+    stored(judge, at(START))
 
-    conclusion = stored(desk, at(START + MINUTE, "long-crowded"))
+    conclusion = stored(judge, at(START + MINUTE, "long-crowded"))
 
     assert conclusion is not None
     assert [tuple(each) for each in conclusion.changes] == [
         (REGIME, START + MINUTE, "long-crowded", "+0.0100 % per 8 h")
     ]
-    assert changes(stored(desk, at(START + 2 * MINUTE, "long-crowded"))) == {}
+    assert changes(stored(judge, at(START + 2 * MINUTE, "long-crowded"))) == {}
 
 
 def test_a_failed_write_is_judged_again_with_the_next_reading_of_the_same_minute() -> None:
-    desk = SignalDesk()
-    stored(desk, at(START))
-    judged(desk, at(START + MINUTE, "long-crowded"))
+    judge = SignalJudge()
+    stored(judge, at(START))
+    judged(judge, at(START + MINUTE, "long-crowded"))
 
-    retried = stored(desk, at(START + MINUTE + 5_000, "long-crowded"))
+    retried = stored(judge, at(START + MINUTE + 5_000, "long-crowded"))
 
     assert changes(retried) == {REGIME: "long-crowded"}
-    assert judged(desk, at(START + MINUTE + 10_000, "long-crowded")) is None
+    assert judged(judge, at(START + MINUTE + 10_000, "long-crowded")) is None
 
 
 def test_hysteresis_goes_on_from_what_was_stored_and_not_from_what_was_not() -> None:
-    def breadth(as_of: int, above: int) -> Evidence:
+    def breadth(as_of: int, above: int) -> MarketEvidence:
         rates = [0.015] * above + [0.01] * (100 - above)
         return evidence(tuple(changed(BTC, funding_rate_pct=rate) for rate in rates), as_of)
 
-    desk = SignalDesk()
-    stored(desk, breadth(START, 10))
-    judged(desk, breadth(START + MINUTE, 20))
-    assert BREADTH not in changes(stored(desk, breadth(START + MINUTE, 18)))
+    judge = SignalJudge()
+    stored(judge, breadth(START, 10))
+    judged(judge, breadth(START + MINUTE, 20))
+    assert BREADTH not in changes(stored(judge, breadth(START + MINUTE, 18)))
 
-    stored(desk, breadth(START + 2 * MINUTE, 20))
-    assert BREADTH not in changes(stored(desk, breadth(START + 3 * MINUTE, 18)))
-    assert changes(stored(desk, breadth(START + 4 * MINUTE, 16)))[BREADTH] == "balanced"
+    stored(judge, breadth(START + 2 * MINUTE, 20))
+    assert BREADTH not in changes(stored(judge, breadth(START + 3 * MINUTE, 18)))
+    assert changes(stored(judge, breadth(START + 4 * MINUTE, 16)))[BREADTH] == "balanced"
 
 
 def test_a_clock_that_was_set_back_does_not_stop_the_signals() -> None:
-    desk = SignalDesk()
-    stored(desk, at(START + DAY))
+    judge = SignalJudge()
+    stored(judge, at(START + DAY))
 
-    assert stored(desk, at(START)) is not None
-    assert stored(desk, at(START + MINUTE)) is not None
+    assert stored(judge, at(START)) is not None
+    assert stored(judge, at(START + MINUTE)) is not None
 
 
 @pytest.mark.outcome(
@@ -114,10 +114,10 @@ def test_a_clock_that_was_set_back_does_not_stop_the_signals() -> None:
 def test_a_method_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     # No exchange has such a price; a method that divides by it stands for any that is wrong.
     contracts = (changed(BTC, last_price=0.0), ETH)
-    seen = evidence(contracts, AT, trailing=add_hours(Trailing(), 25))
+    seen = evidence(contracts, AT, trailing=add_hours(TrailingRecord(), 25))
 
     with caplog.at_level(logging.ERROR):
-        conclusion = stored(SignalDesk(), seen)
+        conclusion = stored(SignalJudge(), seen)
 
     assert conclusion is not None
     found = {each.key: (each.label, each.value) for each in conclusion.signals.signals}

@@ -1,0 +1,143 @@
+"""What we ask of the operating system: parents, open files, ports, locks and secret files."""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import resource
+import signal
+import socket
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from secrets import token_bytes
+
+from barograph.errors import ConfigurationError
+
+OWNER_ONLY = 0o600
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int | None = None) -> None:
+    """Ask the kernel to kill this process when its parent ends, for whatever reason.
+
+    A fork loses the setting, so every process calls this. `parent` is the parent's process id as
+    the parent stated it, because the parent may already be gone.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    parent = os.getppid() if parent is None else parent
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def raise_file_limit() -> int:
+    """Raise the soft limit on open files to the hard limit, and return it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems refuse their own hard limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+def require_free_port(host: str, port: int) -> None:
+    """Refuse a port that is in use.
+
+    The web server shares its port among its workers, and would share it with a second service too.
+
+    Raises:
+        ConfigurationError: the port is taken, or the address is not on this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ConfigurationError(
+                f"{host}:{port} cannot be used ({error.strerror}): stop the other program or "
+                "choose another port with --port"
+            ) from error
+
+
+def free_port(host: str) -> int:
+    """Find a free port."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder for this process.
+
+    Raises:
+        ConfigurationError: another process has locked it.
+    """
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigurationError(
+                f"{folder} is in use by another process: stop it or choose another folder"
+            ) from error
+        yield
+
+
+def load_or_create_secret(file: Path, size: int) -> bytes:
+    """Return the file's content; create it with `size` random bytes if it is missing or empty.
+
+    A new file is readable by its owner only.
+
+    Raises:
+        ConfigurationError: every user of the machine may read or change it.
+        OSError: it can neither be read nor created.
+    """
+    secret = file.read_bytes() if file.exists() else b""
+    if not secret:
+        return _make(file, size)
+    if is_exposed(file):
+        raise ConfigurationError(
+            f"every user of this machine may read or change {file}: run `chmod 600 {file}`, and "
+            "replace the secret if someone may have read it"
+        )
+    return secret
+
+
+def is_exposed(file: Path) -> bool:
+    """Whether every user of the machine may read or change a file."""
+    return file.exists() and bool(file.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH))
+
+
+def is_world_writable(folder: Path) -> bool:
+    """Whether every user of the machine may add and replace files in a folder."""
+    return folder.exists() and bool(folder.stat().st_mode & stat.S_IWOTH)
+
+
+def _make(file: Path, size: int) -> bytes:
+    """Write a new secret unless another process was first."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
+    with os.fdopen(descriptor, "r+b") as out:
+        fcntl.flock(out, fcntl.LOCK_EX)
+        found = out.read()
+        if found:
+            return found
+        os.fchmod(descriptor, OWNER_ONLY)  # an empty file may have been left with another mode
+        secret = token_bytes(size)
+        out.write(secret)
+        out.flush()
+        os.fsync(out.fileno())
+    _sync_folder(file.parent)
+    return secret
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new file's name survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

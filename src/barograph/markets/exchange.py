@@ -1,0 +1,89 @@
+"""The interface of an exchange, and the plausible range of each of its values (pure).
+
+`upstream/` implements the interface. A value outside its range counts as a mistake of the exchange
+and so as unknown. We neither publish it nor clamp it to the range. The ranges are wide, so that
+they don't hide a real extreme.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
+from barograph.markets.settlements import SettledRate
+
+
+class Exchange(Protocol):
+    """A derivatives exchange's public data.
+
+    Methods raise only kinds of `barograph.errors.UpstreamError`: the adapter translates every
+    failure of its wire protocol.
+    """
+
+    async def perpetuals(self) -> Perpetuals:
+        """Read every live USDT perpetual at once."""
+
+    async def long_accounts(self, contract: str) -> LongAccounts:
+        """Read the newest long-account share of one contract.
+
+        Raises:
+            UnknownToUpstream: the exchange has no such contract, or no share for it.
+        """
+
+    async def listen(self, contracts: Sequence[str], watcher: "LiquidationWatcher") -> None:
+        """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
+
+
+class SettlementHistory(Protocol):
+    """An exchange's reports of settled funding rates; raises as `Exchange` does."""
+
+    async def settlements(self, contract: str) -> Sequence[SettledRate]:
+        """Read the newest settlements of one contract, each once, none in the future.
+
+        Raises:
+            UnknownToUpstream: the exchange has no such contract, or no settlement of it.
+        """
+
+
+class LiquidationWatcher(Protocol):
+    """Receives what a stream connection reports. Called from the event loop, never awaited."""
+
+    def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
+        """Take a batch; another connection may deliver the same liquidation again."""
+
+    def watched(self, start: int, end: int) -> None:
+        """Record that the stream missed nothing from `start` to `end` (milliseconds).
+
+        A connection reports a span only after a later message proved that it was still alive.
+        """
+
+
+class PlausibleRange(NamedTuple):
+    """The lowest and highest plausible value of a field, both included."""
+
+    field: str
+    lowest: float
+    highest: float
+
+    def contains(self, value: float) -> bool:
+        """Whether a value is plausible."""
+        return self.lowest <= value <= self.highest
+
+
+LAST_PRICE = PlausibleRange("lastPrice", 1e-12, 1e8)
+"""In USDT: from a ten-thousandth of the smallest tick to about 1,000 times the price of bitcoin."""
+
+FUNDING_RATE = PlausibleRange("fundingRatePct", -25.0, 25.0)
+"""In percent per interval: exchanges cap their rates at 4 % or less."""
+
+FUNDING_INTERVAL = PlausibleRange("fundingIntervalHours", 0.25, 24.0)
+"""Exchanges settle every 1, 2, 4 or 8 hours. A tiny interval would inflate the rate per 8 hours."""
+
+OPEN_INTEREST = PlausibleRange("openInterestUsd", 0.0, 1e12)
+"""In USD: more than ten times the open interest of bitcoin on all exchanges together."""
+
+LONG_ACCOUNTS = PlausibleRange("longAccountPct", 0.0, 100.0)
+
+SETTLED_RATE = PlausibleRange("settledFundingRatePct", FUNDING_RATE.lowest, FUNDING_RATE.highest)
+
+LIQUIDATION = PlausibleRange("liquidation", 0.0, 1e11)
+"""Notional in USD of one position: several times the open interest of the largest contract."""
