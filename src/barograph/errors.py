@@ -24,6 +24,9 @@ BarographError
 from collections.abc import Sequence
 from typing import ClassVar
 
+EXIT_CONFIGURATION = 3
+"""The exit code for a wrong configuration, which a restart would not help."""
+
 
 class BarographError(Exception):
     """The base of every error raised on purpose."""

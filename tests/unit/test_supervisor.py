@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from barograph.cli.processes import Child, Supervisor
 from barograph.errors import ConfigurationError
+from barograph.supervisor import Child, Supervisor
 from support.processes import none_left, unused_port
 
 NOTHING: dict[str, str] = {}

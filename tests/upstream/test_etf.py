@@ -158,7 +158,7 @@ def test_a_day_without_figures_is_empty_and_another_days_file_is_not_taken_for_i
     empty = file(dict.fromkeys(STATED, "-"), "")
 
     assert ask(empty, lambda source: source.read_day(date(2026, 11, 1)))[0] == []
-    with pytest.raises(InvalidReply, match="2026-11-05 came"):
+    with pytest.raises(InvalidReply, match="got that of 2026-11-05"):
         ask(file(), lambda source: source.read_day(date(2026, 11, 4)))
 
 

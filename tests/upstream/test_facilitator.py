@@ -27,7 +27,7 @@ from barograph.upstream.facilitator import (
     UNNAMED,
     HttpFacilitator,
 )
-from barograph.upstream.http import MAX_QUESTIONS
+from barograph.upstream.http import MAX_REQUESTS
 from support.payments import PAYER, STANCE, proof
 
 T = TypeVar("T")
@@ -290,13 +290,13 @@ def test_whoever_finds_too_many_before_him_was_not_asked_for() -> None:
     async def work() -> list[str]:
         async with serving(hangs) as server:
             client = facilitator(server.url, seconds=1.0)
-            asked = [asyncio.create_task(settle(client)) for _ in range(MAX_QUESTIONS + 1)]
+            asked = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS + 1)]
             outcomes = await asyncio.gather(*asked)
-            assert len(server.asked) == MAX_QUESTIONS
+            assert len(server.asked) == MAX_REQUESTS
             await client.close()
         return outcomes
 
-    assert asyncio.run(work()) == ["unknown"] * MAX_QUESTIONS + ["unavailable"]
+    assert asyncio.run(work()) == ["unknown"] * MAX_REQUESTS + ["unavailable"]
 
 
 def test_a_full_pool_of_our_own_tells_nothing_about_the_facilitator() -> None:
@@ -304,13 +304,13 @@ def test_a_full_pool_of_our_own_tells_nothing_about_the_facilitator() -> None:
         is_full = asyncio.Event()
 
         async def fills(writer: asyncio.StreamWriter) -> None:
-            if len(server.asked) == MAX_QUESTIONS:
+            if len(server.asked) == MAX_REQUESTS:
                 is_full.set()
             await hangs(writer)
 
         async with serving(fills) as server:
             client = facilitator(server.url, seconds=1.5)
-            settling = [asyncio.create_task(settle(client)) for _ in range(MAX_QUESTIONS)]
+            settling = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS)]
             await is_full.wait()
             _, outcome = await asyncio.gather(client.probe(), verify(client))
             learned = {(each.answered_at, each.failing_since) for each in client.health}
@@ -328,10 +328,10 @@ def test_more_questions_than_may_be_asked_at_once_can_be_asked_one_after_the_oth
     async def work() -> set[str]:
         async with serving(says(VALID)) as server:
             client = facilitator(server.url)
-            outcomes = {await verify(client) for _ in range(MAX_QUESTIONS + 1)}
+            outcomes = {await verify(client) for _ in range(MAX_REQUESTS + 1)}
             server.script = hangs_up
-            outcomes |= {await verify(client) for _ in range(MAX_QUESTIONS + 1)}
-            assert len(server.asked) == 2 * MAX_QUESTIONS + 2
+            outcomes |= {await verify(client) for _ in range(MAX_REQUESTS + 1)}
+            assert len(server.asked) == 2 * MAX_REQUESTS + 2
             await client.close()
         return outcomes
 
@@ -342,7 +342,7 @@ def test_replies_that_never_end_do_not_keep_others_from_asking() -> None:
     async def work() -> str:
         async with serving(drips) as server:
             client = facilitator(server.url, seconds=0.9)
-            asked = [asyncio.create_task(settle(client)) for _ in range(MAX_QUESTIONS)]
+            asked = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS)]
             assert "unknown" in await asyncio.gather(*asked)
             server.script = says(VALID)
             outcome = await verify(client)

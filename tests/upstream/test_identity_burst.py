@@ -7,9 +7,9 @@ from contextlib import suppress
 import pytest
 
 from barograph.identity.bearer import IdentityUnavailable
-from barograph.upstream.identity_http import MAX_QUESTIONS, IdentityHttp
+from barograph.upstream.identity_http import MAX_REQUESTS, IdentityHttp
 
-QUESTIONS = 5 * MAX_QUESTIONS
+QUESTIONS = 5 * MAX_REQUESTS
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
 
 

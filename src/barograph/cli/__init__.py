@@ -19,10 +19,10 @@ from barograph.cli.entitlements import entitlements
 from barograph.cli.guides import guides
 from barograph.cli.keys import keys
 from barograph.cli.payments import payments
-from barograph.cli.processes import EXIT_CONFIGURATION, collect, db, serve
+from barograph.cli.processes import collect, db, serve
 from barograph.cli.stances import stances
 from barograph.cli.watch import watch
-from barograph.errors import BarographError, ConfigurationError
+from barograph.errors import EXIT_CONFIGURATION, BarographError, ConfigurationError
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130

@@ -27,7 +27,6 @@ from barograph.cli.common import (
     upgrade_history,
     warn_if_world_writable,
 )
-from barograph.cli.processes import Child, Supervisor
 from barograph.demo.files import load_or_create_anchor
 from barograph.demo.replay.replay import replay
 from barograph.demo.servers.identity import API_KEY, DEMO_USERS, demo_token
@@ -44,6 +43,7 @@ from barograph.kit.logs import configure_logs
 from barograph.kit.operating_system import free_port, lock_folder, require_free_port
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.settings import Settings
+from barograph.supervisor import Child, Supervisor
 
 
 def payment_settings(place: str) -> dict[str, Any]:

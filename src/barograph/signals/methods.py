@@ -84,7 +84,7 @@ def btc_funding_regime(evidence: MarketEvidence, _previous: str | None) -> Signa
 
 
 def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalResult:
-    """The share of perpetuals with high funding, less the share with negative funding.
+    """The share of perpetuals with high funding, less the share with clearly negative funding.
 
     Each contract's rate is converted to eight hours. The value is the share of contracts at +0.015
     % or more, less the share at -0.005 % or less, in points: longs-pay from +20, shorts-pay from

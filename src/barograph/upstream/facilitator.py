@@ -27,7 +27,7 @@ from barograph.payments.records import (
     SettlementUnknown,
 )
 from barograph.settings import Settings
-from barograph.upstream.http import Busy, JsonHttp, NoAnswer, NotSent, Reply
+from barograph.upstream.http import Busy, JsonHttp, JsonReply, NoAnswer, NotSent
 
 MAX_REPLY_BYTES = 64 * 1024
 VERIFY_SECONDS = 4.0
@@ -207,7 +207,7 @@ class HttpFacilitator:
         """Release every connection."""
         await self._http.close()
 
-    def _refused(self, reply: Reply) -> NotSettled:
+    def _refused(self, reply: JsonReply) -> NotSettled:
         members = reply.members
         reason = _reason(members.get("errorReason"))
         is_no = members.get("success") is False and _may_refuse(reply.status)
@@ -222,7 +222,7 @@ class HttpFacilitator:
             f"the facilitator gives no clear answer (HTTP {reply.status}, {reason})"
         )
 
-    async def _post(self, path: str, proof: Proof, seconds: float) -> Reply:
+    async def _post(self, path: str, proof: Proof, seconds: float) -> JsonReply:
         message = {
             "x402Version": X402_VERSION,
             "paymentPayload": wire_payload(proof),
@@ -257,7 +257,7 @@ def _note(health: DependencyHealth, *, answered: bool) -> None:
         health.failed()
 
 
-def _settled(reply: Reply, proof: Proof) -> Settled | None:
+def _settled(reply: JsonReply, proof: Proof) -> Settled | None:
     """A clear yes about this payment; None if it isn't a yes."""
     members, transaction = reply.members, reply.members.get("transaction")
     if members.get("success") is not True or reply.status != _OK:
@@ -273,7 +273,7 @@ def _may_refuse(status: int) -> bool:
     return status == _OK or (400 <= status < 500 and status not in _NO_VERDICT)  # noqa: PLR2004
 
 
-def _is_payer(reply: Reply, proof: Proof) -> bool:
+def _is_payer(reply: JsonReply, proof: Proof) -> bool:
     payer = reply.members.get("payer")
     return (
         isinstance(payer, str)

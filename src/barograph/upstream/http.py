@@ -77,11 +77,11 @@ KEEPALIVE_SECONDS = 2.0
 """Shorter than any server keeps an idle connection: if a request meets one that is being closed,
 its outcome is unknown."""
 
-MAX_QUESTIONS = 32
+MAX_REQUESTS = 32
 """Requests at once. Later ones wait in the pool for a connection before anything is sent."""
 
 _LIMITS = httpx2.Limits(
-    max_connections=MAX_QUESTIONS,
+    max_connections=MAX_REQUESTS,
     max_keepalive_connections=8,
     keepalive_expiry=KEEPALIVE_SECONDS,
 )
@@ -110,7 +110,7 @@ class NoAnswer(BarographError):
         """Of a response that is not JSON."""
 
 
-class Reply(NamedTuple):
+class JsonReply(NamedTuple):
     """A response: one JSON object, whatever the status."""
 
     status: int
@@ -148,26 +148,26 @@ class JsonHttp:
             verify=tls_context(),
         )
 
-    async def post(self, address: str, message: Mapping[str, Any], seconds: float) -> Reply:
+    async def post(self, address: str, message: Mapping[str, Any], seconds: float) -> JsonReply:
         """Post a JSON object, with a time limit for the whole exchange.
 
         Raises:
             NotSent: there was no connection; `Busy` if we have too many requests at once.
             NoAnswer: any other failure.
         """
-        return await self._whole("POST", address, msgspec.json.encode(message), seconds)
+        return await self._send("POST", address, msgspec.json.encode(message), seconds)
 
-    async def get(self, address: str, seconds: float) -> Reply:
+    async def get(self, address: str, seconds: float) -> JsonReply:
         """Read an address, with the time limit and errors of `post`."""
-        return await self._whole("GET", address, None, seconds)
+        return await self._send("GET", address, None, seconds)
 
     async def close(self) -> None:
         """Release every connection."""
         await self._http.aclose()
 
-    async def _whole(
+    async def _send(
         self, method: str, address: str, content: bytes | None, seconds: float
-    ) -> Reply:
+    ) -> JsonReply:
         # Each wait for a connection ends well before the deadline: after it, nobody could tell
         # whether the request was sent.
         before = min(CONNECT_SECONDS, seconds / 3)
@@ -189,7 +189,7 @@ class JsonHttp:
         except (httpx2.RequestError, OSError) as error:
             # Only the name: the text of some of these holds the address.
             raise NoAnswer(f"the connection broke ({type(error).__name__})") from error
-        return Reply(response.status_code, _members(response.status_code, body))
+        return JsonReply(response.status_code, _members(response.status_code, body))
 
 
 def _members(status: int, body: bytes) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from barograph.settings import Settings
 from barograph.upstream.http import read_body, tls_context
 
 MAX_REPLY_BYTES = 64 * 1024
-MAX_QUESTIONS = 32
+MAX_REQUESTS = 32
 """Requests at once. Later ones wait in the pool for a connection."""
 
 _OK = 200
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ProviderReply:
     """A provider's response."""
 
     status: int
@@ -39,7 +39,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ProviderRefusal:
     """The meaning of a response other than 200."""
 
     code: str | None
@@ -57,7 +57,7 @@ class IdentityHttp:
         self._http = httpx2.AsyncClient(
             transport=transport,
             timeout=seconds,
-            limits=httpx2.Limits(max_connections=MAX_QUESTIONS),
+            limits=httpx2.Limits(max_connections=MAX_REQUESTS),
             headers={"User-Agent": "barograph", "Accept-Encoding": "identity"},
             # A cookie from one user's response must not be sent with another's request.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
@@ -78,7 +78,10 @@ class IdentityHttp:
         return reply.body
 
     async def ask(
-        self, address: str, headers: Mapping[str, str], read_refusal: Callable[[Reply], Refusal]
+        self,
+        address: str,
+        headers: Mapping[str, str],
+        read_refusal: Callable[[ProviderReply], ProviderRefusal],
     ) -> bytes:
         """Ask about the user of a token.
 
@@ -101,7 +104,7 @@ class IdentityHttp:
         """Release every connection."""
         await self._http.aclose()
 
-    async def _get(self, address: str, headers: Mapping[str, str]) -> Reply:
+    async def _get(self, address: str, headers: Mapping[str, str]) -> ProviderReply:
         try:
             async with (
                 asyncio.timeout(self.seconds) as limit,
@@ -109,7 +112,7 @@ class IdentityHttp:
             ):
                 challenge = response.headers.get("www-authenticate", "")
                 body = await read_body(response, MAX_REPLY_BYTES, limit.when())
-                return Reply(response.status_code, body, challenge)
+                return ProviderReply(response.status_code, body, challenge)
         except InvalidReply as error:
             raise IdentityUnavailable(f"the identity provider: {error}") from error
         except TimeoutError as error:

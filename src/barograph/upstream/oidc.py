@@ -12,7 +12,12 @@ from barograph.identity.tokens import Token
 from barograph.kit.clock import Clock
 from barograph.kit.json import strict_object
 from barograph.settings import Settings, is_safe_address
-from barograph.upstream.identity_http import IdentityHttp, Refusal, Reply, TokenIdentity
+from barograph.upstream.identity_http import (
+    IdentityHttp,
+    ProviderRefusal,
+    ProviderReply,
+    TokenIdentity,
+)
 
 DISCOVERY = "/.well-known/openid-configuration"
 
@@ -106,7 +111,7 @@ def _is_public(address: str) -> bool:
     return (parsed if mapped is None else mapped).is_global
 
 
-def read_refusal(reply: Reply) -> Refusal:
+def read_refusal(reply: ProviderReply) -> ProviderRefusal:
     """Read an error of userinfo: https://www.rfc-editor.org/rfc/rfc6750#section-3 .
 
     401 is about the token, the only credential there. A gateway may answer 403 too, without naming
@@ -117,7 +122,7 @@ def read_refusal(reply: Reply) -> Refusal:
     is_of_token = reply.status == _UNAUTHORIZED or (
         reply.status == _FORBIDDEN and code in {"invalid_token", "insufficient_scope"}
     )
-    return Refusal(code, is_of_token)
+    return ProviderRefusal(code, is_of_token)
 
 
 def _confirmed(claims: Mapping[str, Any], name: str, subject: str) -> Identity:

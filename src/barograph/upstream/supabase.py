@@ -11,7 +11,12 @@ from barograph.kit.clock import Clock
 from barograph.kit.json import strict_object
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
-from barograph.upstream.identity_http import IdentityHttp, Refusal, Reply, TokenIdentity
+from barograph.upstream.identity_http import (
+    IdentityHttp,
+    ProviderRefusal,
+    ProviderReply,
+    TokenIdentity,
+)
 
 _REFUSALS: Final = (401, 403)
 _CODE: Final = re.compile(r"[a-z_]{1,40}", re.ASCII)
@@ -49,7 +54,7 @@ class SupabaseIdentity(TokenIdentity):
         return read_user(body, subject, self._clock())
 
 
-def read_refusal(reply: Reply) -> Refusal:
+def read_refusal(reply: ProviderReply) -> ProviderRefusal:
     """Read an error: https://supabase.com/docs/guides/auth/debugging/error-codes .
 
     The gateway refuses a missing or withdrawn API key with other members; that is not the user's
@@ -62,8 +67,8 @@ def read_refusal(reply: Reply) -> Refusal:
     # Newer API versions call it `code`, which was the status before.
     code = members.get("error_code", members.get("code"))
     if not isinstance(code, str) or _CODE.fullmatch(code) is None:
-        return Refusal(None, is_of_token=False)
-    return Refusal(code, is_of_token=reply.status in _REFUSALS and code in _ABOUT_TOKENS)
+        return ProviderRefusal(None, is_of_token=False)
+    return ProviderRefusal(code, is_of_token=reply.status in _REFUSALS and code in _ABOUT_TOKENS)
 
 
 def read_user(body: bytes, subject: str, now: int) -> Identity:
