@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from barograph.site.frame.writer import Pages
+from barograph.site.templating import Templates
 from barograph.web.errors import Task, routed_app
 from support.service import BASE_URL, Service
 
@@ -32,7 +32,7 @@ def live(service: Service, tasks: Sequence[Task]) -> list[str]:
     async def close() -> None:
         done.append(CLOSED)
 
-    app = routed_app(service.board, tasks, [close], Pages(BASE_URL))
+    app = routed_app(service.board, tasks, [close], Templates(BASE_URL))
 
     async def run() -> None:
         async with app.router.lifespan_context(app):

@@ -4,12 +4,12 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.site.frame.error_pages import error_page
-from barograph.site.frame.writer import Pages
+from barograph.site.error_pages import error_page
+from barograph.site.templating import Templates
 from support.pages import BROWSER, POLICY
 from support.service import BASE_URL
 
-PAGES = Pages(BASE_URL)
+PAGES = Templates(BASE_URL)
 
 
 def failed(status: int, path: str = "/briefs", accept: str = BROWSER) -> Response | None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barograph.guides.files import load_catalog
-from barograph.site.frame.writer import price_usd
+from barograph.site.templating import price_usd
 from support.pages import SiteService
 
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from barograph import NOTICE
-from barograph.site.market_pages import MEANINGS, SORTS, Choice
+from barograph.site.market_pages import MEANINGS, SORTS, MarketsQuery
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
 from support.service import BASE_URL, Answer, Service, fresh_service
@@ -149,7 +149,7 @@ def test_every_heading_that_sorts_is_a_link_that_turns_the_order(fresh: Service)
     usual, turned = read(fresh, LIST), read(fresh, f"{LIST}?sort=price&order=desc&q=e")
 
     for sort in SORTS:
-        assert f"{LIST}?{Choice().turned(sort).query}" in usual.targets
+        assert f"{LIST}?{MarketsQuery().sorted_by(sort).text}" in usual.targets
     assert f"{LIST}?sort=open-interest&order=asc" in usual.targets
     assert f"{LIST}?sort=price&order=asc&q=e" in turned.targets
     assert f"{LIST}?q=e" in turned.targets

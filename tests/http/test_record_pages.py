@@ -18,7 +18,7 @@ from barograph.history.checkpoint import open_checkpoint, parse_verifier
 from barograph.history.digest import leg_document
 from barograph.history.merkle import tree_root
 from barograph.history.records import KINDS, Event, Mark, Version
-from barograph.site.record_pages import PAGE
+from barograph.site.record_pages import PAGE_SIZE
 from support.history import RATES, PublicHistory
 from support.pages import BROWSER
 from support.service import BASE_URL, Answer
@@ -171,7 +171,7 @@ def test_without_script_the_place_of_the_form_says_how_to_do_it_offline(
 
 def test_an_instance_under_a_path_links_and_names_its_logs_under_it(tmp_path: Path) -> None:
     history = PublicHistory(tmp_path, base_url="https://market.example/barograph")
-    history.record(PAGE + 1)
+    history.record(PAGE_SIZE + 1)
     pages = [history.ask(path) for path in (RECORD, LIST, EVENTS)]
     history.close()
 
@@ -194,7 +194,7 @@ def test_a_list_goes_from_its_newest_entry_to_its_first(recorded: PublicHistory)
         seen.append(older[0])
         page = recorded.ask(older[0])
         assert page.status == 200
-        assert len(places(page)) <= PAGE
+        assert len(places(page)) <= PAGE_SIZE
         found += places(page)
 
     assert found == list(range(SIZE, 0, -1))
@@ -301,7 +301,7 @@ def test_an_unknown_kind_has_no_page(recorded: PublicHistory, kind: str, rest: s
 
 
 def test_nothing_that_is_paid_for_is_on_any_page(recorded: PublicHistory) -> None:
-    paths = (RECORD, LIST, f"{LIST}?before={PAGE}", f"{LIST}?before=200", EVENTS)
+    paths = (RECORD, LIST, f"{LIST}?before={PAGE_SIZE}", f"{LIST}?before=200", EVENTS)
     shown = b"".join(recorded.ask(path).body for path in paths).decode()
     versions = [recorded.version(sequence) for sequence in range(1, SIZE + 1)]
 

@@ -11,7 +11,7 @@ import pytest
 from barograph.guides.files import load_catalog
 from barograph.kit.timestamps import iso_timestamp
 from barograph.signals.methods import METHODS
-from barograph.site.frame.static_files import StaticFiles, packaged_files
+from barograph.site.static_files import StaticFiles, packaged_files
 from support.markets import reading, shares
 from support.pages import FOUND, NOTE, SiteService
 from support.service import BASE_URL

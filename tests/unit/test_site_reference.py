@@ -13,20 +13,20 @@ from barograph.limits.rate_limits import ANONYMOUS, MAILBOX, PERSONAL, Allowance
 from barograph.markets.regime import judge
 from barograph.site.developers import problems, reference
 from barograph.site.developers.interface import groups, marked, pretty
-from barograph.site.developers.snippets import RELEASES
-from barograph.site.frame.writer import Terms, per, price_usd
+from barograph.site.developers.reference import RELEASES
+from barograph.site.templating import Terms, per, price_usd
 from barograph.stances.documents import STANCE_PATHS
 
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
 
 
 def test_the_allowances_of_the_contract_are_in_the_table() -> None:
-    rows = {row.what: row.allowance for row in reference.limits()}
+    rows = {row.what: row.limit for row in reference.limits()}
 
     assert rows["/api/v1/signals without a key"] == "120 per hour"
     assert rows["/api/v1/signals with a personal key"] == "1,000 per hour"
-    assert rows["Calls of MCP tools"] == "300 per minute"
-    assert rows["Links to one mailbox"] == "3 per day"
+    assert rows["MCP tool calls"] == "300 per minute"
+    assert rows["Key links to one mailbox"] == "3 per day"
     assert (ANONYMOUS.requests, PERSONAL.requests) == (120, 1_000)
 
 
@@ -200,7 +200,7 @@ def test_an_operation_is_shown_with_all_that_is_described() -> None:
     assert name.limits == "at least 1 characters, matching ^a+$"
     assert endpoint.target == "/a/x?size=0"
     assert not endpoint.opens
-    assert [answer.status for answer in endpoint.answers] == ["200", "405"]
+    assert [each.status for each in endpoint.responses] == ["200", "405"]
     assert endpoint.command("https://b") == (
         "curl -H 'Authorization: Bearer <ACCESS_TOKEN>' 'https://b/a/x?size=0'"
     )

@@ -71,11 +71,11 @@ from barograph.signals.endpoints import signals_answer, signals_door, signals_ro
 from barograph.signals.methods import METHODS
 from barograph.signals.reader import SignalsReader
 from barograph.signals.records import SIGNALS
-from barograph.site.frame.renders import Renders
-from barograph.site.frame.site import Site
-from barograph.site.frame.writer import Pages, Terms
 from barograph.site.record_pages import Retention
+from barograph.site.render_queue import RenderQueue
 from barograph.site.routes import SiteParts, page_routes
+from barograph.site.site import Site
+from barograph.site.templating import Templates, Terms
 from barograph.stances.documents import STANCE_PATHS
 from barograph.stances.endpoints import StanceReads, stance_offer, stance_routes
 from barograph.stances.reader import STANCES, StanceReader
@@ -360,7 +360,7 @@ class _Parts(NamedTuple):
     mcp: McpDoor
     signals: ASGIApp
     described: Descriptions
-    pages: Pages
+    pages: Templates
 
 
 def check_parts(settings: Settings) -> None:
@@ -432,7 +432,7 @@ def _parts(
         described=Descriptions(
             partial(descriptions, base_url=settings.base_url, deprecations=DEPRECATIONS)
         ),
-        pages=Pages(settings.base_url, settings.exchange_source),
+        pages=Templates(settings.base_url, settings.exchange_source),
     )
 
 
@@ -487,7 +487,7 @@ def _page_routes(parts: _Parts) -> list[Router]:
         briefs=free.briefs,
         status=free.status,
         series=SeriesReader(parts.database, parts.clock, settings.liquidations_min_coverage_pct),
-        renders=Renders(callers.gate, parts.clock),
+        render_queue=RenderQueue(callers.gate, parts.clock),
     )
     made_of = SiteParts(
         catalog=free.catalog,

@@ -1,7 +1,6 @@
-"""The files that pages are made of.
+"""Static files: each is read once, and its URL contains a hash of its content.
 
-Each is read once, with what stands for its content in its address: whatever happens to the file
-while a worker lives, an address never comes to mean other bytes.
+A worker serves the content it read at startup, even if the file changes later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,35 +11,35 @@ from importlib.resources.abc import Traversable
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from barograph.site.frame.responses import (
+from barograph.site.responses import (
+    CACHE_FOREVER,
+    CACHE_ONE_HOUR,
     CSS,
-    KEEP,
-    KEEP_FOR_EVER,
-    LOOK_EACH_TIME,
     PNG,
+    REVALIDATE,
     SCRIPT,
     SVG,
     Page,
 )
 
 TYPES = {".css": CSS, ".js": SCRIPT, ".svg": SVG, ".png": PNG, ".ico": b"image/x-icon"}
-_ANOTHER = b"v="
+_OTHER_VERSION = b"v="
 
 
 class StaticFile(NamedTuple):
-    """A file as it was when it was read."""
+    """A file as it was at startup."""
 
     version: str
-    """What stands for its content."""
+    """The start of the content's SHA-256."""
 
     pages: Mapping[bytes, Page]
-    """What is answered, by the query that stands for all that ask for the same."""
+    """Responses by canonical query; they differ in `Cache-Control`."""
 
-    def usual_query(self, version: str | None) -> bytes:
-        """The query that stands for one with this version, or with none."""
+    def canonical_query(self, version: str | None) -> bytes:
+        """The query under which the response for this version is cached."""
         if version is None:
             return b""
-        return _query(version) if version == self.version else _ANOTHER
+        return _query(version) if version == self.version else _OTHER_VERSION
 
 
 class StaticFiles:
@@ -52,7 +51,7 @@ class StaticFiles:
 
     @property
     def names(self) -> Iterable[str]:
-        """What they are called."""
+        """All file names."""
         return self._files.keys()
 
     def get(self, name: str) -> StaticFile | None:
@@ -60,13 +59,13 @@ class StaticFiles:
         return self._files.get(name)
 
     def version(self, name: str) -> str:
-        """What stands for the content of a file that is there."""
+        """The version of an existing file."""
         return self._files[name].version
 
 
 @cache
 def packaged_files() -> StaticFiles:
-    """The files that come with the service."""
+    """The files that are part of the package."""
     return StaticFiles(files("barograph.site") / "static")
 
 
@@ -74,16 +73,15 @@ def _read(file: Traversable) -> StaticFile:
     body = file.read_bytes()
     content_type = TYPES[PurePosixPath(file.name).suffix]
     version = sha256(body).hexdigest()[:12]
-    kept = {
-        b"": KEEP,
-        # Pages have it by an address that changes with it: what that names stays for ever.
-        _query(version): KEEP_FOR_EVER,
-        # The content of another release, which another worker may have: not to be kept as that.
-        _ANOTHER: LOOK_EACH_TIME,
+    cache_controls = {
+        b"": CACHE_ONE_HOUR,
+        _query(version): CACHE_FOREVER,
+        # The client asked for another release's file, which another worker may serve.
+        _OTHER_VERSION: REVALIDATE,
     }
     pages = {
         query: Page(body, content_type=content_type, cache_control=cache_control)
-        for query, cache_control in kept.items()
+        for query, cache_control in cache_controls.items()
     }
     return StaticFile(version, pages)
 
