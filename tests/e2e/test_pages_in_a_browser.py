@@ -174,7 +174,7 @@ def test_a_page_is_complete_without_javascript(
         assert all(each.strip() for each in found.all_text_contents()), what
     told = plain.page.locator("noscript p").locator("visible=true").all_text_contents()
     is_live = plain.page.locator("body[data-live]").count() == 1
-    assert any("does not renew itself" in each for each in told) == is_live
+    assert any("does not update itself" in each for each in told) == is_live
     assert plain.page.locator("footer").inner_text().count("not financial advice") == 1
     assert plain.page.locator("button[data-copy]:visible").count() == 0
 

@@ -24,8 +24,8 @@ def failed(status: int, path: str = "/briefs", accept: str = BROWSER) -> Respons
         (400, "Bad request"),
         (404, "There is no page at this address."),
         (405, "Method not allowed"),
-        (418, "What was asked for cannot be done."),
-        (500, "This page could not be made."),
+        (418, "We could not process this request."),
+        (500, "Something went wrong on our side."),
         (503, "We can't show this page right now"),
     ],
 )

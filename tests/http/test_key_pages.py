@@ -21,9 +21,9 @@ def test_without_mail_there_is_no_form_and_no_link(tmp_path: Path) -> None:
     site.close()
 
     assert "/keys" not in page.targets
-    assert "keys come from its operator" in page.text
+    assert "Ask its operator for a key" in page.text
     assert asked.status_code == 503
-    assert "keys come from its operator" in Checked(asked).text
+    assert "Ask its operator for a key" in Checked(asked).text
     assert link.status_code == 410
 
 
@@ -132,7 +132,7 @@ def test_a_form_that_is_not_one_address_is_refused_and_not_repeated(
 
     assert answer.status_code == 400
     text = Checked(answer).text
-    assert "That is not one plain e-mail address such as name@example.com." in text
+    assert "Enter one plain e-mail address, such as name@example.com." in text
     assert "script" not in text
     assert site.service.rows("SELECT * FROM outbox") == []
 
@@ -239,7 +239,7 @@ def test_links_survive_an_outage(site: SiteService) -> None:
     for method in ("GET", "POST"):
         answer = site.ask(path, method)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
-        assert "Keys cannot be handed out now." in Checked(answer).text
+        assert "We can't issue keys now." in Checked(answer).text
     spoken = site.ask(path, "POST", accept="application/json")
     assert (spoken.status_code, list(spoken.json())) == (503, ["error"])
     assert site.register("other@example.com").status_code == 503

@@ -363,9 +363,11 @@ def test_a_page_that_cannot_be_read_is_said_to_each_in_their_form(shelf: Shelf) 
     for answer in (shown, told):
         assert answer.status == 503
         assert (answer.headers["retry-after"], answer.headers["cache-control"]) == ("5", "no-store")
-    assert b"<h1>Not available now</h1>" in shown.body
+    assert b"<h1>Temporarily unavailable</h1>" in shown.body
     assert told.headers["content-type"] == "application/json"
-    assert told.json() == {"error": "the record cannot be read at the moment; try again shortly"}
+    assert told.json() == {
+        "error": "this data is temporarily unavailable; try again in a few seconds"
+    }
     assert asyncio.run(shelf.show(Writer())).status == 200
 
 

@@ -111,9 +111,12 @@ def test_the_page_tells_of_every_kind_how_much_is_recorded_and_what_is_newest(
 
     assert answer.status == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert "Three kinds of stance, and the events on them, are recorded once and never" in page
+    assert (
+        "We record three kinds of stance, and later events such as withdrawals, once and never"
+        in page
+    )
     for retained in (
-        "ETH and SOL) are deleted after 30",
+        "ETH and SOL) after 30",
         "contract after 730",
         "liquidations after 90",
     ):
@@ -126,7 +129,7 @@ def test_the_page_tells_of_every_kind_how_much_is_recorded_and_what_is_newest(
     assert f"Newest: number {SIZE}, issued" in page
     assert newest.history_digest in page
     assert withdrawal.event_digest in page
-    assert page.count("No events, such as a withdrawal.") == 2
+    assert page.count("No events (such as withdrawals) so far.") == 2
 
 
 def test_the_page_shows_the_checkpoint_of_every_list_as_it_is_to_be_kept(
@@ -261,7 +264,7 @@ def test_events_have_a_list_of_their_own(recorded: PublicHistory) -> None:
         assert digest in page.body.decode()
     empty = recorded.ask(f"/record/{ETF}/events")
     assert (empty.status, places(empty)) == (200, [])
-    assert b"Nothing is recorded yet." in empty.body
+    assert b"No event is recorded yet." in empty.body
 
 
 @pytest.mark.parametrize(
@@ -378,7 +381,7 @@ def test_a_record_that_cannot_be_read_is_503_and_comes_back(
     )
 
     assert (answer.status, told.status) == (503, 503)
-    head = b"The record" if path == RECORD else b"Not available now"
+    head = b"The record" if path == RECORD else b"Temporarily unavailable"
     assert b"<h1>%s</h1>" % head in answer.body
     assert b'href="/status"' in answer.body
     assert list(told.json()) == ["error"]
@@ -396,7 +399,7 @@ def test_a_record_that_was_cut_is_called_lost(
     answer = history.ask(RECORD, accept=BROWSER)
 
     assert answer.status == 503
-    assert b"<h1>The record is not here</h1>" in answer.body
+    assert b"<h1>Record unavailable</h1>" in answer.body
     assert answer.headers["cache-control"] == "no-store"
     assert b"checkpoint-" not in answer.body
     assert "checkpoints are not signed" in caplog.text
@@ -417,7 +420,7 @@ def test_a_record_with_a_digest_that_is_none_is_called_lost(
     answer, told = history.ask(RECORD, accept=BROWSER), history.ask(RECORD)
 
     assert (answer.status, told.status) == (503, 503)
-    assert b"<h1>The record is not here</h1>" in answer.body
+    assert b"<h1>Record unavailable</h1>" in answer.body
     assert list(told.json()) == ["error"]
     assert "checkpoints are not signed" in caplog.text
     for path in ("/api/history/checkpoint", f"/api/history/{RATES}/proof"):
@@ -437,7 +440,7 @@ def test_another_record_than_the_published_one_is_called_lost(
     answer = history.ask(path, accept=BROWSER)
 
     assert answer.status == 503
-    assert b"<h1>The record is not here</h1>" in answer.body
+    assert b"<h1>Record unavailable</h1>" in answer.body
 
     history.publish_end(Mark(sequence=3, history_digest=history.version(3).history_digest))
     assert history.ask(path).status == 200
@@ -454,7 +457,7 @@ def test_while_the_record_is_away_its_page_says_what_it_is_and_how_to_check_it_o
     text = away.body.decode()
 
     assert away.status == 503
-    assert "The record cannot be read right now" in text
+    assert "The record is temporarily unavailable" in text
     assert "Append-only." in text
     for name in ("check", "check-call"):
         assert text_of(away, name) == text_of(shown, name)
@@ -469,9 +472,9 @@ def test_the_page_s_program_finds_every_list_as_it_was_kept(
         page = recorded.ask(RECORD)
         key = text_of(page, "public-key")
         for kind, log, said in (
-            (RATES, "versions", f"matches: everything up to {SIZE} is still what you kept\n"),
-            (RATES, "events", "matches: everything up to 2 is still what you kept\n"),
-            (ETF, "events", "empty: there was nothing yet to compare\n"),
+            (RATES, "versions", f"matches: nothing up to entry {SIZE} has changed\n"),
+            (RATES, "events", "matches: nothing up to entry 2 has changed\n"),
+            (ETF, "events", "empty: there were no entries to compare\n"),
         ):
             kept = text_of(page, f"checkpoint-{kind}-{log}")
             done = _run(page, kept, tmp_path)
@@ -521,7 +524,7 @@ def test_the_page_s_program_believes_no_text_that_was_not_signed(
         kept = text_of(page, f"checkpoint-{RATES}-versions")
         done = _run(page, forged(kept), tmp_path)
 
-    said = "DOES NOT match: this text is not what was signed with that key\n"
+    said = "DOES NOT match: that key did not sign this text\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
@@ -538,12 +541,12 @@ def test_the_page_s_program_says_in_one_line_what_it_cannot_use(
             "not checked: kept.txt is no": _call(
                 page, "rub\nbish", tmp_path, address, key, "kept.txt"
             ),
-            "not checked: it is a checkpoint of another log, ": _call(
+            "not checked: this is a checkpoint of another log, ": _call(
                 page, kept, tmp_path, "https://other.example", key, "kept.txt"
             ),
             "DOES NOT match: ": _call(page, kept, tmp_path, address, "rubbish", "kept.txt"),
         }
-    lines["not checked: the list at "] = _run(page, kept, tmp_path)
+    lines["not checked: can't read the list at "] = _run(page, kept, tmp_path)
 
     for beginning, done in lines.items():
         assert (done.returncode, done.stdout) == (1, "")
@@ -551,7 +554,7 @@ def test_the_page_s_program_says_in_one_line_what_it_cannot_use(
         assert done.stderr.count("\n") == 1
 
 
-UNSIGNED = "signature not checked: that needs the package cryptography\n"
+UNSIGNED = "signature not checked: install the package cryptography\n"
 _CHANGED = "the record was changed"
 
 

@@ -24,12 +24,12 @@ _TEXTS = {
     429: "Your network requested more uncached pages than we render for one address per minute. "
     "Wait a moment, then try again.",
     405: "This address doesn't accept that kind of request. You can only open it.",
-    408: "The form took too long to arrive. Send it again.",
+    408: "The form did not arrive in time. Send it again.",
     413: "The form is too long. Shorten it and send it again.",
     414: "This address is too long. Shorten the part after the question mark.",
     500: "Something went wrong on our side. We logged the error; try again later.",
 }
-_OTHER = "We couldn't process this request."
+_OTHER = "We could not process this request."
 
 
 def error_page(

@@ -267,8 +267,8 @@ function matches(size, count, signed) {
   const unsure = signed === null ? " We could not check the signature in this browser." : "";
   return {
     condition: signed === null ? "degraded" : "ok",
-    head: `Matches: the first ${number(size)} ${size === 1 ? "entry is" : "entries are"} unchanged.`,
-    text: `None of them was changed, removed or inserted.${since}${unsure}`,
+    head: `Matches: nothing up to entry ${number(size)} has changed.`,
+    text: `No entry was changed, removed or inserted.${since}${unsure}`,
   };
 }
 
