@@ -251,7 +251,7 @@ def test_a_list_whose_older_digests_differ_does_not_match(
     assert verdict.startswith("DOES NOT match: the record was changed.")
     assert "proves this to anyone" in verdict
     assert verifier.condition == "down"
-    assert verifier.steps == [("ok", "read"), ("ok", "signed"), ("down", "another")]
+    assert verifier.steps == [("ok", "read"), ("ok", "signed"), ("down", "different")]
 
 
 def test_events_that_differ_do_not_match(record: Record, verifier: Verifier) -> None:

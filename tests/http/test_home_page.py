@@ -193,7 +193,7 @@ def test_what_is_free_and_what_is_sold_stands_at_the_top(service: Service) -> No
 
     assert page.text.startswith("Barograph: the state of the crypto market, measured Skip")
     first, _, _ = page.text.partition("Funding of BTC perpetuals is balanced.")
-    assert "Everything on this page and its API are free, without a key. The paid Feed" in first
+    assert "Everything on this page is free, including the API, and needs no key. The paid" in first
     assert "from version to version. Pricing" in first
 
 

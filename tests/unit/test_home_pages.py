@@ -56,7 +56,7 @@ def test_what_is_fresh_is_told_with_its_source_and_time() -> None:
     assert now.sentence == "Funding of BTC perpetuals is balanced."
     assert "test venue" in now.citation
     assert [asset.symbol for asset in now.assets] == ["BTC", "ETH", "SOL"]
-    assert now.first.contract == BTC
+    assert now.assets[0].contract == BTC
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -73,7 +73,7 @@ def test_a_regime_that_was_not_judged_recently_is_unknown() -> None:
 
     assert (now.label, now.funding_8h_pct) == ("unknown", None)
     assert now.sentence == "The regime of BTC perpetuals is unknown."
-    assert now.note == "We have no recent regime."
+    assert now.note == "The regime has not been updated recently."
 
 
 def test_funding_is_brought_to_eight_hours_and_zero_is_a_number() -> None:
@@ -96,7 +96,7 @@ def test_a_share_of_accounts_that_is_unknown_or_old_is_none_and_zero_is_a_share(
 def test_an_asset_that_is_not_listed_has_nothing_but_its_name() -> None:
     now = now_of(a_view(ETH, PEPE))
 
-    assert now.first == ("BTC", None, None, None)
+    assert now.assets[0] == ("BTC", None, None, None)
     assert now.assets[1].contract == ETH
 
 

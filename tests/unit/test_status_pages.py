@@ -98,7 +98,7 @@ def test_parts_come_as_people_look_for_them_and_an_unknown_one_last() -> None:
         "Database",
         "Identity provider",
         "Payments",
-        "Limits store",
+        "Rate-limit store",
         "Exchange",
         "Stances",
         "new-check",

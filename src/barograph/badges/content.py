@@ -102,31 +102,6 @@ def status(condition: Condition, until: int) -> TimedContent:
     return TimedContent(_plain("status", condition, _STATUS_COLOURS[condition], description), until)
 
 
-QUERY_TOO_LONG = BadgeContent(
-    "barograph",
-    "query too long",
-    RED,
-    "barograph: query too long",
-    "No badge needs a query this long.",
-    is_error=True,
-)
-ERROR = BadgeContent(
-    "barograph",
-    "error",
-    GREY,
-    "barograph: error",
-    "This badge is temporarily unavailable.",
-    is_error=True,
-)
-NOT_FOUND = BadgeContent(
-    "barograph",
-    "badge not found",
-    RED,
-    "barograph: badge not found",
-    "There is no badge at this address.",
-    is_error=True,
-)
-
 _RECORD = (
     "not a number of recorded observations and not uninterrupted operation. Continuity is "
     "unverified. It is not evidence of live-capital results or of paid stance outcomes."
@@ -147,6 +122,16 @@ def _plain(label: str, message: str, colour: str, description: str) -> BadgeCont
 
 def _error(label: str, message: str, description: str) -> BadgeContent:
     return BadgeContent(label, message, GREY, f"{label}: {message}", description, is_error=True)
+
+
+def _failed(message: str, colour: str, description: str) -> BadgeContent:
+    title = f"barograph: {message}"
+    return BadgeContent("barograph", message, colour, title, description, is_error=True)
+
+
+QUERY_TOO_LONG = _failed("query too long", RED, "No badge needs a query this long.")
+ERROR = _failed("error", GREY, "This badge is temporarily unavailable.")
+NOT_FOUND = _failed("badge not found", RED, "There is no badge at this address.")
 
 
 def _no_record(message: str, reason: str, *, is_error: bool = True) -> BadgeContent:

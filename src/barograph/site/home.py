@@ -86,7 +86,6 @@ class MarketNow(NamedTuple):
 
     source: str
     sentence: str
-    basis: str
     note: str
     label: Label
     funding_8h_pct: float | None
@@ -97,11 +96,6 @@ class MarketNow(NamedTuple):
 
     sides: tuple[LiquidatedSide, ...]
     citation: str
-
-    @property
-    def first(self) -> Asset:
-        """BTC."""
-        return self.assets[0]
 
 
 def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow:
@@ -123,8 +117,7 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         bound=view.until,
         source=view.perpetuals.source,
         sentence=_SENTENCES[label],
-        basis=BASIS,
-        note="We have no recent regime." if regime is None else describe(regime),
+        note="The regime has not been updated recently." if regime is None else describe(regime),
         label=label,
         funding_8h_pct=None if regime is None else regime.funding_8h_pct,
         assets=tuple(_asset(view, symbol) for symbol in MAJORS),
@@ -209,6 +202,7 @@ async def _home(site: Site, charts: ChartReader, days: int, at: int) -> Page:
     body = site.templates.render(
         "home.html",
         now=now,
+        basis=BASIS,
         last=None if last is None else last.as_of,
         gauge=gauge(label, rate, prefix="regime"),
         regimes=regimes_over_time(now, past),

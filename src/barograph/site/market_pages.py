@@ -218,11 +218,7 @@ class MarketTable(NamedTuple):
     as_of: int
     source: str
     until: int
-    """When the first of its numbers expires."""
-
     bound: int
-    """When the market reading itself expires."""
-
     rows: tuple[MarketRow, ...]
 
     def select(self, query: MarketsQuery) -> list[MarketRow]:

@@ -1,7 +1,7 @@
 """`/record`: the recorded stances, their checkpoints, and the lists of digests."""
 
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
@@ -35,6 +35,7 @@ from barograph.site.record_pages import (
 )
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RenderPage, Site
+from barograph.site.templating import Templates
 
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ def record_routes(
 ) -> PageRouter:
     """The routes of the record's page and of its lists."""
     router = PageRouter()
-    pages = _RecordPages(site, ledger, logs, continuity, retention)
+    pages = _RecordPages(site.templates, ledger, logs, continuity, retention)
 
     @router.get(RECORD_PATH)
     async def read_record(request: Request) -> Response:
@@ -99,22 +100,14 @@ async def _respond(
         return unavailable(site.templates, request, "record_replaced.html", RECORD_PATH)
 
 
-class _RecordPages:
+class _RecordPages(NamedTuple):
     """Reads the record and renders its pages."""
 
-    def __init__(
-        self,
-        site: Site,
-        ledger: Ledger,
-        logs: PublicLogs,
-        continuity: Continuity,
-        retention: Retention,
-    ) -> None:
-        self._templates = site.templates
-        self._ledger = ledger
-        self._logs = logs
-        self._continuity = continuity
-        self._retention = retention
+    templates: Templates
+    ledger: Ledger
+    logs: PublicLogs
+    continuity: Continuity
+    retention: Retention
 
     async def record(self, now: int) -> Page:
         """All kinds, with the newest checkpoint of each list.
@@ -127,21 +120,21 @@ class _RecordPages:
         except DatabaseUnavailable as error:
             raise RecordUnreadable from error
         values = {**self.fixed_values(), "kinds": kinds}
-        body = self._templates.render("record.html", here=RECORD_PATH, **values)
+        body = self.templates.render("record.html", here=RECORD_PATH, **values)
         return Page(body, since=now, until=now + PAGE_MS)
 
     def fixed_values(self) -> dict[str, object]:
         """What the page shows even if the record is unreadable."""
         return {
             "kinds": None,
-            "verifier": verifier_data(self._templates.base_url, self._logs.public_key),
+            "verifier": verifier_data(self.templates.base_url, self.logs.public_key),
             "checkpoint_path": CHECKPOINT_PATH,
             "salt_bytes": SALT_BYTES,
-            "retention": self._retention,
+            "retention": self.retention,
         }
 
     async def _kinds(self) -> list[RecordedKind]:
-        published = await _from_the_record(self._logs.checkpoints())
+        published = await _from_the_record(self.logs.checkpoints())
         # By the signed sizes: entries recorded since then appear on the next page.
         newest = {
             (each.kind, each.log): await self._last(each.kind, each.log, each.checkpoint.size)
@@ -155,13 +148,13 @@ class _RecordPages:
         Raises:
             NoSuchPage: the list does not go that far.
         """
-        await _from_the_record(self._continuity.require(kind))
+        await _from_the_record(self.continuity.require(kind))
         if log == "versions":
-            count = await self._ledger.count(kind)
+            count = await self.ledger.count(kind)
         else:
-            count = await self._ledger.count_events(kind)
+            count = await self.ledger.count_events(kind)
         entries = await self._entries(kind, log, *page_range(count, before))
-        body = self._templates.render(
+        body = self.templates.render(
             "record_list.html",
             here=RECORD_PATH,
             kind=kind,
@@ -185,8 +178,8 @@ class _RecordPages:
 
     async def _entries(self, kind: str, log: LogName, after: int, limit: int) -> list[ListedDigest]:
         if log == "versions":
-            return [version_digest(row) for row in await self._ledger.digests(kind, after, limit)]
-        events = await self._ledger.event_digests(kind, after, limit)
+            return [version_digest(row) for row in await self.ledger.digests(kind, after, limit)]
+        events = await self.ledger.event_digests(kind, after, limit)
         return [event_digest(row) for row in events]
 
 

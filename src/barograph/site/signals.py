@@ -18,7 +18,6 @@ from barograph.site.charts.strips import Lane, Span, lanes
 from barograph.site.paths import SIGNALS_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RETRY_MS, Site
-from barograph.site.templating import Templates
 
 HISTORY_DAYS = 60
 LISTED_CHANGES = 15
@@ -32,13 +31,11 @@ class CurrentSignals(NamedTuple):
     """None if none is fresh."""
 
     ends: Mapping[str, int]
-    """When each expires, by key."""
+    """When each signal expires, by key."""
 
     sources: Mapping[str, str]
-    """The data source of each, by key."""
-
     market_at: int | None
-    """The time of the last market reading; None before the first."""
+    """The time of the last market reading."""
 
 
 class ShownSignal(NamedTuple):
@@ -56,7 +53,6 @@ class ShownSignal(NamedTuple):
     """When it expires; None if it is not fresh."""
 
     is_daily: bool = False
-    """Whether it uses daily figures."""
 
     @property
     def is_known(self) -> bool:
@@ -81,10 +77,9 @@ class SignalHistory(NamedTuple):
     ago: Sequence[tuple[str, SignalChange | None]]
     lanes: Sequence[Lane]
     changes: Sequence[ListedChange]
-    """The newest changes, newest first."""
+    """The most recent changes, newest first."""
 
     total: int
-    """The number of all changes."""
 
 
 def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | None) -> ShownSignal:
@@ -140,52 +135,6 @@ def signal_history(
     )
 
 
-def render_signals(
-    templates: Templates, current: CurrentSignals, last: Mapping[str, SignalChange] | None
-) -> bytes:
-    """The list; `last` has the last recorded change by key, or is None if it can't be read."""
-    known = last or {}
-    signals = [shown_signal(method, current, known.get(method.key)) for method in METHODS]
-    return templates.render(
-        "signals.html",
-        here=SIGNALS_PAGE,
-        signals=signals,
-        stale=sum(each.until is None for each in signals),
-        until=min((each.until for each in signals if each.until is not None), default=None),
-        is_recorded=last is not None,
-        **_origin(current),
-    )
-
-
-def render_signal(
-    templates: Templates, method: Method, current: CurrentSignals, recorded: SignalHistory | None
-) -> bytes:
-    """One signal; `recorded` is None if the history can't be read."""
-    last = None
-    if recorded is not None and recorded.changes:
-        newest = recorded.changes[0]
-        last = SignalChange(method.key, newest.at, newest.label, newest.value)
-    return templates.render(
-        "signal.html",
-        here=SIGNALS_PAGE,
-        signal=shown_signal(method, current, last),
-        explanation=method.explanation.split("\n\n"),
-        recorded=recorded,
-        days=HISTORY_DAYS,
-        badge_path=f"{BADGE_FOLDER}signal/{method.key}.svg",
-        **_origin(current) | {"source": current.sources[method.key]},
-    )
-
-
-def _origin(current: CurrentSignals) -> dict[str, object]:
-    signals = current.signals
-    return {
-        "source": None if signals is None else signals.source,
-        "as_of": None if signals is None else signals.as_of,
-        "market_at": current.market_at,
-    }
-
-
 def signal_page_routes(site: Site) -> PageRouter:
     """The routes of the list and of every signal.
 
@@ -195,27 +144,54 @@ def signal_page_routes(site: Site) -> PageRouter:
 
     @router.get(SIGNALS_PAGE)
     async def read_signals(request: Request) -> Response:
-        async def render(now: int) -> Page:
-            last = await _last_changes(site)
-            body = render_signals(site.templates, _current(site, now), last)
-            return Page(body, since=now, until=_until(site, now, is_read=last is not None))
-
-        return await site.respond(request, render)
+        return await site.respond(request, lambda now: _list_page(site, now))
 
     @router.get(f"{PAGE_FOLDER}{{key}}")
     async def read_signal(request: Request, key: str) -> Response:
         if key not in BY_KEY:
             raise HTTPException(404)
-        method = BY_KEY[key]
-
-        async def render(now: int) -> Page:
-            recorded = await _history(site, method, now)
-            body = render_signal(site.templates, method, _current(site, now), recorded)
-            return Page(body, since=now, until=_until(site, now, is_read=recorded is not None))
-
-        return await site.respond(request, render)
+        return await site.respond(request, lambda now: _signal_page(site, BY_KEY[key], now))
 
     return router
+
+
+async def _list_page(site: Site, now: int) -> Page:
+    last, current = await _last_changes(site), _current(site, now)
+    changes = last or {}
+    signals = [shown_signal(method, current, changes.get(method.key)) for method in METHODS]
+    body = site.templates.render(
+        "signals.html",
+        here=SIGNALS_PAGE,
+        signals=signals,
+        stale=sum(each.until is None for each in signals),
+        until=min((each.until for each in signals if each.until is not None), default=None),
+        is_recorded=last is not None,
+        source=None if current.signals is None else current.signals.source,
+        as_of=None if current.signals is None else current.signals.as_of,
+        market_at=current.market_at,
+    )
+    return Page(body, since=now, until=_until(site, now, is_read=last is not None))
+
+
+async def _signal_page(site: Site, method: Method, now: int) -> Page:
+    recorded, current = await _history(site, method, now), _current(site, now)
+    last = None
+    if recorded is not None and recorded.changes:
+        newest = recorded.changes[0]
+        last = SignalChange(method.key, newest.at, newest.label, newest.value)
+    body = site.templates.render(
+        "signal.html",
+        here=SIGNALS_PAGE,
+        signal=shown_signal(method, current, last),
+        explanation=method.explanation.split("\n\n"),
+        recorded=recorded,
+        days=HISTORY_DAYS,
+        badge_path=f"{BADGE_FOLDER}signal/{method.key}.svg",
+        source=current.sources[method.key],
+        as_of=None if current.signals is None else current.signals.as_of,
+        market_at=current.market_at,
+    )
+    return Page(body, since=now, until=_until(site, now, is_read=recorded is not None))
 
 
 def _current(site: Site, now: int) -> CurrentSignals:

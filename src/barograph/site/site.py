@@ -1,6 +1,7 @@
 """What all pages share: the data they read, and the cache of rendered pages."""
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request, Response
@@ -30,31 +31,19 @@ RenderPage = Callable[[int], Coroutine[Any, Any, Page]]
 """Renders a page for an instant."""
 
 
+@dataclass(frozen=True, eq=False)
 class Site:
     """The data that pages are rendered from, and the cache of rendered pages."""
 
-    def __init__(
-        self,
-        templates: Templates,
-        board: Board,
-        database: Database,
-        *,
-        markets: MarketReader,
-        signals: SignalsReader,
-        briefs: BriefsReader,
-        status: StatusReader,
-        series: SeriesReader,
-        render_queue: RenderQueue,
-    ) -> None:
-        self.templates = templates
-        self.board = board
-        self.database = database
-        self.markets = markets
-        self.signals = signals
-        self.briefs = briefs
-        self.status = status
-        self.series = series
-        self.render_queue = render_queue
+    templates: Templates
+    board: Board
+    database: Database
+    markets: MarketReader
+    signals: SignalsReader
+    briefs: BriefsReader
+    status: StatusReader
+    series: SeriesReader
+    render_queue: RenderQueue
 
     async def respond(
         self, request: Request, render: RenderPage, *, query: bytes | None = b""

@@ -3,7 +3,7 @@
 A worker serves the content it read at startup, even if the file changes later.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -42,31 +42,23 @@ class StaticFile(NamedTuple):
         return _query(version) if version == self.version else _OTHER_VERSION
 
 
-class StaticFiles:
-    """All files of a folder."""
+StaticFiles = Mapping[str, StaticFile]
+"""Files by name."""
 
-    def __init__(self, folder: Traversable) -> None:
-        known = (each for each in folder.iterdir() if PurePosixPath(each.name).suffix in TYPES)
-        self._files = {each.name: _read(each) for each in known}
 
-    @property
-    def names(self) -> Iterable[str]:
-        """All file names."""
-        return self._files.keys()
-
-    def get(self, name: str) -> StaticFile | None:
-        """A file by its name."""
-        return self._files.get(name)
-
-    def version(self, name: str) -> str:
-        """The version of an existing file."""
-        return self._files[name].version
+def read_static_files(folder: Traversable) -> StaticFiles:
+    """All static files of a folder."""
+    return {
+        each.name: _read(each)
+        for each in folder.iterdir()
+        if PurePosixPath(each.name).suffix in TYPES
+    }
 
 
 @cache
 def packaged_files() -> StaticFiles:
     """The files that are part of the package."""
-    return StaticFiles(files("barograph.site") / "static")
+    return read_static_files(files("barograph.site") / "static")
 
 
 def _read(file: Traversable) -> StaticFile:

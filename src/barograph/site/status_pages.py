@@ -30,7 +30,7 @@ TITLES: Final[Mapping[str, str]] = {
     "database": "Database",
     "identity": "Identity provider",
     "payments": "Payments",
-    "limits": "Limits store",
+    "limits": "Rate-limit store",
     "exchange": "Exchange",
     "collector": "Collector",
     "long-accounts": "Long-account shares",

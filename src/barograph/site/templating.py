@@ -96,7 +96,7 @@ class Templates:
 
     def static(self, name: str) -> str:
         """The path of a static file, with a version that changes with its content."""
-        return f"{self.root}{STATIC_FOLDER}{name}?v={self.files.version(name)}"
+        return f"{self.root}{STATIC_FOLDER}{name}?v={self.files[name].version}"
 
     def render(self, template: str, **values: object) -> bytes:
         """Render one page. `here` is its path in the navigation."""

@@ -6,23 +6,12 @@ from markupsafe import Markup
 
 from barograph.kit.text import usd
 from barograph.markets.samples import LiquidationColumn, LiquidationSeries
-from barograph.site.charts.lines import (
-    BOTTOM,
-    LEAST_LEFT,
-    RIGHT,
-    SIZE,
-    TOP,
-    Axes,
-    draw_axes,
-    empty_chart,
-    every,
-)
+from barograph.site.charts.lines import SIZE, Axes, draw_axes, empty_chart, every, plot_box
 from barograph.site.charts.scale import drawable, value_scale
 from barograph.site.charts.svg import (
     NOTHING,
     Box,
     Frame,
-    Show,
     block,
     drawing,
     instant,
@@ -30,38 +19,32 @@ from barograph.site.charts.svg import (
     path,
     pointing,
     text,
-    widest,
 )
 
+UNIT = "USD"
 COLUMN_SHARE = 0.76
 """How much of its interval a column fills; the rest is space."""
 
 
 def column_chart(
-    series: LiquidationSeries,
-    *,
-    prefix: str,
-    name: str,
-    unit: str = "USD",
-    show: Show = usd,
-    data_url: str = "",
+    series: LiquidationSeries, *, prefix: str, name: str, data_url: str = ""
 ) -> Markup:
     """Draw liquidations; intervals with too little coverage or in progress are hatched."""
     columns = [_drawable(column) for column in series.columns]
     totals = [_total(column) for column in columns if column.long_usd is not None]
     if not totals:
-        return empty_chart(prefix, name, f"Liquidations, {unit}: {NOTHING}.")
+        return empty_chart(prefix, name, f"Liquidations, {UNIT}: {NOTHING}.")
     scale = value_scale([0.0, max(totals)])
-    box = Box(max(LEAST_LEFT, widest(scale.labels) + 6), TOP, RIGHT, BOTTOM)
+    box = plot_box(scale)
     span = (columns[0].at, columns[-1].at + series.interval)
     axes = Axes(box, scale, *span)
-    description = f"Liquidations, {unit}. {_described(series, columns, show)}"
-    frame = Frame(prefix, name, description, SIZE, pointing(box, span, unit, data_url))
+    description = f"Liquidations, {UNIT}. {_described(series, columns)}"
+    frame = Frame(prefix, name, description, SIZE, pointing(box, span, UNIT, data_url))
     return drawing(
         frame,
         _hatching(prefix),
         path("gap", "".join(_unwatched(axes, columns, series.interval))),
-        draw_axes(axes, unit),
+        draw_axes(axes, UNIT),
         path("long", "".join(_blocks(axes, columns, series.interval, upper=False))),
         path("short", "".join(_blocks(axes, columns, series.interval, upper=True))),
         path(
@@ -85,7 +68,7 @@ def _total(column: LiquidationColumn) -> float:
     return (column.long_usd or 0.0) + (column.short_usd or 0.0)
 
 
-def _described(series: LiquidationSeries, columns: Sequence[LiquidationColumn], show: Show) -> str:
+def _described(series: LiquidationSeries, columns: Sequence[LiquidationColumn]) -> str:
     watched = [column for column in columns if column.long_usd is not None]
     longs = sum(column.long_usd or 0.0 for column in watched)
     shorts = sum(column.short_usd or 0.0 for column in watched)
@@ -93,9 +76,9 @@ def _described(series: LiquidationSeries, columns: Sequence[LiquidationColumn], 
     end = columns[-1].at + series.interval
     return (
         f"From {instant(columns[0].at)} to {instant(end)}, one column every "
-        f"{every(series.interval)}, longs below shorts. Total: longs {show(longs)}, shorts "
-        f"{show(shorts)}. Highest column: {show(_total(highest))} from {instant(highest.at)}. Last "
-        f"column: {show(_total(watched[-1]))} from {instant(watched[-1].at)}. "
+        f"{every(series.interval)}, longs below shorts. Total: longs {usd(longs)}, shorts "
+        f"{usd(shorts)}. Highest column: {usd(_total(highest))} from {instant(highest.at)}. Last "
+        f"column: {usd(_total(watched[-1]))} from {instant(watched[-1].at)}. "
         f"{_coverage(series, columns)}"
     )
 

@@ -76,7 +76,7 @@ def line_chart(
     if not values:
         return empty_chart(prefix, name, f"{series.contract}, {unit}: {NOTHING}.")
     scale = value_scale([*values, *edges_around(bands, values)])
-    box = Box(max(LEAST_LEFT, widest(scale.labels) + 6), TOP, RIGHT, BOTTOM)
+    box = plot_box(scale)
     axes = Axes(box, scale, points[0].at, points[-1].at)
     description = f"{series.contract}, {unit}. {described(series, show)}"
     span = (axes.start, axes.end)
@@ -92,6 +92,11 @@ def line_chart(
         _last_dot(axes, points),
         *_band_names(axes, bands, points),
     )
+
+
+def plot_box(scale: Scale) -> Box:
+    """The area of the values, to the right of the scale's labels."""
+    return Box(max(LEAST_LEFT, widest(scale.labels) + 6), TOP, RIGHT, BOTTOM)
 
 
 def empty_chart(prefix: str, name: str, description: str) -> Markup:

@@ -54,7 +54,7 @@ class DocumentedEndpoint(NamedTuple):
 
     parameters: tuple[Parameter, ...]
     body: str | None
-    """An example of the request body, as JSON."""
+    """An example request body."""
 
     responses: tuple[DocumentedResponse, ...]
 

@@ -61,22 +61,6 @@ _EXAMPLE_NOW = 1_794_000_000_000
 _EXAMPLE = Standing(ANONYMOUS, accepted=False, remaining=0, resets_in=2 * MINUTE)
 
 
-class LimitRow(NamedTuple):
-    """A row of the table of limits."""
-
-    what: str
-    limit: str
-    counted_by: str
-
-
-class FieldRow(NamedTuple):
-    """A row of the table of rate-limit fields."""
-
-    name: str
-    example: str
-    meaning: str
-
-
 class Sale(NamedTuple):
     """Something sold by x402, with its endpoint and its price in USD."""
 
@@ -94,13 +78,6 @@ class BadgeEntry(NamedTuple):
     page: str
 
 
-class BandRow(NamedTuple):
-    """A row of the table of regime bands."""
-
-    label: str
-    range: str
-
-
 def sales(terms: Terms) -> list[Sale]:
     """Everything that this instance sells by x402."""
     if not terms.takes_payments:
@@ -112,28 +89,28 @@ def sales(terms: Terms) -> list[Sale]:
     return [Sale(f"Feed for {terms.feed_period_days} days", FEED_PATH, terms.feed_price), *stances]
 
 
-def limits() -> list[LimitRow]:
-    """Every rate limit."""
+def limits() -> list[tuple[str, str, str]]:
+    """Every rate limit: what it is for, the limit, and what it is counted per."""
     return [
-        LimitRow(f"{SIGNALS_PATH} without a key", per(ANONYMOUS), _ADDRESS),
-        LimitRow(f"{SIGNALS_PATH} with a personal key", per(PERSONAL), "key"),
-        LimitRow(f"{SIGNALS_PATH} with an invalid key", per(BAD_KEYS), _ADDRESS),
-        LimitRow("Requests for a key", per(REGISTRATIONS), _ADDRESS),
-        LimitRow("Key links to one mailbox", per(MAILBOX), "mailbox"),
-        LimitRow("MCP tool calls", per(TOOL_CALLS), _ADDRESS),
-        LimitRow("Requests to the MCP server", per(MCP_POSTS), _ADDRESS),
-        LimitRow("Payment proofs", per(PROOFS), _ADDRESS),
-        LimitRow("Uncached pages and downloads, and history proofs", per(RENDERS), _ADDRESS),
-        LimitRow("All other free endpoints", "none", "not counted"),
+        (f"{SIGNALS_PATH} without a key", per(ANONYMOUS), _ADDRESS),
+        (f"{SIGNALS_PATH} with a personal key", per(PERSONAL), "key"),
+        (f"{SIGNALS_PATH} with an invalid key", per(BAD_KEYS), _ADDRESS),
+        ("Requests for a key", per(REGISTRATIONS), _ADDRESS),
+        ("Key links to one mailbox", per(MAILBOX), "mailbox"),
+        ("MCP tool calls", per(TOOL_CALLS), _ADDRESS),
+        ("Requests to the MCP server", per(MCP_POSTS), _ADDRESS),
+        ("Payment proofs", per(PROOFS), _ADDRESS),
+        ("Uncached pages and downloads, and history proofs", per(RENDERS), _ADDRESS),
+        ("All other free endpoints", "none", "not counted"),
     ]
 
 
-def fields() -> list[FieldRow]:
-    """The rate-limit fields, with examples from a refused request."""
+def fields() -> list[tuple[str, str, str]]:
+    """The rate-limit fields: name, an example from a refused request, and meaning."""
     examples = {
         name.decode(): value.decode() for name, value in rate_limit_fields(_EXAMPLE, _EXAMPLE_NOW)
     }
-    return [FieldRow(name, examples[name.lower()], meaning) for name, meaning in _FIELDS.items()]
+    return [(name, examples[name.lower()], meaning) for name, meaning in _FIELDS.items()]
 
 
 def signal_badges() -> list[BadgeEntry]:
@@ -149,17 +126,17 @@ def signal_badges() -> list[BadgeEntry]:
     ]
 
 
-def bands() -> list[BandRow]:
+def bands() -> dict[str, str]:
     """The funding rates of each regime label; the outer labels include their edges."""
     low, *between, high = LABELS
     lowest, *_, highest = EDGES_PCT
     edges = zip(between, EDGES_PCT, EDGES_PCT[1:], strict=False)
-    return [
-        BandRow(low, f"{percent(lowest)} or less"),
-        *(BandRow(label, f"{percent(start)} to {percent(end)}") for label, start, end in edges),
-        BandRow(high, f"{percent(highest)} or more"),
-        BandRow("unknown", "the rate is unknown or stale"),
-    ]
+    return {
+        low: f"{percent(lowest)} or less",
+        **{label: f"{percent(start)} to {percent(end)}" for label, start, end in edges},
+        high: f"{percent(highest)} or more",
+        "unknown": "the rate is unknown or stale",
+    }
 
 
 def percent(value: float) -> str:
@@ -167,7 +144,7 @@ def percent(value: float) -> str:
     return f"{value:+g} %"
 
 
-_ADDRESS = "address (IPv6: /64)"
+_ADDRESS = "IP address (IPv6: /64)"
 _FIELDS = {
     "RateLimit-Policy": "the limit's name, and q requests in any w seconds",
     "RateLimit": "r requests are left; one more becomes available in t seconds",
