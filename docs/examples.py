@@ -36,7 +36,7 @@ from barograph.payments.refusals import (
     PaymentUsed,
     TooManyProofs,
 )
-from barograph.site.frame.error_pages import UNREADABLE
+from barograph.site.error_pages import UNREADABLE
 from barograph.stances.documents import StanceNotActive, StanceUnavailable
 
 FILE = Path(__file__).parents[1] / "src/barograph/discovery/examples.json"

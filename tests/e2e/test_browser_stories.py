@@ -52,7 +52,7 @@ def test_a_visitor_registers_a_key_and_uses_it(demo: Demo, browser: Browser) -> 
         look.page.goto("/developers#get-a-key")
         look.page.get_by_label("E-mail address").fill("visitor@example.com")
         look.page.get_by_role("button", name="Send me a link").click()
-        expect(look.page.locator("h1")).to_have_text("Look into your mailbox")
+        expect(look.page.locator("h1")).to_have_text("Check your mailbox")
         link = _mailed_link(demo)
         look.page.goto(link)
         look.page.get_by_role("button", name="Show my key").click()
@@ -314,7 +314,7 @@ def test_a_value_goes_live_and_is_called_stale_when_the_exchange_stops(
             _barograph(demo, "demo", "fault", "exchange", "off")
         _take_turns(look, lambda: pill.inner_text() == "live", "live again")
         expect(figures).not_to_be_empty()
-        heard = [f"This page is now: {each}" for each in ("stale", "live")]
+        heard = [f"Page status: {each}" for each in ("stale", "live")]
         assert look.page.evaluate("window.heard") == heard
         assert look.problems == []
 
@@ -416,13 +416,13 @@ def test_a_page_that_hears_nothing_new_says_at_its_bound_that_it_is_stale(
         later = PAST_ITS_BOUND
         _pass_time(look, PAST_ITS_BOUND)
         expect(look.page.locator("[data-pill]")).to_have_text("stale", timeout=40_000)
-        expect(look.page.locator("h1")).to_have_text("How the market stands is not known now.")
+        expect(look.page.locator("h1")).to_have_text("We don't have a current market reading.")
         price = look.page.locator("#figures .big").first
         expect(price).to_have_css("text-decoration-line", "line-through")
         expect(look.page.locator("#signals-now .big", has_text="unknown")).to_have_count(
             len(MARKET_METHODS)
         )
-        assert look.page.evaluate("window.heard") == ["This page is now: stale"]
+        assert look.page.evaluate("window.heard") == ["Page status: stale"]
         assert look.violations() == []
         look.page.unroute(f"{demo.base_url}/")
         pill = look.page.locator("[data-pill]")
@@ -459,7 +459,7 @@ def test_a_page_that_is_gone_says_so_and_blames_no_connection(demo: Demo, browse
         look.page.goto("/markets/SOL")
         pill = look.page.locator("[data-pill]")
         look.page.route("**/markets/SOL", lambda route: route.fulfill(status=404))
-        _take_turns(look, lambda: pill.inner_text() == "no longer here", "that it is gone")
+        _take_turns(look, lambda: pill.inner_text() == "page removed", "that it is gone")
         look.page.unroute("**/markets/SOL")
         _take_turns(look, lambda: pill.inner_text() == "live", "live again")
 
@@ -481,7 +481,7 @@ def test_a_page_without_an_answer_gives_up_says_so_and_asks_one_at_a_time(
         expect(pill).to_have_text("live")
         _pass_time(look, PATIENCE / 2)
         expect(pill).to_have_text("connection lost")
-        expect(look.page.get_by_role("status")).to_have_text("This page is now: connection lost")
+        expect(look.page.get_by_role("status")).to_have_text("Page status: connection lost")
         assert events[:2] == ["left waiting", "given up"]
         look.page.unroute(f"{demo.base_url}/")
         _take_turns(look, lambda: pill.inner_text() == "live", "live again")

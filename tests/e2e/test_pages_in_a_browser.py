@@ -42,7 +42,7 @@ CONTENT = {
     "guides": {".columns li h2 a": 27, ".columns li strong": 27},
     "guide": {".figures dd.big": 2},
     "signals": {"tbody tr th a": 8, "tbody tr strong": 8},
-    "signal": {"#judged dd.big": 4, ".lanes tbody tr": 3, "#recorded tbody tr strong": 3},
+    "signal": {"#current dd.big": 4, ".lanes tbody tr": 3, "#recorded tbody tr strong": 3},
     "record": {".columns article": 3, "details[open] pre": 3, "#without-script": 1},
     "record-of-a-kind": {"tbody td.digest": 50},
     "developers": {".group > summary": 10, "#limits": 1, "pre code": 5},
@@ -185,7 +185,7 @@ def test_a_page_is_complete_without_javascript(
         assert all(each.strip() for each in found.all_text_contents()), what
     told = plain.page.locator("noscript p").locator("visible=true").all_text_contents()
     is_live = plain.page.locator("body[data-live]").count() == 1
-    assert any("does not renew itself" in each for each in told) == is_live
+    assert any("does not update itself" in each for each in told) == is_live
     assert plain.page.locator("footer").inner_text().count("not financial advice") == 1
     assert plain.page.locator("button[data-copy]:visible").count() == 0
 

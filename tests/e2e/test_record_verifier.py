@@ -75,7 +75,7 @@ class Verifier:
 
     def check(self, pasted: str) -> str:
         """Paste something; the verdict."""
-        self.page.get_by_label("The checkpoint, as you kept it").fill(pasted)
+        self.page.get_by_label("Your saved checkpoint").fill(pasted)
         self.page.get_by_role("button", name="Check", exact=True).click()
         banner = self.page.locator("#outcome .banner")
         expect(banner).to_be_visible(timeout=20_000)
@@ -177,8 +177,8 @@ def test_the_newest_checkpoint_of_a_list_matches(
 ) -> None:
     verdict = verifier.check(record.newest[kind, log])
 
-    said = f"Matches: everything up to {size:,} is still what you kept."
-    assert verdict.startswith(said if size else "Empty: there was nothing yet to compare.")
+    said = f"Matches: nothing up to entry {size:,} has changed."
+    assert verdict.startswith(said if size else "Empty: there were no entries to compare.")
     assert verifier.condition == "ok"
     assert verifier.steps == [("ok", "read"), ("ok", "signed"), ("ok", "same")]
     pages = [each for each in verifier.read if "/api/history/" in each]
@@ -192,8 +192,8 @@ def test_a_checkpoint_that_was_kept_matches_after_more_was_recorded(
 ) -> None:
     verdict = verifier.check(record.kept)
 
-    assert verdict.startswith(f"Matches: everything up to {KEPT_SIZE} is still what you kept.")
-    assert f"{SIZE - KEPT_SIZE} were added since." in verdict
+    assert verdict.startswith(f"Matches: nothing up to entry {KEPT_SIZE} has changed.")
+    assert f"{SIZE - KEPT_SIZE} entries were added since." in verdict
     assert verifier.condition == "ok"
 
 
@@ -225,8 +225,8 @@ def test_a_checkpoint_that_was_altered_is_not_signed_and_does_not_accuse_the_rec
 ) -> None:
     verdict = verifier.check(altered(record.kept, line, text))
 
-    assert verdict.startswith("The signature is not good.")
-    assert "says nothing about the record" in verdict
+    assert verdict.startswith("The signature is invalid.")
+    assert "proves nothing about the record" in verdict
     assert verifier.condition == "down"
     assert verifier.steps == [("ok", "read"), ("down", "not signed")]
     assert not [each for each in verifier.read if "/api/history/" in each]
@@ -240,7 +240,7 @@ def test_a_checkpoint_that_another_key_signed_is_not_signed(
     stranger = Ed25519PrivateKey.generate()
     forged = sign_checkpoint(Checkpoint(origin, int(size), b64decode(root)), stranger)
 
-    assert verifier.check(forged).startswith("The signature is not good.")
+    assert verifier.check(forged).startswith("The signature is invalid.")
 
 
 @pytest.mark.thorough
@@ -255,9 +255,9 @@ def test_a_list_whose_older_digests_differ_does_not_match(
     verdict = verifier.check(record.kept)
 
     assert verdict.startswith("DOES NOT match: the record was changed.")
-    assert "shows this to anyone" in verdict
+    assert "proves this to anyone" in verdict
     assert verifier.condition == "down"
-    assert verifier.steps == [("ok", "read"), ("ok", "signed"), ("down", "another")]
+    assert verifier.steps == [("ok", "read"), ("ok", "signed"), ("down", "different")]
 
 
 @pytest.mark.thorough
@@ -325,22 +325,22 @@ def test_what_is_no_checkpoint_is_told_what_is_wrong(record: Record, verifier: V
     kept = record.kept
     text, _, signature = kept.rpartition("\n\n")
     wrong = {
-        "": "There is nothing to check",
-        " \n ": "There is nothing to check",
-        text: "There is no empty line before a signature",
-        f"{text}\n{signature}": "There is no empty line before a signature",
+        "": "Paste a checkpoint first",
+        " \n ": "Paste a checkpoint first",
+        text: "There is no empty line before the signature",
+        f"{text}\n{signature}": "There is no empty line before the signature",
         f"{kept}\n{kept}": "There is more than one empty line",
         altered(kept, 1, "07"): "The second line should be a whole number",
         altered(kept, 1, "-1"): "The second line should be a whole number",
         f"one line\n\n{signature}": "The second line should be a whole number",
-        altered(kept, 2, "<b>bold</b>"): "The third line should be a root",
-        altered(kept, 2, b64encode(bytes(31)).decode()): "The third line should be a root",
-        f"{text}\n\n{signature.replace('—', '-')}": "is no signature: a long dash",
-        f"{text}\n\n{signature.strip()[:-3]}": "is no signature",
+        altered(kept, 2, "<b>bold</b>"): "The third line should be the root",
+        altered(kept, 2, b64encode(bytes(31)).decode()): "The third line should be the root",
+        f"{text}\n\n{signature.replace('—', '-')}": "is not a signature: a long dash",
+        f"{text}\n\n{signature.strip()[:-3]}": "is not a signature",
         altered(
             kept, 0, "elsewhere.example/history/rates-desk"
-        ): "It is a checkpoint of another log",
-        altered(kept, 0, kept.split("\n")[0] + "/nothing"): "It is a checkpoint of another log",
+        ): "This is a checkpoint of another log",
+        altered(kept, 0, kept.split("\n")[0] + "/nothing"): "This is a checkpoint of another log",
     }
     for pasted, said in wrong.items():
         verdict = verifier.check(pasted)
@@ -365,7 +365,7 @@ def test_a_verdict_goes_away_when_something_else_is_pasted(
     record: Record, verifier: Verifier
 ) -> None:
     verifier.check(record.kept)
-    verifier.page.get_by_label("The checkpoint, as you kept it").fill("something else")
+    verifier.page.get_by_label("Your saved checkpoint").fill("something else")
 
     expect(verifier.page.locator("#outcome .banner")).to_have_count(0)
     expect(verifier.page.locator("#steps")).to_be_hidden()
@@ -386,8 +386,8 @@ def test_without_the_browser_s_cryptography_the_root_is_computed_and_the_signatu
 ) -> None:
     verdict = unsure.check(record.newest[RATES, "versions"])
 
-    assert verdict.startswith(f"Matches: everything up to {SIZE:,} is still what you kept.")
-    assert "The signature could not be checked here." in verdict
+    assert verdict.startswith(f"Matches: nothing up to entry {SIZE:,} has changed.")
+    assert "We could not check the signature in this browser." in verdict
     assert unsure.condition == "degraded"
     assert unsure.steps == [("ok", "read"), ("degraded", "not checked"), ("ok", "same")]
     assert unsure.errors == []
@@ -400,7 +400,7 @@ def test_without_a_checked_signature_a_difference_may_be_the_copy_s_fault(
     verdict = unsure.check(altered(record.kept, 2, b64encode(bytes(32)).decode()))
 
     assert verdict.startswith("DOES NOT match:")
-    assert "it may as well be your copy of the checkpoint" in verdict
+    assert "your copy of the checkpoint may be" in verdict
     assert unsure.condition == "down"
 
 

@@ -91,7 +91,7 @@ def test_a_list_can_be_of_one_category_and_about_one_coin(archive: SiteService) 
     assert "23 briefs in funding about BTC · page 2 of 2" in both.text
     assert len(headlines(both)) == 3
     assert "0 briefs about SOL" in none.text
-    assert "No brief fits." in none.text
+    assert "No brief matches." in none.text
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_brief_can_be_cited_with_its_time_its_source_and_the_notice(site: Site
     page = site.look(f"/briefs/{FOUND.slug}")
 
     assert (
-        f"“Funding is high”, Barograph, 2026-11-06T21:19:00.000Z (test venue). "
+        f"“Funding is high”, Barograph, 2026-11-06 21:19:00 UTC (test venue). "
         f"{BASE_URL}/briefs/{FOUND.slug} · Information only, not financial advice."
     ) in page.text
     assert {"citation", "address", "inputs"} == set(page.copied)
@@ -240,7 +240,7 @@ def test_without_briefs_the_page_says_so(tmp_path: Path) -> None:
     text = site.look("/briefs").text
     site.close()
 
-    assert "Nothing has been published yet." in text
+    assert "No brief has been published yet." in text
 
 
 @pytest.mark.outcome(

@@ -92,7 +92,7 @@ def test_what_the_page_tells_once_holds_for_every_free_operation(service: Servic
     page = developers(service)
     schema = service.ask("/openapi.json").json()
 
-    assert "is 304 when what it names still holds; another method is 405" in page
+    assert "has its current <code>ETag</code>. Other methods get 405" in page
     for _, operation in operations(schema):
         is_private = bool(operation["security"])
         references = [each["$ref"] for each in operation.get("parameters", ()) if "$ref" in each]
@@ -131,7 +131,7 @@ def test_the_first_answer_is_the_one_that_this_instance_gives(market: SiteServic
 
     assert json.loads(element(page, "first-answer")) == really
     assert really["available"] is True
-    assert "As this instance gives it (200), from its reading of <time" in page
+    assert "From this instance (200), with data as of <time" in page
 
 
 @pytest.mark.outcome(
@@ -147,7 +147,7 @@ def test_stale_data_is_not_shown_as_an_answer(market: SiteService) -> None:
 
     assert (stale.status, error.status) == (200, 502)
     page = stale.body.decode()
-    assert "The answer: not available now (502)" in page
+    assert "Response: not available now (502)" in page
     assert json.loads(element(page, "first-answer")) == error.json()
     service.publish(reading(service.clock()), shares(service.clock()))
     assert "not available now" not in developers(service)
@@ -186,7 +186,7 @@ def test_the_page_tells_how_to_use_the_service(market: SiteService) -> None:
     for words in (
         *(BASE_URL, "120 per hour", "1,000 per hour", "X-API-Key", "RateLimit-Policy"),
         *("Retry-After", "long-crowded", "+0.03 % or more", "do not pay again automatically"),
-        *("free for non-commercial use", "at least 180 days", "Nothing is deprecated now."),
+        *("free for non-commercial use", "at least 180 days", "Nothing is deprecated."),
     ):
         assert words in page.text
     assert {"/openapi.json", "/badge/record.svg", "/badge/funding/BTC.svg"} <= set(page.targets)
@@ -227,7 +227,7 @@ def test_the_first_badge_says_something_everywhere_and_each_tells_what_it_shows(
     market: SiteService,
 ) -> None:
     page = market.ask("/developers").text
-    gallery, table = page.partition('aria-label="Badges of signals"')[::2]
+    gallery, table = page.partition('aria-label="Signal badges"')[::2]
     first = re.search(r'<img src="(/badge/[^"]+)"', page)
     texts = re.findall(r'<h3><img src="/badge/[^>]*></h3>\n<p class="small">([^<]+)</p>', gallery)
 
@@ -253,7 +253,7 @@ def test_the_table_of_errors_says_where_each_is_answered(service: Service) -> No
     row = re.search(r"<td><code>Payment required</code></td><td>(.*?)</td>", page)
 
     assert row is not None
-    assert row[1] == "stance reads"
+    assert row[1] == "stance endpoints"
     assert "payment_required</code>" not in page
 
 
@@ -272,14 +272,16 @@ def test_prices_are_shown_where_payments_are_taken(tmp_path: Path) -> None:
         page = re.sub(r"<[^>]+>", " ", developers(service))
 
     assert re.search(r"Feed for 31 days\s+/api/x402/feed\s+29\.50 USD", page)
-    assert re.search(r"rates-desk once, without Feed\s+/api/x402/rates-desk\s+0\.40 USD", page)
+    assert re.search(
+        r"One read of rates-desk, without Feed\s+/api/x402/rates-desk\s+0\.40 USD", page
+    )
     assert "Do not pay again automatically." in page
 
 
 def test_without_payments_the_page_promises_none(service: Service) -> None:
     page = developers(service)
 
-    assert "This instance takes no payments by x402" in page
+    assert "This instance does not accept x402 payments" in page
     assert "PAYMENT-RESPONSE" not in page
 
 

@@ -176,7 +176,7 @@ HAPPENINGS: dict[tuple[int, str], Callable[[Door], Answer]] = {
     (503, "feed_unavailable"): identity_away,
     (503, "stance_unavailable"): identity_away,
 }
-ROWS = [(row.status, row.error, door) for row in CODED_ERRORS for door in row.doors]
+ROWS = [(row.status, row.error, door) for row in CODED_ERRORS for door in row.endpoints]
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.site.frame.error_pages import error_page
-from barograph.site.frame.writer import Pages
+from barograph.site.error_pages import error_page
+from barograph.site.templating import Templates
 from support.pages import BROWSER, POLICY
 from support.service import BASE_URL
 
-PAGES = Pages(BASE_URL)
+PAGES = Templates(BASE_URL)
 
 
 def failed(status: int, path: str = "/briefs", accept: str = BROWSER) -> Response | None:
@@ -24,8 +24,8 @@ def failed(status: int, path: str = "/briefs", accept: str = BROWSER) -> Respons
         (400, "Bad request"),
         (404, "There is no page at this address."),
         (405, "Method not allowed"),
-        (418, "What was asked for cannot be done."),
-        (500, "This page could not be made."),
+        (418, "We could not process this request."),
+        (500, "Something went wrong on our side."),
         (503, "We can't show this page right now"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barograph.guides.files import load_catalog
-from barograph.site.frame.writer import price_usd
+from barograph.site.templating import price_usd
 from support.pages import SiteService
 
 
@@ -18,7 +18,7 @@ def test_every_guide_is_listed_with_its_price_and_the_sample_is_labelled(site: S
     assert '<a href="/guides" aria-current="page">Guides</a>' in site.ask("/guides").text
     assert "27 paid trading guides" in text
     assert "sample, not for sale" in text
-    assert "None of these can be bought" in text
+    assert "You cannot buy these guides" in text
     for guide in load_catalog(None).guides:
         assert guide.title in text
         page = site.look(f"/guides/{guide.slug}")
@@ -26,7 +26,7 @@ def test_every_guide_is_listed_with_its_price_and_the_sample_is_labelled(site: S
         assert f"{guide.pages} pages" in page.text
         assert ", ".join(guide.tags) in page.text
         assert "sample, not for sale" in page.text
-        assert "part of a sample and cannot be bought" in page.text
+        assert "part of a sample catalog and cannot be bought" in page.text
         assert "paid once" not in page.text
         assert page.relations["alternate"] == "/api/agent/guides"
 

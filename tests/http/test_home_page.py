@@ -14,7 +14,7 @@ from support.pages import FOUND, NOTE, Checked
 from support.service import Service
 
 PARTS = ["market", "figures", "charts", "signals-now", "briefs-now", "cite"]
-UNREAD = "The record cannot be read now."
+UNREAD = "Recorded data is temporarily unavailable."
 
 
 def look(service: Service, path: str = "/") -> Checked:
@@ -52,7 +52,7 @@ def test_only_stances_are_said_to_be_chained(service: Service) -> None:
     text = Checked(service.get("/")).text
 
     assert "The three paid stances go into a public hash chain" in text
-    assert "Readings, signals and briefs are not part of it." in text
+    assert "Readings, signals and briefs are not part of the chain." in text
     assert "undrawn" not in service.get("/").text
 
 
@@ -60,12 +60,12 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
     text = look(service).text
 
     assert "Funding of BTC perpetuals is balanced." in text
-    assert "live Regime neutral, by the " in text
+    assert "live Regime neutral, based on the " in text
     assert "as of 2026-11-06 21:20 UTC" in text
     assert "Source: test venue." in text
     for figure in (
         "BTC price 67,000.5 USDT, last trade",
-        "BTC funding +0.0100 % per 8 h, next settled 2026-11-06 22:20 UTC",
+        "BTC funding +0.0100 % per 8 h, next settlement 2026-11-06 22:20 UTC",
         "BTC open interest $5.00B USD, single-sided",
         "BTC long accounts 61.5 % of accounts with a position, not of money",
         "ETH 3,500.25 -0.0125 % $2.50B 55.0 %",
@@ -84,8 +84,8 @@ def test_liquidations_are_told_by_side_with_what_was_watched(service: Service) -
     text = look(service).text
 
     assert "Liquidated in 24 hours $400 all contracts, most in ETH; 100.0 % of the day" in text
-    assert "Longs liquidated $300 75.0 % of the 24 hours' total" in text
-    assert "Shorts liquidated $100 25.0 % of the 24 hours' total" in text
+    assert "Longs liquidated $300 75.0 % of the 24-hour total" in text
+    assert "Shorts liquidated $100 25.0 % of the 24-hour total" in text
 
 
 def test_too_little_watched_is_no_amount(empty_service: Service) -> None:
@@ -94,7 +94,7 @@ def test_too_little_watched_is_no_amount(empty_service: Service) -> None:
 
     text = look(empty_service).text
 
-    assert "Liquidated in 24 hours — 50.0 % of the day watched, 95 % are needed" in text
+    assert "Liquidated in 24 hours — only 50.0 % of the day covered; 95 % needed" in text
     assert "Longs liquidated" not in text
 
 
@@ -109,7 +109,7 @@ def test_a_past_day_has_the_rate_that_was_measured_then_not_that_of_its_label(
 
     assert "Now neutral +0.0100 % per 8 h" in text
     assert "Yesterday long-leaning +0.0150 % per 8 h, 21:00 UTC" in text
-    assert "7 days ago not recorded funding not known" in text
+    assert "7 days ago not recorded funding unknown" in text
     assert "30 days ago not recorded -0.0200 % per 8 h, 21:00 UTC" in text
     assert "9.75" not in text
 
@@ -142,7 +142,7 @@ def test_what_is_watched_too_little_for_a_column_is_that_of_the_setting(
     service = Service(tmp_path, liquidations_min_coverage_pct=float(needed))
     service.refresh()
 
-    assert f"Hatched: less than {needed} % watched, or not over yet." in look(service).text
+    assert f"Hatched: less than {needed} % covered, or still in progress." in look(service).text
     service.close()
 
 
@@ -157,11 +157,11 @@ def test_stale_numbers_are_not_shown(service: Service) -> None:
     text = look(service).text
 
     assert renewed(service) == fresh == PARTS
-    assert "How the market stands is not known now." in text
-    assert "stale The exchange was last read at 2026-11-06 21:20 UTC." in text
+    assert "We don't have a current market reading." in text
+    assert "stale We last read the exchange at 2026-11-06 21:20 UTC." in text
     assert '<a href="/status">Status</a></span></p>' in service.get("/").text
-    assert "Now stale funding not known" in text
-    for gone in ("67,000.5", "balanced", "live", "Liquidated in 24 hours", "Cite it"):
+    assert "Now stale funding unknown" in text
+    for gone in ("67,000.5", "balanced", "live", "Liquidated in 24 hours", "Cite this page"):
         assert gone not in text
     assert kept_seconds(service) <= 2
 
@@ -174,7 +174,7 @@ def test_a_script_is_told_when_the_numbers_are_no_longer_of_now(service: Service
         re.findall(r'(?:class="hero"|id="figures"|id="cite")[^>]* data-bound="(\d+)"', text)
     )
     assert bounds == {str(START + 29_000)}
-    assert 'data-past="How the market stands is not known now.">Funding of BTC' in text
+    assert 'market reading.">Funding of BTC' in text
 
 
 def test_a_signal_on_home_has_its_own_time(service: Service) -> None:
@@ -191,10 +191,10 @@ def test_a_signal_on_home_has_its_own_time(service: Service) -> None:
 def test_what_is_free_and_what_is_sold_stands_at_the_top(service: Service) -> None:
     page = look(service)
 
-    assert page.text.startswith("Barograph: how the crypto market stands, measured Skip")
+    assert page.text.startswith("Barograph: the state of the crypto market, measured Skip")
     first, _, _ = page.text.partition("Funding of BTC perpetuals is balanced.")
-    assert "Free: all of this, and its API, without a key. Feed: what changed" in first
-    assert "to the next. Pricing" in first
+    assert "Everything on this page is free, including the API, and needs no key. The paid" in first
+    assert "from version to version. Pricing" in first
 
 
 def test_every_signal_is_there_also_when_it_is_too_old(service: Service) -> None:
@@ -212,7 +212,7 @@ def test_before_the_first_reading_nothing_is_recorded_yet(empty_service: Service
     page = look(empty_service)
 
     assert renewed(empty_service) == PARTS
-    assert "stale The exchange has not been read yet." in page.text
+    assert "stale We have not read the exchange yet." in page.text
     assert UNREAD not in page.text
     assert page.text.count("no data recorded") >= 3
     assert "Yesterday not recorded" in page.text
@@ -226,7 +226,7 @@ def test_the_charts_stay_while_btc_is_not_listed(service: Service) -> None:
     text = look(service).text
 
     assert "BTC price — USDT, last trade" in text
-    assert "BTC funding — not listed now" in text
+    assert "BTC funding — not listed" in text
     assert UNREAD not in text
     assert "BTCUSDT, % per 8 h. From " in text
     assert "Yesterday not recorded +0.0100 % per 8 h" in text
@@ -245,7 +245,7 @@ def test_the_present_is_shown_also_while_the_record_cannot_be_read(service: Serv
 
     assert "Funding of BTC perpetuals is balanced." in text
     assert UNREAD in text
-    assert "Yesterday not known" in text
+    assert "Yesterday unavailable" in text
     assert kept <= 2
     assert UNREAD not in look(service).text
 
@@ -268,7 +268,7 @@ def test_briefs_of_which_newer_ones_may_be_unknown_are_not_called_the_latest(
 
     text = look(service).text
 
-    assert "Briefs cannot be read now." in text
+    assert "Briefs are temporarily unavailable." in text
     assert NOTE.summary not in text
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from barograph.site.frame.writer import Pages
-from barograph.site.keys import again, write_message
+from barograph.site.keys import message_page, try_again_in
+from barograph.site.templating import Templates
 from support.pages import FORM, Checked, SiteService
 from support.service import BASE_URL
 
@@ -21,9 +21,9 @@ def test_without_mail_there_is_no_form_and_no_link(tmp_path: Path) -> None:
     site.close()
 
     assert "/keys" not in page.targets
-    assert "keys come from its operator" in page.text
+    assert "Ask its operator for a key" in page.text
     assert asked.status_code == 503
-    assert "keys come from its operator" in Checked(asked).text
+    assert "Ask its operator for a key" in Checked(asked).text
     assert link.status_code == 410
 
 
@@ -45,7 +45,7 @@ def test_the_form_mails_a_link_whose_button_shows_the_key_once(site: SiteService
     for method in ("GET", "POST"):
         again = site.ask(path, method)
         assert again.status_code == 410
-        assert "Ask for a new one." in Checked(again).text
+        assert "Request a new one." in Checked(again).text
         assert "/developers#get-a-key" in Checked(again).targets
 
 
@@ -84,9 +84,9 @@ def test_a_link_that_never_was_is_a_page_that_repeats_nothing(
         answer = site.ask(f"/keys/{token}", method)
         assert answer.status_code == 410
         assert "<script>" not in Checked(answer).text
-        assert "Ask for a new one." in Checked(answer).text
-    pages = Pages(BASE_URL)
-    assert write_message(pages, "a", "b") is write_message(pages, "a", "b")  # rendered once
+        assert "Request a new one." in Checked(answer).text
+    pages = Templates(BASE_URL)
+    assert message_page(pages, "a", "b") is message_page(pages, "a", "b")  # rendered once
 
 
 def test_a_link_ends_after_a_day(site: SiteService) -> None:
@@ -132,7 +132,7 @@ def test_a_form_that_is_not_one_address_is_refused_and_not_repeated(
 
     assert answer.status_code == 400
     text = Checked(answer).text
-    assert "That is not one plain e-mail address such as name@example.com." in text
+    assert "Enter one plain e-mail address, such as name@example.com." in text
     assert "script" not in text
     assert site.service.rows("SELECT * FROM outbox") == []
 
@@ -198,7 +198,7 @@ def test_what_is_too_long_to_be_an_address_is_not_all_repeated(site: SiteService
     ],
 )
 def test_when_to_try_again_is_said_as_people_say_it(seconds: int, words: str) -> None:
-    assert again(seconds) == words
+    assert try_again_in(seconds) == words
 
 
 def test_a_demo_says_where_its_mails_are(tmp_path: Path, site: SiteService) -> None:
@@ -239,7 +239,7 @@ def test_links_survive_an_outage(site: SiteService) -> None:
     for method in ("GET", "POST"):
         answer = site.ask(path, method)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
-        assert "Keys cannot be handed out now." in Checked(answer).text
+        assert "We can't issue keys now." in Checked(answer).text
     spoken = site.ask(path, "POST", accept="application/json")
     assert (spoken.status_code, list(spoken.json())) == (503, ["error"])
     assert site.register("other@example.com").status_code == 503

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from barograph import NOTICE
-from barograph.site.market_pages import MEANINGS, SORTS, Choice
+from barograph.site.market_pages import MEANINGS, SORTS, MarketsQuery
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
 from support.service import BASE_URL, Answer, Service, fresh_service
@@ -149,7 +149,7 @@ def test_every_heading_that_sorts_is_a_link_that_turns_the_order(fresh: Service)
     usual, turned = read(fresh, LIST), read(fresh, f"{LIST}?sort=price&order=desc&q=e")
 
     for sort in SORTS:
-        assert f"{LIST}?{Choice().turned(sort).query}" in usual.targets
+        assert f"{LIST}?{MarketsQuery().sorted_by(sort).text}" in usual.targets
     assert f"{LIST}?sort=open-interest&order=asc" in usual.targets
     assert f"{LIST}?sort=price&order=asc&q=e" in turned.targets
     assert f"{LIST}?q=e" in turned.targets
@@ -226,12 +226,10 @@ def test_a_stale_feed_is_said_and_shows_no_number(service: Service, path: str) -
     answer = service.ask(path, **HTML)
     page = Read(answer)
 
-    assert "stale The exchange was last read at 2026-11-06 21:20 UTC" in page.text
+    assert "stale We last read the exchange at 2026-11-06 21:20 UTC" in page.text
     assert not [each for each in page.targets if each.startswith("/badge/")]
     assert "test venue" in page.text
-    assert '</span>. Old numbers are not shown as if they were new. <a href="/status">' in (
-        answer.body.decode()
-    )
+    assert ' show old numbers as current. <a href="/status">' in (answer.body.decode())
     shown = re.sub(r"(?s)<svg.*?</svg>", "", answer.body.decode())
     assert not re.search(r"67,000|67000|0\.0100 %|5\.00B|61\.5|\blive</span>", shown)
     kept = "private" if "?q=" in path else "public"
@@ -270,7 +268,7 @@ def test_before_the_first_reading_there_is_no_number_and_no_perpetual(
 ) -> None:
     empty_service.refresh()
 
-    assert "stale The exchange has not been read yet. Status. Source: test venue" in (
+    assert "stale We have not read the exchange yet. Status. Source: test venue" in (
         read(empty_service, LIST).text
     )
     answer = empty_service.ask(PAGE, **HTML)
@@ -290,10 +288,10 @@ def test_a_perpetual_is_shown_with_unit_venue_interval_time_and_meaning(fresh: S
     facts = {cells[0]: cells[1:] for cells in page.tables[0][1:]}
 
     assert facts["Last price"][0] == "0.012000USDT"
-    assert facts["Funding rate"][0] == "+0.0050 %per 4 h, next settled 2026-11-06 22:20 UTC "
+    assert facts["Funding rate"][0] == "+0.0050 %per 4 h, next settlement 2026-11-06 22:20 UTC "
     assert facts["Funding per 8 hours"][0] == "+0.0100 %per 8 h"
     assert facts["Open interest"][0] == "$90.00M90,000,000 USD"
-    assert facts["Long accounts"][0] == "—not sampled recently"
+    assert facts["Long accounts"][0] == "—no recent sample"
     assert [cells[-1] for cells in facts.values()] == list(MEANINGS.values())
     read_at = {name: cells[1] for name, cells in facts.items()}
     assert read_at.pop("Long accounts") == "—test venue"
@@ -309,7 +307,7 @@ def test_a_perpetual_can_be_called_cited_and_embedded(fresh: Service) -> None:
     assert {api, badge} <= set(page.targets)
     assert f"curl -s '{BASE_URL}{api}'" in page.text
     assert f"[![BTC funding]({BASE_URL}{badge})]({BASE_URL}/markets/BTC)" in page.text
-    cited = f"BTC perpetual as of 2026-11-06T21:20:00.000Z. Source: test venue. {NOTICE}"
+    cited = f"BTC perpetual as of 2026-11-06 21:20:00 UTC. Source: test venue. {NOTICE}"
     assert f"Barograph, {cited}" in page.text
     assert fresh.ask(api).json()["available"] is True
     assert fresh.ask(badge).status == 200
@@ -364,7 +362,7 @@ def test_another_form_of_a_symbol_leads_to_the_one_page(
 def test_a_symbol_that_is_not_known_is_a_page_that_says_so(fresh: Service, symbol: str) -> None:
     answer = fresh.ask(f"/markets/{symbol}", **HTML)
 
-    assert "is not known at test venue." in Read(answer, 404).text
+    assert "at test venue." in Read(answer, 404).text
     assert answer.headers["cache-control"] == "no-store"
     assert len(answer.body) < 6_000
     assert fresh.ask(f"/markets/{symbol}").body == b'{"error":"not found"}'
@@ -374,7 +372,7 @@ def test_a_contract_that_is_no_longer_live_has_no_page(service: Service) -> None
     assert service.ask("/markets/SOL").status == 200
     service.publish(reading(contracts=(BTC, ETH, PEPE)))
 
-    assert "SOL is not known" in read(service, "/markets/SOL", 404).text
+    assert "There is no perpetual SOL" in read(service, "/markets/SOL", 404).text
     assert SOL.base not in read(service, LIST).listed
     assert service.ask("/api/agent/derivatives?symbol=SOL").json()["available"] is False
 
@@ -389,7 +387,7 @@ def test_without_the_record_the_live_numbers_are_still_shown(service: Service) -
     answer = service.ask(PAGE, **HTML)
 
     assert "67,000.5" in Read(answer).text
-    assert "The record cannot be read right now" in Read(answer).text
+    assert "Recorded data is temporarily unavailable" in Read(answer).text
     assert b"<figure" not in answer.body
     assert answer.headers["cache-control"] == "public, max-age=2, stale-while-revalidate=0"
     service.execute("ALTER TABLE away RENAME TO readings")

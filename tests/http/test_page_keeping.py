@@ -25,20 +25,20 @@ from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import PERPETUALS
 from barograph.signals.reader import SignalsReader
-from barograph.site.frame.renders import (
+from barograph.site.render_queue import (
     AT_ONCE,
-    LONGEST_HOLD,
-    LONGEST_REST,
-    MOST_PENDING,
-    MOST_PER_CALLER,
-    REFUSAL_SPACING,
+    MAX_PENDING,
+    MAX_PER_CALLER,
+    MAX_REFUSAL_DELAY_SECONDS,
+    MAX_REST_SECONDS,
+    REFUSAL_SPACING_SECONDS,
+    RenderQueue,
     RenderQueueFull,
-    Renders,
 )
-from barograph.site.frame.responses import Page
-from barograph.site.frame.site import Site, WritePage
-from barograph.site.frame.writer import Pages
+from barograph.site.responses import Page
 from barograph.site.series import ChartReader
+from barograph.site.site import RenderPage, Site
+from barograph.site.templating import Templates
 from barograph.status.reader import StatusReader
 from support.clock import START
 from support.markets import reading
@@ -77,7 +77,7 @@ class Shelf:
         self.service, self.clock, self.board = service, service.clock, service.board
         bounds = freshness_limits(service.settings)
         self.site = Site(
-            Pages(service.settings.base_url),
+            Templates(service.settings.base_url),
             service.board,
             service.database,
             markets=MarketReader(bounds),
@@ -87,7 +87,7 @@ class Shelf:
                 bounds, START, lambda: None, SignedHeads(service.database, service.clock)
             ),
             series=SeriesReader(service.database, service.clock, bounds.min_coverage_pct),
-            renders=Renders(
+            render_queue=RenderQueue(
                 RateLimiter(SuspendingStore(service.clock), _no_key, ()),
                 service.clock,
                 sleep=self._rest,
@@ -101,7 +101,7 @@ class Shelf:
 
     async def show(
         self,
-        write: WritePage,
+        write: RenderPage,
         asked: bytes = b"",
         query: bytes | None = b"",
         *,
@@ -116,7 +116,7 @@ class Shelf:
             "headers": [(b"accept", accept.encode())],
             "client": (peer, 4_000),
         }
-        response = await self.site.show(Request(scope), write, query=query)
+        response = await self.site.respond(Request(scope), write, query=query)
         sent: list[MutableMapping[str, Any]] = []
 
         async def send(message: MutableMapping[str, Any]) -> None:
@@ -362,9 +362,11 @@ def test_a_page_that_cannot_be_read_is_said_to_each_in_their_form(shelf: Shelf) 
     for answer in (shown, told):
         assert answer.status == 503
         assert (answer.headers["retry-after"], answer.headers["cache-control"]) == ("5", "no-store")
-    assert b"<h1>Not available now</h1>" in shown.body
+    assert b"<h1>Temporarily unavailable</h1>" in shown.body
     assert told.headers["content-type"] == "application/json"
-    assert told.json() == {"error": "the record cannot be read at the moment; try again shortly"}
+    assert told.json() == {
+        "error": "this data is temporarily unavailable; try again in a few seconds"
+    }
     assert asyncio.run(shelf.show(Writer())).status == 200
 
 
@@ -442,7 +444,7 @@ def test_one_caller_cannot_fill_the_queue(market: Service, path: str) -> None:
     "503 with `Retry-After`, not counted. Pages that are cached for everyone go first.",
 )
 def test_a_full_queue_charges_nothing_and_lets_shared_pages_pass(shelf: Shelf) -> None:
-    callers = 2 * MOST_PENDING // MOST_PER_CALLER
+    callers = 2 * MAX_PENDING // MAX_PER_CALLER
 
     async def ask() -> Answer:
         may_end = asyncio.Event()
@@ -455,7 +457,7 @@ def test_a_full_queue_charges_nothing_and_lets_shared_pages_pass(shelf: Shelf) -
             peer = f"198.51.100.{number % callers}"
             return asyncio.create_task(shelf.show(write, b"q=%d" % number, None, peer=peer))
 
-        *waiting, late = [single(number) for number in range(MOST_PENDING + 1)]
+        *waiting, late = [single(number) for number in range(MAX_PENDING + 1)]
         shared = asyncio.create_task(shelf.show(Writer()))
         with pytest.raises(RenderQueueFull):
             await late
@@ -463,10 +465,10 @@ def test_a_full_queue_charges_nothing_and_lets_shared_pages_pass(shelf: Shelf) -
         assert (await shared).status == 200
         assert sum(each.done() for each in waiting) <= 4 * AT_ONCE
         await asyncio.gather(*waiting)
-        return await single(MOST_PENDING)
+        return await single(MAX_PENDING)
 
     left = asyncio.run(ask()).headers["x-ratelimit-remaining"]
-    assert int(left) == RENDERS.requests - MOST_PER_CALLER // 2 - 1
+    assert int(left) == RENDERS.requests - MAX_PER_CALLER // 2 - 1
 
 
 def test_of_two_callers_who_ask_for_the_same_only_one_pays(shelf: Shelf) -> None:
@@ -500,7 +502,7 @@ def test_two_renders_run_at_a_time_and_a_queue_rests_as_long_as_it_works(shelf: 
     asyncio.run(ask())
     assert (running, most) == (0, AT_ONCE)
     assert [each > 0 for each in shelf.rests] == [False, False, True, True, True, True, False]
-    assert max(shelf.rests) == LONGEST_REST
+    assert max(shelf.rests) == MAX_REST_SECONDS
 
 
 def test_refusals_are_spaced_out_until_too_many_wait(shelf: Shelf) -> None:
@@ -510,7 +512,7 @@ def test_refusals_are_spaced_out_until_too_many_wait(shelf: Shelf) -> None:
         for number in range(RENDERS.requests):
             await shelf.show(write, b"q=%d" % number, None)
         shelf.rests.clear()
-        for _ in range(3 + int(LONGEST_HOLD / REFUSAL_SPACING)):
+        for _ in range(3 + int(MAX_REFUSAL_DELAY_SECONDS / REFUSAL_SPACING_SECONDS)):
             with pytest.raises(TooManyRequests):
                 await shelf.show(write, b"q=x", None)
         both = (shelf.show(Writer(), b"q=x", None, peer=peer) for peer in (PEER, OTHER))
@@ -519,8 +521,8 @@ def test_refusals_are_spaced_out_until_too_many_wait(shelf: Shelf) -> None:
         assert isinstance(served, Answer)  # who joined the one that was refused
 
     asyncio.run(ask())
-    assert shelf.rests[:3] == [0, REFUSAL_SPACING, 2 * REFUSAL_SPACING]
-    assert max(shelf.rests) <= LONGEST_HOLD
+    assert shelf.rests[:3] == [0, REFUSAL_SPACING_SECONDS, 2 * REFUSAL_SPACING_SECONDS]
+    assert max(shelf.rests) <= MAX_REFUSAL_DELAY_SECONDS
     assert write.written == RENDERS.requests
 
 

@@ -45,8 +45,8 @@ def test_where_payments_are_taken_the_page_tells_how(tmp_path: Path) -> None:
     service.close()
 
     assert "https://barograph.example/api/x402/feed" in text
-    assert "30 days per purchase by x402 here" in text
-    assert "0.25 USD a read, by x402" in text
+    assert "Each x402 purchase on this instance buys 30 days." in text
+    assert "0.25 USD per read, by x402" in text
     assert "PAYMENT-SIGNATURE" in text
     assert WORDS in text
     for path in (
@@ -64,7 +64,7 @@ def test_the_period_is_that_of_the_settings(tmp_path: Path) -> None:
     text = text_of(service)
     service.close()
 
-    assert "7 days per purchase" in text
+    assert "purchase on this instance buys 7 days" in text
     assert "30 days" not in text
 
 
@@ -72,8 +72,8 @@ def test_where_no_payments_are_taken_no_wallet_is_asked_for_one(site: SiteServic
     text = site.look("/pricing").text
 
     assert "PAYMENT-SIGNATURE" not in text
-    assert "per purchase" not in text
-    assert "takes no payments by x402" in text
+    assert "x402 purchase" not in text
+    assert "does not accept x402 payments" in text
     assert "refused; Reserve is not enough" in text
     assert WORDS in text
 
@@ -94,7 +94,7 @@ def test_who_is_to_write_to_the_operator_is_told_where(
     page = Checked(service.get("/pricing"))
     service.close()
 
-    assert f"Write to {shown}." in page.text
+    assert f"Contact {shown}." in page.text
     assert contact in page.targets
     assert "security@example.com" not in page.text
 
@@ -103,7 +103,7 @@ def test_without_an_address_nobody_is_told_to_write(site: SiteService) -> None:
     text = site.look("/pricing").text
 
     assert "No sales contact is configured for this instance." in text
-    assert "Write to" not in text
+    assert "Contact" not in text
     assert "The operator grants Reserve on request" in text
-    assert "It opens no endpoint of this API and does not include Feed." in text
+    assert "It gives access to no endpoint of this API and does not include Feed." in text
     assert "It is not a probability." in text

@@ -18,7 +18,7 @@ from barograph.history.checkpoint import open_checkpoint
 from barograph.history.digest import leg_document
 from barograph.history.merkle import tree_root
 from barograph.history.records import KINDS, ChainEnd, Version, VersionEvent
-from barograph.site.record_pages import PAGE
+from barograph.site.record_pages import PAGE_SIZE
 from support.checkpoints import parse_verifier
 from support.history import RATES, PublicHistory
 from support.pages import BROWSER
@@ -112,9 +112,12 @@ def test_the_page_tells_of_every_kind_how_much_is_recorded_and_what_is_newest(
 
     assert answer.status == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert "Three kinds of stance, and the events on them, are recorded once and never" in page
+    assert (
+        "We record three kinds of stance, and later events such as withdrawals, once and never"
+        in page
+    )
     for retained in (
-        "ETH and SOL) are deleted after 30",
+        "ETH and SOL) after 30",
         "contract after 730",
         "liquidations after 90",
     ):
@@ -127,7 +130,7 @@ def test_the_page_tells_of_every_kind_how_much_is_recorded_and_what_is_newest(
     assert f"Newest: number {SIZE}, issued" in page
     assert newest.history_digest in page
     assert withdrawal.event_digest in page
-    assert page.count("No events, such as a withdrawal.") == 2
+    assert page.count("No events (such as withdrawals) so far.") == 2
 
 
 def test_the_page_shows_the_checkpoint_of_every_list_as_it_is_to_be_kept(
@@ -172,7 +175,7 @@ def test_without_script_the_place_of_the_form_says_how_to_do_it_offline(
 
 def test_an_instance_under_a_path_links_and_names_its_logs_under_it(tmp_path: Path) -> None:
     history = PublicHistory(tmp_path, base_url="https://market.example/barograph")
-    history.record(PAGE + 1)
+    history.record(PAGE_SIZE + 1)
     pages = [history.ask(path) for path in (RECORD, LIST, EVENTS)]
     history.close()
 
@@ -195,7 +198,7 @@ def test_a_list_goes_from_its_newest_entry_to_its_first(recorded: PublicHistory)
         seen.append(older[0])
         page = recorded.ask(older[0])
         assert page.status == 200
-        assert len(places(page)) <= PAGE
+        assert len(places(page)) <= PAGE_SIZE
         found += places(page)
 
     assert found == list(range(SIZE, 0, -1))
@@ -262,7 +265,7 @@ def test_events_have_a_list_of_their_own(recorded: PublicHistory) -> None:
         assert digest in page.body.decode()
     empty = recorded.ask(f"/record/{ETF}/events")
     assert (empty.status, places(empty)) == (200, [])
-    assert b"Nothing is recorded yet." in empty.body
+    assert b"No event is recorded yet." in empty.body
 
 
 @pytest.mark.parametrize(
@@ -302,7 +305,7 @@ def test_an_unknown_kind_has_no_page(recorded: PublicHistory, kind: str, rest: s
 
 
 def test_nothing_that_is_paid_for_is_on_any_page(recorded: PublicHistory) -> None:
-    paths = (RECORD, LIST, f"{LIST}?before={PAGE}", f"{LIST}?before=200", EVENTS)
+    paths = (RECORD, LIST, f"{LIST}?before={PAGE_SIZE}", f"{LIST}?before=200", EVENTS)
     shown = b"".join(recorded.ask(path).body for path in paths).decode()
     versions = [recorded.version(sequence) for sequence in range(1, SIZE + 1)]
 
@@ -379,7 +382,7 @@ def test_a_record_that_cannot_be_read_is_503_and_comes_back(
     )
 
     assert (answer.status, told.status) == (503, 503)
-    head = b"The record" if path == RECORD else b"Not available now"
+    head = b"The record" if path == RECORD else b"Temporarily unavailable"
     assert b"<h1>%s</h1>" % head in answer.body
     assert b'href="/status"' in answer.body
     assert list(told.json()) == ["error"]
@@ -397,7 +400,7 @@ def test_a_record_that_was_cut_is_called_lost(
     answer = history.ask(RECORD, accept=BROWSER)
 
     assert answer.status == 503
-    assert b"<h1>The record is not here</h1>" in answer.body
+    assert b"<h1>Record unavailable</h1>" in answer.body
     assert answer.headers["cache-control"] == "no-store"
     assert b"checkpoint-" not in answer.body
     assert "checkpoints are not signed" in caplog.text
@@ -418,7 +421,7 @@ def test_a_record_with_a_digest_that_is_none_is_called_lost(
     answer, told = history.ask(RECORD, accept=BROWSER), history.ask(RECORD)
 
     assert (answer.status, told.status) == (503, 503)
-    assert b"<h1>The record is not here</h1>" in answer.body
+    assert b"<h1>Record unavailable</h1>" in answer.body
     assert list(told.json()) == ["error"]
     assert "checkpoints are not signed" in caplog.text
     for path in ("/api/history/checkpoint", f"/api/history/{RATES}/proof"):
@@ -438,7 +441,7 @@ def test_another_record_than_the_published_one_is_called_lost(
     answer = history.ask(path, accept=BROWSER)
 
     assert answer.status == 503
-    assert b"<h1>The record is not here</h1>" in answer.body
+    assert b"<h1>Record unavailable</h1>" in answer.body
 
     history.publish_end(ChainEnd(sequence=3, history_digest=history.version(3).history_digest))
     assert history.ask(path).status == 200
@@ -455,7 +458,7 @@ def test_while_the_record_is_away_its_page_says_what_it_is_and_how_to_check_it_o
     text = away.body.decode()
 
     assert away.status == 503
-    assert "The record cannot be read right now" in text
+    assert "The record is temporarily unavailable" in text
     assert "Append-only." in text
     for name in ("check", "check-call"):
         assert text_of(away, name) == text_of(shown, name)
@@ -470,9 +473,9 @@ def test_the_page_s_program_finds_every_list_as_it_was_kept(
         page = recorded.ask(RECORD)
         key = text_of(page, "public-key")
         for kind, log, said in (
-            (RATES, "versions", f"matches: everything up to {SIZE} is still what you kept\n"),
-            (RATES, "events", "matches: everything up to 2 is still what you kept\n"),
-            (ETF, "events", "empty: there was nothing yet to compare\n"),
+            (RATES, "versions", f"matches: nothing up to entry {SIZE} has changed\n"),
+            (RATES, "events", "matches: nothing up to entry 2 has changed\n"),
+            (ETF, "events", "empty: there were no entries to compare\n"),
         ):
             kept = text_of(page, f"checkpoint-{kind}-{log}")
             done = _run(page, kept, tmp_path)
@@ -522,7 +525,7 @@ def test_the_page_s_program_believes_no_text_that_was_not_signed(
         kept = text_of(page, f"checkpoint-{RATES}-versions")
         done = _run(page, forged(kept), tmp_path)
 
-    said = "DOES NOT match: this text is not what was signed with that key\n"
+    said = "DOES NOT match: that key did not sign this text\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
@@ -539,12 +542,12 @@ def test_the_page_s_program_says_in_one_line_what_it_cannot_use(
             "not checked: kept.txt is no": _call(
                 page, "rub\nbish", tmp_path, address, key, "kept.txt"
             ),
-            "not checked: it is a checkpoint of another log, ": _call(
+            "not checked: this is a checkpoint of another log, ": _call(
                 page, kept, tmp_path, "https://other.example", key, "kept.txt"
             ),
             "DOES NOT match: ": _call(page, kept, tmp_path, address, "rubbish", "kept.txt"),
         }
-    lines["not checked: the list at "] = _run(page, kept, tmp_path)
+    lines["not checked: can't read the list at "] = _run(page, kept, tmp_path)
 
     for beginning, done in lines.items():
         assert (done.returncode, done.stdout) == (1, "")
@@ -552,7 +555,7 @@ def test_the_page_s_program_says_in_one_line_what_it_cannot_use(
         assert done.stderr.count("\n") == 1
 
 
-UNSIGNED = "signature not checked: that needs the package cryptography\n"
+UNSIGNED = "signature not checked: install the package cryptography\n"
 _CHANGED = "the record was changed"
 
 

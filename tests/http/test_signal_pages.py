@@ -23,7 +23,7 @@ def change(days_ago: float, label: str, value: str = "+0.0100 % per 8 h") -> Sig
 
 _HOW_FRESH = (
     "live As of 2026-11-06 21:20 UTC .",
-    "daily Judged by the newest daily figures, 2026-11-06 21:20 UTC.",
+    "daily Based on the newest daily figures, as of 2026-11-06 21:20 UTC.",
 )
 _SOURCES = ("test venue", FIGURES)
 """Of the market, and of what comes once a day."""
@@ -32,7 +32,7 @@ _SOURCES = ("test venue", FIGURES)
 def test_signals_are_shown_with_their_method_and_badge(site: SiteService) -> None:
     answer = site.ask("/signals")
     heads = re.findall(r'<th scope="col">(.+?)</th>', answer.text)
-    assert heads == ["Signal", "Says", "Measured", "Since"]
+    assert heads == ["Signal", "Label", "Value", "Since"]
     listed = site.look("/signals")
     for method in METHODS:
         sentence = " ".join(method.explanation.partition("\n\n")[0].split())
@@ -52,7 +52,7 @@ def test_a_badge_is_offered_as_markdown_html_and_address(site: SiteService) -> N
     badge, there = f"{BASE_URL}/badge/signal/{KEY}.svg", f"{BASE_URL}{PAGE}"
     assert f"[![BTC funding regime]({badge})]({there})" in text
     assert f'<a href="{there}"><img src="{badge}" height="20" alt="BTC funding regime"></a>' in text
-    assert f"Address Copy {badge}" in text
+    assert f"URL Copy {badge}" in text
 
 
 def test_a_signal_says_since_when_it_has_its_label(site: SiteService) -> None:
@@ -60,7 +60,7 @@ def test_a_signal_says_since_when_it_has_its_label(site: SiteService) -> None:
 
     assert "since 2026-11-06 09:20 UTC" in site.look(PAGE).text
     assert "2026-11-06 09:20 UTC" in site.look("/signals").text
-    assert "since when is not known" in site.look("/signals/us-rates").text
+    assert "start unknown" in site.look("/signals/us-rates").text
 
 
 def test_a_signal_shows_what_it_said_yesterday_a_week_and_a_month_ago(site: SiteService) -> None:
@@ -82,8 +82,8 @@ def test_the_last_changes_are_listed_with_how_long_they_lasted(site: SiteService
 
     text = site.look(PAGE).text
 
-    assert "21 in the last 60 days; the newest 15." in text
-    assert "2026-11-05 21:20 UTC calm & quiet +0.0100 % per 8 h in force" in text
+    assert "21 in the last 60 days; the 15 most recent are shown." in text
+    assert "2026-11-05 21:20 UTC calm & quiet +0.0100 % per 8 h now" in text
     assert "2026-10-26 21:20 UTC label-19 value 19 2026-11-05 21:20 UTC" in text
     assert "value 5 " not in text
 
@@ -122,17 +122,17 @@ def test_stale_signals_are_unknown(
         kept = site.ask(path).headers["cache-control"]
         assert kept == "public, max-age=5, stale-while-revalidate=0"
     listed, single = site.look("/signals").text, site.look(PAGE).text
-    assert listed.count("unknown n/a not known") == len(stale)
+    assert listed.count("unknown n/a unknown") == len(stale)
     assert listed.count("calm & quiet") == len(fresh)
     assert "calm & quiet" not in single
     assert "Now unknown n/a" in single
-    assert ("No signal has been judged recently." in listed) == (not fresh)
+    assert ("No signal is up to date." in listed) == (not fresh)
     assert "live" not in listed
-    assert ("partly stale 6 of 8 signals have not been judged recently" in listed) == bool(fresh)
+    assert ("partly stale 6 of 8 signals are not up to date" in listed) == bool(fresh)
     for text in (listed, single) if fresh else ():
-        assert "The exchange was last read at 2026-11-06 21:20 UTC" in text
+        assert "We last read the exchange at 2026-11-06 21:20 UTC" in text
     assert "/status" in site.look("/signals").targets
-    assert "stale It has not been judged recently." in single
+    assert "stale This signal is not up to date." in single
 
 
 def test_a_script_is_told_when_a_signal_is_no_longer_of_now(site: SiteService) -> None:
@@ -155,7 +155,7 @@ def test_what_was_not_judged_is_no_part_of_a_labels_time(site: SiteService) -> N
 
     assert "calm & quiet 50 %" in text
     assert "not recorded 50 %" in text
-    assert "+0.0100 % per 8 h not known" in text
+    assert "+0.0100 % per 8 h unknown" in text
     for words in ("Yesterday", "7 days ago"):
         assert f"{words} — not recorded" in text
     assert "30 days ago calm & quiet since" in text
@@ -181,11 +181,11 @@ def test_signals_are_shown_also_while_their_record_cannot_be_read(site: SiteServ
     site.clock.pass_seconds(6)
 
     assert "Now calm & quiet" in page
-    assert "The history cannot be read right now." in page
+    assert "The history is temporarily unavailable." in page
     assert "calm & quiet" in listed
-    assert "cannot be read right now" in listed
-    assert "cannot be read right now" not in site.look(PAGE).text
-    assert "cannot be read right now" not in site.look("/signals").text
+    assert "temporarily unavailable" in listed
+    assert "temporarily unavailable" not in site.look(PAGE).text
+    assert "temporarily unavailable" not in site.look("/signals").text
 
 
 def test_a_new_label_is_on_the_page_with_the_next_data(site: SiteService) -> None:

@@ -11,14 +11,14 @@ import pytest
 from barograph.guides.files import load_catalog
 from barograph.kit.timestamps import iso_timestamp
 from barograph.signals.methods import METHODS
-from barograph.site.frame.static_files import StaticFiles, packaged_files
+from barograph.site.static_files import packaged_files, read_static_files
 from support.markets import reading, shares
 from support.pages import FOUND, NOTE, SiteService
 from support.service import BASE_URL
 
 FOR_EVER = "public, max-age=31536000, immutable"
 AN_HOUR = "public, max-age=3600"
-NAMES = sorted(packaged_files().names)
+NAMES = sorted(packaged_files())
 
 
 def test_pages_name_their_files_by_content_and_those_are_kept_for_ever(site: SiteService) -> None:
@@ -68,8 +68,8 @@ def test_versions_that_nobody_counts_fill_no_memory(site: SiteService) -> None:
 def test_a_file_stays_what_it_was_when_the_worker_began(tmp_path: Path) -> None:
     file = tmp_path / "site.css"
     file.write_bytes(b"old")
-    files = StaticFiles(tmp_path)
-    version = files.version("site.css")
+    files = read_static_files(tmp_path)
+    version = files["site.css"].version
     file.write_bytes(b"new")
 
     found = files.get("site.css")
@@ -77,14 +77,14 @@ def test_a_file_stays_what_it_was_when_the_worker_began(tmp_path: Path) -> None:
     assert found is not None
     assert {page.body for page in found.pages.values()} == {b"old"}
     assert sha256(b"old").hexdigest().startswith(version)
-    assert StaticFiles(tmp_path).version("site.css") != version
+    assert read_static_files(tmp_path)["site.css"].version != version
 
 
 def test_what_has_no_type_is_no_file_of_pages(tmp_path: Path) -> None:
     for name in ("site.css", "site.css~", "notes.txt"):
         (tmp_path / name).write_bytes(b"x")
 
-    assert list(StaticFiles(tmp_path).names) == ["site.css"]
+    assert list(read_static_files(tmp_path)) == ["site.css"]
 
 
 TYPES = {

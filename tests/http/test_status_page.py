@@ -177,7 +177,7 @@ def test_the_page_shows_what_the_api_says_and_links_to_it(service: Service) -> N
     for check in service.ask("/api/status").json()["checks"]:
         assert f'<span class="pill {check["status"]}">' in part(text, check["name"])
     feed = part(text, "market-feed")
-    assert "bound 30 s; last reading" in feed
+    assert "freshness limit 30 s; last reading" in feed
     assert '<time datetime="2026-11-06T21:20:00.000Z">' in feed
     assert "s old" not in feed
     now = '<time datetime="2026-11-06T21:20:00.000Z">21:20:00 UTC</time>'
@@ -191,10 +191,10 @@ def test_before_anything_was_recorded_the_page_says_so_and_shows_no_percentage(
 
     used = text.count("<li id=") - text.count('"pill not_configured">not configured<')
     assert text.count("nothing recorded</p>") == 2 * used == 2 * 12
-    assert "Nothing has been recorded yet." in text
+    assert "No check has been recorded yet." in text
     assert "No incident" not in text
     assert INCIDENT_RULE in text
-    assert "ok 100 %" not in text
+    assert "ok for 100 %" not in text
 
 
 def test_recorded_minutes_become_strips_with_a_text_for_each_cell(service: Service) -> None:
@@ -203,9 +203,9 @@ def test_recorded_minutes_become_strips_with_a_text_for_each_cell(service: Servi
     shown = part(text, "api")
 
     assert shown.count("<rect ") == shown.count("<title>") == 24 + 60
-    assert "21:00 UTC: 3 min ok" in shown
+    assert "21:00\N{EN DASH}22:00 UTC: 3 min ok" in shown
     assert "6 Nov: 3 min ok" in shown
-    assert "Last 24 hours: ok in 3 of 3 minutes recorded" in shown
+    assert "Last 24 hours: ok in 3 of 3 recorded minutes" in shown
     assert "style=" not in text
 
 
@@ -216,8 +216,8 @@ def test_an_incident_is_shown_as_it_was_recorded(service: Service) -> None:
     text = page(service)
 
     assert "<h3>Market feed</h3>" in text
-    assert "not over yet." in text
-    assert "When it began: 31 s old, older than its limit of 30 s." in text
+    assert "still open." in text
+    assert "At the start: 31 s old, past its bound of 30 s." in text
     assert INCIDENT_RULE in text
 
     service.watch_day()
@@ -239,10 +239,8 @@ def test_a_failure_of_one_look_is_no_incident_and_the_page_says_why_there_is_non
     recorded(service, 0)
     text = page(service)
 
-    assert "ok in 1 of 2 minutes recorded" in part(text, "market-feed")
-    no_incident = (
-        "No incident in the 2 minutes recorded so far: the failures in the strips were over"
-    )
+    assert "ok in 1 of 2 recorded minutes" in part(text, "market-feed")
+    no_incident = "No incident in the 2 minutes recorded so far. Each failure in the strips ended"
     assert no_incident in text
     assert INCIDENT_RULE in text
 
@@ -263,9 +261,9 @@ def test_the_page_is_kept_for_moments_and_the_record_for_a_minute(service: Servi
     assert service.ask(PAGE, if_none_match=first.headers["etag"]).status == 304
 
     service.clock.pass_seconds(3)
-    assert "minute recorded" not in page(service)
+    assert "recorded minute" not in page(service)
     service.clock.pass_seconds(57)
-    assert "1 minute recorded" in page(service)
+    assert "1 recorded minute" in page(service)
 
 
 @pytest.mark.outcome(
@@ -286,19 +284,19 @@ def test_without_its_database_the_page_shows_the_live_checks_and_says_what_is_mi
 
     assert answer.status == 200
     assert '<div id="overall" data-part class="banner down">' in text
-    assert "The record cannot be read at the moment" in text
+    assert "The recorded checks are temporarily unavailable" in text
     assert "<rect " not in text
     assert "secret" not in text
 
 
 def test_the_record_is_read_again_soon_after_the_database_is_back(service: Service) -> None:
     service.execute("ALTER TABLE status_counts RENAME TO lost")
-    assert "cannot be read" in page(service)
+    assert "temporarily unavailable" in page(service)
 
     service.execute("ALTER TABLE lost RENAME TO status_counts")
     service.clock.pass_seconds(5)
     service.refresh()
-    assert "cannot be read" not in page(service)
+    assert "temporarily unavailable" not in page(service)
 
 
 def test_queries_are_ignored_and_fill_no_memory(service: Service) -> None:

@@ -6,39 +6,39 @@ from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
 
 from barograph.briefs.records import CATEGORIES
-from barograph.site.briefs import Asked, asked_from_query
+from barograph.site.briefs import BriefsQuery, parse_briefs_query
 
 
 @pytest.mark.parametrize(
     ("query", "asked"),
     [
-        (b"", Asked()),
-        (b"page=3", Asked(page=3)),
-        (b"category=rates&coin=eth&page=2", Asked("rates", "ETH", 2)),
-        (b"coin=+BTC+", Asked(coin="BTC")),
-        (b"category=&coin=&page=", Asked()),
-        (b"utm=1&page=1", Asked()),
+        (b"", BriefsQuery()),
+        (b"page=3", BriefsQuery(page=3)),
+        (b"category=rates&coin=eth&page=2", BriefsQuery("rates", "ETH", 2)),
+        (b"coin=+BTC+", BriefsQuery(coin="BTC")),
+        (b"category=&coin=&page=", BriefsQuery()),
+        (b"utm=1&page=1", BriefsQuery()),
     ],
 )
-def test_a_list_is_read_from_its_query(query: bytes, asked: Asked) -> None:
-    assert asked_from_query(QueryParams(query)) == asked
+def test_a_list_is_read_from_its_query(query: bytes, asked: BriefsQuery) -> None:
+    assert parse_briefs_query(QueryParams(query)) == asked
 
 
 @given(
     st.builds(
-        Asked,
+        BriefsQuery,
         category=st.none() | st.sampled_from(CATEGORIES),
         coin=st.none() | st.from_regex(r"[A-Z0-9]{1,15}", fullmatch=True),
         page=st.integers(1, 999_999),
     )
 )
-def test_the_address_of_a_list_asks_for_it(asked: Asked) -> None:
-    assert asked_from_query(QueryParams(asked.query)) == asked
-    assert asked.address.removeprefix("/briefs").removeprefix("?") == asked.query
+def test_the_address_of_a_list_asks_for_it(asked: BriefsQuery) -> None:
+    assert parse_briefs_query(QueryParams(asked.text)) == asked
+    assert asked.path.removeprefix("/briefs").removeprefix("?") == asked.text
 
 
 @given(st.binary(max_size=40))
 def test_no_query_is_more_than_not_found(query: bytes) -> None:
-    found = asked_from_query(QueryParams(query))
+    found = parse_briefs_query(QueryParams(query))
 
-    assert found is None or asked_from_query(QueryParams(found.query)) == found
+    assert found is None or parse_briefs_query(QueryParams(found.text)) == found

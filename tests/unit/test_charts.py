@@ -260,7 +260,7 @@ def test_the_description_tells_what_the_line_shows() -> None:
     title, description = (each.text for each in named if each is not None)
     assert title == "BTC funding"
     assert description == (
-        "BTCUSDT, % per 8 h. From 2026-11-06 17:00 UTC to 2026-11-06 21:00 UTC, a sample every "
+        "BTCUSDT, % per 8 h. From 2026-11-06 17:00 UTC to 2026-11-06 21:00 UTC, one sample every "
         "hour. Lowest -0.0200, highest +0.0300, last +0.0000 at 2026-11-06 21:00 UTC. 5 samples, "
         "1 missing."
     )
@@ -340,8 +340,8 @@ def test_longs_stand_below_shorts_and_what_was_hardly_watched_is_hatched() -> No
     assert max(y for _, y in list(places(shorts))[:4]) == pytest.approx(first_long, abs=0.11)
     description = root.findtext("desc")
     assert description is not None
-    assert "4 columns: 1 watched too little, 1 not at all." in description
-    assert "Longs $180, shorts $70 in all" in description
+    assert "4 columns, 1 with too little coverage, 1 without coverage." in description
+    assert "Total: longs $180, shorts $70." in description
 
 
 def test_a_column_that_is_not_over_is_not_told_as_one_that_was_hardly_watched() -> None:
@@ -349,10 +349,7 @@ def test_a_column_that_is_not_over_is_not_told_as_one_that_was_hardly_watched() 
     drawn = column_chart(shown._replace(as_of=shown.as_of - 1), prefix="l", name="Liquidations")
     root = parsed(drawn)
     description = root.findtext("desc") or ""
-    assert (
-        "3 columns: 1 watched too little, none not at all, the last one not over yet."
-        in description
-    )
+    assert "3 columns, 1 with too little coverage; the last is still in progress." in description
     assert of_class(root, "partial")[0].attrib["d"].count("M") == 2
 
 
@@ -368,8 +365,8 @@ def test_the_marker_of_a_gauge_follows_the_rate_and_stops_at_the_ends() -> None:
 
 def test_an_unknown_rate_is_not_drawn_as_zero() -> None:
     root = parsed(gauge("unknown", None, prefix="g"))
-    assert texts(root, "value") == ["not known"]
-    assert "not known" in (root.findtext("desc") or "")
+    assert texts(root, "value") == ["unknown"]
+    assert "unknown" in (root.findtext("desc") or "")
 
 
 def test_texts_from_elsewhere_stay_text() -> None:

@@ -11,7 +11,14 @@ from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.regime import LABELS, Regime
 from barograph.markets.samples import NOT_RECORDED, PastRegime
 from barograph.markets.view import FreshnessLimits, MarketView
-from barograph.site.home import DAYS_AGO, Now, Side, Standing, market_now, standings
+from barograph.site.home import (
+    DAYS_AGO,
+    LiquidatedSide,
+    MarketNow,
+    RegimeAt,
+    market_now,
+    regimes_over_time,
+)
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
 
@@ -36,7 +43,7 @@ def a_view(*contracts: Perpetual, **fields: Any) -> MarketView:
     return view._replace(**fields)
 
 
-def now_of(view: MarketView, counted: LiquidationTotals | None = TOTALS) -> Now:
+def now_of(view: MarketView, counted: LiquidationTotals | None = TOTALS) -> MarketNow:
     return market_now(view, counted)
 
 
@@ -49,7 +56,7 @@ def test_what_is_fresh_is_told_with_its_source_and_time() -> None:
     assert now.sentence == "Funding of BTC perpetuals is balanced."
     assert "test venue" in now.citation
     assert [asset.symbol for asset in now.assets] == ["BTC", "ETH", "SOL"]
-    assert now.first.contract == BTC
+    assert now.assets[0].contract == BTC
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -65,8 +72,8 @@ def test_a_regime_that_was_not_judged_recently_is_unknown() -> None:
     now = now_of(a_view(regime=None))
 
     assert (now.label, now.funding_8h_pct) == ("unknown", None)
-    assert now.sentence == "How BTC perpetuals stand is not known."
-    assert now.note == "There is no recent regime reading."
+    assert now.sentence == "The regime of BTC perpetuals is unknown."
+    assert now.note == "The regime has not been updated recently."
 
 
 def test_funding_is_brought_to_eight_hours_and_zero_is_a_number() -> None:
@@ -89,7 +96,7 @@ def test_a_share_of_accounts_that_is_unknown_or_old_is_none_and_zero_is_a_share(
 def test_an_asset_that_is_not_listed_has_nothing_but_its_name() -> None:
     now = now_of(a_view(ETH, PEPE))
 
-    assert now.first == ("BTC", None, None, None)
+    assert now.assets[0] == ("BTC", None, None, None)
     assert now.assets[1].contract == ETH
 
 
@@ -102,8 +109,11 @@ def test_liquidations_are_told_by_side() -> None:
     now = now_of(a_view())
 
     assert now.liquidated_usd == 1_000.0
-    assert now.sides == (Side("Longs", 625.0, 62.5), Side("Shorts", 375.0, 37.5))
-    assert now.liquidated_note == "all contracts, most in BTC; 100.0 % of the day watched"
+    assert now.sides == (
+        LiquidatedSide("Longs", 625.0, 62.5),
+        LiquidatedSide("Shorts", 375.0, 37.5),
+    )
+    assert now.liquidated_note == "all contracts, most in BTC; 100.0 % of the day covered"
 
 
 def test_a_day_without_liquidations_has_a_total_of_zero_and_no_sides() -> None:
@@ -111,7 +121,7 @@ def test_a_day_without_liquidations_has_a_total_of_zero_and_no_sides() -> None:
     now = now_of(a_view(liquidations=nothing), nothing)
 
     assert (now.liquidated_usd, now.sides) == (0.0, ())
-    assert now.liquidated_note == "all contracts; 99.9 % of the day watched"
+    assert now.liquidated_note == "all contracts; 99.9 % of the day covered"
 
 
 def test_too_little_is_never_rounded_up_to_what_would_be_enough() -> None:
@@ -119,7 +129,7 @@ def test_too_little_is_never_rounded_up_to_what_would_be_enough() -> None:
     now = now_of(a_view(liquidations=None), counted)
 
     assert (now.liquidated_usd, now.sides) == (None, ())
-    assert now.liquidated_note == "94.9 % of the day watched, 95 % are needed"
+    assert now.liquidated_note == "only 94.9 % of the day covered; 95 % needed"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +140,7 @@ def test_a_count_that_is_too_old_says_nothing_about_the_day(
 ) -> None:
     now = now_of(a_view(liquidations=None), counted)
 
-    assert now.liquidated_note == "not counted recently"
+    assert now.liquidated_note == "no recent count"
 
 
 def test_what_is_said_ends_with_the_first_of_its_bounds() -> None:
@@ -144,15 +154,15 @@ def test_past_regimes_stand_beside_the_one_of_now() -> None:
     day, month = START - DAY, START - 30 * DAY
     before = [*(PastRegime("long-leaning", 0.02, day), NOT_RECORDED, PastRegime(None, 0.03, month))]
 
-    assert standings(now_of(a_view()), before) == [
-        Standing("Now", "neutral", 0.01, ""),
-        Standing("Yesterday", "long-leaning", 0.02, "not recorded", day),
-        Standing("7 days ago", None, None, "not recorded"),
-        Standing("30 days ago", None, 0.03, "not recorded", month),
+    assert regimes_over_time(now_of(a_view()), before) == [
+        RegimeAt("Now", "neutral", 0.01, ""),
+        RegimeAt("Yesterday", "long-leaning", 0.02, "not recorded", day),
+        RegimeAt("7 days ago", None, None, "not recorded"),
+        RegimeAt("30 days ago", None, 0.03, "not recorded", month),
     ]
 
 
 def test_what_is_stale_and_what_cannot_be_read_are_told_apart() -> None:
-    assert [(each.when, each.otherwise) for each in standings(None, None)] == [
-        *(("Now", "stale"), *((when, "not known") for when in DAYS_AGO))
+    assert [(each.when, each.otherwise) for each in regimes_over_time(None, None)] == [
+        *(("Now", "stale"), *((when, "unavailable") for when in DAYS_AGO))
     ]

@@ -11,18 +11,17 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from barograph.markets.records import MAJORS, LongAccounts, Perpetual, majors_of
-from barograph.markets.regime import eight_hour_rate
 from barograph.markets.symbols import index_of
 from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.market_pages import (
     MEANINGS,
     NAMES,
     NUMBERS,
-    Choice,
-    Listing,
-    find,
-    listing,
-    market,
+    MarketsQuery,
+    MarketTable,
+    find_perpetual,
+    market_facts,
+    market_table,
     table_rows,
 )
 from support.clock import START
@@ -52,12 +51,12 @@ def view_of(
     )
 
 
-def names(found: Listing, **asked: str) -> list[str]:
-    return [row.perpetual.base for row in found.chosen(Choice.of(asked))]
+def names(found: MarketTable, **asked: str) -> list[str]:
+    return [row.perpetual.base for row in found.select(MarketsQuery.parse(asked))]
 
 
 def test_the_largest_open_interest_comes_first_unless_something_else_is_asked() -> None:
-    found = listing(view_of())
+    found = market_table(view_of())
 
     assert names(found) == ["BTC", "ETH", "1000PEPE", "SOL"]
     assert names(found, order="asc") == ["SOL", "1000PEPE", "ETH", "BTC"]
@@ -69,14 +68,14 @@ def test_the_largest_open_interest_comes_first_unless_something_else_is_asked() 
 def test_funding_is_sorted_by_what_it_is_per_eight_hours() -> None:
     hourly = changed(PEPE, funding_rate_pct=0.002, funding_interval_hours=1)
 
-    found = listing(view_of((BTC, ETH, hourly)))
+    found = market_table(view_of((BTC, ETH, hourly)))
 
     assert names(found, sort="funding") == ["1000PEPE", "BTC", "ETH"]
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_what_is_not_known_comes_last_and_zero_is_known(order: str) -> None:
-    ordered = names(listing(view_of()), sort="long-accounts", order=order)
+    ordered = names(market_table(view_of()), sort="long-accounts", order=order)
 
     assert ordered[-1] == "1000PEPE"
     assert ordered[:3] == (["SOL", "ETH", "BTC"] if order == "asc" else ["BTC", "ETH", "SOL"])
@@ -85,7 +84,7 @@ def test_what_is_not_known_comes_last_and_zero_is_known(order: str) -> None:
 def test_equal_numbers_go_by_their_symbols_in_either_order() -> None:
     same = tuple(changed(BTC, base=base, contract=f"{base}USDT") for base in ("C", "A", "B"))
 
-    found = listing(view_of(same))
+    found = market_table(view_of(same))
 
     assert names(found) == names(found, order="asc") == ["A", "B", "C"]
 
@@ -105,7 +104,7 @@ def test_equal_numbers_go_by_their_symbols_in_either_order() -> None:
 def test_a_search_looks_into_symbols_and_at_the_beginning_of_full_names(
     text: str, found: list[str]
 ) -> None:
-    assert names(listing(view_of()), q=text) == found
+    assert names(market_table(view_of()), q=text) == found
 
 
 @pytest.mark.parametrize(
@@ -113,43 +112,43 @@ def test_a_search_looks_into_symbols_and_at_the_beginning_of_full_names(
     [{"sort": "size"}, {"order": "up"}, {"sort": "", "order": ""}, {"q": " "}, {"q": "\0\n"}, {}],
 )
 def test_what_is_not_known_in_a_query_is_as_if_it_were_absent(asked: dict[str, str]) -> None:
-    assert Choice.of(asked) == Choice("open-interest", "desc", "")
-    assert Choice.of(asked).query == ""
+    assert MarketsQuery.parse(asked) == MarketsQuery("open-interest", "desc", "")
+    assert MarketsQuery.parse(asked).text == ""
 
 
 @given(st.dictionaries(st.sampled_from(["sort", "order", "q", "x"]), st.text()))
 def test_every_query_has_one_form_that_means_the_same(asked: dict[str, str]) -> None:
-    choice = Choice.of(asked)
+    choice = MarketsQuery.parse(asked)
 
     assert len(choice.search) <= 15
-    assert Choice.of(dict(parse_qsl(choice.query))) == choice
+    assert MarketsQuery.parse(dict(parse_qsl(choice.text))) == choice
 
 
 def test_a_heading_leads_to_its_order_and_then_to_the_other() -> None:
-    first = Choice(search="E").turned("funding")
+    first = MarketsQuery(search="E").sorted_by("funding")
 
-    assert first.query == "sort=funding&order=desc&q=E"
-    assert first.turned("funding").query == "sort=funding&order=asc&q=E"
-    assert Choice().turned("symbol").query == "sort=symbol&order=asc"
-    assert Choice("symbol", "asc").turned("open-interest").query == ""
+    assert first.text == "sort=funding&order=desc&q=E"
+    assert first.sorted_by("funding").text == "sort=funding&order=asc&q=E"
+    assert MarketsQuery().sorted_by("symbol").text == "sort=symbol&order=asc"
+    assert MarketsQuery("symbol", "asc").sorted_by("open-interest").text == ""
 
 
 def test_a_listing_lives_until_its_first_number_reaches_its_bound() -> None:
     old = [LongAccounts("ETHUSDT", 50.0, START - 29 * MINUTE - 50_000)]
 
-    assert listing(view_of()).until == START + 30_000
-    assert listing(view_of(sampled=old)).until == START + 10_000
+    assert market_table(view_of()).until == START + 30_000
+    assert market_table(view_of(sampled=old)).until == START + 10_000
 
 
-def cells(found: Listing, name: str) -> list[str]:
-    markup = table_rows(found.chosen(Choice()), "/under", found.as_of)
+def cells(found: MarketTable, name: str) -> list[str]:
+    markup = table_rows(found.select(MarketsQuery()), "/under", found.as_of)
     body = ET.fromstring(f"<tbody>{markup}</tbody>")
     (row,) = [row for row in body if row.get("data-name") == name]
     return ["".join(cell.itertext()) for cell in row]
 
 
 def test_a_row_has_every_number_with_its_interval_and_a_dash_for_what_is_not_known() -> None:
-    found = listing(view_of())
+    found = market_table(view_of())
 
     assert cells(found, "BTC") == [
         *("BTC", "67,000.5", "+0.0100 % / 8 h", "+0.0100 %", "22:20", "$5.00B", "61.5 %"),
@@ -164,14 +163,14 @@ def test_a_settlement_on_another_day_is_told_with_its_date() -> None:
     late = changed(BTC, next_funding_time=START + 25 * 3_600_000)
     gone = changed(ETH, next_funding_time=START - 1)
 
-    found = listing(view_of((late, gone)))
+    found = market_table(view_of((late, gone)))
 
     assert cells(found, "BTC")[4] == "2026-11-07 22:20"
     assert cells(found, "ETH")[4] == "2026-11-06 21:19"
 
 
 def test_a_row_carries_what_a_script_sorts_by() -> None:
-    found = listing(view_of())
+    found = market_table(view_of())
 
     body = ET.fromstring(f"<tbody>{table_rows(found.rows, '', START)}</tbody>")
 
@@ -185,7 +184,7 @@ def test_a_row_carries_what_a_script_sorts_by() -> None:
 def test_a_name_full_of_markup_stays_text_and_has_no_page() -> None:
     evil = changed(BTC, base='<b a="1">&', contract="\"><script>alert('1')</script>")
 
-    found = listing(view_of((evil,)))
+    found = market_table(view_of((evil,)))
     (row,) = ET.fromstring(f"<tbody>{table_rows(found.rows, '', START)}</tbody>")
 
     assert row.get("data-contract") == evil.contract
@@ -194,7 +193,7 @@ def test_a_name_full_of_markup_stays_text_and_has_no_page() -> None:
 
 
 def test_a_root_with_signs_of_markup_stays_one_address() -> None:
-    rows = table_rows(listing(view_of((BTC,))).rows, '/a&b"c', START)
+    rows = table_rows(market_table(view_of((BTC,))).rows, '/a&b"c', START)
 
     (link,) = ET.fromstring(f"<table>{rows}</table>").iter("a")
     assert link.get("href") == '/a&b"c/markets/BTC'
@@ -206,29 +205,29 @@ def test_seven_hundred_rows_are_not_heavy() -> None:
         for n in range(700)
     )
 
-    assert len(table_rows(listing(view_of(many, [])).rows, "", START)) < 270_000
+    assert len(table_rows(market_table(view_of(many, [])).rows, "", START)) < 270_000
 
 
 @pytest.mark.parametrize("typed", ["BTC", "btc", "BTCUSDT", "btcUsdt"])
 def test_a_perpetual_is_found_by_asset_or_full_name_in_any_case(typed: str) -> None:
-    assert find(index_of(reading()), typed) == (BTC, "BTC")
+    assert find_perpetual(index_of(reading()), typed) == (BTC, "BTC")
 
 
 @pytest.mark.parametrize(
     "typed", ["", "NOPE", "BTC ", "BTC\n", "B" * 16, "\uff22TC", "<b>", "BTC-USDT", "\ufb00"]
 )
 def test_what_is_no_symbol_or_not_listed_is_not_found(typed: str) -> None:
-    assert find(index_of(reading()), typed) is None
+    assert find_perpetual(index_of(reading()), typed) is None
 
 
 def test_of_two_contracts_of_an_asset_each_has_a_page() -> None:
     other = changed(BTC, contract="BTCPERP")
     both = (BTC, other)
 
-    assert find(index_of(reading(contracts=both)), "BTC") == (BTC, "BTC")
-    assert find(index_of(reading(contracts=both)), "BTCUSDT") == (BTC, "BTC")
-    assert find(index_of(reading(contracts=both)), "BTCPERP") == (other, "BTCPERP")
-    assert [row.name for row in listing(view_of(both)).rows] == ["BTC", "BTCPERP"]
+    assert find_perpetual(index_of(reading(contracts=both)), "BTC") == (BTC, "BTC")
+    assert find_perpetual(index_of(reading(contracts=both)), "BTCUSDT") == (BTC, "BTC")
+    assert find_perpetual(index_of(reading(contracts=both)), "BTCPERP") == (other, "BTCPERP")
+    assert [row.symbol for row in market_table(view_of(both)).rows] == ["BTC", "BTCPERP"]
 
 
 def test_a_major_is_the_contract_that_its_symbol_means() -> None:
@@ -242,33 +241,33 @@ def test_the_address_of_a_page_means_the_contract_that_it_shows() -> None:
     first, named_alike = changed(BTC, contract="BTCPERP"), changed(ETH, base="btcusdt")
     contracts = (first, BTC, ETH, PEPE, named_alike)
     index = index_of(reading(contracts=contracts))
-    rows = listing(view_of(contracts)).rows
+    rows = market_table(view_of(contracts)).rows
 
     # An asset goes before a full name, so nothing means the second one.
-    assert [row.name for row in rows] == ["BTC", None, "ETH", "1000PEPE", "BTCUSDT"]
+    assert [row.symbol for row in rows] == ["BTC", None, "ETH", "1000PEPE", "BTCUSDT"]
     for row in rows:
-        if row.name is None:
+        if row.symbol is None:
             continue
-        assert find(index, row.name) == (row.perpetual, row.name)
+        assert find_perpetual(index, row.symbol) == (row.perpetual, row.symbol)
     for name, perpetual in index.items():
-        found = find(index, name)
+        found = find_perpetual(index, name)
         assert found is not None
         assert found.perpetual is perpetual
 
 
 def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
-    found = find(index_of(reading()), "1000PEPE")
+    found = find_perpetual(index_of(reading()), "1000PEPE")
     assert found is not None
     sampled = [LongAccounts("1000PEPEUSDT", 0.0, START - MINUTE)]
 
-    facts = {fact.name: fact for fact in market(view_of(sampled=sampled), found).facts}
+    facts = {fact.name: fact for fact in market_facts(view_of(sampled=sampled), found).facts}
 
     assert list(facts) == list(NAMES.values())
     told = {
         name: (fact.value, Markup(fact.unit).striptags().strip()) for name, fact in facts.items()
     }
     assert told["Last price"] == ("0.012000", "USDT")
-    assert told["Funding rate"] == ("+0.0050 %", "per 4 h, next settled 2026-11-06 22:20 UTC")
+    assert told["Funding rate"] == ("+0.0050 %", "per 4 h, next settlement 2026-11-06 22:20 UTC")
     assert told["Funding per 8 hours"] == ("+0.0100 %", "per 8 h")
     assert told["Next settlement"][1] == "every 4 h"
     assert told["Open interest"] == ("$90.00M", "90,000,000 USD")
@@ -278,15 +277,15 @@ def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
 
 
 def test_a_share_past_its_bound_is_not_known() -> None:
-    found = find(index_of(reading()), "BTC")
+    found = find_perpetual(index_of(reading()), "BTC")
     assert found is not None
     old = [LongAccounts("BTCUSDT", 61.5, START - BOUNDS.long_accounts)]
 
-    shown = market(view_of(sampled=old), found)
+    shown = market_facts(view_of(sampled=old), found)
     (share,) = [fact for fact in shown.facts if fact.name == "Long accounts"]
 
     assert "61.5" not in share.value
-    assert "not known" in share.value
+    assert "unknown" in share.value
     assert share.read_at is None
     assert shown.until == START + BOUNDS.perpetuals
 
@@ -299,16 +298,14 @@ def test_funding_is_shown_with_every_digit_that_the_exchange_gave(
     percent: float, shown: str
 ) -> None:
     perpetual = changed(BTC, funding_rate_pct=percent)
-    found = find(index_of(reading(contracts=(perpetual,))), "BTC")
+    found = find_perpetual(index_of(reading(contracts=(perpetual,))), "BTC")
     assert found is not None
 
-    assert market(view_of((perpetual,)), found).facts[1].value == shown
+    assert market_facts(view_of((perpetual,)), found).facts[1].value == shown
 
 
-def test_meanings_are_in_the_words_that_the_records_have() -> None:
-    words = " ".join(re.sub(r"[`*]", "", FIELDS.read_text("utf-8")).split())
-    about_eight_hours = MEANINGS["funding_8h_pct"].partition(" brought ")[2]
+def test_every_number_of_a_page_is_a_documented_field() -> None:
+    documented = set(re.findall(r"^\| `(\w+)`", FIELDS.read_text("utf-8"), re.MULTILINE))
 
-    assert about_eight_hours in str(eight_hour_rate.__doc__)
-    for field in MEANINGS.keys() - {"funding_8h_pct"}:
-        assert MEANINGS[field].rstrip(".") in words
+    assert NAMES.keys() == MEANINGS.keys()
+    assert MEANINGS.keys() - {"funding_8h_pct"} <= documented

@@ -13,7 +13,7 @@ from barograph.markets.regime import LABELS
 from barograph.signals.methods import BREADTH, BY_KEY, POSITIONING, PRESSURE, TREND, VOLATILITY
 from barograph.signals.records import SignalChange
 from barograph.site.charts.strips import NOT_RECORDED, SCALES, Lane, Span, lanes
-from barograph.site.signals import HISTORY_DAYS, History, history, label_at
+from barograph.site.signals import HISTORY_DAYS, SignalHistory, label_at, signal_history
 
 NOW = 1_000 * DAY
 START = NOW - HISTORY_DAYS * DAY
@@ -24,7 +24,7 @@ def change(at: int, label: str) -> SignalChange:
     return SignalChange(KEY, at, label, "value")
 
 
-def shares(found: History) -> dict[str, float]:
+def shares(found: SignalHistory) -> dict[str, float]:
     return {lane.label: round(lane.share_pct, 6) for lane in found.lanes}
 
 
@@ -47,7 +47,7 @@ def test_nobody_knows_the_label_after_the_last_judgement() -> None:
 
 
 def test_an_outage_is_told_of_the_days_ago_that_fall_into_it() -> None:
-    found = history(KEY, [change(NOW - 45 * DAY, "neutral")], NOW, NOW - 20 * DAY)
+    found = signal_history(KEY, [change(NOW - 45 * DAY, "neutral")], NOW, NOW - 20 * DAY)
 
     assert [(words, then and then.label) for words, then in found.ago] == [
         *(("Yesterday", None), ("7 days ago", None), ("30 days ago", "neutral"))
@@ -55,7 +55,7 @@ def test_an_outage_is_told_of_the_days_ago_that_fall_into_it() -> None:
 
 
 def test_time_is_shared_among_labels_and_what_is_not_recorded() -> None:
-    found = history(KEY, [change(NOW - 30 * DAY, "neutral")], NOW, NOW)
+    found = signal_history(KEY, [change(NOW - 30 * DAY, "neutral")], NOW, NOW)
 
     assert shares(found) == {"neutral": 50, NOT_RECORDED: 50}
     assert found.total == 1
@@ -64,13 +64,13 @@ def test_time_is_shared_among_labels_and_what_is_not_recorded() -> None:
 def test_a_label_that_held_before_the_days_shown_is_there_from_their_start() -> None:
     changes = [change(START - 5 * DAY, "neutral"), change(NOW - 15 * DAY, "long-leaning")]
 
-    assert shares(history(KEY, changes, NOW, NOW)) == {"long-leaning": 25, "neutral": 75}
-    assert history(KEY, changes, NOW, NOW).total == 1
+    assert shares(signal_history(KEY, changes, NOW, NOW)) == {"long-leaning": 25, "neutral": 75}
+    assert signal_history(KEY, changes, NOW, NOW).total == 1
 
 
 @pytest.mark.parametrize(("held_until", "share"), [(NOW - 30 * DAY, 25), (0, 0), (NOW + DAY, 75)])
 def test_the_last_label_holds_only_as_long_as_it_was_judged(held_until: int, share: int) -> None:
-    found = history(KEY, [change(NOW - 45 * DAY, "neutral")], NOW, held_until)
+    found = signal_history(KEY, [change(NOW - 45 * DAY, "neutral")], NOW, held_until)
 
     assert shares(found).get("neutral", 0) == share
     assert sum(shares(found).values()) == 100
@@ -104,7 +104,7 @@ def test_lanes_go_from_high_to_low_with_what_says_nothing_at_the_end() -> None:
         *("long-crowded", "neutral", "short-crowded", "new-label", "unknown", NOT_RECORDED)
     ]
     assert [lane.tone for lane in found] == [
-        *("high-far", "usual", "low-far", "usual", "none", "none")
+        *("high-far", "middle", "low-far", "middle", "none", "none")
     ]
 
 
@@ -145,7 +145,7 @@ def test_every_history_is_drawn_within_its_box_and_adds_up(
 ) -> None:
     changes = [change(START - DAY + at, label) for at, label in sorted(dict(drawn).items())]
 
-    found = history(KEY, changes, NOW, START + held)
+    found = signal_history(KEY, changes, NOW, START + held)
 
     assert sum(lane.share_pct for lane in found.lanes) == pytest.approx(100)
     width = HISTORY_DAYS * DAY / HOUR
@@ -159,7 +159,7 @@ def test_what_lasted_a_minute_can_be_seen_and_many_of_them_stay_small() -> None:
         for number in range(20_000)
     ]
 
-    found = history(KEY, changes, NOW, NOW)
+    found = signal_history(KEY, changes, NOW, NOW)
 
     assert sum(len(lane.drawing) for lane in found.lanes) < 1_000
     first = lanes(KEY, [Span("neutral", START, START + 60_000)], START, NOW)[0]

@@ -3,7 +3,7 @@
 import pytest
 
 from barograph.kit.documents import Document
-from barograph.site.frame.responses import GUARD, Page, accepts
+from barograph.site.responses import SECURITY_HEADERS, Page, accepts
 
 BROWSER = b"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
@@ -45,5 +45,5 @@ def test_a_page_is_a_document_with_the_guard_at_every_time_of_its_life(now: int)
 
     headers = page.begin(now)["headers"]
 
-    assert sorted(headers) == sorted([*plain.begin(now)["headers"], *GUARD])
+    assert sorted(headers) == sorted([*plain.begin(now)["headers"], *SECURITY_HEADERS])
     assert (page.etag, page.end) == (plain.etag, plain.end)

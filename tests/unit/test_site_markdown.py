@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.site.frame.writer import render_markdown
+from barograph.site.templating import render_markdown
 
 TAGS = {
     *("p", "a", "em", "strong", "code", "pre", "blockquote", "ul", "ol", "li", "hr", "br"),

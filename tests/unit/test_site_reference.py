@@ -13,25 +13,25 @@ from barograph.limits.rate_limits import ANONYMOUS, MAILBOX, PERSONAL, RateLimit
 from barograph.markets.regime import next_regime
 from barograph.site.developers import problems, reference
 from barograph.site.developers.interface import groups, marked, pretty
-from barograph.site.developers.snippets import RELEASES
-from barograph.site.frame.writer import Terms, per, price_usd
+from barograph.site.developers.reference import RELEASES
+from barograph.site.templating import Terms, per, price_usd
 from barograph.stances.documents import STANCE_PATHS
 
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
 
 
 def test_the_allowances_of_the_contract_are_in_the_table() -> None:
-    rows = {row.what: row.allowance for row in reference.limits()}
+    rows = {requests: limit for requests, limit, _ in reference.limits()}
 
     assert rows["/api/v1/signals without a key"] == "120 per hour"
     assert rows["/api/v1/signals with a personal key"] == "1,000 per hour"
-    assert rows["Calls of MCP tools"] == "300 per minute"
-    assert rows["Links to one mailbox"] == "3 per day"
+    assert rows["MCP tool calls"] == "300 per minute"
+    assert rows["Key links to one mailbox"] == "3 per day"
     assert (ANONYMOUS.requests, PERSONAL.requests) == (120, 1_000)
 
 
 def test_the_examples_of_fields_are_those_of_a_refusal() -> None:
-    examples = {row.name: row.example for row in reference.fields()}
+    examples = {name: example for name, example, _ in reference.fields()}
 
     assert examples["RateLimit-Policy"] == '"anon";q=120;w=3600'
     assert examples["RateLimit"] == '"anon";r=0;t=120'
@@ -40,7 +40,7 @@ def test_the_examples_of_fields_are_those_of_a_refusal() -> None:
 
 
 def test_each_band_holds_the_rates_that_the_regime_calls_so() -> None:
-    shown = {row.label: row.range for row in reference.bands()}
+    shown = reference.bands()
 
     assert list(shown) == [
         *("short-crowded", "short-leaning", "neutral", "long-leaning", "long-crowded", "unknown")
@@ -200,7 +200,7 @@ def test_an_operation_is_shown_with_all_that_is_described() -> None:
     assert name.limits == "at least 1 characters, matching ^a+$"
     assert endpoint.target == "/a/x?size=0"
     assert not endpoint.opens
-    assert [answer.status for answer in endpoint.answers] == ["200", "405"]
+    assert [each.status for each in endpoint.responses] == ["200", "405"]
     assert endpoint.command("https://b") == (
         "curl -H 'Authorization: Bearer <ACCESS_TOKEN>' 'https://b/a/x?size=0'"
     )

@@ -11,13 +11,13 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.site.charts.strips import Cell, strip
 from barograph.site.status_pages import (
     TITLES,
-    bars,
+    components,
+    detail_html,
+    duration_text,
     incidents,
-    parts,
-    recorded_words,
-    share_words,
-    span_words,
-    told,
+    percent_text,
+    recorded_time,
+    uptime_strips,
 )
 from barograph.status.incidents import ConditionCount, Incident, StatusHistory
 from barograph.status.rules import Check, Condition, ServiceStatus
@@ -76,11 +76,11 @@ def test_the_time_without_incidents_is_no_longer_than_what_was_recorded(
         ConditionCount("day", "limits", START, minutes // 2, 0, 0),
         ConditionCount("hour", "api", START, minutes, 0, 0),
     ]
-    assert recorded_words(StatusHistory(START, counts, (), {})) == words
+    assert recorded_time(StatusHistory(START, counts, (), {})) == words
 
 
 def test_parts_come_as_people_look_for_them_and_an_unknown_one_last() -> None:
-    shown = parts(
+    shown = components(
         status(
             stances="ok",
             new_check="ok",
@@ -98,7 +98,7 @@ def test_parts_come_as_people_look_for_them_and_an_unknown_one_last() -> None:
         "Database",
         "Identity provider",
         "Payments",
-        "Limits store",
+        "Rate-limit store",
         "Exchange",
         "Stances",
         "new-check",
@@ -106,40 +106,40 @@ def test_parts_come_as_people_look_for_them_and_an_unknown_one_last() -> None:
 
 
 def test_the_feed_shows_its_time_and_bound_and_no_age_that_would_be_wrong_soon() -> None:
-    feed, api = parts(status())[:2]
+    feed, api = components(status())[:2]
 
-    assert (feed.detail, feed.at_word, feed.at) == ("bound 30 s", "last reading", START - 1)
+    assert (feed.detail, feed.event, feed.at) == ("freshness limit 30 s", "last reading", START - 1)
     assert (api.detail, api.at) == ("version 1.2.3", START - 20 * MINUTE + 1)
 
 
 def test_what_is_wrong_with_the_feed_is_said_as_the_check_says_it() -> None:
-    (feed, *_) = parts(status(market_feed="down"))
+    (feed, *_) = components(status(market_feed="down"))
     assert (feed.condition, feed.detail) == ("down", "market_feed detail")
 
-    (unread, *_) = parts(status(feed={"last_update": None}, market_feed="down"))
-    assert (unread.at_word, unread.detail) == ("checked", "market_feed detail")
+    (unread, *_) = components(status(feed={"last_update": None}, market_feed="down"))
+    assert (unread.event, unread.detail) == ("checked", "market_feed detail")
 
 
 def test_a_part_that_is_judged_as_the_page_is_made_says_when_that_was() -> None:
-    found = {each.name: (each.at_word, each.at) for each in parts(status(database="ok"))}
+    found = {each.name: (each.event, each.at) for each in components(status(database="ok"))}
 
     assert found["database"] == ("checked", START)
 
 
 def test_who_is_asked_once_a_minute_is_not_said_to_be_checked_now() -> None:
-    (*_, identity) = parts(status(identity="degraded"))
+    (*_, identity) = components(status(identity="degraded"))
 
-    assert (identity.at_word, identity.at) == ("", None)
+    assert (identity.event, identity.at) == ("", None)
 
 
 def test_times_of_a_detail_are_written_for_people_with_the_day_where_it_is_another() -> None:
     detail = "a <b> since 2026-11-05T16:39:05.123Z, asked at 2026-11-06T21:20:00.000Z"
 
-    assert told(detail, START) == (
+    assert detail_html(detail, START) == (
         'a &lt;b&gt; since <time datetime="2026-11-05T16:39:05.123Z">2026-11-05 16:39:05 UTC'
         '</time>, asked at <time datetime="2026-11-06T21:20:00.000Z">21:20:00 UTC</time>'
     )
-    assert told("nothing of time", START) == "nothing of time"
+    assert detail_html("nothing of time", START) == "nothing of time"
 
 
 def cells(drawing: str) -> list[tuple[str, str]]:
@@ -151,14 +151,14 @@ def cells(drawing: str) -> list[tuple[str, str]]:
 
 
 def test_without_any_record_every_cell_says_so_and_there_is_no_percentage() -> None:
-    day, months = bars(NOTHING, ["api"])["api"]
+    day, months = uptime_strips(NOTHING, ["api"])["api"]
 
     assert [len(cells(each.drawing)) for each in (day, months)] == [24, 60]
     assert {name for name, _ in cells(day.drawing) + cells(months.drawing)} == {"none"}
-    assert cells(day.drawing)[-1] == ("none", "21:00 UTC: nothing recorded")
+    assert cells(day.drawing)[-1] == ("none", "21:00\N{EN DASH}22:00 UTC: nothing recorded")
     assert cells(months.drawing)[-1] == ("none", "6 Nov: nothing recorded")
     assert (day.uptime, months.uptime) == ("nothing recorded", "nothing recorded")
-    assert (day.words, months.words) == ("Last 24 hours", "Last 60 days")
+    assert (day.period, months.period) == ("Last 24 hours", "Last 60 days")
 
 
 def test_each_cell_is_the_worst_of_its_time_and_says_how_long_it_was_what() -> None:
@@ -174,18 +174,21 @@ def test_each_cell_is_the_worst_of_its_time_and_says_how_long_it_was_what() -> N
             ConditionCount("day", "other", day, 0, 0, 7),
         ]
     )
-    last_day, months = bars(record, ["api"])["api"]
+    last_day, months = uptime_strips(record, ["api"])["api"]
 
-    assert cells(last_day.drawing)[0] == ("degraded", "22:00 UTC: 59 min ok, 1 min degraded")
+    assert cells(last_day.drawing)[0] == (
+        "degraded",
+        "22:00\N{EN DASH}23:00 UTC: 59 min ok, 1 min degraded",
+    )
     assert cells(last_day.drawing)[-2:] == [
-        ("down", "20:00 UTC: 50 min ok, 6 min degraded, 4 min down"),
-        ("ok", "21:00 UTC: 20 min ok"),
+        ("down", "20:00\N{EN DASH}21:00 UTC: 50 min ok, 6 min degraded, 4 min down"),
+        ("ok", "21:00\N{EN DASH}22:00 UTC: 20 min ok"),
     ]
-    assert last_day.uptime == "ok 92.14 % of 2 h 20 min recorded"
+    assert last_day.uptime == "ok for 92.14 % of 2 h 20 min recorded"
     assert cells(months.drawing)[0] == ("down", "8 Sep: 23 h 59 min ok, 1 min down")
-    assert months.uptime == "ok 99.95 % of 1 d 16 h recorded"
+    assert months.uptime == "ok for 99.95 % of 1 d 16 h recorded"
     label = ET.fromstring(months.drawing).get("aria-label")
-    assert label == "API, last 60 days: 1 ok, 1 down, 58 without record, by the day, oldest first"
+    assert label == "API, last 60 days, oldest first: 1 day ok, 1 day down, 58 days not recorded"
 
 
 @pytest.mark.parametrize(
@@ -200,7 +203,7 @@ def test_each_cell_is_the_worst_of_its_time_and_says_how_long_it_was_what() -> N
     ],
 )
 def test_only_the_whole_is_a_hundred_percent(part: int, whole: int, words: str) -> None:
-    assert share_words(part, whole) == words
+    assert percent_text(part, whole) == words
 
 
 @pytest.mark.parametrize(
@@ -215,7 +218,7 @@ def test_only_the_whole_is_a_hundred_percent(part: int, whole: int, words: str) 
     ],
 )
 def test_lengths_of_time_are_said_in_the_two_largest_units(milliseconds: int, words: str) -> None:
-    assert span_words(milliseconds) == words
+    assert duration_text(milliseconds) == words
 
 
 def test_an_incident_says_how_long_it_was_only_where_somebody_watched_it_all() -> None:

@@ -1,1 +1,1 @@
-"""Small pictures of single facts, for READMEs and pages of others."""
+"""Live badges: small SVG images of single facts, for READMEs and other websites."""

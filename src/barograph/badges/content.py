@@ -1,8 +1,12 @@
-"""What each badge says (pure)."""
+"""What each badge says, and the query parameters that choose it (pure)."""
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from barograph.badges.svg import AMBER, BLUE, GREEN, GREY, RED
+from starlette.datastructures import QueryParams
+
+from barograph.badges.svg import AMBER, BLUE, GREEN, GREY, RED, Style
 from barograph.kit.documents import FOREVER
 from barograph.kit.timestamps import DAY
 from barograph.markets.records import Perpetual
@@ -12,8 +16,8 @@ from barograph.status.rules import Condition
 CAVEAT = "legacy paper-strategy record, continuity unverified"
 
 
-class Face(NamedTuple):
-    """The content of a badge, whatever its style."""
+class BadgeContent(NamedTuple):
+    """The texts and colour of a badge, for any style."""
 
     label: str
     message: str
@@ -21,106 +25,83 @@ class Face(NamedTuple):
     title: str
     description: str
     is_error: bool = False
-    """Whether it says that there is nothing to say; caches keep such a badge for a short time."""
+    """Whether the value is unknown or the request failed; such a badge is cached briefly."""
 
 
-class Showing(NamedTuple):
-    """A face, and until when it is right without another look."""
+class TimedContent(NamedTuple):
+    """The content of a badge, and until when it is certainly correct."""
 
-    face: Face
+    content: BadgeContent
     until: int
 
 
-def record(since: int | None, now: int) -> Showing:
-    """The record that began at `since`; None: the date could not be read."""
+def record(since: int | None, now: int) -> TimedContent:
+    """The record that began at `since`; None if the date is invalid."""
     if since is None:
-        return Showing(_no_record("invalid sinceDate", "The given date cannot be read."), FOREVER)
+        return TimedContent(
+            _no_record("invalid sinceDate", "The given date cannot be read."), FOREVER
+        )
     if since > now:
         text = "The given date is yet to come."
-        return Showing(_no_record("sinceDate in the future", text), since)
+        return TimedContent(_no_record("sinceDate in the future", text), since)
     days = (now - since) // DAY
     count = "1 day" if days == 1 else f"{days} days"
-    face = Face(
+    content = BadgeContent(
         "paper record",
         count,
         BLUE,
         f"paper record: {count} ({CAVEAT})",
         f"A legacy paper-strategy record. {count}: the time elapsed since sinceDate, {_RECORD}",
     )
-    return Showing(face, since + (days + 1) * DAY)
+    return TimedContent(content, since + (days + 1) * DAY)
 
 
-def record_not_started() -> Showing:
-    """The record where no start is configured and none was asked for."""
+def record_not_started() -> TimedContent:
+    """The record without a configured start or a `sinceDate`."""
     text = "No start of the record is configured."
-    return Showing(_no_record("not started", text, is_error=False), FOREVER)
+    return TimedContent(_no_record("not started", text, is_error=False), FOREVER)
 
 
-def regime(label: Label, source: str, until: int) -> Showing:
+def regime(label: Label, source: str, until: int) -> TimedContent:
     """The regime of the market."""
     description = f"The regime of the market, judged from the {BASIS}. Source: {source}."
     if label == "unknown":
-        return Showing(_error("regime", "unknown", description), until)
-    return Showing(_plain("regime", label, _REGIME_COLOURS[label], description), until)
+        return TimedContent(_error("regime", "unknown", description), until)
+    return TimedContent(_plain("regime", label, _REGIME_COLOURS[label], description), until)
 
 
-def funding(symbol: str, perpetual: Perpetual | None, source: str, until: int) -> Showing:
-    """The funding rate of one perpetual with its own interval; None: the venue has no such."""
+def funding(symbol: str, perpetual: Perpetual | None, source: str, until: int) -> TimedContent:
+    """The funding rate of one perpetual with its interval; None if there is no such perpetual."""
     label = f"{symbol} funding"
     if perpetual is None:
         description = f"No live perpetual has this name. Source: {source}."
-        return Showing(_error(label, "unknown", description), until)
+        return TimedContent(_error(label, "unknown", description), until)
     message = f"{_signed(perpetual.funding_rate_pct)} % / {perpetual.funding_interval_hours:g}h"
     description = (
         f"The rate of the current funding interval of {perpetual.contract}, in percent of the "
         f"position's value. Positive: longs pay shorts. Source: {source}."
     )
-    return Showing(_plain(label, message, BLUE, description), until)
+    return TimedContent(_plain(label, message, BLUE, description), until)
 
 
-def unavailable(label: str) -> Showing:
-    """Any badge of market data while there is no fresh data."""
-    return Showing(_error(label, "unavailable", "Fresh market data is not to be had now."), 0)
+def unavailable(label: str) -> TimedContent:
+    """A badge of market data while no data is fresh."""
+    return TimedContent(_error(label, "unavailable", "Fresh market data is unavailable."), 0)
 
 
-def signal(name: str, label: str | None, source: str, until: int) -> Showing:
-    """One public signal; None: it is not known now."""
+def signal(name: str, label: str | None, source: str, until: int) -> TimedContent:
+    """One public signal; None if it is unknown."""
     description = f"A public regime signal: {name}. Source: {source}."
     if label is None or label == "unknown":
-        return Showing(_error(name, "unknown", description), until)
-    return Showing(_plain(name, label, BLUE, description), until)
+        return TimedContent(_error(name, "unknown", description), until)
+    return TimedContent(_plain(name, label, BLUE, description), until)
 
 
-def status(condition: Condition, until: int) -> Showing:
+def status(condition: Condition, until: int) -> TimedContent:
     """The health of the market feed and of the API."""
     description = "The health of the market data feed and of the API, as in /api/status."
-    return Showing(_plain("status", condition, _STATUS_COLOURS[condition], description), until)
+    return TimedContent(_plain("status", condition, _STATUS_COLOURS[condition], description), until)
 
-
-QUERY_TOO_LONG = Face(
-    "barograph",
-    "query too long",
-    RED,
-    "barograph: query too long",
-    "No badge needs a query this long.",
-    is_error=True,
-)
-ERROR = Face(
-    "barograph",
-    "error",
-    GREY,
-    "barograph: error",
-    "This badge cannot be shown now.",
-    is_error=True,
-)
-NOT_FOUND = Face(
-    "barograph",
-    "badge not found",
-    RED,
-    "barograph: badge not found",
-    "There is no badge at this address.",
-    is_error=True,
-)
 
 _RECORD = (
     "not a number of recorded observations and not uninterrupted operation. Continuity is "
@@ -137,16 +118,26 @@ _REGIME_COLOURS: dict[Label, str] = {
 _STATUS_COLOURS: dict[Condition, str] = {"ok": GREEN, "degraded": AMBER, "down": RED}
 
 
-def _plain(label: str, message: str, colour: str, description: str) -> Face:
-    return Face(label, message, colour, f"{label}: {message}", description)
+def _plain(label: str, message: str, colour: str, description: str) -> BadgeContent:
+    return BadgeContent(label, message, colour, f"{label}: {message}", description)
 
 
-def _error(label: str, message: str, description: str) -> Face:
-    return Face(label, message, GREY, f"{label}: {message}", description, is_error=True)
+def _error(label: str, message: str, description: str) -> BadgeContent:
+    return BadgeContent(label, message, GREY, f"{label}: {message}", description, is_error=True)
 
 
-def _no_record(message: str, reason: str, *, is_error: bool = True) -> Face:
-    return Face(
+def _failed(message: str, colour: str, description: str) -> BadgeContent:
+    title = f"barograph: {message}"
+    return BadgeContent("barograph", message, colour, title, description, is_error=True)
+
+
+QUERY_TOO_LONG = _failed("query too long", RED, "No badge needs a query this long.")
+ERROR = _failed("error", GREY, "This badge is temporarily unavailable.")
+NOT_FOUND = _failed("badge not found", RED, "There is no badge at this address.")
+
+
+def _no_record(message: str, reason: str, *, is_error: bool = True) -> BadgeContent:
+    return BadgeContent(
         "paper record",
         message,
         GREY,
@@ -158,8 +149,44 @@ def _no_record(message: str, reason: str, *, is_error: bool = True) -> Face:
 
 
 def _signed(rate: float) -> str:
-    """Four decimals with a true minus; what rounds to zero has no sign."""
+    """Four decimals with a true minus sign; zero has no sign."""
     text = f"{rate:+.4f}"
     if text[1:] == "0.0000":
         return text[1:]
     return text.replace("-", "\N{MINUS SIGN}")
+
+
+STYLES: tuple[Style, ...] = ("flat", "flat-square")
+SINCE_PATTERN = r"^\d{4}-\d{2}-\d{2}(T.+)?$"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = r"\d{4}-\d{2}-\d{2}"
+_TIME = r"(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?"
+# The plus sign of an offset arrives as a space if the client did not encode it.
+_OFFSET = r"Z|[+ -](?:[01]\d|2[0-3]):[0-5]\d"
+_ISO = re.compile(rf"({_DAY})(?:T({_TIME})({_OFFSET})?)?", re.ASCII)
+
+
+def style_from_query(query: QueryParams) -> Style:
+    """The requested style; anything but a single `flat-square` is flat."""
+    return "flat-square" if query.getlist("style") == ["flat-square"] else "flat"
+
+
+def since_from_query(query: QueryParams) -> int | None:
+    """The parameter `sinceDate` in milliseconds; None if it is invalid or repeated."""
+    given = query.getlist("sinceDate")
+    return parse_since(given[0]) if len(given) == 1 else None
+
+
+def parse_since(text: str) -> int | None:
+    """Read an ISO date or timestamp, which is UTC if it has no offset; None if it is invalid."""
+    found = _ISO.fullmatch(text)
+    if found is None:
+        return None
+    day, time, offset = found.groups()
+    offset = "Z" if offset is None else offset.replace(" ", "+")
+    try:
+        moment = datetime.fromisoformat(f"{day}T{time or '00:00'}{offset}")
+    except ValueError:  # no such day
+        return None
+    return (moment - _EPOCH) // timedelta(milliseconds=1)

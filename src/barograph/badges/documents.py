@@ -1,4 +1,4 @@
-"""Where badges become bytes (pure): as SVG and in the schema of Shields."""
+"""The documents of badges (pure): SVG, and JSON in the Shields endpoint schema."""
 
 from copy import copy
 from functools import lru_cache
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from barograph.badges.content import Face, Showing
+from barograph.badges.content import BadgeContent, TimedContent
 from barograph.badges.svg import Badge, Style, render
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.wire import WireModel
@@ -33,7 +33,7 @@ BADGE_FOLDER = "/badge/"
 SVG = b"image/svg+xml; charset=utf-8"
 KEEP_SECONDS = 600
 KEEP_ERROR_SECONDS = 60
-KEPT_DOCUMENTS = 2048
+CACHED_DOCUMENTS = 2048
 
 _HOT_QUERIES: tuple[tuple[bytes, Style], ...] = (
     (b"", "flat"),
@@ -42,49 +42,51 @@ _HOT_QUERIES: tuple[tuple[bytes, Style], ...] = (
 )
 
 
-@lru_cache(KEPT_DOCUMENTS)
-def badge_document(face: Face, style: Style, form: Form) -> Document:
-    """Make the document of a badge, or give the one that says the same."""
+@lru_cache(CACHED_DOCUMENTS)
+def badge_document(content: BadgeContent, style: Style, form: Form) -> Document:
+    """The document of a badge."""
     if form == "json":
         body = EndpointBadge(
-            label=face.label,
-            message=face.message,
-            color=face.colour,
-            isError=face.is_error,
+            label=content.label,
+            message=content.message,
+            color=content.colour,
+            isError=content.is_error,
             style=style,
-            cacheSeconds=keep_seconds(face),
+            cacheSeconds=keep_seconds(content),
         )
-        return Document(body.encode(), cache_control=cache_control(face))
-    badge = Badge(face.label, face.message, face.colour, style, face.title, face.description)
-    return Document(render(badge).encode(), content_type=SVG, cache_control=cache_control(face))
+        return Document(body.encode(), cache_control=cache_control(content))
+    badge = Badge(
+        content.label, content.message, content.colour, style, content.title, content.description
+    )
+    return Document(render(badge).encode(), content_type=SVG, cache_control=cache_control(content))
 
 
-def keep_seconds(face: Face) -> int:
-    """How long caches keep a badge; an error not for long, because proxies pin what they get."""
-    return KEEP_ERROR_SECONDS if face.is_error else KEEP_SECONDS
+def keep_seconds(content: BadgeContent) -> int:
+    """How long caches may keep a badge; an error only briefly."""
+    return KEEP_ERROR_SECONDS if content.is_error else KEEP_SECONDS
 
 
-def cache_control(face: Face) -> bytes:
-    """The same as a header's value."""
-    return f"public, max-age={keep_seconds(face)}".encode()
+def cache_control(content: BadgeContent) -> bytes:
+    """`Cache-Control` of a badge."""
+    return f"public, max-age={keep_seconds(content)}".encode()
 
 
-def hot_documents(name: str, showing: Showing, now: int) -> dict[HotKey, Document]:
-    """Every style and form of the badge `name`, to be given from `now` until it may be wrong."""
-    if showing.until <= now:
+def hot_documents(name: str, timed: TimedContent, now: int) -> dict[HotKey, Document]:
+    """Every style and form of the badge `name`, valid from `now` until it may change."""
+    if timed.until <= now:
         return {}
     return {
-        (f"{BADGE_FOLDER}{name}.{form}", query): _given(
-            badge_document(showing.face, style, form), now, showing.until
+        (f"{BADGE_FOLDER}{name}.{form}", query): _valid(
+            badge_document(timed.content, style, form), now, timed.until
         )
         for form in FORMS
         for query, style in _HOT_QUERIES
     }
 
 
-def _given(document: Document, since: int, until: int) -> Document:
-    """The same document with a life of its own; its bytes and messages are shared."""
-    lent = copy(document)
-    lent.since = since
-    lent.until = until
-    return lent
+def _valid(document: Document, since: int, until: int) -> Document:
+    """The same document with its own validity; both share their bytes."""
+    timed = copy(document)
+    timed.since = since
+    timed.until = until
+    return timed

@@ -1,4 +1,4 @@
-"""`/badge/…`: always a picture, also of an error, and never a wait."""
+"""`/badge/…`: live badges from memory; errors are badges too."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -8,8 +8,14 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.badges import content as faces
-from barograph.badges.content import Face
+from barograph.badges import content as contents
+from barograph.badges.content import (
+    SINCE_PATTERN,
+    STYLES,
+    BadgeContent,
+    since_from_query,
+    style_from_query,
+)
 from barograph.badges.documents import (
     BADGE_FOLDER,
     FORMS,
@@ -19,13 +25,6 @@ from barograph.badges.documents import (
     badge_document,
     cache_control,
     hot_documents,
-)
-from barograph.badges.query import (
-    SINCE_PATTERN,
-    STYLES,
-    is_since_given,
-    since_from_query,
-    style_from_query,
 )
 from barograph.badges.reader import BadgeReader
 from barograph.badges.svg import Style
@@ -41,24 +40,24 @@ class _Kind(NamedTuple):
 
     path: str
     operation_id: str
-    look: Callable[[Request, int], Face | None]
-    """What it says now; None: there is no such badge."""
+    read: Callable[[Request, int], BadgeContent | None]
+    """Its current content; None if there is no such badge."""
 
     parameters: tuple[dict[str, Any], ...] = ()
 
 
 def hot_badges(board: Board, reader: BadgeReader, now: int) -> dict[HotKey, Document]:
-    """Every badge without a parameter of its own, for as long as it is sure to be right."""
+    """The badges without parameters, for as long as they are certainly correct."""
     documents = hot_documents("record", reader.record(now), now)
     documents |= hot_documents("regime", reader.regime(board, now), now)
     documents |= hot_documents("status", reader.status(board, now), now)
-    for key, showing in reader.signals(board, now).items():
-        documents |= hot_documents(f"signal/{key}", showing, now)
+    for key, timed in reader.signals(board, now).items():
+        documents |= hot_documents(f"signal/{key}", timed, now)
     return documents
 
 
 def badge_routes(board: Board, reader: BadgeReader) -> ApiRouter:
-    """The routes of every badge and, last, of those that do not exist."""
+    """The routes of all badges and, last, a 404 badge for every other path."""
     router = ApiRouter(prefix=BADGE_FOLDER.rstrip("/"), tags=["badges"])
     for kind in _kinds(board, reader):
         for form in FORMS:
@@ -73,28 +72,28 @@ def badge_routes(board: Board, reader: BadgeReader) -> ApiRouter:
 
 
 def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
-    def record(request: Request, now: int) -> Face:
+    def record(request: Request, now: int) -> BadgeContent:
         query = request.query_params
-        if is_since_given(query):
-            return faces.record(since_from_query(query), now).face
-        return reader.record(now).face
+        if "sinceDate" in query:
+            return contents.record(since_from_query(query), now).content
+        return reader.record(now).content
 
-    def regime(_: Request, now: int) -> Face:
-        return reader.regime(board, now).face
+    def regime(_: Request, now: int) -> BadgeContent:
+        return reader.regime(board, now).content
 
-    def funding(request: Request, now: int) -> Face | None:
+    def funding(request: Request, now: int) -> BadgeContent | None:
         symbol: str = request.path_params["symbol"]
-        # Upper case could make ASCII letters of others.
+        # Checked first, because `upper` can turn other letters into ASCII.
         if not symbol.isascii() or not is_normalized(symbol.upper()):
             return None
-        return reader.funding(board, symbol.upper(), now).face
+        return reader.funding(board, symbol.upper(), now).content
 
-    def signal(request: Request, now: int) -> Face | None:
-        showing = reader.signals(board, now).get(request.path_params["key"])
-        return None if showing is None else showing.face
+    def signal(request: Request, now: int) -> BadgeContent | None:
+        timed = reader.signals(board, now).get(request.path_params["key"])
+        return None if timed is None else timed.content
 
-    def status(_: Request, now: int) -> Face:
-        return reader.status(board, now).face
+    def status(_: Request, now: int) -> BadgeContent:
+        return reader.status(board, now).content
 
     key = parameter("path", "key", "The key of the signal.", enum=list(reader.signal_names))
     return (
@@ -107,18 +106,18 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
 
 
 def refused_badge(path: str, status: int) -> Response:
-    """The badge of a request that was refused before it was routed; its query is not read."""
-    return _error_badge(_REFUSED.get(status, faces.ERROR), status, "flat", _form(path))
+    """The badge of a request that was refused before routing; its query is ignored."""
+    return _error_badge(_REFUSED.get(status, contents.ERROR), status, "flat", _form(path))
 
 
 def _endpoint(board: Board, kind: _Kind, form: Form) -> Callable[[Request], Awaitable[Response]]:
     async def read(request: Request) -> Response:
         now = board.clock()
-        face = kind.look(request, now)
-        if face is None:
+        content = kind.read(request, now)
+        if content is None:
             return _not_found(request, form)
         style = style_from_query(request.query_params)
-        return DocumentResponse(badge_document(face, style, form), now)
+        return DocumentResponse(badge_document(content, style, form), now)
 
     return read
 
@@ -128,31 +127,31 @@ def _form(path: str) -> Form:
 
 
 def _not_found(request: Request, form: Form) -> Response:
-    return _error_badge(faces.NOT_FOUND, 404, style_from_query(request.query_params), form)
+    return _error_badge(contents.NOT_FOUND, 404, style_from_query(request.query_params), form)
 
 
-def _error_badge(face: Face, status: int, style: Style, form: Form) -> Response:
-    body = badge_document(face, style, form).body
+def _error_badge(content: BadgeContent, status: int, style: Style, form: Form) -> Response:
+    body = badge_document(content, style, form).body
     response = Response(body, status)
     response.raw_headers = [
         (b"content-type", SVG if form == "svg" else JSON),
         (b"content-length", str(len(body)).encode()),
-        (b"cache-control", cache_control(face)),
+        (b"cache-control", cache_control(content)),
         *CORS,
     ]
     return response
 
 
-_REFUSED: dict[int, Face] = {
-    HTTPStatus.NOT_FOUND: faces.NOT_FOUND,
-    HTTPStatus.REQUEST_URI_TOO_LONG: faces.QUERY_TOO_LONG,
+_REFUSED: dict[int, BadgeContent] = {
+    HTTPStatus.NOT_FOUND: contents.NOT_FOUND,
+    HTTPStatus.REQUEST_URI_TOO_LONG: contents.QUERY_TOO_LONG,
 }
 _SVG = {"image/svg+xml": {"schema": {"type": "string", "format": "binary"}}}
 """Binary: generated clients refuse to decode a string whose media type isn't text or JSON."""
 
 
 def _described(kind: _Kind, form: Form) -> dict[str, Any]:
-    body = badge_document(faces.QUERY_TOO_LONG, "flat", form).body
+    body = badge_document(contents.QUERY_TOO_LONG, "flat", form).body
     example = json.loads(body) if form == "json" else body.decode()
     answers: dict[int, str | Schema] = {
         414: _answer(form, "The query is too long or has too many parameters.", example=example)

@@ -1,10 +1,9 @@
-"""Reads the board as badges: what each of them says at an instant, without waiting for anything."""
+"""Reads the content of badges from the data in memory."""
 
 from collections.abc import Callable, Mapping
 
-from barograph.badges import content as faces
-from barograph.badges.content import Showing
-from barograph.badges.query import parse_since
+from barograph.badges import content as contents
+from barograph.badges.content import TimedContent, parse_since
 from barograph.board.board import Board
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.timestamps import SECOND
@@ -12,14 +11,14 @@ from barograph.markets.reader import MarketReader
 from barograph.status.reader import StatusReader
 
 SignalLabels = Callable[[Board, int], Mapping[str, tuple[str, str]] | None]
-"""The name and the label of every signal by its key, as fresh at an instant; None: none is."""
+"""The name and label of each fresh signal by its key; None if none is fresh."""
 
 STATUS_KEEP_MS = 2 * SECOND
 SIGNALS_KEEP_MS = 10 * SECOND
 
 
 class BadgeReader:
-    """Says what badges show."""
+    """The content of every badge at an instant."""
 
     def __init__(
         self,
@@ -38,46 +37,47 @@ class BadgeReader:
         self.signal_names = signal_names
         self._signal_sources = signal_sources
 
-    def record(self, now: int) -> Showing:
+    def record(self, now: int) -> TimedContent:
         """The record since the configured start."""
         if not self._record_since:
-            return faces.record_not_started()
-        return faces.record(parse_since(self._record_since), now)
+            return contents.record_not_started()
+        return contents.record(parse_since(self._record_since), now)
 
-    def regime(self, board: Board, now: int) -> Showing:
-        """The regime; an error while the market feed is stale."""
+    def regime(self, board: Board, now: int) -> TimedContent:
+        """The regime; unavailable while the market feed is stale."""
         try:
             view = self._markets.view(board, now)
         except UpstreamUnavailable:
-            return faces.unavailable("regime")
+            return contents.unavailable("regime")
         if view.regime is None:
-            return faces.regime("unknown", view.perpetuals.source, 0)
+            return contents.regime("unknown", view.perpetuals.source, 0)
         until = min(view.until, view.regime.as_of + view.bounds.perpetuals)
-        return faces.regime(view.regime.label, view.perpetuals.source, until)
+        return contents.regime(view.regime.label, view.perpetuals.source, until)
 
-    def funding(self, board: Board, symbol: str, now: int) -> Showing:
+    def funding(self, board: Board, symbol: str, now: int) -> TimedContent:
         """The funding of a perpetual by its asset or full name, in upper case."""
         try:
             view = self._markets.view(board, now)
         except UpstreamUnavailable:
-            return faces.unavailable(f"{symbol} funding")
+            return contents.unavailable(f"{symbol} funding")
         perpetual = view.by_name.get(symbol)
-        return faces.funding(symbol, perpetual, view.perpetuals.source, view.until)
+        return contents.funding(symbol, perpetual, view.perpetuals.source, view.until)
 
-    def signals(self, board: Board, now: int) -> dict[str, Showing]:
+    def signals(self, board: Board, now: int) -> dict[str, TimedContent]:
         """Every signal by its key."""
         labels = self._signals(board, now) or {}
         later = self._signals(board, now + SIGNALS_KEEP_MS) or {}
         shown = {}
         for key, name in self.signal_names.items():
             label = labels.get(key, (name, None))[1]
-            lasts = label == later.get(key, (name, None))[1]
-            until = now + SIGNALS_KEEP_MS if lasts else 0
-            shown[key] = faces.signal(name, label, self._signal_sources[key], until)
+            # Certain for a while only if it won't expire by then.
+            is_lasting = label == later.get(key, (name, None))[1]
+            until = now + SIGNALS_KEEP_MS if is_lasting else 0
+            shown[key] = contents.signal(name, label, self._signal_sources[key], until)
         return shown
 
-    def status(self, board: Board, now: int) -> Showing:
-        """The health of feed and API. It stands for a while only if it outlasts that by itself."""
+    def status(self, board: Board, now: int) -> TimedContent:
+        """The health of the feed and the API."""
         condition = self._status.status(board, now).status
-        lasts = condition == self._status.status(board, now + STATUS_KEEP_MS).status
-        return faces.status(condition, now + STATUS_KEEP_MS if lasts else 0)
+        is_lasting = condition == self._status.status(board, now + STATUS_KEEP_MS).status
+        return contents.status(condition, now + STATUS_KEEP_MS if is_lasting else 0)

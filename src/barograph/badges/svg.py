@@ -1,8 +1,7 @@
-"""Where badges are drawn (pure).
+"""Draws badges as SVG (pure).
 
-The geometry is that of Shields, so that badges of both stand in one row: twenty pixels high, each
-text in Verdana with five pixels on either side. A badge may be asked for with any date, so that
-drawing has to be quick: constants with few holes, and texts that are looked at once.
+The geometry is that of Shields, so that both look alike in one row: 20 pixels high, text in Verdana
+with 5 pixels on either side. Drawing must be fast, because anyone can request a badge for any date.
 """
 
 import re
@@ -62,11 +61,11 @@ _CHARACTERS_BY_UNITS = {
     2048: "@",
     2204: "%",
 }
-"""Advance widths in font units."""
+"""Advance widths of Verdana in font units."""
 
 
 class _Advances(dict[str, float]):
-    """Pixels by character; one that is not known takes a whole em, so that it has room enough."""
+    """Pixels by character; an unknown character gets a whole em, which is enough."""
 
     def __missing__(self, _: str) -> float:
         return float(FONT_PIXELS)
@@ -75,18 +74,18 @@ class _Advances(dict[str, float]):
 def text_width(text: str) -> float:
     """The width of a text in pixels.
 
-    Added up from left to right in binary fractions, as Shields does it: another order or exact
-    arithmetic would put some texts on the other side of a whole pixel.
+    Floats are added from left to right, as in Shields. Another order or exact arithmetic would
+    round some texts to another pixel.
     """
     return reduce(add, map(_ADVANCES.__getitem__, text), 0.0)
 
 
 def drawn_width(text: str) -> int:
-    """The width that a text is given on a badge: whole pixels, and odd, so that it sits sharply."""
+    """The width of a text on a badge: an odd number of pixels, so that it looks sharp."""
     return int(text_width(text)) | 1
 
 
-# A browser measures to hundredths of a pixel, and so does everybody who measured with one.
+# Rounded to hundredths of a pixel, as browsers measure.
 _ADVANCES = _Advances(
     (character, round(100 * units * FONT_PIXELS / UNITS_PER_EM) / 100)
     for units, characters in _CHARACTERS_BY_UNITS.items()
@@ -105,11 +104,11 @@ BLUE = "#0969da"
 LABEL_GREY = "#555555"
 
 PADDING = 5
-KEPT_TEXTS = 2048
+CACHED_TEXTS = 2048
 
 
 class Badge(NamedTuple):
-    """What is drawn: a label on grey and a message on a colour, and what hovering tells."""
+    """A label on grey, a message on a colour, and the texts for tooltips and screen readers."""
 
     label: str
     message: str
@@ -122,13 +121,13 @@ class Badge(NamedTuple):
 
 
 def render(badge: Badge) -> str:
-    """Draw a badge; texts may hold anything, and what XML cannot hold becomes a space."""
+    """Draw a badge; characters that XML does not allow become spaces."""
     label, label_width = _measured(badge.label)
     message, message_width = _measured(badge.message)
     title = escape(_drawable(badge.title))
     left = label_width + 2 * PADDING
     width = left + message_width + 2 * PADDING
-    # One pixel to the right, the message one to the left: the texts lean towards each other.
+    # As in Shields, the texts are one pixel closer to each other than to the edges.
     label_at = f'x="{5 * label_width + 10 * (PADDING + 1)}" textLength="{10 * label_width}"'
     message_x = 5 * message_width + 10 * (left + PADDING - 1)
     message_at = f'x="{message_x}" textLength="{10 * message_width}"'
@@ -152,8 +151,8 @@ def render(badge: Badge) -> str:
 def _rounded(left: int, width: int, colour: str) -> str:
     """Both fields with round corners and a gradient.
 
-    Corners are drawn instead of clipped, and the gradient only darkens: nothing has to be unique
-    in a page that holds several badges, and no part has less contrast than its colour.
+    Corners are drawn instead of clipped, so that no id must be unique in a page with several
+    badges. The gradient only darkens, so that it never lowers the contrast.
     """
     edge = width - 3
     return (
@@ -170,27 +169,27 @@ def _square(left: int, width: int, colour: str) -> str:
     )
 
 
-@lru_cache(KEPT_TEXTS)
+@lru_cache(CACHED_TEXTS)
 def _measured(text: str) -> tuple[str, int]:
-    """A text as XML, and the width that it gets."""
+    """A text as XML, and its width."""
     drawable = _drawable(text)
     return escape(drawable), drawn_width(drawable)
 
 
-@lru_cache(KEPT_TEXTS)
+@lru_cache(CACHED_TEXTS)
 def _described(text: str) -> str:
-    """A description as XML; there are few and they are long."""
+    """A description as XML; cached, because descriptions are few and long."""
     return escape(_drawable(text))
 
 
 def _drawable(text: str) -> str:
-    if text.isascii() and text.isprintable():  # which is much quicker to tell
+    if text.isascii() and text.isprintable():  # much faster to check
         return text
     return _UNDRAWABLE.sub(" ", text)
 
 
 _NOTICE = escape(NOTICE)
-# Controls, surrogates, and what may turn the direction of a text around.
+# Controls, surrogates, and characters that change the direction of text.
 _UNDRAWABLE = re.compile(
     "[^\x20-\x7e\xa0-\u061b\u061d-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd"
     "\U00010000-\U0010ffff]"
@@ -199,7 +198,7 @@ _SHADE = (
     '<linearGradient id="shade" x2="0" y2="1"><stop stop-opacity="0"/>'
     '<stop offset="1" stop-opacity=".14"/></linearGradient>'
 )
-# Ten times as large and scaled down: browsers place small letters on whole pixels otherwise.
+# Drawn ten times as large and scaled down, because browsers snap small letters to whole pixels.
 _TEXTS = (
     '<g transform="scale(.1)" fill="#fff" font-family="Verdana,Geneva,DejaVu Sans,sans-serif" '
     'font-size="110" text-anchor="middle" text-rendering="geometricPrecision">'

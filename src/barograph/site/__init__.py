@@ -1,1 +1,1 @@
-"""Pages that people look at."""
+"""The website: server-rendered pages, their charts, static files and chart downloads."""

@@ -1,4 +1,4 @@
-"""`/guides`: the catalog and each of its guides, the same for the life of a worker."""
+"""`/guides`: the catalog and a page for each guide, rendered once per worker."""
 
 from functools import cache
 
@@ -7,27 +7,14 @@ from starlette.exceptions import HTTPException
 
 from barograph.guides.catalog import Catalog, Guide
 from barograph.guides.documents import GUIDES_PATH
-from barograph.site.frame.paths import GUIDES_FOLDER, GUIDES_PAGE
-from barograph.site.frame.responses import Page, PageRouter
-from barograph.site.frame.site import Site
-from barograph.site.frame.writer import Pages
+from barograph.site.paths import GUIDES_FOLDER, GUIDES_PAGE
+from barograph.site.responses import Page, PageRouter
+from barograph.site.site import Site
 
 
 def guide_paths(catalog: Catalog) -> dict[str, Guide]:
-    """The page of every guide, by its path."""
+    """Every guide by the path of its page."""
     return {f"{GUIDES_FOLDER}{guide.slug}": guide for guide in catalog.guides}
-
-
-def write_guides(pages: Pages, catalog: Catalog) -> bytes:
-    """The catalog, with every price."""
-    return pages.fill("guides.html", here=GUIDES_PAGE, catalog=catalog, api_path=GUIDES_PATH)
-
-
-def write_guide(pages: Pages, guide: Guide, catalog: Catalog) -> bytes:
-    """One guide of a catalog."""
-    return pages.fill(
-        "guide.html", here=GUIDES_PAGE, guide=guide, catalog=catalog, api_path=GUIDES_PATH
-    )
 
 
 def guide_page_routes(site: Site, catalog: Catalog) -> PageRouter:
@@ -36,10 +23,11 @@ def guide_page_routes(site: Site, catalog: Catalog) -> PageRouter:
     guides = guide_paths(catalog)
 
     @cache
-    def written(path: str) -> Page:
+    def page(path: str) -> Page:
+        values = {"here": GUIDES_PAGE, "catalog": catalog, "api_path": GUIDES_PATH}
         if path == GUIDES_PAGE:
-            return Page(write_guides(site.pages, catalog))
-        return Page(write_guide(site.pages, guides[path], catalog))
+            return Page(site.templates.render("guides.html", **values))
+        return Page(site.templates.render("guide.html", guide=guides[path], **values))
 
     @router.get(GUIDES_PAGE)
     @router.get(f"{GUIDES_FOLDER}{{slug}}")
@@ -47,6 +35,6 @@ def guide_page_routes(site: Site, catalog: Catalog) -> PageRouter:
         path = GUIDES_PAGE if slug is None else f"{GUIDES_FOLDER}{slug}"
         if slug is not None and path not in guides:
             raise HTTPException(404)
-        return site.give(request, written(path))
+        return site.respond_unchanging(request, page(path))
 
     return router

@@ -1,4 +1,4 @@
-"""The pages about personal keys: ask for one, open the mailed link, see the key once."""
+"""The pages of personal keys: request one, open the mailed link, see the key once."""
 
 from functools import lru_cache
 from urllib.parse import parse_qsl
@@ -18,6 +18,7 @@ from barograph.keys.registration import (
 )
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.documents import JSON
 from barograph.kit.http import is_cross_site
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.kit.wire import ErrorBody, WireModel
@@ -28,52 +29,41 @@ from barograph.limits.rate_limits import (
     rate_limit_fields,
     retry_seconds,
 )
-from barograph.site.frame.paths import DEVELOPERS_PATH
-from barograph.site.frame.responses import PageRouter, accepts, private_json, private_page
-from barograph.site.frame.writer import Pages
+from barograph.site.paths import DEVELOPERS_PATH
+from barograph.site.responses import PageRouter, accepts, private_page
+from barograph.site.templating import Templates
 
-FORM_PLACE = f"{DEVELOPERS_PATH}#get-a-key"
-"""Where the form is, below the root."""
+FORM_PATH = f"{DEVELOPERS_PATH}#get-a-key"
+USAGE_PATH = f"{DEVELOPERS_PATH}#send-a-key"
+LINK_PATH = f"{LINK_FOLDER}/{{token}}"
 
-SENDING_PLACE = f"{DEVELOPERS_PATH}#send-a-key"
-"""Where it is told how a key is sent."""
-
-NOT_AN_ADDRESS = "That is not one plain e-mail address such as name@example.com."
-
-
-def email_from_form(body: bytes) -> str:
-    """Read the one field of a form's body.
-
-    Raises:
-        InvalidRequest: it is not the one field `email`, given once, in UTF-8.
-    """
-    try:
-        found = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
-    except ValueError as error:
-        raise InvalidRequest(NOT_AN_ADDRESS) from error
-    if [name for name, _ in found] != ["email"]:
-        raise InvalidRequest(NOT_AN_ADDRESS)
-    return found[0][1].strip(" ")
+NOT_AN_ADDRESS = "Enter one plain e-mail address, such as name@example.com."
 
 
 class AddressForm:
-    """What somebody typed, kept for the page that asks once more."""
+    """The submitted form; it remembers what was typed, to show it again after an error."""
 
     typed = ""
 
     def read(self, body: bytes) -> str:
-        """Read the one field of a form's body.
+        """Read the address from the form's body.
 
         Raises:
-            InvalidRequest: it is not the one field `email`, given once, in UTF-8.
+            InvalidRequest: the body is not exactly one field `email` in UTF-8.
         """
-        found = email_from_form(body)
-        self.typed = found[:MAX_LENGTH]
-        return found
+        try:
+            found = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
+        except ValueError as error:
+            raise InvalidRequest(NOT_AN_ADDRESS) from error
+        if [name for name, _ in found] != ["email"]:
+            raise InvalidRequest(NOT_AN_ADDRESS)
+        email = found[0][1].strip(" ")
+        self.typed = email[:MAX_LENGTH]
+        return email
 
 
-def again(seconds: int) -> str:
-    """When to try again, in words that people use."""
+def try_again_in(seconds: int) -> str:
+    """When to try again, in words."""
     if seconds * SECOND < 2 * MINUTE:
         return f"Try again in {seconds} second{'' if seconds == 1 else 's'}."
     minutes = -(-seconds * SECOND // MINUTE)
@@ -83,41 +73,10 @@ def again(seconds: int) -> str:
     return f"Try again in about {'an hour' if hours == 1 else f'{hours} hours'}."
 
 
-def write_link(pages: Pages, path: str) -> bytes:
-    """The button behind a mailed link, which is at `path`."""
-    return pages.fill("link.html", path=path)
-
-
-def write_key(pages: Pages, key: str) -> bytes:
-    """A key, shown once."""
-    return pages.fill("key.html", key=key, personal=PERSONAL, sending_place=SENDING_PLACE)
-
-
 @lru_cache(maxsize=32)
-def write_message(pages: Pages, title: str, text: str) -> bytes:
-    """What became of a request about keys; rendered once, because refusals must stay cheap."""
-    return pages.fill("message.html", title=title, text=text, form_place=FORM_PLACE)
-
-
-def write_mailed(pages: Pages, text: str) -> bytes:
-    """A link is on its way."""
-    return pages.fill("mailed.html", text=text, form_place=FORM_PLACE)
-
-
-def write_form_again(pages: Pages, title: str, text: str, typed: str, path: str) -> bytes:
-    """Why nothing was mailed, and the form with what was typed into it, which goes to `path`."""
-    return pages.fill(
-        "form_again.html",
-        title=title,
-        text=text,
-        typed=typed,
-        link_folder=path,
-        max_email=MAX_LENGTH,
-    )
-
-
-ASK_PATH = LINK_FOLDER
-LINK_PATH = f"{LINK_FOLDER}/{{token}}"
+def message_page(templates: Templates, title: str, text: str) -> bytes:
+    """A page with a message; cached, so that a flood of refused requests stays cheap."""
+    return templates.render("message.html", title=title, text=text, form_path=FORM_PATH)
 
 
 class RevealedKey(WireModel):
@@ -127,56 +86,57 @@ class RevealedKey(WireModel):
 
 
 class KeyPages:
-    """Answers for `/keys` and for mailed links; without registrations there is no mail."""
+    """The endpoints `/keys` and `/keys/{token}`; without registrations there is no mail."""
 
     def __init__(
         self,
-        pages: Pages,
+        templates: Templates,
         registrations: Registrations | None,
         limiter: RateLimiter,
         clock: Clock,
     ) -> None:
-        self._pages = pages
+        self._templates = templates
         self._registrations = registrations
         self._limiter = limiter
         self._clock = clock
 
     def routes(self) -> PageRouter:
-        """One route for all methods of a path, so that what refuses the others can name them."""
+        """One route per path, so that a 405 can list all of its methods."""
         router = PageRouter()
-        router.add(ASK_PATH, self.ask, "GET", "HEAD", "POST")
+        router.add(LINK_FOLDER, self.request_key, "GET", "HEAD", "POST")
         router.add(LINK_PATH, self.link, "GET", "HEAD", "POST")
         return router
 
-    async def ask(self, request: Request) -> Response:
-        """Mail a link to the address of a form; a GET is redirected to the form."""
+    async def request_key(self, request: Request) -> Response:
+        """Mail a link to the submitted address; a GET is redirected to the form."""
         if request.method != "POST":
-            return RedirectResponse(f"{self._pages.root}{FORM_PLACE}", 303)
+            return RedirectResponse(f"{self._templates.root}{FORM_PATH}", 303)
         if self._is_cross_site(request):
-            return self._say(403, *_OTHER_SITE)
+            return self._message(403, *_OTHER_SITE)
         return await self._mail(request)
 
     async def _mail(self, request: Request) -> Response:
         if self._registrations is None:
-            return self._say(503, "No mail", _NO_MAIL)
+            return self._message(503, *_NO_MAIL)
         form = AddressForm()
         try:
             usage = await register(request, form.read, self._registrations, self._limiter)
         except InvalidRequest:
-            return self._ask_again(400, form, "Not an address", NOT_AN_ADDRESS)
+            return self._form_again(400, form, "Invalid address", NOT_AN_ADDRESS)
         except CallerRefused as refusal:
-            text = f"Too many came from your network. {again(retry_seconds(refusal.usage))}"
+            wait = try_again_in(retry_seconds(refusal.usage))
+            text = f"Your network has requested too many keys. {wait}"
             fields = refusal.fields(self._clock())
-            return self._ask_again(refusal.status, form, "Too many requests", text, *fields)
+            return self._form_again(refusal.status, form, "Too many requests", text, *fields)
         except DatabaseUnavailable:
-            return self._ask_again(503, form, *_AWAY, _RETRY)
-        body = write_mailed(self._pages, ANSWER)
+            return self._form_again(503, form, *_UNAVAILABLE, _RETRY)
+        body = self._templates.render("mailed.html", text=ANSWER, form_path=FORM_PATH)
         return private_page(202, body, *rate_limit_fields(usage, self._clock()))
 
     async def link(self, request: Request, token: str) -> Response:
-        """Show the button of a link, or press it: the key is shown once.
+        """GET shows a button, and POST creates the key and shows it once.
 
-        Only pressing makes the key, because mail scanners open every link.
+        GET must not create the key, because mail scanners open every link.
         """
         try:
             if request.method != "POST":
@@ -187,28 +147,37 @@ class KeyPages:
         except LinkNotUsable as error:
             return self._refuse(request, error.status, error.message, _NOT_USABLE)
         except DatabaseUnavailable:
-            return self._refuse(request, 503, AWAY, _AWAY, _RETRY)
+            return self._refuse(request, 503, AWAY, _UNAVAILABLE, _RETRY)
 
     async def _button(self, token: str) -> Response:
         if self._registrations is None or not await self._registrations.is_usable(token):
             raise LinkNotUsable
-        return private_page(200, write_link(self._pages, LINK_PATH.format(token=token)))
+        body = self._templates.render("link.html", path=LINK_PATH.format(token=token))
+        return private_page(200, body)
 
     async def _reveal(self, request: Request, token: str) -> Response:
         if self._registrations is None:
             raise LinkNotUsable
-        made = await self._registrations.redeem(token)
+        key = (await self._registrations.redeem(token)).key
         if _wants_json(request):
-            return private_json(200, RevealedKey(key=made.key).encode())
-        return private_page(200, write_key(self._pages, made.key))
+            return private_page(200, RevealedKey(key=key).encode(), content_type=JSON)
+        body = self._templates.render("key.html", key=key, personal=PERSONAL, usage_path=USAGE_PATH)
+        return private_page(200, body)
 
     def _is_cross_site(self, request: Request) -> bool:
-        return is_cross_site(request.scope["headers"], self._pages.base_url)
+        return is_cross_site(request.scope["headers"], self._templates.base_url)
 
-    def _ask_again(
+    def _form_again(
         self, status: int, form: AddressForm, title: str, text: str, *fields: tuple[bytes, bytes]
     ) -> Response:
-        body = write_form_again(self._pages, title, text, form.typed, ASK_PATH)
+        body = self._templates.render(
+            "form_again.html",
+            title=title,
+            text=text,
+            typed=form.typed,
+            link_folder=LINK_FOLDER,
+            max_email=MAX_LENGTH,
+        )
         return private_page(status, body, *fields)
 
     def _refuse(
@@ -219,27 +188,30 @@ class KeyPages:
         page: tuple[str, str],
         *fields: tuple[bytes, bytes],
     ) -> Response:
-        """An error for a program that asks for JSON, or a page with its title and text."""
+        """An error as JSON for a program, or as a page with this title and text."""
         if _wants_json(request):
-            return private_json(status, ErrorBody(error=message).encode(), *fields)
-        return self._say(status, *page, *fields)
+            body = ErrorBody(error=message).encode()
+            return private_page(status, body, *fields, content_type=JSON)
+        return self._message(status, *page, *fields)
 
-    def _say(self, status: int, title: str, text: str, *fields: tuple[bytes, bytes]) -> Response:
-        return private_page(status, write_message(self._pages, title, text), *fields)
+    def _message(
+        self, status: int, title: str, text: str, *fields: tuple[bytes, bytes]
+    ) -> Response:
+        return private_page(status, message_page(self._templates, title, text), *fields)
 
 
 def _wants_json(request: Request) -> bool:
     return accepts(request.scope["headers"], b"application/json")
 
 
-_NO_MAIL = "This instance sends no mail, so keys come from its operator."
+_NO_MAIL = ("No mail", "This instance sends no mail. Ask its operator for a key.")
 _NOT_USABLE = (
-    "This link cannot be used",
-    f"It was used already, is older than {LINK_HOURS} hours or never existed. Ask for a new one.",
+    "This link can't be used",
+    f"It was already used, is older than {LINK_HOURS} hours, or never existed. Request a new one.",
 )
 _OTHER_SITE = (
     "Request refused",
-    "The request came from a page of another website, so nothing was done. Use our own form.",
+    "The request came from a page of another website, so we did nothing. Use our own form.",
 )
-_AWAY = ("Not available now", f"Keys cannot be handed out now. {again(RETRY_SECONDS)}")
+_UNAVAILABLE = ("Not available now", f"We can't issue keys now. {try_again_in(RETRY_SECONDS)}")
 _RETRY = (b"retry-after", b"%d" % RETRY_SECONDS)

@@ -1,6 +1,7 @@
-"""The table of every live perpetual (pure): which are shown, in which order, and as what."""
+"""The content of `/markets` (pure): the facts about one perpetual, and the table of all."""
 
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Literal, NamedTuple, get_args
 from urllib.parse import urlencode
 
@@ -13,36 +14,34 @@ from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.symbols import MAX_LENGTH, ContractIndex, contract_of, symbol_of
 from barograph.markets.view import MarketView
-from barograph.site.frame.paths import MARKETS_FOLDER
-from barograph.site.frame.writer import NOT_KNOWN, SITE_NAME, moment, rate
+from barograph.site.paths import MARKETS_FOLDER
 from barograph.site.series_charts import NOTES
+from barograph.site.templating import SITE_NAME, UNKNOWN, moment, rate, utc_text
 
 
-class Found(NamedTuple):
-    """A perpetual, and the one symbol that its page has."""
+class FoundPerpetual(NamedTuple):
+    """A perpetual, and the canonical symbol of its page."""
 
     perpetual: Perpetual
-    name: str
+    symbol: str
 
 
-def find(index: ContractIndex, symbol: str) -> Found | None:
-    """Look up what somebody typed, by the rules of `symbol` in the API."""
-    perpetual = contract_of(index, symbol)
+def find_perpetual(index: ContractIndex, text: str) -> FoundPerpetual | None:
+    """Look up a symbol by the rules of the API's `symbol` parameter."""
+    perpetual = contract_of(index, text)
     if perpetual is None:
         return None
-    name = symbol_of(index, perpetual)
-    return None if name is None else Found(perpetual, name)
+    symbol = symbol_of(index, perpetual)
+    return None if symbol is None else FoundPerpetual(perpetual, symbol)
 
 
-class Fact(NamedTuple):
-    """One number of a perpetual, with everything that it takes to read it."""
+class MarketFact(NamedTuple):
+    """One number about a perpetual, with its unit, time and meaning."""
 
     name: str
     value: str
     unit: str
     read_at: int | None
-    """None where there is nothing that was read."""
-
     meaning: str
 
 
@@ -56,50 +55,51 @@ NAMES = {
 }
 MEANINGS = {
     "last_price": (
-        "Price of the last trade, in USDT; of a multiplier contract (1000PEPE) for so many coins."
+        "Price of the last trade, in USDT. A multiplier contract such as 1000PEPE is priced per "
+        "1,000 coins."
     ),
     "funding_rate_pct": (
-        "The rate of the current funding interval, in percent of the position's value. Positive: "
-        "longs pay shorts."
+        "The rate of the current funding interval, in percent of the position's value. If it is "
+        "positive, longs pay shorts."
     ),
     "funding_8h_pct": (
-        "The same rate brought to eight hours, so that contracts with other intervals compare."
+        "The same rate converted to eight hours, so that contracts with different intervals can be "
+        "compared."
     ),
     "open_interest_usd": NOTES["open-interest"],
     "long_account_pct": NOTES["long-accounts"],
     "next_funding_time": "When the current rate is settled.",
 }
-"""What numbers mean, in the words of `markets/records.py` and `markets/regime.py`."""
 
 
-class Market(NamedTuple):
-    """One perpetual, as it may be shown now."""
+class MarketFacts(NamedTuple):
+    """The fresh data about one perpetual."""
 
     perpetual: Perpetual
     as_of: int
     source: str
     until: int
-    """When the first of its numbers reaches its bound."""
+    """When the first of its numbers expires."""
 
     bound: int
-    """When the reading itself does."""
+    """When the market reading itself expires."""
 
     share: LongAccounts | None
     citation: str
 
     @property
-    def facts(self) -> list[Fact]:
-        """Every number that is known about it."""
+    def facts(self) -> list[MarketFact]:
+        """Every number about it."""
         each, share = self.perpetual, self.share
         every = f"{each.funding_interval_hours:g} h"
         settled = moment(each.next_funding_time)
         countdown = Markup('<span data-until="{}"></span>').format(each.next_funding_time)
-        long = NOT_KNOWN if share is None else f"{share.long_account_pct:.1f} %"
+        long = UNKNOWN if share is None else f"{share.long_account_pct:.1f} %"
         eight = eight_hour_rate(each.funding_rate_pct, each.funding_interval_hours)
-        stated = Markup("per {}, next settled {} {}").format(every, settled, countdown)
+        stated = Markup("per {}, next settlement {} {}").format(every, settled, countdown)
         interest = f"{each.open_interest_usd:,.0f} USD"
         sampled = None if share is None else share.sampled_at
-        of_accounts = "not sampled recently" if share is None else "of accounts with a position"
+        of_accounts = "no recent sample" if share is None else "of accounts with a position"
         return [
             _fact("last_price", price(each.last_price), "USDT", self.as_of),
             _fact("funding_rate_pct", exact_rate(each.funding_rate_pct), stated, self.as_of),
@@ -110,41 +110,34 @@ class Market(NamedTuple):
         ]
 
 
-def market(view: MarketView, found: Found) -> Market:
-    """Gather what is fresh about one perpetual."""
+def market_facts(view: MarketView, found: FoundPerpetual) -> MarketFacts:
+    """Collect the fresh data about one perpetual."""
     share = view.share(found.perpetual.contract)
     until = view.until
     if share is not None:
         until = min(until, share.sampled_at + view.bounds.long_accounts)
     as_of, source = view.perpetuals.as_of, view.perpetuals.source
-    words = citation(found.name, source, as_of)
-    return Market(found.perpetual, as_of, source, until, view.until, share, words)
+    citation = (
+        f"{SITE_NAME}, {found.symbol} perpetual as of {utc_text(as_of)}. Source: {source}. {NOTICE}"
+    )
+    return MarketFacts(found.perpetual, as_of, source, until, view.until, share, citation)
 
 
-def citation(name: str, source: str, as_of: int) -> str:
-    """A text to cite the numbers of one perpetual by."""
-    exact = iso_timestamp(as_of)
-    return f"{SITE_NAME}, {name} perpetual as of {exact}. Source: {source}. {NOTICE}"
-
-
-def _fact(field: str, value: str, unit: str, read_at: int | None) -> Fact:
-    return Fact(NAMES[field], value, unit, read_at, MEANINGS[field])
+def _fact(field: str, value: str, unit: str, read_at: int | None) -> MarketFact:
+    return MarketFact(NAMES[field], value, unit, read_at, MEANINGS[field])
 
 
 def exact_rate(percent: float) -> str:
-    """A rate with every digit that the exchange gave, and at least as many as any other."""
+    """A rate with all digits that the exchange gave, and at least four decimals."""
     whole, _, digits = f"{percent:+.10f}".partition(".")
     return f"{whole}.{digits.rstrip('0').ljust(4, '0')} %"
 
-
-LONGEST_SEARCH = MAX_LENGTH
-"""As long as a symbol can be."""
 
 Sort = Literal["symbol", "price", "funding", "open-interest", "long-accounts"]
 Order = Literal["asc", "desc"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
 NUMBERS = SORTS[1:]
-"""The numbers that a row carries for sorting, in this order."""
+"""The sortable numbers of a row, in this order."""
 
 COLUMNS: tuple[tuple[Sort | None, str], ...] = (
     ("symbol", "Symbol"),
@@ -155,61 +148,61 @@ COLUMNS: tuple[tuple[Sort | None, str], ...] = (
     ("open-interest", "Open interest (USD)"),
     ("long-accounts", "Long accounts"),
 )
-"""What each column is called, and what its heading sorts by."""
+"""The heading of each column, and what it sorts by."""
 
 
-def usual_order(sort: Sort) -> Order:
-    """Names from the first on, numbers from the greatest on."""
+def default_order(sort: Sort) -> Order:
+    """Symbols ascend, numbers descend."""
     return "asc" if sort == "symbol" else "desc"
 
 
-class Choice(NamedTuple):
-    """Which perpetuals somebody wants to see, and in which order."""
+class MarketsQuery(NamedTuple):
+    """Which perpetuals to list, and in which order."""
 
     sort: Sort = "open-interest"
     order: Order = "desc"
     search: str = ""
 
     @classmethod
-    def of(cls, asked: Mapping[str, str]) -> "Choice":
-        """Read a query; what is not known in it is as if it were absent."""
-        sort = next((each for each in SORTS if each == asked.get("sort")), cls().sort)
-        order: Order = usual_order(sort)
-        if asked.get("order") in get_args(Order):
-            order = "asc" if asked["order"] == "asc" else "desc"
-        text = "".join(each for each in asked.get("q", "") if each.isprintable())
-        return cls(sort, order, text.strip()[:LONGEST_SEARCH].rstrip())
+    def parse(cls, given: Mapping[str, str]) -> "MarketsQuery":
+        """Read a query string; unknown values count as absent."""
+        sort = next((each for each in SORTS if each == given.get("sort")), cls().sort)
+        order: Order = default_order(sort)
+        if given.get("order") in get_args(Order):
+            order = "asc" if given["order"] == "asc" else "desc"
+        text = "".join(each for each in given.get("q", "") if each.isprintable())
+        return cls(sort, order, text.strip()[:MAX_LENGTH].rstrip())
 
     @property
-    def query(self) -> str:
-        """The one query that stands for this choice."""
+    def text(self) -> str:
+        """The canonical query string."""
         fields: dict[str, str] = {}
-        if self[:2] != Choice()[:2]:
+        if self[:2] != MarketsQuery()[:2]:
             fields |= {"sort": self.sort, "order": self.order}
         if self.search:
             fields["q"] = self.search
         return urlencode(fields)
 
-    def turned(self, sort: Sort) -> "Choice":
-        """What a column's heading leads to: sorted by it or, when it is already, the other way."""
-        order = usual_order(sort)
+    def sorted_by(self, sort: Sort) -> "MarketsQuery":
+        """What a column heading links to: sort by it, or reverse the order if it is sorted."""
+        order = default_order(sort)
         if sort == self.sort:
             order = "desc" if self.order == "asc" else "asc"
         return self._replace(sort=sort, order=order)
 
 
-class Row(NamedTuple):
+class MarketRow(NamedTuple):
     """One live perpetual."""
 
     perpetual: Perpetual
-    name: str | None
-    """Its address among the pages; None where no symbol can name it."""
+    symbol: str | None
+    """The symbol of its page; None if it has none."""
 
     funding_8h_pct: float
     long_account_pct: float | None
 
     def number(self, sort: Sort) -> float | None:
-        """What it is sorted by."""
+        """The number to sort by."""
         numbers = (
             self.perpetual.last_price,
             self.funding_8h_pct,
@@ -219,41 +212,37 @@ class Row(NamedTuple):
         return numbers[NUMBERS.index(sort)]
 
 
-class Listing(NamedTuple):
-    """Every live perpetual of one instant."""
+class MarketTable(NamedTuple):
+    """All live perpetuals of one market reading."""
 
     as_of: int
     source: str
     until: int
-    """When the first of its numbers reaches its bound."""
-
     bound: int
-    """When the reading itself does."""
+    rows: tuple[MarketRow, ...]
 
-    rows: tuple[Row, ...]
-
-    def chosen(self, choice: Choice) -> list[Row]:
-        """What was asked for; a number that is not known comes last, whatever the order."""
-        found = [row for row in self.rows if _matches(row.perpetual, choice.search.upper())]
-        found.sort(key=_by_symbol, reverse=(choice.sort, choice.order) == ("symbol", "desc"))
-        if choice.sort == "symbol":
+    def select(self, query: MarketsQuery) -> list[MarketRow]:
+        """The matching rows in order; unknown numbers come last in either order."""
+        found = [row for row in self.rows if _matches(row.perpetual, query.search.upper())]
+        found.sort(key=_by_symbol, reverse=(query.sort, query.order) == ("symbol", "desc"))
+        if query.sort == "symbol":
             return found
-        numbers = [(row.number(choice.sort), row) for row in found]
+        numbers = [(row.number(query.sort), row) for row in found]
         known = [(number, row) for number, row in numbers if number is not None]
-        known.sort(key=_first, reverse=choice.order == "desc")
+        known.sort(key=itemgetter(0), reverse=query.order == "desc")
         return [*(row for _, row in known), *(row for number, row in numbers if number is None)]
 
 
-def listing(view: MarketView) -> Listing:
-    """Gather every perpetual with what is fresh about it."""
-    rows: list[Row] = []
+def market_table(view: MarketView) -> MarketTable:
+    """Collect the fresh data about all perpetuals."""
+    rows: list[MarketRow] = []
     until = view.until
     for each in view.perpetuals.contracts:
         share = view.share(each.contract)
         if share is not None:
             until = min(until, share.sampled_at + view.bounds.long_accounts)
         rows.append(
-            Row(
+            MarketRow(
                 each,
                 symbol_of(view.by_name, each),
                 eight_hour_rate(each.funding_rate_pct, each.funding_interval_hours),
@@ -261,32 +250,30 @@ def listing(view: MarketView) -> Listing:
             )
         )
     reading = view.perpetuals
-    return Listing(reading.as_of, reading.source, until, view.until, tuple(rows))
+    return MarketTable(reading.as_of, reading.source, until, view.until, tuple(rows))
 
 
-def table_rows(rows: Iterable[Row], root: str, as_of: int) -> Markup:
-    """The body of the table.
+def table_rows(rows: Iterable[MarketRow], root: str, as_of: int) -> Markup:
+    """The body of the table, without a template, which would be too slow for so many rows.
 
-    It is joined by hand because a template takes too long for so many rows. Each row carries what
-    a script needs to sort and search where the table stands.
+    Each row carries the data that the script needs to sort and search in the browser.
     """
     folder = str(escape(f"{root}{MARKETS_FOLDER}"))
     times: dict[int, str] = {}
     lines: list[str] = []
     for row in rows:
         at = row.perpetual.next_funding_time
-        settled = times.get(at)
-        if settled is None:
-            settled = times[at] = _settled(at, as_of)
-        lines.append(_line(row, folder, settled))
-    # Safe by construction: names are escaped, everything else is numbers.
+        if at not in times:
+            times[at] = _settlement_time(at, as_of)
+        lines.append(_line(row, folder, times[at]))
+    # Safe: names are escaped, and everything else is numbers.
     return Markup("\n".join(lines))  # noqa: S704
 
 
-def _line(row: Row, folder: str, settled: str) -> str:
+def _line(row: MarketRow, folder: str, settlement_time: str) -> str:
     each = row.perpetual
     base, share = str(escape(each.base)), row.long_account_pct
-    name = base if row.name is None else f'<a href="{folder}{row.name}">{base}</a>'
+    name = base if row.symbol is None else f'<a href="{folder}{row.symbol}">{base}</a>'
     upper, contract = str(escape(each.base.upper())), str(escape(each.contract))
     values = f"{each.last_price!r} {row.funding_8h_pct!r} {each.open_interest_usd!r}"
     known = "" if share is None else repr(share)
@@ -296,29 +283,25 @@ def _line(row: Row, folder: str, settled: str) -> str:
         f'data-values="{values} {known}"><th scope="row">{name}</th>'
         f"<td>{price(each.last_price)}</td>"
         f"<td>{exact_rate(each.funding_rate_pct)} / {each.funding_interval_hours:g} h</td>"
-        f"<td>{rate(row.funding_8h_pct)}</td><td>{settled}</td>"
+        f"<td>{rate(row.funding_8h_pct)}</td><td>{settlement_time}</td>"
         f"<td>{usd(each.open_interest_usd)}</td>{long}</tr>"
     )
 
 
-def _settled(at: int, as_of: int) -> str:
-    """An instant of the coming day by its time alone, which is what is meant."""
+def _settlement_time(at: int, as_of: int) -> str:
+    """The time alone within the next day, otherwise with the date."""
     exact = iso_timestamp(at)
     shown = exact[11:16] if 0 <= at - as_of < DAY else f"{exact[:10]} {exact[11:16]}"
     return f'<time datetime="{exact}">{shown}</time>'
 
 
 def _matches(perpetual: Perpetual, wanted: str) -> bool:
-    """By a part of the symbol or the beginning of the full name: all of those end alike."""
+    """By a part of the symbol or the start of the full name, since all full names end alike."""
     return wanted in perpetual.base.upper() or perpetual.contract.upper().startswith(wanted)
 
 
-def _by_symbol(row: Row) -> tuple[str, str]:
+def _by_symbol(row: MarketRow) -> tuple[str, str]:
     return row.perpetual.base.upper(), row.perpetual.contract
 
 
-def _first(pair: tuple[float, Row]) -> float:
-    return pair[0]
-
-
-_UNKNOWN_CELL = '<td class="unknown" title="not known">—</td>'
+_UNKNOWN_CELL = '<td class="unknown" title="unknown">—</td>'

@@ -1,4 +1,4 @@
-"""The pages of markets: every live perpetual, and each by itself."""
+"""`/markets`: the table of perpetuals, and a page for each."""
 
 import asyncio
 
@@ -9,54 +9,62 @@ from barograph.badges.documents import BADGE_FOLDER
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import DERIVATIVES_PATH
-from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES
+from barograph.markets.samples import DAYS, MEASURES
 from barograph.markets.symbols import DEFAULT, MAX_LENGTH, normalized
 from barograph.markets.view import PERPETUALS, MarketView
-from barograph.site.frame.paths import MARKETS_FOLDER, MARKETS_PATH
-from barograph.site.frame.responses import GUARD, KEEP, Page, PageRouter, accepts, private_page
-from barograph.site.frame.site import LOOK_AGAIN_MS, Site
 from barograph.site.market_pages import (
     COLUMNS,
-    LONGEST_SEARCH,
     NUMBERS,
-    Choice,
-    Found,
-    find,
-    listing,
-    market,
+    FoundPerpetual,
+    MarketsQuery,
+    find_perpetual,
+    market_facts,
+    market_table,
     table_rows,
+)
+from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
+from barograph.site.responses import (
+    CACHE_ONE_HOUR,
+    SECURITY_HEADERS,
+    Page,
+    PageRouter,
+    accepts,
+    private_page,
 )
 from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart, chosen_days
 from barograph.site.series_documents import days_query
+from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 
-LONGEST_ECHO = 40
-MOVED_FIELDS = [(b"cache-control", KEEP), *GUARD]
-"""Not for ever: which contract an asset names can change."""
+MAX_ECHO = 40
+"""How much of an unknown symbol is repeated on its 404 page."""
+
+REDIRECT_FIELDS = [(b"cache-control", CACHE_ONE_HOUR), *SECURITY_HEADERS]
+"""Not cached forever: the contract that an asset names can change."""
 
 
 def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
-    """The routes of `/markets` and of the page of each perpetual."""
+    """The routes of the table and of every perpetual."""
     router = PageRouter()
 
     @router.get(MARKETS_PATH)
     async def read_markets(request: Request) -> Response:
-        choice = Choice.of(request.query_params)
-        query = None if choice.search else choice.query.encode()
-        return await site.show(request, lambda now: _markets(site, choice, now), query=query)
+        query = MarketsQuery.parse(request.query_params)
+        cache_key = None if query.search else query.text.encode()
+        return await site.respond(request, lambda now: _markets(site, query, now), query=cache_key)
 
     @router.get(f"{MARKETS_FOLDER}{{symbol}}")
     async def read_market(request: Request, symbol: str) -> Response:
         contracts, last = site.markets.contracts(site.board), site.board.latest(PERPETUALS)
         if contracts is None or last is None:
             return site.unavailable(request)
-        found = find(contracts, symbol)
+        found = find_perpetual(contracts, symbol)
         if found is None:
-            return await _not_known(site, request, symbol, last.source)
+            return await _not_found(site, request, symbol, last.source)
         days = chosen_days(request.query_params.get("days"))
-        if symbol != found.name:
-            return _moved(site, found.name, days)
-        return await site.show(
+        if symbol != found.symbol:
+            return _redirect(site, found.symbol, days)
+        return await site.respond(
             request, lambda now: _market(site, charts, found, days, now), query=days_query(days)
         )
 
@@ -70,87 +78,95 @@ def _view(site: Site, now: int) -> MarketView | None:
         return None
 
 
-async def _markets(site: Site, choice: Choice, now: int) -> Page:
+async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
     view = _view(site, now)
-    last = site.board.latest(PERPETUALS)
-    found = None if view is None else listing(view)
-    await asyncio.sleep(0)  # several hundred rows take a while: let hot reads pass in between
-    rows = [] if found is None else found.chosen(choice)
-    table = "" if found is None else table_rows(rows, site.pages.root, found.as_of)
+    table = None if view is None else market_table(view)
+    await asyncio.sleep(0)  # several hundred rows take a while: let cached reads go in between
+    rows = [] if table is None else table.select(query)
+    body_rows = "" if table is None else table_rows(rows, site.templates.root, table.as_of)
     await asyncio.sleep(0)
-    body = site.pages.fill(
+    body = site.templates.render(
         "markets.html",
         here=MARKETS_PATH,
-        listing=found,
-        last=last,
-        choice=choice,
+        table=table,
+        last=site.board.latest(PERPETUALS),
+        query=query,
         columns=COLUMNS,
         numbers=NUMBERS,
-        usual=Choice(),
-        longest=LONGEST_SEARCH,
+        default=MarketsQuery(),
+        max_search=MAX_LENGTH,
         shown=len(rows),
         api_path=_api_path(DEFAULT),
-        rows=table,
+        rows=body_rows,
     )
     await asyncio.sleep(0)
-    return Page(body, since=now, until=now + LOOK_AGAIN_MS if found is None else found.until)
+    return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if table is None else table.until)
 
 
-async def _market(site: Site, charts: ChartReader, found: Found, days: int, now: int) -> Page:
+async def _market(
+    site: Site, charts: ChartReader, found: FoundPerpetual, days: int, now: int
+) -> Page:
     view = _view(site, now)
-    shown = None if view is None else market(view, found)
-    try:
-        drawn = await _drawn(charts, found, days)
-    except DatabaseUnavailable:
-        drawn = None
-    body = site.pages.fill(
+    market = None if view is None else market_facts(view, found)
+    drawn = await _charts(charts, found, days)
+    body = site.templates.render(
         "market.html",
         here=MARKETS_PATH,
         found=found,
-        market=shown,
+        market=market,
         last=site.board.latest(PERPETUALS),
         charts=drawn,
         days=days,
         all_days=DAYS,
-        badge_path=f"{BADGE_FOLDER}funding/{found.name}.svg",
-        api_path=_api_path(found.name),
+        badge_path=f"{BADGE_FOLDER}funding/{found.symbol}.svg",
+        api_path=_api_path(found.symbol),
     )
-    is_whole = shown is not None and drawn is not None
-    until = now + LOOK_AGAIN_MS if shown is None else shown.until
-    return Page(body, since=now, until=until if is_whole else min(until, now + LOOK_AGAIN_MS))
+    until = now + INCOMPLETE_PAGE_MS
+    if market is not None:
+        until = market.until if drawn is not None else min(market.until, until)
+    return Page(body, since=now, until=until)
 
 
-async def _drawn(charts: ChartReader, found: Found, days: int) -> list[Chart]:
+async def _charts(charts: ChartReader, found: FoundPerpetual, days: int) -> list[Chart] | None:
     contract = found.perpetual.contract
-    return [await charts.measure(contract, found.name, each, days) for each in MEASURES]
+    try:
+        return [await charts.measure(contract, found.symbol, each, days) for each in MEASURES]
+    except DatabaseUnavailable:
+        return None
 
 
 def _api_path(symbol: str) -> str:
     return f"{DERIVATIVES_PATH}?symbol={symbol}"
 
 
-def _moved(site: Site, name: str, days: int) -> Response:
-    query = "" if days == DEFAULT_DAYS else f"?days={days}"
+def _redirect(site: Site, symbol: str, days: int) -> Response:
+    """To the canonical symbol of a contract."""
+    query = days_query(days).decode()
+    to = f"{site.templates.root}{MARKETS_FOLDER}{symbol}{'?' if query else ''}{query}"
     response = Response(status_code=308)
-    to = f"{site.pages.root}{MARKETS_FOLDER}{name}{query}"
-    response.raw_headers = [(b"location", to.encode()), (b"content-length", b"0"), *MOVED_FIELDS]
+    response.raw_headers = [
+        (b"location", to.encode()),
+        (b"content-length", b"0"),
+        *REDIRECT_FIELDS,
+    ]
     return response
 
 
-async def _not_known(site: Site, request: Request, symbol: str, source: str) -> Response:
-    """There is no such perpetual, in words for people and as ever for programs."""
+async def _not_found(site: Site, request: Request, symbol: str, source: str) -> Response:
+    """404: a page about the symbol for browsers, the usual JSON for programs."""
     if not accepts(request.scope["headers"], b"text/html"):
         raise HTTPException(404)
 
-    async def write() -> bytes:
-        return site.pages.fill(
-            "market_not_known.html",
+    async def render() -> bytes:
+        return site.templates.render(
+            "market_not_found.html",
             here=MARKETS_PATH,
-            symbol=symbol if len(symbol) <= LONGEST_ECHO else f"{symbol[:LONGEST_ECHO]}…",
+            symbol=symbol if len(symbol) <= MAX_ECHO else f"{symbol[:MAX_ECHO]}…",
             source=source,
             is_symbol=normalized(symbol) is not None,
-            longest=MAX_LENGTH,
+            max_symbol=MAX_LENGTH,
         )
 
-    body, fields = await site.renders.once(request.scope, (MARKETS_PATH, symbol), write)
+    key = (MARKETS_PATH, symbol)
+    body, fields = await site.render_queue.render(request.scope, key, render)
     return private_page(404, body, *fields)

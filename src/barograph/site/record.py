@@ -1,7 +1,7 @@
-"""The pages of the record: what was recorded, its checkpoints, and how anyone checks them."""
+"""`/record`: the recorded stances, their checkpoints, and the lists of digests."""
 
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
@@ -16,37 +16,38 @@ from barograph.history.reader import RecordDamaged
 from barograph.history.records import KINDS
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
-from barograph.site.frame.error_pages import unavailable
-from barograph.site.frame.paths import RECORD_FOLDER, RECORD_PATH
-from barograph.site.frame.responses import Page, PageRouter
-from barograph.site.frame.site import Site, WritePage
+from barograph.site.error_pages import unavailable
+from barograph.site.paths import RECORD_FOLDER, RECORD_PATH
 from barograph.site.record_pages import (
     TITLES,
-    Entry,
-    Kind,
+    ListedDigest,
     NoSuchPage,
+    RecordedKind,
     Retention,
     before_from_query,
     kinds_of,
     list_name,
-    list_page,
+    list_page_of,
     list_path,
-    place_of_page,
-    verifier_facts,
+    page_range,
+    verifier_data,
 )
+from barograph.site.responses import Page, PageRouter
+from barograph.site.site import RenderPage, Site
+from barograph.site.templating import Templates
 
 T = TypeVar("T")
 
-KEEP_MS = 5 * SECOND
-"""For so long a page is shown without looking again: the record grows apart from the board."""
+PAGE_MS = 5 * SECOND
+"""How long a page is cached: new entries don't change the board, so nothing else expires it."""
 
 
-class RecordLost(BarographError):
-    """What stands in the record's place is not the record."""
+class RecordReplaced(BarographError):
+    """The stored record is not the one that was published: entries are missing or different."""
 
 
-class RecordAway(BarographError):
-    """The record cannot be read now."""
+class RecordUnreadable(BarographError):
+    """The database of the record is unavailable."""
 
 
 def record_routes(
@@ -54,15 +55,15 @@ def record_routes(
 ) -> PageRouter:
     """The routes of the record's page and of its lists."""
     router = PageRouter()
-    pages = _RecordPages(site, ledger, logs, continuity, retention)
+    pages = _RecordPages(site.templates, ledger, logs, continuity, retention)
 
     @router.get(RECORD_PATH)
     async def read_record(request: Request) -> Response:
         try:
-            return await _show(site, request, pages.record, b"")
-        except RecordAway:
-            standing = pages.standing()
-            return unavailable(site.pages, request, "record.html", RECORD_PATH, **standing)
+            return await _respond(site, request, pages.record, b"")
+        except RecordUnreadable:
+            values = pages.fixed_values()
+            return unavailable(site.templates, request, "record.html", RECORD_PATH, **values)
 
     @router.get(RECORD_FOLDER + "{kind}")
     async def read_versions(request: Request, kind: str) -> Response:
@@ -72,15 +73,15 @@ def record_routes(
     async def read_events(request: Request, kind: str) -> Response:
         return await read_list(request, kind, "events")
 
-    async def read_list(request: Request, kind: str, name: LogName) -> Response:
+    async def read_list(request: Request, kind: str, log: LogName) -> Response:
         if kind not in KINDS:
             raise HTTPException(404)
         try:
             before = before_from_query(request.query_params)
-            # Every place of a list begins a page of its own: only the newest part is kept.
+            # Every position begins a page of its own, so only the newest page is cached.
             query = b"" if before is None else None
-            return await _show(
-                site, request, lambda now: pages.part(kind, name, before, now), query
+            return await _respond(
+                site, request, lambda now: pages.list_page(kind, log, before, now), query
             )
         except NoSuchPage:
             raise HTTPException(404) from None
@@ -88,102 +89,96 @@ def record_routes(
     return router
 
 
-async def _show(site: Site, request: Request, write: WritePage, query: bytes | None) -> Response:
-    """Answer with a page, or with the one that says that the record is lost."""
+async def _respond(
+    site: Site, request: Request, render: RenderPage, query: bytes | None
+) -> Response:
+    """Respond with a page, or say that the record was replaced."""
     try:
-        return await site.show(request, write, query=query)
-    except RecordLost:
-        return unavailable(site.pages, request, "record_lost.html", RECORD_PATH)
+        return await site.respond(request, render, query=query)
+    except RecordReplaced:
+        return unavailable(site.templates, request, "record_replaced.html", RECORD_PATH)
 
 
-class _RecordPages:
-    """Reads the record and writes its pages."""
+class _RecordPages(NamedTuple):
+    """Reads the record and renders its pages."""
 
-    def __init__(
-        self,
-        site: Site,
-        ledger: Ledger,
-        logs: PublicLogs,
-        continuity: Continuity,
-        retention: Retention,
-    ) -> None:
-        self._pages = site.pages
-        self._ledger = ledger
-        self._logs = logs
-        self._continuity = continuity
-        self._retention = retention
+    templates: Templates
+    ledger: Ledger
+    logs: PublicLogs
+    continuity: Continuity
+    retention: Retention
 
     async def record(self, now: int) -> Page:
-        """What is recorded, with the newest checkpoint of every list.
+        """All kinds, with the newest checkpoint of each list.
 
         Raises:
-            RecordAway: it cannot be read now.
+            RecordUnreadable: the database is unavailable.
         """
         try:
             kinds = await self._kinds()
         except DatabaseUnavailable as error:
-            raise RecordAway from error
-        values = {**self.standing(), "kinds": kinds}
-        body = self._pages.fill("record.html", here=RECORD_PATH, **values)
-        return Page(body, since=now, until=now + KEEP_MS)
+            raise RecordUnreadable from error
+        values = {**self.fixed_values(), "kinds": kinds}
+        body = self.templates.render("record.html", here=RECORD_PATH, **values)
+        return Page(body, since=now, until=now + PAGE_MS)
 
-    def standing(self) -> dict[str, object]:
-        """What the page shows whether or not the record can be read."""
+    def fixed_values(self) -> dict[str, object]:
+        """What the page shows even if the record is unreadable."""
         return {
             "kinds": None,
-            "verifier": verifier_facts(self._pages.base_url, self._logs.public_key),
+            "verifier": verifier_data(self.templates.base_url, self.logs.public_key),
             "checkpoint_path": CHECKPOINT_PATH,
             "salt_bytes": SALT_BYTES,
-            "retention": self._retention,
+            "retention": self.retention,
         }
 
-    async def _kinds(self) -> list[Kind]:
-        published = await _of_the_record(self._logs.checkpoints())
-        # By the sizes that were signed: whatever is recorded meanwhile comes with the next page.
+    async def _kinds(self) -> list[RecordedKind]:
+        published = await _from_the_record(self.logs.checkpoints())
+        # By the signed sizes: entries recorded since then appear on the next page.
         newest = {
             (each.kind, each.log): await self._last(each.kind, each.log, each.checkpoint.size)
             for each in published
         }
         return kinds_of(published, newest)
 
-    async def part(self, kind: str, name: LogName, before: int | None, now: int) -> Page:
-        """A part of one list.
+    async def list_page(self, kind: str, log: LogName, before: int | None, now: int) -> Page:
+        """One page of a list.
 
         Raises:
             NoSuchPage: the list does not go that far.
         """
-        await _of_the_record(self._continuity.require(kind))
-        count = await self._ledger.count(kind, name)
-        entries = await self._entries(kind, name, *place_of_page(count, before))
-        body = self._pages.fill(
+        await _from_the_record(self.continuity.require(kind))
+        count = await self.ledger.count(kind, log)
+        entries = await self._entries(kind, log, *page_range(count, before))
+        body = self.templates.render(
             "record_list.html",
             here=RECORD_PATH,
             kind=kind,
             title=TITLES[kind],
-            log=name,
+            log=log,
             count=count,
-            page=list_page(entries, count),
-            path=list_path(kind, name),
-            other=list_path(kind, "events" if name == "versions" else "versions"),
-            api_path=HISTORY_FOLDER + list_name(kind, name),
+            page=list_page_of(entries, count),
+            path=list_path(kind, log),
+            other=list_path(kind, "events" if log == "versions" else "versions"),
+            api_path=HISTORY_FOLDER + list_name(kind, log),
         )
-        return Page(body, since=now, until=now + KEEP_MS)
+        return Page(body, since=now, until=now + PAGE_MS)
 
-    async def _last(self, kind: str, name: LogName, size: int) -> Entry | None:
+    async def _last(self, kind: str, log: LogName, size: int) -> ListedDigest | None:
         if size == 0:
             return None
-        found = await self._entries(kind, name, size - 1, 1)
-        if not found:  # signed a moment ago, and no longer there
-            raise RecordLost
+        found = await self._entries(kind, log, size - 1, 1)
+        if not found:  # it was signed a moment ago and is gone
+            raise RecordReplaced
         return found[0]
 
-    async def _entries(self, kind: str, name: LogName, after: int, limit: int) -> list[Entry]:
-        return [Entry(*row) for row in await self._ledger.digests(kind, name, after, limit)]
+    async def _entries(self, kind: str, log: LogName, after: int, limit: int) -> list[ListedDigest]:
+        return [ListedDigest(*row) for row in await self.ledger.digests(kind, log, after, limit)]
 
 
-async def _of_the_record(reading: Awaitable[T]) -> T:
-    """Tell a record that is another one from a database that cannot be read now."""
+async def _from_the_record(reading: Awaitable[T]) -> T:
+    """Turn a damaged record into `RecordReplaced`; an unavailable database stays what it is."""
     try:
         return await reading
     except RecordDamaged as error:
-        raise RecordLost from error
+        raise RecordReplaced from error

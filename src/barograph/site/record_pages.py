@@ -1,6 +1,6 @@
-"""What the pages of the record show (pure): digests, places and signed roots, nothing that is paid.
+"""The content of `/record` (pure): digests, positions and signed roots, but no paid content.
 
-A kind has two lists, of versions and of events, and each list is a log with checkpoints of its own.
+A kind has two lists, of versions and of events. Each list is a log with its own checkpoints.
 """
 
 import re
@@ -13,10 +13,9 @@ from starlette.datastructures import QueryParams
 from barograph.history.checkpoint import LOGS, LogName, PublishedCheckpoint, log_origin
 from barograph.history.documents import HISTORY_FOLDER
 from barograph.history.records import KINDS
-from barograph.site.frame.paths import RECORD_FOLDER
+from barograph.site.paths import RECORD_FOLDER
 
-PAGE = 100
-"""How many digests a page has."""
+PAGE_SIZE = 100
 
 TITLES: Mapping[str, str] = {
     "btc-etf-stance": "BTC ETF flows",
@@ -24,19 +23,20 @@ TITLES: Mapping[str, str] = {
     "funding-regime-stance": "Funding regime",
 }
 ABOUT: Mapping[str, str] = {
-    "btc-etf-stance": "What the flows of BTC ETFs say, for each data day; another version of the "
-    "same day when its figures or the decision change.",
-    "rates-desk": "What US Treasury yields and overnight rates say, for each data day. They are "
-    "published one after the other, so most days have several versions.",
-    "funding-regime-stance": "What settled funding says about the BTC perpetual, for each funding "
-    "interval; another version of the same one when a rate is corrected or the decision changes.",
+    "btc-etf-stance": "Our reading of BTC ETF flows, one per data day. A day gets a new version "
+    "when its figures or the decision change.",
+    "rates-desk": "Our reading of US Treasury yields and overnight rates, one per data day. These "
+    "rates are published at different times, so most days have several versions.",
+    "funding-regime-stance": "Our reading of the settled funding of the BTC perpetual, one per "
+    "funding interval. An interval gets a new version when a rate is corrected or the decision "
+    "changes.",
 }
 
-_PLACE = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
+_POSITION = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 
 
 class Retention(NamedTuple):
-    """For how many days data outside the hash chain is kept."""
+    """How many days data outside the hash chain is kept."""
 
     minute_days: int
     hour_days: int
@@ -47,95 +47,84 @@ class NoSuchPage(ValueError):
     """The list has no such page."""
 
 
-class Entry(NamedTuple):
-    """One line of a list: what anyone may see of a version or of an event."""
+class ListedDigest(NamedTuple):
+    """The public part of a version or of an event."""
 
     sequence: int
     digest: str
     at: int
 
 
-class Log(NamedTuple):
-    """One list as it stood when its newest checkpoint was signed."""
+class RecordedList(NamedTuple):
+    """A list as of its newest checkpoint."""
 
     name: LogName
     published: PublishedCheckpoint
-    newest: Entry | None
+    newest: ListedDigest | None
     """None while the list is empty."""
 
     path: str
 
     @property
     def size(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return self.published.checkpoint.size
 
 
-class Kind(NamedTuple):
+class RecordedKind(NamedTuple):
     """Both lists of a kind."""
 
     name: str
     title: str
     about: str
-    logs: tuple[Log, ...]
-
-    @property
-    def versions(self) -> Log:
-        """What was concluded."""
-        return self.logs[0]
-
-    @property
-    def events(self) -> Log:
-        """What happened to it afterwards."""
-        return self.logs[1]
+    versions: RecordedList
+    events: RecordedList
 
 
 class ListPage(NamedTuple):
-    """A part of a list, newest first."""
+    """A page of a list, newest first, with the queries of this and other pages."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ListedDigest, ...]
     query: str
-    """Its own query; empty for the newest part of all."""
+    """Empty for the newest page."""
 
     newer: str | None
-    """The query of the part before this one."""
-
     older: str | None
     api_query: str
-    """The query by which the API gives the same entries."""
+    """The query for the same entries in the API."""
 
 
 def list_path(kind: str, log: LogName) -> str:
-    """The address of a list's pages."""
+    """The path of a list's pages."""
     return RECORD_FOLDER + list_name(kind, log)
 
 
 def list_name(kind: str, log: LogName) -> str:
-    """How addresses and origins call a list."""
+    """The name of a list in paths and log origins."""
     return kind if log == "versions" else f"{kind}/{log}"
 
 
 def kinds_of(
-    published: Sequence[PublishedCheckpoint], newest: Mapping[tuple[str, LogName], Entry | None]
-) -> list[Kind]:
-    """The checkpoints of all lists and their newest entries, by kind."""
-    by_list = {(each.kind, each.log): each for each in published}
+    published: Sequence[PublishedCheckpoint],
+    newest: Mapping[tuple[str, LogName], ListedDigest | None],
+) -> list[RecordedKind]:
+    """Group the checkpoints and newest entries of all lists by kind."""
+    lists = {
+        (each.kind, each.log): RecordedList(
+            each.log, each, newest[each.kind, each.log], list_path(each.kind, each.log)
+        )
+        for each in published
+    }
     return [
-        Kind(
-            kind,
-            TITLES[kind],
-            ABOUT[kind],
-            tuple(
-                Log(log, by_list[kind, log], newest[kind, log], list_path(kind, log))
-                for log in LOGS
-            ),
+        RecordedKind(
+            kind, TITLES[kind], ABOUT[kind], lists[kind, "versions"], lists[kind, "events"]
         )
         for kind in KINDS
     ]
 
 
-def verifier_facts(base_url: str, public_key: bytes) -> dict[str, str]:
-    """What the script must know to check a checkpoint of any list."""
+def verifier_data(base_url: str, public_key: bytes) -> dict[str, str]:
+    """What the script needs to check a checkpoint of any list."""
     some = KINDS[0]
     return {
         "folder": HISTORY_FOLDER,
@@ -146,40 +135,40 @@ def verifier_facts(base_url: str, public_key: bytes) -> dict[str, str]:
 
 
 def before_from_query(query: QueryParams) -> int | None:
-    """The place before which a page's entries stand; None for the newest ones.
+    """The position before which a page ends; None for the newest page.
 
     Raises:
-        NoSuchPage: it comes twice or is no place.
+        NoSuchPage: the parameter is repeated or not a position.
     """
     values = query.getlist("before")
     if not values:
         return None
-    if len(values) > 1 or _PLACE.fullmatch(values[0]) is None:
+    if len(values) > 1 or _POSITION.fullmatch(values[0]) is None:
         raise NoSuchPage
     return int(values[0])
 
 
-def place_of_page(count: int, before: int | None) -> tuple[int, int]:
-    """After which place a page's entries begin, and how many they are.
+def page_range(count: int, before: int | None) -> tuple[int, int]:
+    """The position after which a page begins, and how many entries it has.
 
     Raises:
-        NoSuchPage: nothing stands before that place, or it is further than the list goes.
+        NoSuchPage: there are no entries before that position, or it is beyond the list.
     """
     end = count if before is None else before - 1
     if before is not None and not 1 <= end <= count:
         raise NoSuchPage
-    after = max(0, end - PAGE)
+    after = max(0, end - PAGE_SIZE)
     return after, end - after
 
 
-def list_page(entries: Sequence[Entry], count: int) -> ListPage:
-    """A page of entries that stand one after the other, oldest first, in a list of `count`."""
+def list_page_of(entries: Sequence[ListedDigest], count: int) -> ListPage:
+    """A page of consecutive entries, given oldest first, of a list of `count`."""
     if not entries:
         return ListPage((), "", None, None, "")
     first, last = entries[0].sequence, entries[-1].sequence
     newer = None
     if last < count:
-        newer = "" if last + PAGE >= count else f"?before={last + PAGE + 1}"
+        newer = "" if last + PAGE_SIZE >= count else f"?before={last + PAGE_SIZE + 1}"
     return ListPage(
         tuple(reversed(entries)),
         "" if newer is None else f"?before={last + 1}",

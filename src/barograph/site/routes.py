@@ -1,9 +1,10 @@
-"""The pages that anyone may read, put together."""
+"""All routes of the site: pages, downloads, static files, the sitemap and slash redirects."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from xml.sax.saxutils import escape
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Router
@@ -16,6 +17,7 @@ from barograph.history.ledger import Ledger
 from barograph.history.public_log import PublicLogs
 from barograph.keys.registration import Registrations
 from barograph.kit.database import Transaction
+from barograph.kit.timestamps import iso_timestamp
 from barograph.limits.rate_limits import RateLimiter
 from barograph.markets.symbols import symbol_of
 from barograph.markets.view import PERPETUALS
@@ -24,7 +26,11 @@ from barograph.signals.records import SIGNALS
 from barograph.site.briefs import brief_page_routes
 from barograph.site.developers.endpoints import Tool, developers_routes
 from barograph.site.developers.swagger import docs_routes
-from barograph.site.frame.paths import (
+from barograph.site.guides import guide_page_routes, guide_paths
+from barograph.site.home import home_routes
+from barograph.site.keys import KeyPages
+from barograph.site.markets import market_page_routes
+from barograph.site.paths import (
     BRIEFS_FOLDER,
     BRIEFS_PAGE,
     DATA_FOLDER,
@@ -39,22 +45,20 @@ from barograph.site.frame.paths import (
     SIGNALS_PAGE,
     STATIC_FOLDER,
 )
-from barograph.site.frame.responses import PageRouter
-from barograph.site.frame.site import Site
-from barograph.site.frame.static_endpoints import STATIC_PATHS, static_routes
-from barograph.site.frame.writer import Terms
-from barograph.site.guides import guide_page_routes, guide_paths
-from barograph.site.home import home_routes
-from barograph.site.keys import KeyPages
-from barograph.site.markets import market_page_routes
 from barograph.site.pricing import pricing_routes
 from barograph.site.record import record_routes
 from barograph.site.record_pages import Retention
+from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
 from barograph.site.series import ChartReader, series_routes
 from barograph.site.signals import signal_page_routes
+from barograph.site.site import Site
 from barograph.site.status import status_page_routes
+from barograph.site.templating import Terms
 
-PAGE_PATHS = (*PAGES, *STATIC_PATHS)
+ICON_PATH = "/favicon.ico"
+SITEMAP_PATH = "/sitemap.xml"
+
+PAGE_PATHS = (*PAGES, ICON_PATH, SITEMAP_PATH)
 PAGE_FOLDERS = (
     BRIEFS_FOLDER,
     DATA_FOLDER,
@@ -65,15 +69,16 @@ PAGE_FOLDERS = (
     SIGNALS_FOLDER,
     STATIC_FOLDER,
 )
-"""What anyone may read, next to `PAGE_PATHS`."""
+"""Together with `PAGE_PATHS`: what anyone may read."""
 
-BRIEFS_MAPPED = 5_000
-"""So many of the newest briefs are on the map for crawlers; all others are linked from page to
-page."""
+BRIEFS_IN_SITEMAP = 5_000
+"""Older briefs are linked only from page to page."""
+
+_XML = b"application/xml; charset=utf-8"
 
 
 class SiteParts(NamedTuple):
-    """What single pages are made of, beyond what all of them share."""
+    """What single pages need beyond the data that all of them share."""
 
     catalog: Catalog
     terms: Terms
@@ -89,9 +94,9 @@ class SiteParts(NamedTuple):
 
 
 def page_routes(site: Site, parts: SiteParts) -> list[Router]:
-    """The routes of every page, and of what pages are made of."""
+    """The routes of the whole site."""
     catalog, terms = parts.catalog, parts.terms
-    charts = ChartReader(site.series, site.pages.root, site.board.clock)
+    charts = ChartReader(site.series, site.templates.root, site.board.clock)
     return [
         home_routes(site, charts),
         market_page_routes(site, charts),
@@ -110,43 +115,96 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         pricing_routes(site, terms),
         status_page_routes(site),
         series_routes(site, parts.source),
-        KeyPages(site.pages, parts.registrations, parts.limiter, site.board.clock).routes(),
-        static_routes(site, partial(_known_paths, site, catalog)),
-        _slashed_routes(site.pages.root),
+        KeyPages(site.templates, parts.registrations, parts.limiter, site.board.clock).routes(),
+        _static_routes(site),
+        _sitemap_routes(site, catalog),
+        _slash_routes(site.templates.root),
     ]
 
 
+def _static_routes(site: Site) -> PageRouter:
+    router = PageRouter()
+
+    def respond(request: Request, name: str, version: str | None) -> Response:
+        file = site.templates.files.get(name)
+        if file is None:
+            raise HTTPException(404)
+        query = file.canonical_query(version)
+        return site.respond_unchanging(request, file.pages[query], query=query)
+
+    @router.get(f"{STATIC_FOLDER}{{name}}")
+    async def read_static(request: Request, name: str) -> Response:
+        return respond(request, name, request.query_params.get("v"))
+
+    @router.get(ICON_PATH)
+    async def read_icon(request: Request) -> Response:
+        return respond(request, ICON_PATH.removeprefix("/"), None)
+
+    return router
+
+
+def _sitemap_routes(site: Site, catalog: Catalog) -> PageRouter:
+    router = PageRouter()
+
+    async def render(_: int) -> Page:
+        text = sitemap_text(site.templates.base_url, await _known_paths(site, catalog))
+        return Page(text, content_type=_XML, cache_control=CACHE_ONE_HOUR)
+
+    @router.get(SITEMAP_PATH)
+    async def read_sitemap(request: Request) -> Response:
+        return await site.respond(request, render)
+
+    return router
+
+
+def sitemap_text(base_url: str, paths: Mapping[str, int | None]) -> bytes:
+    """A sitemap as sitemaps.org specifies it, of paths with the time they last changed."""
+    urls = "".join(
+        f"<url><loc>{escape(base_url + path)}</loc>{_lastmod(at)}</url>\n"
+        for path, at in paths.items()
+    )
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+        f"{urls}</urlset>\n"
+    ).encode()
+
+
+def _lastmod(at: int | None) -> str:
+    return "" if at is None else f"<lastmod>{iso_timestamp(at)}</lastmod>"
+
+
 async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
-    """Every page that crawlers should know, and when it last changed, where that is known."""
+    """Every page for crawlers, with the time it last changed; None: not known."""
 
     async def work(tx: Transaction) -> list[tuple[str, int]]:
-        return await newest_slugs(tx, BRIEFS_MAPPED)
+        return await newest_slugs(tx, BRIEFS_IN_SITEMAP)
 
     briefs = await site.database.read(work)
     index = site.markets.contracts(site.board) or {}
     symbols = {symbol_of(index, each) for each in index.values()}
-    market, judged = site.board.latest(PERPETUALS), site.board.latest(SIGNALS)
-    read_at = None if market is None else market.as_of
-    judged_at = None if judged is None else judged.as_of
+    market, signals = site.board.latest(PERPETUALS), site.board.latest(SIGNALS)
+    market_at = None if market is None else market.as_of
+    signals_at = None if signals is None else signals.as_of
     return {
         **dict.fromkeys((*PAGES, *guide_paths(catalog))),
-        **dict.fromkeys((HOME_PATH, MARKETS_PATH), read_at),
+        **dict.fromkeys((HOME_PATH, MARKETS_PATH), market_at),
         **dict.fromkeys(
-            (f"{MARKETS_FOLDER}{each}" for each in sorted(filter(None, symbols))), read_at
+            (MARKETS_FOLDER + each for each in sorted(filter(None, symbols))), market_at
         ),
         **dict.fromkeys(
-            (SIGNALS_PAGE, *(SIGNALS_FOLDER + each.key for each in METHODS)), judged_at
+            (SIGNALS_PAGE, *(SIGNALS_FOLDER + each.key for each in METHODS)), signals_at
         ),
         BRIEFS_PAGE: max((at for _, at in briefs), default=None),
-        **{f"{BRIEFS_FOLDER}{slug}": at for slug, at in briefs},
+        **{BRIEFS_FOLDER + slug: at for slug, at in briefs},
     }
 
 
-def _slashed_routes(root: str) -> PageRouter:
-    """Send who writes a slash after the address of a page to the page."""
+def _slash_routes(root: str) -> PageRouter:
+    """Redirect page addresses with a trailing slash to those without."""
     router = PageRouter()
 
-    async def send_on(request: Request, **_: str) -> Response:
+    async def redirect(request: Request, **_: str) -> Response:
         query = request.scope["query_string"].decode("latin-1")
         path = request.scope["path"].removesuffix("/")
         return RedirectResponse(f"{root}{path}{'?' if query else ''}{query}", 308)
@@ -154,5 +212,5 @@ def _slashed_routes(root: str) -> PageRouter:
     folders = (MARKETS_FOLDER, SIGNALS_FOLDER, BRIEFS_FOLDER, GUIDES_FOLDER, RECORD_FOLDER)
     for path in (*PAGES, *(f"{folder}{{name}}" for folder in folders)):
         if path != HOME_PATH:
-            router.add(f"{path}/", send_on, "GET", "HEAD")
+            router.add(f"{path}/", redirect, "GET", "HEAD")
     return router

@@ -1,4 +1,4 @@
-"""`/data/…`: the record behind the charts, free for everyone."""
+"""Charts of recorded data, and `/data/…`, where the same data can be downloaded."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
@@ -18,9 +18,8 @@ from barograph.markets.records import Perpetual
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
 from barograph.markets.symbols import PATTERN, RULE, ContractIndex, normalized
-from barograph.site.frame.error_pages import RETRY, UNREADABLE
-from barograph.site.frame.paths import DATA_FOLDER
-from barograph.site.frame.site import Site
+from barograph.site.error_pages import RETRY, UNREADABLE
+from barograph.site.paths import DATA_FOLDER
 from barograph.site.series_charts import Chart, liquidations_chart, measure_chart
 from barograph.site.series_documents import (
     LIQUIDATIONS,
@@ -31,57 +30,57 @@ from barograph.site.series_documents import (
     liquidations_document,
     series_document,
 )
+from barograph.site.site import Site
 
-KEPT_CHARTS = 1_024
+CACHED_CHARTS = 1_024
 """At most 5 kB each."""
+
+CACHED_DOWNLOADS = 128
+"""About 25 kB each, including the compressed form."""
 
 
 class ChartReader:
-    """Draws charts from the record for pages below `root`."""
+    """Draws charts from recorded data, with links below `root`."""
 
     def __init__(self, series: SeriesReader, root: str, clock: Clock) -> None:
         self._series = series
         self._root = root
-        self._kept: MinuteCache[Hashable, Chart] = MinuteCache(clock, KEPT_CHARTS)
+        self._cache: MinuteCache[Hashable, Chart] = MinuteCache(clock, CACHED_CHARTS)
 
     async def measure(self, contract: str, symbol: str, measure: Measure, days: int) -> Chart:
-        """The chart of one measure of a contract that pages call `symbol`.
+        """The chart of one measure of a contract, under the title `symbol`.
 
         Raises:
-            DatabaseUnavailable: the record cannot be read.
+            DatabaseUnavailable: the database can't be read.
         """
 
         async def draw() -> Chart:
             series = await self._series.reading(contract, measure, days)
             return measure_chart(series, symbol, self._root)
 
-        return await self._once((contract, symbol, measure, days), draw)
+        return await self._cached((contract, symbol, measure, days), draw)
 
     async def liquidations(self, days: int) -> Chart:
         """The chart of the liquidations of all contracts.
 
         Raises:
-            DatabaseUnavailable: the record cannot be read.
+            DatabaseUnavailable: the database can't be read.
         """
 
         async def draw() -> Chart:
             series = await self._series.liquidations(days)
             return liquidations_chart(series, self._series.min_watched_pct, self._root)
 
-        return await self._once(days, draw)
+        return await self._cached(days, draw)
 
-    async def _once(self, key: Hashable, draw: Callable[[], Awaitable[Chart]]) -> Chart:
-        chart = self._kept.get(key)
+    async def _cached(self, key: Hashable, draw: Callable[[], Awaitable[Chart]]) -> Chart:
+        chart = self._cache.get(key)
         if chart is None:
-            minute = self._kept.minute
+            minute = self._cache.minute
             chart = await draw()
-            self._kept.put(key, minute, chart)
-            await asyncio.sleep(0)  # let hot reads pass between two drawings
+            self._cache.put(key, minute, chart)
+            await asyncio.sleep(0)  # let cached reads go between two charts
         return chart
-
-
-KEPT_DOCUMENTS = 128
-"""About 25 kB each, with its compressed form."""
 
 
 class UnknownSeries(RequestError):
@@ -91,21 +90,21 @@ class UnknownSeries(RequestError):
 
 
 def series_routes(site: Site, source: str) -> ApiRouter:
-    """The routes of every download; `source` names the venue."""
+    """The routes of all downloads; `source` names the venue."""
     router = ApiRouter(tags=["data"])
     downloads, reader = _Downloads(site), site.series
 
     async def answer(request: Request, form: Form) -> Response:
         symbol, measure = _symbol(request), _measure(request)
         days = days_from_query(request.query_params)
-        # Of a reading of any age: what was recorded of a contract stays true.
+        # From a market reading of any age: recorded data does not expire.
         contract = _listed(site.markets.contracts(site.board), symbol).contract
 
         async def document() -> Document:
             series = await reader.reading(contract, measure, days)
             return series_document(series, symbol, source, form)
 
-        return await downloads.give(request, (symbol, measure, days, form), document)
+        return await downloads.respond(request, (symbol, measure, days, form), document)
 
     async def answer_liquidations(request: Request, form: Form) -> Response:
         days = days_from_query(request.query_params)
@@ -113,7 +112,7 @@ def series_routes(site: Site, source: str) -> ApiRouter:
         async def document() -> Document:
             return liquidations_document(await reader.liquidations(days), source, form)
 
-        return await downloads.give(request, (days, form), document)
+        return await downloads.respond(request, (days, form), document)
 
     _route_liquidations(router, answer_liquidations)
     _route_readings(router, answer)
@@ -187,26 +186,26 @@ def _measure(request: Request) -> Measure:
 
 
 class _Downloads:
-    """Renders a download once per minute; only a render is charged to its caller."""
+    """Renders a download at most once per minute; only renders count against a rate limit."""
 
     def __init__(self, site: Site) -> None:
-        self._renders = site.renders
+        self._queue = site.render_queue
         self._clock = site.board.clock
-        self._kept: MinuteCache[Hashable, Document] = MinuteCache(self._clock, KEPT_DOCUMENTS)
+        self._cache: MinuteCache[Hashable, Document] = MinuteCache(self._clock, CACHED_DOWNLOADS)
 
-    async def give(
+    async def respond(
         self, request: Request, key: Hashable, render: Callable[[], Coroutine[Any, Any, Document]]
     ) -> Response:
-        """Answer with a download, or with 503 where the record cannot be read."""
-        kept = self._kept.get(key)
-        if kept is not None:
-            return DocumentResponse(kept, self._clock())
-        minute = self._kept.minute
+        """Respond with a download, or with 503 if the database can't be read."""
+        cached = self._cache.get(key)
+        if cached is not None:
+            return DocumentResponse(cached, self._clock())
+        minute = self._cache.minute
         try:
-            found, fields = await self._renders.once(request.scope, (minute, key), render)
+            found, fields = await self._queue.render(request.scope, (minute, key), render)
         except DatabaseUnavailable:
             return error_response(503, UNREADABLE, RETRY)
-        self._kept.put(key, minute, found)
+        self._cache.put(key, minute, found)
         return DocumentResponse(found, self._clock(), fields)
 
 

@@ -1,4 +1,4 @@
-"""A chart as pages show it (pure): its title, its drawing, its data beside it, what it means."""
+"""Charts with title, note and links to their data (pure)."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -18,25 +18,25 @@ from barograph.markets.samples import (
 from barograph.site.charts.columns import column_chart
 from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import line_chart
-from barograph.site.frame.writer import rate
 from barograph.site.series_documents import data_path, liquidations_path
+from barograph.site.templating import rate
 
 NOTES: Mapping[Measure, str] = {
     "price": "USDT, last trade.",
     "funding": (
-        "Percent per 8 hours. Positive: longs pay shorts. The bands are those of the BTC regime."
+        "Percent per 8 hours; if positive, longs pay shorts. The bands are those of the BTC regime."
     ),
     "open-interest": (
-        "Value of all open positions in USD, single-sided: a long and its short count once."
+        "Value of all open positions in USD, single-sided: each long and its short count once."
     ),
     "long-accounts": (
         "Accounts with a net long position, in percent of all accounts with a position. It counts "
-        "accounts, not money: 60 does not mean that longs are larger than shorts."
+        "accounts, not money: 60 % does not mean that longs are larger than shorts."
     ),
 }
 _LIQUIDATED = (
-    "USD of positions closed by force, all contracts. "
-    "Hatched: less than {:g} % watched, or not over yet."
+    "USD value of liquidated positions, all contracts. "
+    "Hatched: less than {:g} % covered, or still in progress."
 )
 _SHOWN: Mapping[Measure, Callable[[float], str]] = {
     "price": price,
@@ -47,7 +47,7 @@ _SHOWN: Mapping[Measure, Callable[[float], str]] = {
 
 
 class Chart(NamedTuple):
-    """A drawing, with its data beside it."""
+    """A drawing, with links to its data."""
 
     title: str
     drawing: Markup
@@ -57,7 +57,7 @@ class Chart(NamedTuple):
 
 
 def chosen_days(asked: str | None) -> int:
-    """Over how many days charts go: one of `DAYS`, whatever was asked."""
+    """The requested number of days if it is one of `DAYS`, otherwise the default."""
     return next((days for days in DAYS if asked == str(days)), DEFAULT_DAYS)
 
 
@@ -80,14 +80,15 @@ def measure_chart(series: Series, symbol: str, root: str) -> Chart:
 
 
 def _sampled(interval: int) -> str:
-    """How far apart the samples of a chart are."""
     if interval < HOUR:
-        return f"A sample every {interval // MINUTE} minutes."
-    return "A sample an hour." if interval == HOUR else f"A sample every {interval // HOUR} hours."
+        return f"One sample every {interval // MINUTE} minutes."
+    if interval == HOUR:
+        return "One sample per hour."
+    return f"One sample every {interval // HOUR} hours."
 
 
-def liquidations_chart(series: LiquidationSeries, min_watched_pct: float, root: str) -> Chart:
-    """The chart of the liquidations of all contracts; less watched than this is not enough."""
+def liquidations_chart(series: LiquidationSeries, min_coverage_pct: float, root: str) -> Chart:
+    """The chart of all liquidations; intervals with less coverage are hatched."""
     json, csv = (root + liquidations_path(series.days, form) for form in ("json", "csv"))
     drawing = column_chart(series, prefix="chart-liquidations", name="Liquidations", data_url=json)
-    return Chart("Liquidations", drawing, json, csv, _LIQUIDATED.format(min_watched_pct))
+    return Chart("Liquidations", drawing, json, csv, _LIQUIDATED.format(min_coverage_pct))

@@ -1,4 +1,4 @@
-"""Where downloads of the record are rendered (pure): a series as JSON or as a table."""
+"""The downloads of recorded data (pure): a series as JSON or as CSV."""
 
 from typing import Annotated, Literal
 
@@ -19,8 +19,8 @@ from barograph.markets.samples import (
     Measure,
     Series,
 )
-from barograph.site.frame.paths import DATA_FOLDER
-from barograph.site.frame.responses import Page
+from barograph.site.paths import DATA_FOLDER
+from barograph.site.responses import Page
 
 LIQUIDATIONS = "liquidations"
 
@@ -92,20 +92,20 @@ class RecordedLiquidations(WireModel):
 
 
 def data_path(symbol: str, measure: Measure, days: int, form: Form = "json") -> str:
-    """Where a series can be downloaded."""
+    """The path and query of a series."""
     return f"{DATA_FOLDER}{symbol}/{measure}.{form}?days={days}"
 
 
 def liquidations_path(days: int, form: Form = "json") -> str:
-    """Where the liquidations can be downloaded."""
+    """The path and query of the liquidations."""
     return f"{DATA_FOLDER}{LIQUIDATIONS}.{form}?days={days}"
 
 
 def days_from_query(query: QueryParams) -> int:
-    """Read how many days are asked for; a week when nothing is said.
+    """The parameter `days`.
 
     Raises:
-        InvalidRequest: it is not one of `DAYS`, or is given more than once.
+        InvalidRequest: it is not one of `DAYS`, or is repeated.
     """
     given = query.getlist("days")
     if not given:
@@ -117,12 +117,12 @@ def days_from_query(query: QueryParams) -> int:
 
 
 def days_query(days: int) -> bytes:
-    """The one query that asks for so many days."""
+    """The canonical query for a number of days."""
     return b"" if days == DEFAULT_DAYS else b"days=%d" % days
 
 
 def series_document(series: Series, symbol: str, source: str, form: Form) -> Page:
-    """Render one measure of one contract."""
+    """One measure of one contract."""
     name = f"{symbol}-{series.measure}-{series.days}d"
     if form == "csv":
         rows = [f"{iso_timestamp(at)},{_cell(value)}" for at, value in series.points]
@@ -142,7 +142,7 @@ def series_document(series: Series, symbol: str, source: str, form: Form) -> Pag
 
 
 def liquidations_document(series: LiquidationSeries, source: str, form: Form) -> Page:
-    """Render the liquidations."""
+    """The liquidations of all contracts."""
     name = f"{LIQUIDATIONS}-{series.days}d"
     if form == "csv":
         rows = [
@@ -174,12 +174,11 @@ def liquidations_document(series: LiquidationSeries, source: str, form: Form) ->
 
 
 def _cell(value: float | None) -> str:
-    """A number as it is, with every digit; nothing where there is none."""
     return "" if value is None else repr(value)
 
 
 def _table(name: str, header: str, rows: list[str], source: str) -> Page:
-    """A table by RFC 4180; what makes it known wherever its rows go ends each of them."""
+    """CSV by RFC 4180; every row ends with source and notice, so that they stay with the data."""
     ending = f"{_quoted(source)},{_quoted(NOTICE)}"
     lines = [f"{header},source,notice", *(f"{row},{ending}" for row in rows)]
     return _download("".join(f"{line}\r\n" for line in lines).encode(), CSV, f"{name}.csv")
@@ -195,5 +194,5 @@ def _download(body: bytes, content_type: bytes, filename: str) -> Page:
         body,
         content_type=content_type,
         fields=[(b"content-disposition", disposition)],
-        guard=[],
+        security=[],
     )

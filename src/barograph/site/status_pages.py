@@ -1,16 +1,16 @@
-"""What the status page shows (pure): live checks, and what was recorded of them."""
+"""The content of `/status` (pure): components as they are now, and their history."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from markupsafe import Markup, escape
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.site.charts.strips import Cell, strip
-from barograph.site.frame.writer import clock_time
+from barograph.site.templating import clock_time
 from barograph.status.incidents import (
     API,
     DAYS_SHOWN,
@@ -30,7 +30,7 @@ TITLES: Final[Mapping[str, str]] = {
     "database": "Database",
     "identity": "Identity provider",
     "payments": "Payments",
-    "limits": "Limits store",
+    "limits": "Rate-limit store",
     "exchange": "Exchange",
     "collector": "Collector",
     "long-accounts": "Long-account shares",
@@ -40,106 +40,102 @@ TITLES: Final[Mapping[str, str]] = {
     "stances": "Stances",
     "history": "History",
 }
-"""The parts in the order in which people look for them; a new check comes last, by its own name."""
+"""The components in the order shown; other checks come last, under their own names."""
 
 OVERALL: Final[Mapping[Condition, str]] = {
-    "ok": "Everything works as it should.",
-    "degraded": "Some parts do not work as they should.",
+    "ok": "All components are working.",
+    "degraded": "Some components have problems.",
     "down": "The market feed or the database is down.",
 }
 _SHOWN: Final[Mapping[Resolution, int]] = {"hour": HOURS_SHOWN, "day": DAYS_SHOWN}
-_WORDS: Final[Mapping[Resolution, str]] = {
-    "hour": f"last {HOURS_SHOWN} hours",
-    "day": f"last {DAYS_SHOWN} days",
-}
 _UNITS: Final = ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
-_OUTSIDE: Final = ("identity", "payments")
-"""Who is asked once a minute: their details say when. All others are judged as the page is made."""
+_EXTERNAL: Final = ("identity", "payments")
+"""Checked once per minute; their details say when. All others are checked for each page."""
 
-_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+_TIMESTAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 
 
-class Part(NamedTuple):
-    """A part as it is now."""
+class Component(NamedTuple):
+    """A component as it is now."""
 
     name: str
     title: str
     condition: CheckStatus
     detail: str
     at: int | None = None
-    at_word: str = ""
+    event: str = ""
     """What happened at `at`."""
 
 
-class Bar(NamedTuple):
-    """A part as it was: the drawing, and what share of the recorded time it was ok."""
+class UptimeStrip(NamedTuple):
+    """The history of a component: the drawing, and how much of the recorded time was ok."""
 
-    words: str
+    period: str
     drawing: Markup
     uptime: str
 
 
 class ShownIncident(NamedTuple):
-    """An incident, with what is known of its end."""
+    """An incident and what is known about its end."""
 
     title: str
     incident: Incident
     last_at: int | None
-    """When it was last looked at, where it had not ended then and nobody looks now."""
+    """The last check, if the incident is open and checks have stopped."""
 
     lasted: str | None
-    """How long, where it was watched throughout."""
+    """How long, if there was no gap between checks."""
 
     unwatched: str | None
-    """How long nobody looked in between."""
+    """How long there were no checks."""
 
 
-def parts(status: ServiceStatus) -> list[Part]:
-    """Every part as it is now."""
+def components(status: ServiceStatus) -> list[Component]:
+    """Every component as it is now."""
     now = _instant(status.as_of)
     checks = {
-        each.name: Part(each.name, "", each.status, each.detail, now, "checked")
-        if each.name not in _OUTSIDE
-        else Part(each.name, "", each.status, each.detail)
+        each.name: Component(each.name, "", each.status, each.detail, now, "checked")
+        if each.name not in _EXTERNAL
+        else Component(each.name, "", each.status, each.detail)
         for each in status.checks
     }
     api = status.api
-    checks[API] = Part(
+    checks[API] = Component(
         API, "", api.status, f"version {api.version}", _instant(api.started_at), "running since"
     )
     feed = checks["market-feed"]
     if status.feed.last_update is not None:
-        bound = f"{status.feed.max_age_seconds:g} s"
-        # Its age would be wrong by the time somebody reads it; the bound and the time are not.
-        detail = f"bound {bound}" if feed.condition == "ok" else feed.detail
+        # The limit, because the age in the detail would soon be wrong.
+        limit = f"freshness limit {status.feed.max_age_seconds:g} s"
+        detail = limit if feed.condition == "ok" else feed.detail
         at = _instant(status.feed.last_update)
-        checks["market-feed"] = feed._replace(detail=detail, at=at, at_word="last reading")
+        checks["market-feed"] = feed._replace(detail=detail, at=at, event="last reading")
     return [checks[name]._replace(title=title_of(name)) for name in _ordered(checks)]
 
 
 def title_of(name: str) -> str:
-    """What people call a part."""
+    """The title of a component."""
     return TITLES.get(name, name)
 
 
-def told(detail: str, now: int) -> Markup:
-    """A detail with its times as people write them, with the day where it is not today's."""
-    words, place = Markup(), 0
-    for found in _STAMP.finditer(detail):
+def detail_html(detail: str, now: int) -> Markup:
+    """A detail with readable times, and with the date if it is not today."""
+    html, end = Markup(), 0
+    for found in _TIMESTAMP.finditer(detail):
         at = _instant(found[0])
-        words += escape(detail[place : found.start()])
-        words += clock_time(at, with_day=at // DAY != now // DAY)
-        place = found.end()
-    return words + escape(detail[place:])
+        html += escape(detail[end : found.start()])
+        html += clock_time(at, with_day=at // DAY != now // DAY)
+        end = found.end()
+    return html + escape(detail[end:])
 
 
 def has_failures(record: StatusHistory) -> bool:
-    """Whether the strips show anything that was not ok."""
+    """Whether the strips show any failure."""
     return any(each.degraded or each.down for each in record.counts)
 
 
-def recorded_words(record: StatusHistory) -> str:
-    """How much recorded time the page covers, in words; empty if nothing was recorded."""
+def recorded_time(record: StatusHistory) -> str:
+    """The recorded time in words; empty if nothing was recorded."""
     minutes: Counter[str] = Counter()
     for each in record.counts:
         if each.resolution == "day":
@@ -150,15 +146,16 @@ def recorded_words(record: StatusHistory) -> str:
     for span, name in _UNITS:
         if longest >= span:
             number = longest // span
-            return f"in the {number} {name}{'' if number == 1 else 's'} recorded so far"
+            return f"in the {_plural(number, name)} recorded so far"
     return ""
 
 
-def bars(record: StatusHistory, names: Iterable[str]) -> dict[str, list[Bar]]:
-    """How each part was in the last hours and days, as far as somebody looked."""
+def uptime_strips(record: StatusHistory, names: Iterable[str]) -> dict[str, list[UptimeStrip]]:
+    """The history of each component by hours and by days."""
     found = {(each.resolution, each.name, each.at): each for each in record.counts}
     return {
-        name: [_bar(resolution, name, found, record.now) for resolution in SPANS] for name in names
+        name: [_strip(resolution, name, found, record.now) for resolution in SPANS]
+        for name in names
     }
 
 
@@ -167,8 +164,8 @@ def incidents(record: StatusHistory, now: int) -> list[ShownIncident]:
     return [_shown(each, record.last_at.get(each.name), now) for each in record.incidents]
 
 
-def span_words(milliseconds: int) -> str:
-    """A length of time: `12 min`, `3 h 12 min`, `41 d 3 h`."""
+def duration_text(milliseconds: int) -> str:
+    """A duration: `12 min`, `3 h 12 min`, `41 d 3 h`."""
     minutes = milliseconds // MINUTE
     days, hours, rest = minutes // (24 * 60), minutes // 60 % 24, minutes % 60
     if days:
@@ -178,8 +175,8 @@ def span_words(milliseconds: int) -> str:
     return f"{rest} min"
 
 
-def share_words(part: int, whole: int) -> str:
-    """A share in percent, cut off and not rounded: only the whole is 100 %."""
+def percent_text(part: int, whole: int) -> str:
+    """A share in percent, truncated, so that only the whole is 100 %."""
     hundredths = part * 10_000 // whole
     return f"{hundredths / 100:g} %"
 
@@ -189,12 +186,12 @@ def _ordered(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: order.get(name, len(order)))
 
 
-def _bar(
+def _strip(
     resolution: Resolution,
     name: str,
     found: Mapping[tuple[Resolution, str, int], ConditionCount],
     now: int,
-) -> Bar:
+) -> UptimeStrip:
     span, shown = SPANS[resolution], _SHOWN[resolution]
     first = now // span * span - (shown - 1) * span
     starts = range(first, first + shown * span, span)
@@ -202,39 +199,45 @@ def _bar(
         found.get((resolution, name, at), ConditionCount(resolution, name, at, 0, 0, 0))
         for at in starts
     ]
-    words = _WORDS[resolution]
-    label = f"{title_of(name)}, {words}: {_tally(counts, resolution)}"
+    period = f"last {shown} {resolution}s"
+    label = f"{title_of(name)}, {period}, oldest first: {_tally(counts, resolution)}"
     drawing = strip([Cell(each.worst, _cell_text(each)) for each in counts], label)
-    return Bar(words.capitalize(), drawing, _uptime(counts))
+    return UptimeStrip(period.capitalize(), drawing, _uptime(counts))
 
 
 def _tally(counts: Sequence[ConditionCount], resolution: Resolution) -> str:
-    numbers = {
-        condition: sum(each.worst == condition for each in counts)
-        for condition in ("ok", "degraded", "down", None)
-    }
-    told = [f"{number} {word or 'without record'}" for word, number in numbers.items() if number]
-    return f"{', '.join(told)}, by the {resolution}, oldest first"
+    numbers = Counter(each.worst or "not recorded" for each in counts)
+    return ", ".join(
+        f"{_plural(numbers[condition], resolution)} {condition}"
+        for condition in ("ok", "degraded", "down", "not recorded")
+        if numbers[condition]
+    )
 
 
 def _cell_text(count: ConditionCount) -> str:
     start = datetime.fromtimestamp(count.at // SECOND, UTC)
-    when = f"{start.day} {start:%b}" if count.resolution == "day" else f"{start:%H:%M} UTC"
+    when = f"{start.day} {start:%b}"
+    if count.resolution == "hour":
+        when = f"{start:%H:%M}\N{EN DASH}{start + timedelta(hours=1):%H:%M} UTC"
     if count.worst is None:
         return f"{when}: nothing recorded"
     minutes = {"ok": count.ok, "degraded": count.degraded, "down": count.down}
-    told = [f"{span_words(found * MINUTE)} {word}" for word, found in minutes.items() if found]
-    return f"{when}: {', '.join(told)}"
+    parts = [f"{duration_text(found * MINUTE)} {word}" for word, found in minutes.items() if found]
+    return f"{when}: {', '.join(parts)}"
 
 
 def _uptime(counts: Sequence[ConditionCount]) -> str:
     recorded = sum(each.recorded for each in counts)
     if not recorded:
         return "nothing recorded"
-    well = sum(each.ok for each in counts)
-    if recorded * MINUTE < HOUR:  # too little for a share to mean anything
-        return f"ok in {well} of {recorded} minute{'' if recorded == 1 else 's'} recorded"
-    return f"ok {share_words(well, recorded)} of {span_words(recorded * MINUTE)} recorded"
+    ok = sum(each.ok for each in counts)
+    if recorded * MINUTE < HOUR:  # too little for a percentage
+        return f"ok in {ok} of {_plural(recorded, 'recorded minute')}"
+    return f"ok for {percent_text(ok, recorded)} of {duration_text(recorded * MINUTE)} recorded"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _shown(incident: Incident, last_at: int | None, now: int) -> ShownIncident:
@@ -243,13 +246,13 @@ def _shown(incident: Incident, last_at: int | None, now: int) -> ShownIncident:
     gap = incident.unwatched_ms
     lasted = None
     if incident.ended_at is not None and not gap:
-        lasted = span_words(incident.ended_at - incident.started_at)
+        lasted = duration_text(incident.ended_at - incident.started_at)
     return ShownIncident(
         title_of(incident.name),
         incident,
         None if is_over or is_watched else last_at,
         lasted,
-        span_words(gap) if gap else None,
+        duration_text(gap) if gap else None,
     )
 
 

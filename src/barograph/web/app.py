@@ -75,11 +75,11 @@ from barograph.signals.endpoints import signals_answer, signals_door, signals_ro
 from barograph.signals.methods import METHODS
 from barograph.signals.reader import SignalsReader
 from barograph.signals.records import SIGNALS
-from barograph.site.frame.renders import Renders
-from barograph.site.frame.site import Site
-from barograph.site.frame.writer import Pages, Terms
 from barograph.site.record_pages import Retention
+from barograph.site.render_queue import RenderQueue
 from barograph.site.routes import SiteParts, page_routes
+from barograph.site.site import Site
+from barograph.site.templating import Templates, Terms
 from barograph.stances.documents import STANCE_PATHS
 from barograph.stances.endpoints import StanceReads, stance_offer, stance_routes
 from barograph.stances.reader import STANCES, StanceReader
@@ -193,9 +193,9 @@ class _Parts:
 
 
 @lru_cache(maxsize=8)
-def _pages(base_url: str, source: str) -> Pages:
+def _pages(base_url: str, source: str) -> Templates:
     """The templates, compiled once per process."""
-    return Pages(base_url, source)
+    return Templates(base_url, source)
 
 
 @lru_cache(maxsize=8)
@@ -401,7 +401,7 @@ def _page_routers(parts: _Parts) -> list[Router]:
         briefs=public.briefs,
         status=public.status,
         series=SeriesReader(parts.database, parts.clock, settings.liquidations_min_coverage_pct),
-        renders=Renders(callers.limiter, parts.clock),
+        render_queue=RenderQueue(callers.limiter, parts.clock),
     )
     terms = Terms(
         feed_price=settings.feed_price_usd,

@@ -28,9 +28,9 @@ from barograph.mcp.endpoints import MCP_PATHS
 from barograph.payments.offers import payment_required_field
 from barograph.payments.refusals import PaymentRequired
 from barograph.signals.documents import SIGNALS_PATH
-from barograph.site.frame.error_pages import RETRY, error_page
-from barograph.site.frame.writer import Pages
+from barograph.site.error_pages import RETRY, error_page
 from barograph.site.routes import PAGE_FOLDERS, PAGE_PATHS
+from barograph.site.templating import Templates
 from barograph.stances.documents import STANCE_PATHS
 from barograph.status.endpoints import STATUS_PATH
 
@@ -57,7 +57,7 @@ def allowed_methods(path: str) -> bytes | None:
 
 
 def refusal(
-    pages: Pages, scope: Scope, status: int, message: str, *fields: tuple[bytes, bytes]
+    pages: Templates, scope: Scope, status: int, message: str, *fields: tuple[bytes, bytes]
 ) -> Response:
     """An error in the form that the path promises."""
     path = scope["path"]
@@ -68,7 +68,7 @@ def refusal(
     return page or error_response(status, message, *fields, is_free=is_open)
 
 
-def error_handlers(pages: Pages, clock: Clock) -> Mapping[Any, Handler]:
+def error_handlers(pages: Templates, clock: Clock) -> Mapping[Any, Handler]:
     """The handler of each kind of exception."""
     return {
         RequestError: partial(_request_error, pages, clock),
@@ -78,7 +78,7 @@ def error_handlers(pages: Pages, clock: Clock) -> Mapping[Any, Handler]:
     }
 
 
-async def _http_error(pages: Pages, request: Request, error: Exception) -> Response:
+async def _http_error(pages: Templates, request: Request, error: Exception) -> Response:
     """The router's own errors: unknown paths and wrong methods."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
@@ -88,14 +88,14 @@ async def _http_error(pages: Pages, request: Request, error: Exception) -> Respo
     return page or error_response(error.status_code, "not found", is_free=free)
 
 
-async def _unexpected_error(pages: Pages, request: Request, error: Exception) -> Response:
+async def _unexpected_error(pages: Templates, request: Request, error: Exception) -> Response:
     log.error("unexpected failure", exc_info=error)
     free = is_free(request.scope["path"])
     page = error_page(pages, request, 500)
     return page or error_response(500, "internal error", is_free=free)
 
 
-def _method_not_allowed(pages: Pages, request: Request, error: HTTPException) -> Response:
+def _method_not_allowed(pages: Templates, request: Request, error: HTTPException) -> Response:
     path = request.scope["path"]
     if path in PRIVATE_PATHS:
         return _coded(405, "method_not_allowed", "only GET is supported", (b"allow", b"GET"))
@@ -109,7 +109,7 @@ def _method_not_allowed(pages: Pages, request: Request, error: HTTPException) ->
 
 
 async def _request_error(
-    pages: Pages, clock: Clock, request: Request, error: Exception
+    pages: Templates, clock: Clock, request: Request, error: Exception
 ) -> Response:
     assert isinstance(error, RequestError)
     fields: Headers = []

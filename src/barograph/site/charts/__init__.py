@@ -1,1 +1,1 @@
-"""Charts as text (pure): the record drawn as inline SVG, coloured by the stylesheet."""
+"""Charts as SVG, drawn on the server (pure)."""

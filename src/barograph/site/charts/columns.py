@@ -1,4 +1,4 @@
-"""Liquidations over time, drawn as columns: longs below, shorts on top of them (pure)."""
+"""Liquidations over time as stacked columns, longs below shorts (pure)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,23 +6,12 @@ from markupsafe import Markup
 
 from barograph.kit.text import usd
 from barograph.markets.samples import LiquidationColumn, LiquidationSeries
-from barograph.site.charts.lines import (
-    BOTTOM,
-    LEAST_LEFT,
-    RIGHT,
-    SIZE,
-    TOP,
-    Axes,
-    draw_axes,
-    empty_chart,
-    every,
-)
+from barograph.site.charts.lines import SIZE, Axes, draw_axes, empty_chart, every, plot_box
 from barograph.site.charts.scale import drawable, value_scale
 from barograph.site.charts.svg import (
     NOTHING,
     Box,
     Frame,
-    Show,
     block,
     drawing,
     instant,
@@ -30,40 +19,32 @@ from barograph.site.charts.svg import (
     path,
     pointing,
     text,
-    widest,
 )
 
-SHARE_DRAWN = 0.76
-"""How much of its place a column fills."""
-
-LEGEND = "longs below, shorts on top"
+UNIT = "USD"
+COLUMN_SHARE = 0.76
+"""How much of its interval a column fills; the rest is space."""
 
 
 def column_chart(
-    series: LiquidationSeries,
-    *,
-    prefix: str,
-    name: str,
-    unit: str = "USD",
-    show: Show = usd,
-    data_url: str = "",
+    series: LiquidationSeries, *, prefix: str, name: str, data_url: str = ""
 ) -> Markup:
-    """Draw what was liquidated; what was watched too little, or is not over yet, is hatched."""
+    """Draw liquidations; intervals with too little coverage or in progress are hatched."""
     columns = [_drawable(column) for column in series.columns]
     totals = [_total(column) for column in columns if column.long_usd is not None]
     if not totals:
-        return empty_chart(prefix, name, f"Liquidations, {unit}: {NOTHING}.")
+        return empty_chart(prefix, name, f"Liquidations, {UNIT}: {NOTHING}.")
     scale = value_scale([0.0, max(totals)])
-    box = Box(max(LEAST_LEFT, widest(scale.labels) + 6), TOP, RIGHT, BOTTOM)
+    box = plot_box(scale)
     span = (columns[0].at, columns[-1].at + series.interval)
     axes = Axes(box, scale, *span)
-    description = f"Liquidations, {unit}. {_described(series, columns, show)}"
-    frame = Frame(prefix, name, description, SIZE, pointing(box, span, unit, data_url))
+    description = f"Liquidations, {UNIT}. {_described(series, columns)}"
+    frame = Frame(prefix, name, description, SIZE, pointing(box, span, UNIT, data_url))
     return drawing(
         frame,
         _hatching(prefix),
         path("gap", "".join(_unwatched(axes, columns, series.interval))),
-        draw_axes(axes, unit),
+        draw_axes(axes, UNIT),
         path("long", "".join(_blocks(axes, columns, series.interval, upper=False))),
         path("short", "".join(_blocks(axes, columns, series.interval, upper=True))),
         path(
@@ -76,7 +57,7 @@ def column_chart(
 
 
 def _drawable(column: LiquidationColumn) -> LiquidationColumn:
-    """A column of which both numbers can be drawn, or neither."""
+    """A column with both numbers drawable, or with neither."""
     longs, shorts = drawable(column.long_usd), drawable(column.short_usd)
     if longs is None or shorts is None:
         return column._replace(long_usd=None, short_usd=None)
@@ -87,30 +68,32 @@ def _total(column: LiquidationColumn) -> float:
     return (column.long_usd or 0.0) + (column.short_usd or 0.0)
 
 
-def _described(series: LiquidationSeries, columns: Sequence[LiquidationColumn], show: Show) -> str:
+def _described(series: LiquidationSeries, columns: Sequence[LiquidationColumn]) -> str:
     watched = [column for column in columns if column.long_usd is not None]
     longs = sum(column.long_usd or 0.0 for column in watched)
     shorts = sum(column.short_usd or 0.0 for column in watched)
     highest = max(watched, key=_total)
     end = columns[-1].at + series.interval
     return (
-        f"From {instant(columns[0].at)} to {instant(end)}, a column every "
-        f"{every(series.interval)}: {LEGEND}. Longs {show(longs)}, shorts {show(shorts)} in all; "
-        f"highest {show(_total(highest))} from {instant(highest.at)}, last "
-        f"{show(_total(watched[-1]))} from {instant(watched[-1].at)}. {_counted(series, columns)}"
+        f"From {instant(columns[0].at)} to {instant(end)}, one column every "
+        f"{every(series.interval)}, longs below shorts. Total: longs {usd(longs)}, shorts "
+        f"{usd(shorts)}. Highest column: {usd(_total(highest))} from {instant(highest.at)}. Last "
+        f"column: {usd(_total(watched[-1]))} from {instant(watched[-1].at)}. "
+        f"{_coverage(series, columns)}"
     )
 
 
-def _counted(series: LiquidationSeries, columns: Sequence[LiquidationColumn]) -> str:
-    """How complete the columns are; one that is not over is nobody's fault."""
+def _coverage(series: LiquidationSeries, columns: Sequence[LiquidationColumn]) -> str:
+    """How complete the columns are; the one in progress is not incomplete."""
     is_over = columns[-1].at + series.interval <= series.as_of
     over = columns if is_over else columns[:-1]
     partial = sum(column.partial and column.long_usd is not None for column in over)
     unwatched = sum(column.long_usd is None for column in over)
-    return (
-        f"{len(columns)} columns: {partial or 'none'} watched too little, "
-        f"{unwatched or 'none'} not at all{'' if is_over else ', the last one not over yet'}."
-    )
+    gaps = [f"{partial} with too little coverage"] if partial else []
+    gaps += [f"{unwatched} without coverage"] if unwatched else []
+    covered = ", ".join(gaps) or "all with enough coverage"
+    running = "" if is_over else "; the last is still in progress"
+    return f"{len(columns)} columns, {covered}{running}."
 
 
 def _hatching(prefix: str) -> str:
@@ -122,9 +105,9 @@ def _hatching(prefix: str) -> str:
 
 
 def _sides(axes: Axes, at: int, interval: int) -> tuple[float, float]:
-    """Where a column begins, and how wide it is."""
+    """The left edge and width of a column."""
     left, right = axes.x(at), axes.x(at + interval)
-    room = (right - left) * (1 - SHARE_DRAWN) / 2
+    room = (right - left) * (1 - COLUMN_SHARE) / 2
     return left + room, (right - left) - 2 * room
 
 
@@ -156,7 +139,6 @@ def _unwatched(axes: Axes, columns: Sequence[LiquidationColumn], interval: int) 
 
 
 def _legend(box: Box) -> str:
-    """The two colours, each with its word, above the middle of the columns."""
     middle = (box.left + box.right) / 2
     return (
         path("long", block(middle - 46, 2.5, 8, 8))

@@ -1,4 +1,4 @@
-"""The regime as one scale: five bands, and a marker where the rate is (pure)."""
+"""The regime gauge: five bands, and a marker at the current rate (pure)."""
 
 from markupsafe import Markup
 
@@ -15,24 +15,24 @@ REGIME_BANDS = tuple(
 SIZE = (320, 72)
 BOX = Box(6, 26, 314, 43)
 ENDS_PCT = (-0.05, 0.05)
-"""The scale ends here; a rate beyond is shown at its end, as a number all the same."""
+"""The ends of the scale; a rate beyond them is marked at the end and shown as a number."""
 
 GAP = 1.0
 
 
 def gauge(label: Label, rate_pct: float | None, *, prefix: str) -> Markup:
-    """Draw the label in force, and the rate in percent per eight hours if it is known."""
+    """Draw the current label, and the rate in percent per eight hours if it is known."""
     rate = drawable(rate_pct)
     scale = Scale(*ENDS_PCT, EDGES_PCT, [f"{edge:+g}" for edge in EDGES_PCT])
-    written = "not known" if rate is None else f"{rate:+.4f} %"
+    written = "unknown" if rate is None else f"{rate:+.4f} %"
     name = f"Regime: {label}"
     description = (
         f"BTC perpetual funding rate: {written} per 8 hours. Five bands from short-crowded to "
         f"long-crowded, with edges at {', '.join(scale.labels)} percent."
     )
-    parts = [_bands(scale, label), _edges(scale)]
-    parts += [_marker(scale, rate, written)] if rate is not None else [_no_marker()]
-    return drawing(Frame(prefix, name, description, SIZE), *parts, kind="gauge")
+    marker = _no_marker() if rate is None else _marker(scale, rate, written)
+    frame = Frame(prefix, name, description, SIZE)
+    return drawing(frame, _bands(scale, label), _edges(scale), marker, kind="gauge")
 
 
 def _x(scale: Scale, value: float) -> float:
@@ -46,7 +46,7 @@ def _bands(scale: Scale, label: Label) -> str:
         left, right = _x(scale, low), _x(scale, high)
         kind = f"band band-{band.label}{' now' if band.label == label else ''}"
         steps = block(left + GAP / 2, BOX.top, right - left - GAP, BOX.height)
-        # The side is written below the ends, so that the words have room in their bands.
+        # Only the second word fits; "shorts pay" and "longs pay" below the ends name the sides.
         word = text(
             (left + right) / 2, BOX.bottom - 4.7, band.label.split("-")[-1], "word", "middle"
         )
@@ -77,4 +77,4 @@ def _marker(scale: Scale, rate: float, written: str) -> str:
 
 
 def _no_marker() -> str:
-    return text((BOX.left + BOX.right) / 2, 12, "not known", "value", "middle")
+    return text((BOX.left + BOX.right) / 2, 12, "unknown", "value", "middle")

@@ -1,4 +1,4 @@
-"""A measure over time, drawn as the pen of a recorder does: one thin line, open where it lacks."""
+"""One measure over time as a line, with gaps where nothing was recorded (pure)."""
 
 import re
 from bisect import bisect_left
@@ -33,14 +33,14 @@ SIZE = (320, 174)
 TOP, RIGHT, BOTTOM = 22, 313, 155
 LEAST_LEFT = 28
 BAND_WITH_NAME = 13
-"""A band that is lower has no room for its name."""
+"""The least height of a band with room for its name."""
 
 MOST_GAPS = 24
 SEEN_GAP = 3
 
 
 class Axes(NamedTuple):
-    """Where instants and values lie in a drawing."""
+    """Maps instants and values to positions in a drawing."""
 
     box: Box
     scale: Scale
@@ -48,14 +48,14 @@ class Axes(NamedTuple):
     end: int
 
     def x(self, at: int) -> float:
-        """The place of an instant."""
+        """The position of an instant."""
         if self.end == self.start:
             return self.box.right
         share = (at - self.start) / (self.end - self.start)
         return self.box.left + min(1.0, max(0.0, share)) * self.box.width
 
     def y(self, value: float) -> float:
-        """The height of a value."""
+        """The position of a value."""
         return self.box.y(self.scale.share(value))
 
 
@@ -70,13 +70,13 @@ def line_chart(
     signed: bool = False,
     data_url: str = "",
 ) -> Markup:
-    """Draw one measure of one contract; where it is `signed`, the sign is always told."""
+    """Draw one measure of one contract; a `signed` one always shows its sign."""
     points = [Point(at, drawable(value)) for at, value in series.points]
     values = [value for _, value in points if value is not None]
     if not values:
         return empty_chart(prefix, name, f"{series.contract}, {unit}: {NOTHING}.")
     scale = value_scale([*values, *edges_around(bands, values)])
-    box = Box(max(LEAST_LEFT, widest(scale.labels) + 6), TOP, RIGHT, BOTTOM)
+    box = plot_box(scale)
     axes = Axes(box, scale, points[0].at, points[-1].at)
     description = f"{series.contract}, {unit}. {described(series, show)}"
     span = (axes.start, axes.end)
@@ -94,8 +94,13 @@ def line_chart(
     )
 
 
+def plot_box(scale: Scale) -> Box:
+    """The area of the values, to the right of the scale's labels."""
+    return Box(max(LEAST_LEFT, widest(scale.labels) + 6), TOP, RIGHT, BOTTOM)
+
+
 def empty_chart(prefix: str, name: str, description: str) -> Markup:
-    """Draw that there is nothing to draw."""
+    """A chart without data."""
     return drawing(
         Frame(prefix, name, description, SIZE),
         path("gap", block(LEAST_LEFT, TOP, RIGHT - LEAST_LEFT, BOTTOM - TOP)),
@@ -105,20 +110,20 @@ def empty_chart(prefix: str, name: str, description: str) -> Markup:
 
 
 def described(series: Series, show: Show) -> str:
-    """Say in words what the line shows."""
+    """Describe the line in words, for screen readers."""
     known = [point for point in series.points if drawable(point.value) is not None]
     values = [point.value for point in known if point.value is not None]
     first, last = series.points[0].at, series.points[-1].at
     missing = len(series.points) - len(known)
     return (
-        f"From {instant(first)} to {instant(last)}, a sample every {every(series.interval)}. "
+        f"From {instant(first)} to {instant(last)}, one sample every {every(series.interval)}. "
         f"Lowest {show(min(values))}, highest {show(max(values))}, last {show(values[-1])} at "
-        f"{instant(known[-1].at)}. {samples(len(series.points))}, {missing or 'none'} missing."
+        f"{instant(known[-1].at)}. {_samples(len(series.points))}, {missing or 'none'} missing."
     )
 
 
 def every(interval: int) -> str:
-    """A length of time in words: `5 minutes`, `hour`, `4 hours`."""
+    """An interval after "every": `5 minutes`, `hour`, `4 hours`."""
     unit, word = next(
         (unit, word)
         for unit, word in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (1, "millisecond"))
@@ -128,13 +133,12 @@ def every(interval: int) -> str:
     return word if count == 1 else f"{count} {word}s"
 
 
-def samples(count: int) -> str:
-    """How many there are, in words."""
+def _samples(count: int) -> str:
     return f"{count} sample{'' if count == 1 else 's'}"
 
 
 def draw_axes(axes: Axes, unit: str) -> str:
-    """The paper: quiet lines at round values and instants, each with its label."""
+    """Grid lines at round values and instants, with their labels."""
     box, scale = axes.box, axes.scale
     heights = [axes.y(mark) for mark in scale.marks]
     across = "".join(f"M{number(box.left)} {number(y)}H{number(box.right)}" for y in heights)
@@ -157,7 +161,7 @@ def draw_axes(axes: Axes, unit: str) -> str:
 
 
 def draw_bands(axes: Axes, bands: Sequence[Band]) -> Iterator[str]:
-    """The bands, as far as the scale shows them."""
+    """The visible parts of the bands."""
     for band in bands:
         low, high = band.clipped(axes.scale.low, axes.scale.high)
         if high > low:
@@ -167,9 +171,12 @@ def draw_bands(axes: Axes, bands: Sequence[Band]) -> Iterator[str]:
 
 
 def draw_gaps(axes: Axes, points: Sequence[Point]) -> str:
-    """The largest spans in which nothing was recorded, as one shape."""
+    """The longest gaps, as one shape."""
     spans = [(axes.x(start), axes.x(end)) for start, end in _gaps(points)]
-    seen = sorted((span for span in spans if span[1] - span[0] >= SEEN_GAP), key=_narrowness)
+    seen = sorted(
+        (span for span in spans if span[1] - span[0] >= SEEN_GAP),
+        key=lambda span: span[0] - span[1],
+    )
     box = axes.box
     return path(
         "gap",
@@ -178,7 +185,7 @@ def draw_gaps(axes: Axes, points: Sequence[Point]) -> str:
 
 
 def _decimals(shown: str) -> int:
-    """How many digits a written number has behind its point."""
+    """The number of decimals in a formatted number."""
     found = re.search(r"\.(\d+)", shown)
     return 0 if found is None else len(found[1])
 
@@ -195,7 +202,7 @@ def _last_dot(axes: Axes, points: Sequence[Point]) -> str:
 
 
 def _band_names(axes: Axes, bands: Sequence[Band], points: Sequence[Point]) -> Iterator[str]:
-    """The names of bands, each in a corner of its band where the line is not; or nowhere."""
+    """The names of bands, each in a free corner of its band, if there is one."""
     places = [place for place in _places(axes, points) if place is not None]
     for band in bands:
         low, high = band.clipped(axes.scale.low, axes.scale.high)
@@ -211,7 +218,7 @@ def _band_names(axes: Axes, bands: Sequence[Band], points: Sequence[Point]) -> I
 
 
 def _is_free(corner: Box, places: Sequence[Place]) -> bool:
-    """Whether the line through places, which go from left to right, keeps out of a corner."""
+    """Whether the line through these places stays out of a corner."""
     first = max(0, bisect_left(places, (corner.left,)) - 1)
     near = places[first : bisect_left(places, (corner.right,)) + 1]
     return not any(corner.meets(*stroke) for stroke in pairwise([*near, near[-1]]))
@@ -224,7 +231,7 @@ def _corners(room: Box, width: float) -> Iterator[Box]:
 
 
 def _gaps(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
-    """From the last point before each gap to the first after it."""
+    """The last point before each gap, and the first after it."""
     before = points[0].at
     in_gap = False
     for at, value in points:
@@ -238,10 +245,6 @@ def _gaps(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
         yield before, points[-1].at
 
 
-def _narrowness(span: tuple[float, float]) -> float:
-    return span[0] - span[1]
-
-
 def _anchor(box: Box, x: float, label: str) -> str:
-    """Where a label is held, so that it does not leave the drawing."""
+    """The text anchor that keeps a label inside the drawing."""
     return "end" if x + widest([label]) / 2 > box.right + 8 else "middle"

@@ -1,4 +1,4 @@
-"""Strips: how something was, cell by cell, as a small drawing (pure)."""
+"""Uptime strips, one cell per hour or day, and lanes, one per label of a signal (pure)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
@@ -13,7 +13,7 @@ STEP: Final = 5
 WIDTH: Final = 4
 HEIGHT: Final = 24
 _HEIGHTS: Final[dict[Condition | None, int]] = {"ok": 14, "degraded": 19, "down": 24, None: 3}
-"""What is worse stands out, also for who cannot tell colours apart."""
+"""Worse is taller, for readers who can't tell the colours apart."""
 
 _STRIP: Final = Markup(
     '<svg class="strip" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" '
@@ -25,14 +25,14 @@ _CELL: Final = Markup(
 
 
 class Cell(NamedTuple):
-    """One hour or day; `condition` is None where nothing is known of it."""
+    """One hour or day; `condition` is None if nothing was recorded."""
 
     condition: Condition | None
     text: str
 
 
 def strip(cells: Sequence[Cell], label: str) -> Markup:
-    """Draw cells from left to right; `label` says the same to whoever cannot see them."""
+    """Draw cells from left to right; `label` describes them for screen readers."""
     drawn = Markup().join(_drawn(number, cell) for number, cell in enumerate(cells))
     return _STRIP.format(len(cells) * STEP - (STEP - WIDTH), HEIGHT, label, drawn)
 
@@ -43,12 +43,12 @@ def _drawn(number: int, cell: Cell) -> Markup:
     return _CELL.format(name, number * STEP, HEIGHT - height, WIDTH, height, cell.text)
 
 
-Tone = Literal["high-far", "high", "usual", "low", "low-far", "none"]
-"""The class by which a bar is coloured; where it lies says the same without colour."""
+Tone = Literal["high-far", "high", "middle", "low", "low-far", "none"]
+"""The CSS class of a bar."""
 
 NOT_RECORDED = "not recorded"
-NARROWEST = 2.0
-"""In hours: what lasted less would not be seen."""
+NARROWEST_HOURS = 2.0
+"""Narrower bars would be invisible."""
 
 EVERYTHING_PCT = 100
 
@@ -56,38 +56,38 @@ SCALES: Mapping[str, Mapping[str, Tone]] = {
     "btc-funding-regime": {
         "long-crowded": "high-far",
         "long-leaning": "high",
-        "neutral": "usual",
+        "neutral": "middle",
         "short-leaning": "low",
         "short-crowded": "low-far",
     },
-    "funding-breadth": {"longs-pay": "high", "balanced": "usual", "shorts-pay": "low"},
+    "funding-breadth": {"longs-pay": "high", "balanced": "middle", "shorts-pay": "low"},
     "liquidation-pressure": {
         "extreme": "high-far",
         "elevated": "high",
-        "normal": "usual",
+        "normal": "middle",
         "quiet": "low",
     },
-    "btc-long-accounts": {"long-extreme": "high", "typical": "usual", "short-extreme": "low"},
-    "btc-open-interest-trend": {"rising": "high", "flat": "usual", "falling": "low"},
-    "btc-realised-volatility": {"turbulent": "high", "normal": "usual", "calm": "low"},
-    "btc-etf-flow": {"accumulation": "high", "mixed": "usual", "distribution": "low"},
+    "btc-long-accounts": {"long-extreme": "high", "typical": "middle", "short-extreme": "low"},
+    "btc-open-interest-trend": {"rising": "high", "flat": "middle", "falling": "low"},
+    "btc-realised-volatility": {"turbulent": "high", "normal": "middle", "calm": "low"},
+    "btc-etf-flow": {"accumulation": "high", "mixed": "middle", "distribution": "low"},
     "us-rates": {
         "bear-steepening": "high",
         "bear": "high",
         "bear-flattening": "high",
-        "steepening": "usual",
-        "consolidation": "usual",
-        "flattening": "usual",
+        "steepening": "middle",
+        "consolidation": "middle",
+        "flattening": "middle",
         "bull-steepening": "low",
         "bull": "low",
         "bull-flattening": "low",
     },
 }
-"""The labels of each signal from high to low."""
+"""The labels of each signal, from high to low."""
 
 
 class Span(NamedTuple):
-    """A label while it lasted."""
+    """A period with one label."""
 
     label: str
     start: int
@@ -95,7 +95,7 @@ class Span(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """One label: how much of the time it was in force, and its drawing."""
+    """One label: how much of the time it applied, and its drawing."""
 
     label: str
     tone: Tone
@@ -104,28 +104,28 @@ class Lane(NamedTuple):
 
     @property
     def time(self) -> str:
-        """How much of the time, in words."""
-        return _time(self.share_pct)
+        """The share of the time as text."""
+        return _percent(self.share_pct)
 
 
 def lanes(key: str, spans: Sequence[Span], start: int, end: int) -> list[Lane]:
     """A lane for each label that occurred between `start` and `end`, from high to low.
 
-    Below come labels that the scale does not know, `unknown`, and what is not recorded.
+    Labels that are not on the scale, `unknown` and unrecorded time come last.
     """
     everything = [*spans, *_gaps(spans, start, end)]
     scale = SCALES.get(key, {})
     found = dict.fromkeys(span.label for span in everything)
     order = [*scale, *(each for each in found if each not in {*scale, *_LAST}), *_LAST]
     return [
-        _lane(label, scale.get(label, _LAST.get(label, "usual")), everything, start, end)
+        _lane(label, scale.get(label, _LAST.get(label, "middle")), everything, start, end)
         for label in order
         if label in found
     ]
 
 
 def _gaps(spans: Sequence[Span], start: int, end: int) -> Iterable[Span]:
-    """What no span covers, before the first and after the last; in between nothing is left open."""
+    """The time before the first span and after the last; there are no gaps in between."""
     first, last = (spans[0].start, spans[-1].end) if spans else (end, end)
     for gap in (Span(NOT_RECORDED, start, first), Span(NOT_RECORDED, last, end)):
         if gap.start < gap.end:
@@ -136,7 +136,7 @@ def _lane(label: str, tone: Tone, spans: Iterable[Span], start: int, end: int) -
     own = [span for span in spans if span.label == label]
     share = 100 * sum(span.end - span.start for span in own) / (end - start)
     width = (end - start) / HOUR
-    words = f"{label}: {_time(share)} of the time"
+    words = f"{label}: {_percent(share)} of the time"
     drawing = Markup(
         '<svg class="lane" viewBox="0 0 {} 1" preserveAspectRatio="none" role="img" '
         'aria-label="{}"><path class="{}" d="{}"/></svg>'
@@ -144,8 +144,8 @@ def _lane(label: str, tone: Tone, spans: Iterable[Span], start: int, end: int) -
     return Lane(label, tone, share, drawing)
 
 
-def _time(share_pct: float) -> str:
-    """A share of the time; only nothing is 0 %, and only everything 100 %."""
+def _percent(share_pct: float) -> str:
+    """A share in percent; only nothing is 0 %, and only everything is 100 %."""
     shown = f"{share_pct:.0f} %"
     if shown == "0 %" and share_pct > 0:
         return "< 1 %"
@@ -155,12 +155,12 @@ def _time(share_pct: float) -> str:
 
 
 def _bars(spans: Iterable[Span], start: int, width: float) -> Iterable[str]:
-    """Bars in hours from the start; those that touch are one."""
+    """Bars in hours from the start; bars that touch are merged."""
     left: float | None = None
     right = 0.0
     for span in spans:
         begins = (span.start - start) / HOUR
-        ends = max((span.end - start) / HOUR, begins + NARROWEST)
+        ends = max((span.end - start) / HOUR, begins + NARROWEST_HOURS)
         if left is not None and begins <= right:
             right = max(right, ends)
             continue

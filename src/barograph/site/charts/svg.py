@@ -1,4 +1,4 @@
-"""What all drawings share: numbers, lines, texts and the frame around them (pure)."""
+"""SVG building blocks: numbers, lines, texts and the frame of a drawing (pure)."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -11,18 +11,18 @@ from markupsafe import Markup, escape
 from barograph.kit.timestamps import iso_timestamp
 
 Show = Callable[[float], str]
-"""Writes a value for people, without its unit."""
+"""Formats a value without its unit."""
 
 Place = tuple[float, float]
-"""Across and down, in units of a drawing."""
+"""x and y in drawing units."""
 
 NOTHING = "no data recorded"
 CHARACTER = 6.2
-"""How wide a character is at most on average, in units of a drawing whose text is 11 high."""
+"""The greatest average width of a character in 11-unit text."""
 
 
 class Box(NamedTuple):
-    """The part of a drawing where values are."""
+    """A rectangle in a drawing."""
 
     left: float
     top: float
@@ -31,30 +31,30 @@ class Box(NamedTuple):
 
     @property
     def width(self) -> float:
-        """From left to right."""
+        """The width."""
         return self.right - self.left
 
     @property
     def height(self) -> float:
-        """From top to bottom."""
+        """The height."""
         return self.bottom - self.top
 
     def y(self, share: float) -> float:
-        """The height of a share of the scale."""
+        """The position of a share of the height."""
         return self.bottom - share * self.height
 
     def meets(self, start: Place, end: Place) -> bool:
-        """Whether a straight line may cross the box; near a corner it may also miss it."""
+        """Whether a straight line may cross the box; near a corner this can be a false alarm."""
         (x1, y1), (x2, y2) = start, end
         beside = max(x1, x2) < self.left or min(x1, x2) > self.right
         return not (beside or max(y1, y2) < self.top or min(y1, y2) > self.bottom)
 
 
 class Frame(NamedTuple):
-    """What a whole drawing is called, and what a script must know to point into it."""
+    """The name, description and size of a drawing, and the data for the crosshair script."""
 
     prefix: str
-    """Begins every id of the drawing, so no other of the page may have it; empty: it has no ids."""
+    """The start of all ids, unique in the page; empty: no ids."""
 
     name: str
     description: str
@@ -68,9 +68,9 @@ def plain(value: float) -> str:
 
 
 def drawing(frame: Frame, *parts: str, kind: str = "") -> Markup:
-    """Put parts, which are safe already, into one `svg` that names and describes itself."""
+    """Put escaped parts into one `svg` with a name and a description."""
     width, height = frame.size
-    # Safe by construction: names and texts are escaped, everything else is numbers.
+    # Safe: names and texts are escaped, and everything else is numbers.
     return Markup(  # noqa: S704
         f'<svg class="chart{kind and " " + kind}" viewBox="0 0 {width} {height}" role="img" '
         f"{_named(frame)}{''.join(parts)}</svg>"
@@ -86,10 +86,7 @@ def pointing(
     signed: bool = False,
     decimals: int = 0,
 ) -> str:
-    """The attributes by which a script finds the value under the pointer, if it may.
-
-    A value that is `signed` is always shown with its sign, and with at least so many `decimals`.
-    """
+    """The attributes with which the script shows the value under the pointer."""
     if not data_url:
         return ""
     start, end = span
@@ -103,25 +100,25 @@ def pointing(
 
 
 def text(x: float, y: float, words: str, kind: str, anchor: str = "") -> str:
-    """A text at a place, which is its left end, or the `middle` or `end` of it."""
+    """A text that starts at a place, or has its `middle` or `end` there."""
     place = f' text-anchor="{anchor}"' if anchor else ""
     return f'<text class="{kind}" x="{number(x)}" y="{number(y)}"{place}>{text_of(words)}</text>'
 
 
 def path(kind: str, steps: str, extra: str = "") -> str:
-    """A line or a shape; nothing where there are no steps."""
+    """A line or shape; empty if there are no steps."""
     return f'<path class="{kind}" d="{steps}"{extra}/>' if steps else ""
 
 
 def block(x: float, y: float, width: float, height: float) -> str:
-    """The steps around a rectangle."""
+    """The path of a rectangle."""
     return f"M{number(x)} {number(y)}h{number(width)}v{number(height)}h{number(-width)}z"
 
 
 def trace(points: Iterable[Place | None]) -> str:
-    """The steps of a line through points; it is left open where there is none.
+    """The path of a line through points, interrupted at None.
 
-    Steps are counted in tenths from the point before, as that was drawn: short, and without drift.
+    Steps are relative to the previous point as it was rounded: short, and without drift.
     """
     steps: list[str] = []
     x = y = 0
@@ -133,7 +130,7 @@ def trace(points: Iterable[Place | None]) -> str:
         to_x, to_y = round(point[0] * 10), round(point[1] * 10)
         if is_open:
             steps.append(("m" if steps else "M") + _pair(to_x - x, to_y - y))
-            # A point alone is a line of no length, of which the round ends are seen.
+            # A single point is a line of length zero, drawn as its round ends.
             steps.append("h0" if after is None else "l" if len(steps) == 1 else " ")
         else:
             steps.append(_pair(to_x - x, to_y - y) + ("" if after is None else " "))
@@ -142,43 +139,43 @@ def trace(points: Iterable[Place | None]) -> str:
 
 
 def number(value: float) -> str:
-    """A number with one decimal, as short as it can be."""
+    """A number with one decimal, as short as possible."""
     return tenths(round(value * 10))
 
 
 @lru_cache(8192)
 def tenths(count: int) -> str:
-    """So many tenths: `12`, `-3.5`, `.1`."""
+    """A number of tenths: `12`, `-3.5`, `.1`."""
     whole, rest = divmod(abs(count), 10)
     sign = "-" if count < 0 else ""
     return f"{sign}{whole or ''}.{rest}" if rest else f"{sign}{whole}"
 
 
 def name_of(prefix: str) -> str:
-    """A prefix of ids, or an error: it is written into the page as it stands."""
+    """The prefix, checked because it is not escaped."""
     if _PREFIX.fullmatch(prefix) is None:
         raise ValueError("a prefix has letters, digits and hyphens")
     return prefix
 
 
 def text_of(words: str) -> str:
-    """Words as XML; what XML cannot hold becomes a space."""
+    """Words as XML; characters that XML does not allow become spaces."""
     return str(escape(_UNDRAWABLE.sub(" ", words)))
 
 
 def instant(at: int) -> str:
-    """An instant for people."""
+    """An instant to the minute: `2026-11-06 16:39 UTC`."""
     exact = iso_timestamp(at)
     return f"{exact[:10]} {exact[11:16]} UTC"
 
 
 def widest(labels: Sequence[str]) -> float:
-    """Room for the longest of these."""
+    """The width of the longest label."""
     return max(len(label) for label in labels) * CHARACTER
 
 
 def _named(frame: Frame) -> str:
-    """The rest of the tag, and what the drawing is called."""
+    """The rest of the tag, with name and description."""
     name, description = text_of(frame.name), text_of(frame.description)
     if not frame.prefix:
         return f'font-size="11" aria-label="{name}. {description}"{frame.pointing}>'

@@ -1,1 +1,1 @@
-"""How to use the service by program."""
+"""The developer page and the API reference."""

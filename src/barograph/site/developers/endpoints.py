@@ -1,4 +1,4 @@
-"""The developer page: how to use the service by program."""
+"""`/developers`: how to use the API."""
 
 import json
 from asyncio import to_thread
@@ -46,25 +46,21 @@ from barograph.markets.regime import HYSTERESIS_PCT
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.material_change.query import PARAMETERS
 from barograph.signals.methods import METHODS
-from barograph.site.developers import problems, reference, snippets
+from barograph.site.developers import problems, reference
 from barograph.site.developers.interface import groups, pretty
-from barograph.site.developers.snippets import RELEASES
-from barograph.site.frame.paths import (
-    DEVELOPERS_PATH,
-    SIGNALS_FOLDER,
-)
-from barograph.site.frame.responses import Page, PageRouter
-from barograph.site.frame.site import Site
-from barograph.site.frame.writer import Pages, Terms
+from barograph.site.paths import DEVELOPERS_PATH, SIGNALS_FOLDER
+from barograph.site.responses import Page, PageRouter
+from barograph.site.site import Site
+from barograph.site.templating import Templates, Terms
 from barograph.stances.documents import STANCE_PATHS
 
 
 class Tool(Protocol):
-    """A tool of the Model Context Protocol."""
+    """An MCP tool."""
 
     @property
     def name(self) -> str:
-        """By which it is called."""
+        """Its name."""
 
     @property
     def description(self) -> str:
@@ -72,12 +68,12 @@ class Tool(Protocol):
 
 
 class FirstCall(NamedTuple):
-    """What this worker answers to the first call."""
+    """The current response to the first call."""
 
     status: int
     body: str
     as_of: int | None
-    """When what it says was read; None where it says that nothing can be said."""
+    """The time of its data; None for an error."""
 
     until: int
 
@@ -92,64 +88,66 @@ def developers_routes(
 ) -> PageRouter:
     """The route of the page."""
     router = PageRouter()
-    pages = site.pages
-    values = facts(pages.base_url, tools=tools, can_register=can_register, terms=terms)
-    standing: list[Markup] = []
+    templates = site.templates
+    values = page_values(templates.base_url, tools=tools, can_register=can_register, terms=terms)
+    fixed: list[Markup] = []
 
-    async def write(app: Starlette, now: int) -> Page:
-        if not standing:
+    async def render(app: Starlette, now: int) -> Page:
+        if not fixed:
             openapi = (await described.of(app))[OPENAPI_PATH].body
-            standing.append(await to_thread(standing_part, pages, openapi, values))
+            fixed.append(await to_thread(fixed_sections, templates, openapi, values))
         first = first_call(site, now)
-        body = pages.fill(
+        body = templates.render(
             "developers.html",
             here=DEVELOPERS_PATH,
             first=first,
-            standing=standing[0],
+            fixed_sections=fixed[0],
             **values,
         )
-        return Page(body, since=now, until=first.until, fields=service_links(pages.root))
+        return Page(body, since=now, until=first.until, fields=service_links(templates.root))
 
     @router.get(DEVELOPERS_PATH)
     async def read_developers(request: Request) -> Response:
-        return await site.show(request, lambda now: write(request.app, now))
+        return await site.respond(request, lambda now: render(request.app, now))
 
     return router
 
 
 def first_call(site: Site, now: int) -> FirstCall:
-    """Make the first call here, and show what comes of it."""
+    """Make the first call within this worker."""
     try:
         view = site.markets.view(site.board, now)
     except UpstreamUnavailable as error:
         body = ErrorBody(error=error.message).encode()
-        # Only new data changes that, and with new data every page is written anew.
+        # Valid until new data arrives, which expires every page.
         return FirstCall(error.status, pretty(body), None, FOREVER)
-    document = derivatives_document(view, snippets.FIRST_SYMBOL)
+    document = derivatives_document(view, reference.FIRST_SYMBOL)
     return FirstCall(200, pretty(document.body), view.perpetuals.as_of, document.until)
 
 
-def standing_part(pages: Pages, openapi: bytes, values: Mapping[str, object]) -> Markup:
-    """All but the beginning: the same for the life of a worker, and it takes some time."""
+def fixed_sections(templates: Templates, openapi: bytes, values: Mapping[str, object]) -> Markup:
+    """All sections after the first call; slow to render, so rendered once per worker."""
     found = groups(json.loads(openapi))
     endpoints = [endpoint for group in found for endpoint in group.endpoints]
     deprecated = [endpoint.path for endpoint in endpoints if endpoint.is_deprecated]
-    written = pages.fill("developers_standing.html", groups=found, deprecated=deprecated, **values)
-    return Markup(written.decode())  # noqa: S704
+    html = templates.render(
+        "developers_sections.html", groups=found, deprecated=deprecated, **values
+    )
+    return Markup(html.decode())  # noqa: S704
 
 
-def facts(
+def page_values(
     base_url: str, *, tools: Sequence[Tool], can_register: bool, terms: Terms
 ) -> dict[str, object]:
-    """What the templates show of the code, by its name in them."""
+    """The values of the templates."""
     return {
         **_PATHS,
         "sections": reference.SECTIONS,
-        "first_curl": snippets.first_curl(base_url),
-        "first_python": snippets.first_python(base_url),
-        "first_javascript": snippets.first_javascript(base_url),
-        "client_python": snippets.client_python(base_url),
-        "mcp_file": snippets.mcp_file(base_url),
+        "first_curl": reference.first_curl(base_url),
+        "first_python": reference.first_python(base_url),
+        "first_javascript": reference.first_javascript(base_url),
+        "client_python": reference.client_python(base_url),
+        "mcp_file": reference.mcp_file(base_url),
         "interface_version": INTERFACE_VERSION,
         "software_version": __version__,
         "anonymous": ANONYMOUS,
@@ -163,7 +161,7 @@ def facts(
         "fields": reference.fields(),
         "errors": problems.ERRORS,
         "coded_errors": problems.CODED_ERRORS,
-        "doors": _DOORS,
+        "endpoint_paths": _ENDPOINT_PATHS,
         "badges": reference.BADGES,
         "signal_badges": reference.signal_badges(),
         "badge_minutes": KEEP_SECONDS * SECOND // MINUTE,
@@ -180,16 +178,15 @@ def facts(
         "tools": tools,
         "sales": reference.sales(terms),
         "notice_days": MIN_NOTICE // DAY,
-        "releases": RELEASES,
+        "releases": reference.RELEASES,
     }
 
 
-_DOORS = {
+_ENDPOINT_PATHS = {
     problems.COMPARISON: MATERIAL_CHANGE_PATH,
     problems.FEED_NOW: FEED_NOW_PATH,
     problems.FEED_ENTRY: FEED_PATH,
 }
-"""The doors that have one path each."""
 
 _PATHS: dict[str, object] = {
     "gpt_path": GPT_PATH,

@@ -1,8 +1,4 @@
-"""The described interface as the developer page shows it (pure).
-
-Everything comes from the OpenAPI document that `/openapi.json` gives away, so that the page cannot
-say anything else.
-"""
+"""The endpoints on the developer page (pure), read from the OpenAPI document."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -17,14 +13,14 @@ from barograph.discovery.llms import type_of
 Schema = dict[str, Any]
 
 COMMON_STATUSES = {"304", "405", "414"}
-"""What every free read answers alike, and the page tells once."""
+"""The same for every free endpoint, so the page describes them once."""
 
 _MOST_LINES = 60
 _CODE = Markup("<code>{}</code>")
 
 
 class Parameter(NamedTuple):
-    """One parameter: where it goes, what it may be, what it is for."""
+    """One parameter."""
 
     name: str
     place: str
@@ -36,14 +32,14 @@ class Parameter(NamedTuple):
     example: str | None
 
 
-class Answer(NamedTuple):
-    """One status and what it means."""
+class DocumentedResponse(NamedTuple):
+    """One status and its meaning."""
 
     status: str
     text: Markup
 
 
-class Endpoint(NamedTuple):
+class DocumentedEndpoint(NamedTuple):
     """One operation."""
 
     method: str
@@ -54,17 +50,17 @@ class Endpoint(NamedTuple):
     text: Markup
     is_deprecated: bool
     credentials: tuple[str, ...]
-    """Header fields of which one opens it; none for what is free."""
+    """Alternative header fields; empty for a free endpoint."""
 
     parameters: tuple[Parameter, ...]
     body: str | None
-    """An example of what is sent, as JSON."""
+    """An example request body."""
 
-    answers: tuple[Answer, ...]
+    responses: tuple[DocumentedResponse, ...]
 
     @property
     def target(self) -> str:
-        """A path and query that can be called as they stand."""
+        """An example path and query."""
         path, query = self.path, {}
         for each in self.parameters:
             if each.place == "path":
@@ -75,37 +71,37 @@ class Endpoint(NamedTuple):
 
     @property
     def opens(self) -> bool:
-        """Whether anyone gets an answer at `target`, whatever this instance has recorded."""
+        """Whether `target` works without credentials, whatever this instance has recorded."""
         is_certain = all(
             each.place != "path" and not each.is_required for each in self.parameters
-        ) and "404" not in {answer.status for answer in self.answers}
+        ) and "404" not in {each.status for each in self.responses}
         return self.method == "GET" and not self.credentials and is_certain
 
     def command(self, base_url: str) -> str:
-        """The call, for a shell."""
+        """The call with curl."""
         words = ["curl"]
         if self.credentials:
             words.append(f"-H '{self.credentials[0]}'")
         if self.body is not None:
-            # What the Model Context Protocol wants; nobody else minds.
+            # MCP requires both; other endpoints ignore `Accept`.
             words += ["-H 'Content-Type: application/json'", "-H 'Accept: application/json'"]
             words.append(f"-d '{self.body}'")
         return " ".join([*words, f"'{base_url}{self.target}'"])
 
 
-class Group(NamedTuple):
-    """The operations of one tag."""
+class EndpointGroup(NamedTuple):
+    """The endpoints of one tag."""
 
     tag: str
     text: Markup
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[DocumentedEndpoint, ...]
 
 
-def groups(schema: Schema) -> list[Group]:
-    """Every operation of the described interface, by its first tag, in the order of the tags."""
+def groups(schema: Schema) -> list[EndpointGroup]:
+    """All endpoints by their first tag, in the order of the tags."""
     found = list(_endpoints(schema))
     return [
-        Group(
+        EndpointGroup(
             tag["name"],
             marked(tag["description"]),
             tuple(each for each in found if each.tag == tag["name"]),
@@ -115,7 +111,7 @@ def groups(schema: Schema) -> list[Group]:
 
 
 def marked(text: str) -> Markup:
-    """A text of the description with its `code` as pages show it."""
+    """A text with its `code` as HTML."""
     words, *rest = (escape(part) for part in text.split("`"))
     for part, is_code in zip(rest, cycle((True, False)), strict=False):
         words += _CODE.format(part) if is_code else part
@@ -123,16 +119,16 @@ def marked(text: str) -> Markup:
 
 
 def pretty(body: bytes) -> str:
-    """A JSON body for people, cut where it gets long."""
+    """A JSON body with indentation, truncated if it is long."""
     lines = json.dumps(json.loads(body), ensure_ascii=False, indent=2).splitlines()
     return "\n".join(lines if len(lines) <= _MOST_LINES else [*lines[:_MOST_LINES], "…"])
 
 
-def _endpoints(schema: Schema) -> Iterator[Endpoint]:
+def _endpoints(schema: Schema) -> Iterator[DocumentedEndpoint]:
     schemes = schema["components"]["securitySchemes"]
     for path, item in schema["paths"].items():
         for method, operation in item.items():
-            yield Endpoint(
+            yield DocumentedEndpoint(
                 method=method.upper(),
                 path=path,
                 name=operation["operationId"],
@@ -143,7 +139,7 @@ def _endpoints(schema: Schema) -> Iterator[Endpoint]:
                 credentials=tuple(_credentials(operation, schemes)),
                 parameters=tuple(_parameters(operation, schema["components"]["schemas"])),
                 body=_body(operation),
-                answers=tuple(_answers(operation)),
+                responses=tuple(_responses(operation)),
             )
 
 
@@ -160,7 +156,7 @@ def _credentials(operation: Schema, schemes: Mapping[str, Schema]) -> Iterator[s
 def _parameters(operation: Schema, schemas: Schema) -> Iterator[Parameter]:
     for each in operation.get("parameters", ()):
         if "$ref" in each:
-            continue  # `If-None-Match`, which goes with every read
+            continue  # `If-None-Match`, which the page describes once
         schema = each["schema"]
         default = schema.get("default")
         yield Parameter(
@@ -193,7 +189,7 @@ def _range(lowest: int | None, highest: int | None) -> str:
 
 
 def _example(parameter: Schema) -> str | None:
-    """A value to call it with; none for what may be left out and says no more than the default."""
+    """An example value; None for an optional parameter without an example."""
     schema = parameter["schema"]
     found = parameter.get("example")
     if found is None and parameter.get("required"):
@@ -208,8 +204,8 @@ def _body(operation: Schema) -> str | None:
     return json.dumps(content["example"], ensure_ascii=False)
 
 
-def _answers(operation: Schema) -> Iterator[Answer]:
+def _responses(operation: Schema) -> Iterator[DocumentedResponse]:
     is_coded = bool(operation["security"])
     for status, response in sorted(operation["responses"].items()):
         if is_coded or status not in COMMON_STATUSES:
-            yield Answer(status, marked(response["description"]))
+            yield DocumentedResponse(status, marked(response["description"]))

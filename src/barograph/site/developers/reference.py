@@ -1,9 +1,11 @@
-"""What the developer page tells, taken from the code that it tells about (pure)."""
+"""Tables, example programs and releases on the developer page (pure)."""
 
+import json
 from decimal import Decimal
 from typing import NamedTuple
 
 from barograph.badges.documents import BADGE_FOLDER
+from barograph.discovery.mcp_description import MCP_PATH
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.kit.timestamps import MINUTE
 from barograph.limits.rate_limits import (
@@ -19,17 +21,18 @@ from barograph.limits.rate_limits import (
     Usage,
     rate_limit_fields,
 )
+from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.regime import EDGES_PCT, LABELS
 from barograph.signals.documents import SIGNALS_PATH
 from barograph.signals.methods import METHODS
-from barograph.site.frame.paths import (
+from barograph.site.paths import (
     DEVELOPERS_PATH,
     HOME_PATH,
     MARKETS_FOLDER,
     SIGNALS_FOLDER,
     STATUS_PAGE,
 )
-from barograph.site.frame.writer import Terms, per
+from barograph.site.templating import Terms, per
 from barograph.stances.documents import STANCE_PATHS
 
 SECTIONS = {
@@ -52,30 +55,14 @@ SECTIONS = {
     "versioning": "Versions and deprecation",
     "changelog": "Changelog",
 }
-"""The parts of the page, by their anchor."""
+"""The sections of the page by their anchors."""
 
 _EXAMPLE_NOW = 1_794_000_000_000
 _EXAMPLE = Usage(ANONYMOUS, accepted=False, remaining=0, resets_in=2 * MINUTE)
 
 
-class Limit(NamedTuple):
-    """A row of the table of limits."""
-
-    what: str
-    allowance: str
-    counted_by: str
-
-
-class Field(NamedTuple):
-    """A row of the table of rate-limit fields."""
-
-    name: str
-    example: str
-    meaning: str
-
-
 class Sale(NamedTuple):
-    """What can be paid for by x402, where, and for how many USD."""
+    """Something sold by x402, with its endpoint and its price in USD."""
 
     what: str
     path: str
@@ -83,7 +70,7 @@ class Sale(NamedTuple):
 
 
 class BadgeEntry(NamedTuple):
-    """A badge of the gallery; `page` is where it leads to when it is pressed."""
+    """A badge of the gallery; `page` is where it links to."""
 
     name: str
     path: str
@@ -91,46 +78,39 @@ class BadgeEntry(NamedTuple):
     page: str
 
 
-class Band(NamedTuple):
-    """A row of the table of regime bands."""
-
-    label: str
-    range: str
-
-
 def sales(terms: Terms) -> list[Sale]:
-    """Everything that these terms ask for by x402."""
+    """Everything that this instance sells by x402."""
     if not terms.takes_payments:
         return []
     stances = [
-        Sale(f"{kind} once, without Feed", path, terms.stance_price)
+        Sale(f"One read of {kind}, without Feed", path, terms.stance_price)
         for kind, path in STANCE_PATHS.items()
     ]
     return [Sale(f"Feed for {terms.feed_period_days} days", FEED_PATH, terms.feed_price), *stances]
 
 
-def limits() -> list[Limit]:
-    """Every allowance."""
+def limits() -> list[tuple[str, str, str]]:
+    """Every rate limit: what it is for, the limit, and what it is counted per."""
     return [
-        Limit(f"{SIGNALS_PATH} without a key", per(ANONYMOUS), _ADDRESS),
-        Limit(f"{SIGNALS_PATH} with a personal key", per(PERSONAL), "key"),
-        Limit(f"{SIGNALS_PATH} with a key that is not valid", per(BAD_KEYS), _ADDRESS),
-        Limit("Asking for a key", per(REGISTRATIONS), _ADDRESS),
-        Limit("Links to one mailbox", per(MAILBOX), "mailbox"),
-        Limit("Calls of MCP tools", per(TOOL_CALLS), _ADDRESS),
-        Limit("Requests to the MCP server", per(MCP_POSTS), _ADDRESS),
-        Limit("Payment proofs", per(PROOFS), _ADDRESS),
-        Limit("Uncached pages and downloads, and history proofs", per(RENDERS), _ADDRESS),
-        Limit("Every other free read", "none", "not counted"),
+        (f"{SIGNALS_PATH} without a key", per(ANONYMOUS), _ADDRESS),
+        (f"{SIGNALS_PATH} with a personal key", per(PERSONAL), "key"),
+        (f"{SIGNALS_PATH} with an invalid key", per(BAD_KEYS), _ADDRESS),
+        ("Requests for a key", per(REGISTRATIONS), _ADDRESS),
+        ("Key links to one mailbox", per(MAILBOX), "mailbox"),
+        ("MCP tool calls", per(TOOL_CALLS), _ADDRESS),
+        ("Requests to the MCP server", per(MCP_POSTS), _ADDRESS),
+        ("Payment proofs", per(PROOFS), _ADDRESS),
+        ("Uncached pages and downloads, and history proofs", per(RENDERS), _ADDRESS),
+        ("All other free endpoints", "none", "not counted"),
     ]
 
 
-def fields() -> list[Field]:
-    """The fields of an answer that is refused, as they are really made."""
+def fields() -> list[tuple[str, str, str]]:
+    """The rate-limit fields: name, an example from a refused request, and meaning."""
     examples = {
         name.decode(): value.decode() for name, value in rate_limit_fields(_EXAMPLE, _EXAMPLE_NOW)
     }
-    return [Field(name, examples[name.lower()], meaning) for name, meaning in _FIELDS.items()]
+    return [(name, examples[name.lower()], meaning) for name, meaning in _FIELDS.items()]
 
 
 def signal_badges() -> list[BadgeEntry]:
@@ -139,68 +119,140 @@ def signal_badges() -> list[BadgeEntry]:
         BadgeEntry(
             method.name,
             f"{BADGE_FOLDER}signal/{method.key}.svg",
-            "The label that the signal has now.",
+            "The current label of the signal.",
             f"{SIGNALS_FOLDER}{method.key}",
         )
         for method in METHODS
     ]
 
 
-def bands() -> list[Band]:
-    """The labels of the regime and the funding that each stands for; outer ones own their edges."""
+def bands() -> dict[str, str]:
+    """The funding rates of each regime label; the outer labels include their edges."""
     low, *between, high = LABELS
     lowest, *_, highest = EDGES_PCT
     edges = zip(between, EDGES_PCT, EDGES_PCT[1:], strict=False)
-    return [
-        Band(low, f"{percent(lowest)} or less"),
-        *(Band(label, f"{percent(start)} to {percent(end)}") for label, start, end in edges),
-        Band(high, f"{percent(highest)} or more"),
-        Band("unknown", "not known, or not read recently"),
-    ]
+    return {
+        low: f"{percent(lowest)} or less",
+        **{label: f"{percent(start)} to {percent(end)}" for label, start, end in edges},
+        high: f"{percent(highest)} or more",
+        "unknown": "the rate is unknown or stale",
+    }
 
 
 def percent(value: float) -> str:
-    """A rate with its sign and no more decimals than it needs: `+0.015 %`."""
+    """A signed rate without trailing zeros: `+0.015 %`."""
     return f"{value:+g} %"
 
 
-_ADDRESS = "address (IPv6: /64)"
+_ADDRESS = "IP address (IPv6: /64)"
 _FIELDS = {
-    "RateLimit-Policy": "the allowance: its name, q requests in any w seconds",
-    "RateLimit": "r requests are left; in t seconds the oldest one comes back",
-    "X-RateLimit-Limit": "q again",
-    "X-RateLimit-Remaining": "r again",
-    "X-RateLimit-Reset": "when t seconds are over, as Unix time",
+    "RateLimit-Policy": "the limit's name, and q requests in any w seconds",
+    "RateLimit": "r requests are left; one more becomes available in t seconds",
+    "X-RateLimit-Limit": "same as q",
+    "X-RateLimit-Remaining": "same as r",
+    "X-RateLimit-Reset": "the end of the t seconds, as Unix time",
     "Retry-After": "only with 429: seconds until a request is accepted again",
 }
 BADGES = [
     BadgeEntry(
         "regime",
         f"{BADGE_FOLDER}regime.svg",
-        "The regime of the market, by the funding of the BTC perpetual.",
+        "The market regime, based on the funding rate of the BTC perpetual.",
         HOME_PATH,
     ),
     BadgeEntry(
         "BTC funding",
         f"{BADGE_FOLDER}funding/BTC.svg",
-        "The funding rate of a perpetual with its interval; another symbol in place of BTC for any "
-        "other.",
+        "The funding rate of a perpetual and its interval. Replace BTC with any other symbol.",
         f"{MARKETS_FOLDER}BTC",
     ),
     BadgeEntry(
         "status",
         f"{BADGE_FOLDER}status.svg",
-        "Whether the feed and this service work as they should.",
+        "The health of the market feed and of the API.",
         STATUS_PAGE,
     ),
     BadgeEntry(
         "paper record",
         f"{BADGE_FOLDER}record.svg",
-        "Days since sinceDate of a legacy paper-strategy record, or “not started” where the "
-        "operator named no start: elapsed time, not observations or uninterrupted operation; "
-        "continuity is unverified, and it is no evidence of live-capital results or of paid stance "
-        "outcomes.",
+        "Days since sinceDate of a legacy paper-strategy record, or “not started” if the operator "
+        "configured no start. This is elapsed time, not a number of observations and not "
+        "uninterrupted operation. Continuity is unverified. It is not evidence of live-capital "
+        "results or of paid stance outcomes.",
         f"{DEVELOPERS_PATH}#badges",
     ),
 ]
-"""One badge of each kind but the signals', those first that say something everywhere."""
+"""One badge of each kind except the signals."""
+
+
+FIRST_SYMBOL = "BTC"
+FIRST_TARGET = f"{DERIVATIVES_PATH}?symbol={FIRST_SYMBOL}"
+
+
+def first_curl(base_url: str) -> str:
+    """The first call in a shell."""
+    return f"curl '{base_url}{FIRST_TARGET}'"
+
+
+def first_python(base_url: str) -> str:
+    """The first call with Python's standard library."""
+    return f"""\
+import json
+from urllib.request import urlopen
+
+with urlopen("{base_url}{FIRST_TARGET}", timeout=10) as answer:
+    btc = json.load(answer)
+print(btc["lastPrice"], btc["fundingRatePct"], btc["source"])"""
+
+
+def first_javascript(base_url: str) -> str:
+    """The first call in a browser or in Node."""
+    return f"""\
+const answer = await fetch("{base_url}{FIRST_TARGET}");
+const btc = await answer.json();
+if (!answer.ok) throw new Error(btc.error);
+console.log(btc.lastPrice, btc.fundingRatePct, btc.source);"""
+
+
+def client_python(base_url: str) -> str:
+    """The first calls with our client."""
+    return f"""\
+from barograph.client import Barograph
+
+with Barograph("{base_url}") as client:
+    btc = client.derivatives("BTC")
+    print(btc.lastPrice, btc.fundingRatePct, btc.source)
+    print(client.market_state().regime.label)"""
+
+
+def mcp_file(base_url: str) -> str:
+    """The configuration file of an MCP client."""
+    server = {"type": "http", "url": f"{base_url}{MCP_PATH}"}
+    return json.dumps({"mcpServers": {"barograph": server}}, indent=2)
+
+
+class Release(NamedTuple):
+    """One heading of CHANGELOG.md."""
+
+    version: str
+    date: str
+    """ISO; empty if unreleased."""
+
+    changes: tuple[str, ...]
+
+
+RELEASES = (
+    Release(
+        "Unreleased",
+        "",
+        (
+            "Free, without a key: market data of every perpetual, briefs, guides, signals, badges",
+            "Personal keys by e-mail, with exact sliding windows",
+            "The record of stances: append-only, hash-chained, with signed checkpoints and proofs",
+            "Feed for subscribers, by token or wallet, and the comparison of two versions",
+            "Payments by x402 v2, each settled once",
+            "The site: markets, charts with downloads, the record and the recorded status",
+            "MCP, OpenAPI, GPT actions, texts for agents and a Python client",
+        ),
+    ),
+)

@@ -1,4 +1,4 @@
-"""`/docs`: the interface to browse and to try out, with Swagger UI from an installed package."""
+"""`/docs`: the interactive API reference, with Swagger UI from an installed package."""
 
 from asyncio import to_thread
 from functools import cache, partial
@@ -11,85 +11,85 @@ from starlette.exceptions import HTTPException
 from barograph.discovery.openapi import INTERFACE_VERSION
 from barograph.kit.caches import SingleFlight
 from barograph.kit.http import DocumentResponse
-from barograph.site.frame.paths import REFERENCE_FOLDER, REFERENCE_PATH
-from barograph.site.frame.responses import (
+from barograph.site.paths import REFERENCE_FOLDER, REFERENCE_PATH
+from barograph.site.responses import (
+    CACHE_FOREVER,
+    CACHE_ONE_HOUR,
     CSS,
-    GUARD,
-    KEEP,
-    KEEP_FOR_EVER,
-    LOOK_EACH_TIME,
+    REVALIDATE,
     SCRIPT,
+    SECURITY_HEADERS,
     Page,
     PageRouter,
 )
-from barograph.site.frame.site import Site
+from barograph.site.site import Site
 
 _PACKAGE = "fastapi_offline"
 _DISTRIBUTION = "fastapi-offline"
 _TYPES = {"swagger-ui-bundle.js": SCRIPT, "swagger-ui.css": CSS}
 
 _POLICY = b"content-security-policy"
-DOCS_GUARD = [
+DOCS_SECURITY_HEADERS = [
     (name, value.replace(b"img-src 'self'", b"img-src 'self' data:") if name == _POLICY else value)
-    for name, value in GUARD
+    for name, value in SECURITY_HEADERS
 ]
-"""The guard of every page; the pictures of Swagger UI are written into its stylesheet."""
+"""Allows the images that are part of Swagger UI's stylesheet."""
 
 
 class SwaggerFiles:
-    """The files of Swagger UI: read and packed when somebody asks first, which takes long."""
+    """The files of Swagger UI; compressing them takes long, so it is done on first use."""
 
     def __init__(self) -> None:
-        self._packed: dict[tuple[str, bytes], Page] = {}
-        self._packing: SingleFlight[tuple[str, bytes], Page] = SingleFlight()
+        self._pages: dict[tuple[str, bytes], Page] = {}
+        self._flights: SingleFlight[tuple[str, bytes], Page] = SingleFlight()
 
     async def get(self, name: str, version: str | None) -> Page:
-        """A file by its name; only by its own version it may be kept for ever."""
-        key = (name, _kept(version))
-        if key not in self._packed:
-            self._packed[key] = await self._packing.do(key, partial(to_thread, _page, *key))
-        return self._packed[key]
+        """A file by its name; only its own version may be cached forever."""
+        key = (name, _cache_control(version))
+        if key not in self._pages:
+            self._pages[key] = await self._flights.do(key, partial(to_thread, _page, *key))
+        return self._pages[key]
 
 
 def docs_routes(site: Site) -> PageRouter:
-    """The routes of the page and of what it is made of."""
+    """The routes of the page and of its files."""
     router = PageRouter()
     swagger = SwaggerFiles()
 
     @cache
-    def written() -> Page:
-        body = site.pages.fill(
+    def page() -> Page:
+        body = site.templates.render(
             "docs.html",
             folder=REFERENCE_FOLDER,
             version=swagger_version(),
             interface_version=INTERFACE_VERSION,
         )
-        return Page(body, guard=DOCS_GUARD)
+        return Page(body, security=DOCS_SECURITY_HEADERS)
 
     @router.get(REFERENCE_PATH)
     async def read_docs(request: Request) -> Response:
-        return site.give(request, written())
+        return site.respond_unchanging(request, page())
 
     @router.get(f"{REFERENCE_FOLDER}{{name}}")
     async def read_file(request: Request, name: str) -> Response:
         if name not in _TYPES:
             raise HTTPException(404)
-        page = await swagger.get(name, request.query_params.get("v"))
-        return DocumentResponse(page, site.board.clock())
+        file = await swagger.get(name, request.query_params.get("v"))
+        return DocumentResponse(file, site.board.clock())
 
     return router
 
 
 @cache
 def swagger_version() -> str:
-    """The version of the package that the files come from; their addresses change with it."""
+    """The version of the package; it is part of the files' URLs."""
     return version(_DISTRIBUTION)
 
 
-def _kept(version: str | None) -> bytes:
+def _cache_control(version: str | None) -> bytes:
     if version is None:
-        return KEEP
-    return KEEP_FOR_EVER if version == swagger_version() else LOOK_EACH_TIME
+        return CACHE_ONE_HOUR
+    return CACHE_FOREVER if version == swagger_version() else REVALIDATE
 
 
 def _page(name: str, cache_control: bytes) -> Page:

@@ -1,12 +1,12 @@
-// Shows the interface with Swagger UI. Nothing is asked of any other host, and what is tried out
-// goes to the instance that this page came from, by whatever name it was reached.
+// Shows the API with Swagger UI. It contacts no other host, and sends requests to the host that this
+// page came from, even if the configured base URL is another name for it.
 
 const place = document.getElementById("swagger-ui");
 const { openapi, base, root } = place.dataset;
 const home = `${location.origin}${root}`;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-function dress() {
+function applyTheme() {
   document.documentElement.classList.toggle("dark-mode", dark.matches);
 }
 
@@ -15,15 +15,15 @@ function sendHome(request) {
   return request;
 }
 
-// Other pages name an operation as ?show=tag/operation; here it is opened by its own address.
+// Other pages link to an operation as ?show=tag/operation; Swagger UI uses the fragment.
 function openWanted() {
   const wanted = new URLSearchParams(location.search).get("show");
   if (/^\w+\/\w+$/.test(wanted ?? "")) history.replaceState(null, "", `${location.pathname}#/${wanted}`);
 }
 
-dress();
+applyTheme();
 openWanted();
-dark.addEventListener("change", dress);
+dark.addEventListener("change", applyTheme);
 globalThis.SwaggerUIBundle({
   domNode: place,
   url: openapi,

@@ -1,6 +1,6 @@
-// The table of perpetuals, sorted and searched where it stands: <table data-sorts> in #perpetuals. What
-// is chosen is kept in the address, which the server understands alike. What is new comes from the
-// page that site.js has fetched again.
+// Sorts and searches the table of perpetuals in the browser: <table data-sorts> in #perpetuals. The
+// query in the address has the same meaning as on the server. New data comes from the page that
+// site.js fetches.
 
 const REST_MS = 2_000;
 let typing = null;
@@ -13,23 +13,23 @@ function listed() {
 function chosen(table) {
   const asked = new URLSearchParams(location.search);
   const known = [...table.tHead.querySelectorAll("[data-sort]")].map((head) => head.dataset.sort);
-  const sort = known.find((each) => each === asked.get("sort")) ?? table.dataset.usual.split(" ")[0];
-  const order = ["asc", "desc"].find((each) => each === asked.get("order")) ?? usualOrder(sort);
+  const sort = known.find((each) => each === asked.get("sort")) ?? table.dataset.default.split(" ")[0];
+  const order = ["asc", "desc"].find((each) => each === asked.get("order")) ?? defaultOrder(sort);
   return { sort, order, q: asked.get("q") ?? "" };
 }
 
-function usualOrder(sort) {
+function defaultOrder(sort) {
   return sort === "symbol" ? "asc" : "desc";
 }
 
 function turned(choice, sort) {
   const other = choice.order === "asc" ? "desc" : "asc";
-  return { ...choice, sort, order: sort === choice.sort ? other : usualOrder(sort) };
+  return { ...choice, sort, order: sort === choice.sort ? other : defaultOrder(sort) };
 }
 
 function addressOf(table, { sort, order, q }) {
-  const isUsual = `${sort} ${order}` === table.dataset.usual;
-  const query = new URLSearchParams({ ...(isUsual ? {} : { sort, order }), ...(q ? { q } : {}) });
+  const isDefault = `${sort} ${order}` === table.dataset.default;
+  const query = new URLSearchParams({ ...(isDefault ? {} : { sort, order }), ...(q ? { q } : {}) });
   return location.pathname + (String(query) && `?${query}`);
 }
 
@@ -63,7 +63,7 @@ function arrange(table, choice) {
   }
 }
 
-// As on the server: what is not known comes last, and equals go by their names.
+// As on the server: unknown numbers come last, and equal numbers are sorted by name.
 function inOrder(rows, place, order) {
   const sign = order === "asc" ? 1 : -1;
   const byName = (one, other) => (one.name > other.name) - (one.name < other.name);
@@ -85,8 +85,8 @@ function search(field) {
   }, REST_MS);
   const table = listed();
   choose(table, { ...chosen(table), q: field.value });
-  // Only what was searched for came with the page; the other rows are in the usual one.
-  if (!table.hasAttribute("data-whole")) document.dispatchEvent(new Event("renew"));
+  // A page with a search has only its matches; the other rows come with the default page.
+  if (!table.hasAttribute("data-complete")) document.dispatchEvent(new Event("renew"));
 }
 
 function renewTable(fresh) {
@@ -100,11 +100,11 @@ function renewTable(fresh) {
     if (listed() !== null) restore(listed());
     return;
   }
-  // What somebody has selected is not taken away.
+  // Don't change the table while the visitor selects text in it.
   const selection = getSelection();
   if (!selection.isCollapsed && selection.containsNode(old, true)) return;
   const isNew = addRows(table, other);
-  // Nothing changes under the hands of somebody who types.
+  // Don't change the table while the visitor types.
   waiting = typing === null ? null : fresh;
   if (waiting === null) {
     renewRows(table, other);
@@ -113,8 +113,8 @@ function renewTable(fresh) {
   }
   const choice = chosen(table);
   filter(table, choice);
-  const isLookedAt = !matchMedia("(hover: hover)").matches || table.matches(":hover, :focus-within");
-  if (isNew || (waiting === null && !isLookedAt)) arrange(table, choice);
+  const isInUse = !matchMedia("(hover: hover)").matches || table.matches(":hover, :focus-within");
+  if (isNew || (waiting === null && !isInUse)) arrange(table, choice);
 }
 
 function restore(table) {
@@ -127,7 +127,7 @@ function addRows(table, other) {
   const known = new Set([...table.tBodies[0].rows].map((row) => row.dataset.contract));
   const rows = [...other.tBodies[0].rows].filter((row) => !known.has(row.dataset.contract));
   table.tBodies[0].append(...rows.map((row) => document.importNode(row, true)));
-  table.setAttribute("data-whole", "");
+  table.setAttribute("data-complete", "");
   return rows.length > 0;
 }
 

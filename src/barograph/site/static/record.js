@@ -1,5 +1,5 @@
-// Checks a checkpoint that somebody kept: whether this log signed it, and whether the digests that
-// are published now still give the root that was signed. Nothing that is pasted leaves the browser.
+// Checks a saved checkpoint: whether this log signed it, and whether the published digests still
+// give the signed root. The pasted text never leaves the browser.
 
 const HASH_SIZE = 32;
 const KEY_ID_SIZE = 4;
@@ -9,13 +9,13 @@ const PATIENCE_MS = 20_000;
 
 const bytes = new TextEncoder();
 
-/** Why nothing could be checked, in words for who asked. */
-class Wrong extends Error {}
+/** Why the check could not be done, as a message for the visitor. */
+class NotChecked extends Error {}
 
-/** What was published is no list at all. */
+/** The published list is malformed. */
 class Broken extends Error {}
 
-// SHA-256: the browser's own, or this one where a page that came without encryption may not use it.
+// SHA-256: the browser's own, or this one, because browsers don't offer theirs without HTTPS.
 
 const ROUNDS = [
   0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -33,7 +33,7 @@ const START = [
 
 const turn = (word, by) => (word >>> by) | (word << (32 - by));
 
-/** SHA-256 as FIPS 180-4 writes it down. */
+/** SHA-256 as in FIPS 180-4. */
 export function ownSha256(data) {
   const padded = new DataView(new ArrayBuffer(Math.ceil((data.length + 9) / 64) * 64));
   new Uint8Array(padded.buffer).set(data);
@@ -113,7 +113,7 @@ function fromHex(text) {
   return Uint8Array.from(text.match(/../g), (pair) => parseInt(pair, 16));
 }
 
-/** Bytes of base64 that is written as it should be; null for anything else. */
+/** The bytes of canonical base64; null for anything else. */
 function fromBase64(text) {
   try {
     const raw = atob(text);
@@ -131,22 +131,22 @@ function isSame(one, other) {
 
 export function parse(pasted) {
   const note = pasted.replaceAll("\r\n", "\n").trim();
-  if (note === "") throw new Wrong("There is nothing to check: paste a checkpoint first.");
+  if (note === "") throw new NotChecked("Paste a checkpoint first.");
   const gap = note.lastIndexOf("\n\n");
   if (gap < 0) {
-    throw new Wrong(
-      "There is no empty line before a signature. Paste all of it: three lines, an empty line and the line that begins with a dash.",
+    throw new NotChecked(
+      "There is no empty line before the signature. Paste the whole checkpoint: three lines, an empty line and the line that begins with a dash.",
     );
   }
   const lines = note.slice(0, gap).split("\n");
-  if (lines.includes("")) throw new Wrong("There is more than one empty line. Paste one checkpoint alone.");
+  if (lines.includes("")) throw new NotChecked("There is more than one empty line. Paste only one checkpoint.");
   const [origin, size, encoded] = lines;
   if (!/^(0|[1-9][0-9]{0,17})$/.test(size ?? "")) {
-    throw new Wrong("The second line should be a whole number: how many entries are covered.");
+    throw new NotChecked("The second line should be a whole number, the number of entries.");
   }
   const root = fromBase64(encoded ?? "");
   if (root?.length !== HASH_SIZE) {
-    throw new Wrong("The third line should be a root: 32 bytes in base64.");
+    throw new NotChecked("The third line should be the root: 32 bytes in base64.");
   }
   const signatures = note.slice(gap + 2).split("\n").map(parseSignature);
   return { origin, size: Number(size), root, signed: `${note.slice(0, gap)}\n`, signatures };
@@ -156,14 +156,14 @@ function parseSignature(line) {
   const found = /^— (\S+) (\S+)$/.exec(line);
   const raw = fromBase64(found?.[2] ?? "");
   if (found === null || raw === null || raw.length <= KEY_ID_SIZE) {
-    throw new Wrong(
-      "A line after the empty one is no signature: a long dash (—), the log's name and base64, with one space between them.",
+    throw new NotChecked(
+      "A line after the empty line is not a signature: a long dash (—), the log's name and base64, separated by single spaces.",
     );
   }
   return { name: found[1], keyId: raw.slice(0, KEY_ID_SIZE), signature: raw.slice(KEY_ID_SIZE) };
 }
 
-/** Whether the log's key signed it: true, false, or null where this browser cannot tell. */
+/** Whether the log's key signed it: true, false, or null if this browser can't check it. */
 async function isSigned(checkpoint, key) {
   const named = await sha256(joined(bytes.encode(checkpoint.origin), [0x0a, ED25519], key));
   const ours = checkpoint.signatures.filter(
@@ -185,8 +185,8 @@ async function isSigned(checkpoint, key) {
 
 // The published list
 
-/** The root of the first entries of a list, how many of them there were, and how long it is. */
-async function publishedRoot(address, member, size, told) {
+/** The root of the first entries of a list, how many were read, and how long the list is. */
+async function publishedRoot(address, member, size, onProgress) {
   const tree = new Tree();
   let [read, count] = [0, null];
   while (read < size) {
@@ -196,7 +196,7 @@ async function publishedRoot(address, member, size, told) {
     if (digests.length === 0) break;
     await tree.add(digests);
     read += digests.length;
-    told(read);
+    onProgress(read);
   }
   return { root: await tree.root(), read, count };
 }
@@ -208,75 +208,75 @@ async function publishedPage(address) {
     answer = await fetch(address, { cache: "no-store", signal });
     if (answer.ok) return await answer.json();
   } catch {
-    throw new Wrong("The published list cannot be read now. Try again shortly.");
+    throw new NotChecked("We can't read the published list now. Try again in a few seconds.");
   }
-  throw new Wrong(`The published list cannot be read now (status ${answer.status}). Try again shortly.`);
+  throw new NotChecked(`We can't read the published list now (status ${answer.status}). Try again in a few seconds.`);
 }
 
 function digestsOf(page, member, read) {
   const entries = Array.isArray(page?.entries) ? page.entries : [{}];
   return entries.map((entry, i) => {
     if (entry?.sequence !== read + i + 1 || !/^[0-9a-f]{64}$/.test(entry[member])) {
-      throw new Broken(`Number ${number(read + i + 1)} is not where it should be in the published list.`);
+      throw new Broken(`Entry ${number(read + i + 1)} is missing or malformed in the published list.`);
     }
     return entry[member];
   });
 }
 
-// What is said about it
+// The result
 
 const number = (value) => value.toLocaleString("en");
 
-/** Check what was pasted. `say` gets each step, `told` how many digests were read. */
-export async function check(pasted, log, say, told) {
+/** Check the pasted text. `addStep` gets each step, `onProgress` the number of digests read. */
+export async function check(pasted, log, addStep, onProgress) {
   const checkpoint = parse(pasted);
   const { origin, size } = checkpoint;
   const list = origin.startsWith(log.prefix) ? origin.slice(log.prefix.length) : "";
   if (!log.lists.includes(list)) {
-    throw new Wrong(`It is a checkpoint of another log, ${origin}. Those of this service begin with ${log.prefix}`);
+    throw new NotChecked(`This is a checkpoint of another log, ${origin}. Checkpoints of this service begin with ${log.prefix}`);
   }
-  say("ok", "read", `A checkpoint of ${origin} over ${number(size)} entries. Its root:`, checkpoint.root);
+  addStep("ok", "read", `A checkpoint of ${origin} with ${number(size)} entries. Its root:`, checkpoint.root);
   const signed = await isSigned(checkpoint, fromBase64(log.key));
-  say(...SIGNATURE[signed]);
+  addStep(...SIGNATURE[signed]);
   if (signed === false) return NOT_OURS;
   const member = list.endsWith("/events") ? "event_digest" : "history_digest";
-  const found = await publishedRoot(log.folder + list, member, size, (read) => told(read, size));
+  const found = await publishedRoot(log.folder + list, member, size, (read) => onProgress(read, size));
   if (found.read < size) return cut(found.read, size, signed);
   const same = isSame(found.root, checkpoint.root);
-  const [condition, word] = same ? ["ok", "same"] : ["down", "another"];
-  say(condition, word, `The root of the first ${number(size)} digests that are published now:`, found.root);
+  const [condition, word] = same ? ["ok", "same"] : ["down", "different"];
+  addStep(condition, word, `The root of the first ${number(size)} published digests:`, found.root);
   return same ? matches(size, found.count, signed) : changed(size, signed);
 }
 
 const SIGNATURE = {
-  true: ["ok", "signed", "The signature is that of the key which this log publishes."],
-  false: ["down", "not signed", "No signature by the key which this log publishes fits this text."],
-  null: ["degraded", "not checked", "The signature could not be checked: this browser, or a connection without encryption, does not let a page check Ed25519."],
+  true: ["ok", "signed", "This log's published key made the signature."],
+  false: ["down", "not signed", "This log's published key did not sign this text."],
+  null: ["degraded", "not checked", "This browser can't check Ed25519 signatures, or the connection is not encrypted."],
 };
 
 const NOT_OURS = {
   condition: "down",
-  head: "The signature is not good.",
-  text: "This text is not what the log signed with the key that it publishes now: it was altered, cut when it was copied, or signed with another key. So it says nothing about the record.",
+  head: "The signature is invalid.",
+  text: "The log's published key did not sign this text. It was altered, copied incompletely, or signed with another key, so it proves nothing about the record.",
 };
 
 function matches(size, count, signed) {
   if (size === 0) return emptyMatch(signed);
   const added = typeof count === "number" ? count - size : 0;
-  const since = added > 0 ? ` ${number(added)} ${added === 1 ? "was" : "were"} added since.` : "";
-  const unsure = signed === null ? " The signature could not be checked here." : "";
+  const since = added > 0 ? ` ${number(added)} ${added === 1 ? "entry was" : "entries were"} added since.` : "";
+  const unsure = signed === null ? " We could not check the signature in this browser." : "";
   return {
     condition: signed === null ? "degraded" : "ok",
-    head: `Matches: everything up to ${number(size)} is still what you kept.`,
-    text: `Nothing of it was changed, removed or put in between.${since}${unsure}`,
+    head: `Matches: nothing up to entry ${number(size)} has changed.`,
+    text: `No entry was changed, removed or inserted.${since}${unsure}`,
   };
 }
 
 function emptyMatch(signed) {
   return {
     condition: signed === null ? "degraded" : "ok",
-    head: "Empty: there was nothing yet to compare.",
-    text: `The list had no entry when this was signed.${signed === null ? " The signature could not be checked here." : ""}`,
+    head: "Empty: there were no entries to compare.",
+    text: `The list had no entries when this checkpoint was signed.${signed === null ? " We could not check the signature in this browser." : ""}`,
   };
 }
 
@@ -284,7 +284,7 @@ function changed(size, signed) {
   return {
     condition: "down",
     head: "DOES NOT match: the record was changed.",
-    text: `The first ${number(size)} digests are no longer those that the checkpoint was signed for.${blame(signed)}`,
+    text: `The first ${number(size)} published digests no longer give the signed root.${blame(signed)}`,
   };
 }
 
@@ -292,7 +292,7 @@ function cut(read, size, signed) {
   return {
     condition: "down",
     head: `DOES NOT match: the list ends at ${number(read)}.`,
-    text: `The checkpoint covers ${number(size)} entries. If it is only seconds old, try again; otherwise the record was cut.${blame(signed)}`,
+    text: `The checkpoint covers ${number(size)} entries. If it is only seconds old, try again. Otherwise entries were removed from the record.${blame(signed)}`,
   };
 }
 
@@ -300,14 +300,14 @@ function failure(error) {
   if (error instanceof Broken) {
     return { condition: "down", head: "DOES NOT match: the record was changed.", text: error.message };
   }
-  const text = error instanceof Wrong ? error.message : "Something unexpected went wrong.";
+  const text = error instanceof NotChecked ? error.message : "An unexpected error occurred.";
   return { condition: "degraded", head: "Not checked.", text };
 }
 
 function blame(signed) {
   return signed === null
-    ? " But the signature could not be checked here: it may as well be your copy of the checkpoint that was changed."
-    : " Keep the checkpoint: its signature shows this to anyone.";
+    ? " But we could not check the signature in this browser, so your copy of the checkpoint may be the part that was changed."
+    : " Keep the checkpoint: its signature proves this to anyone.";
 }
 
 function toHex(data) {
@@ -323,7 +323,7 @@ function element(name, className, ...content) {
   return made;
 }
 
-function offer(form) {
+function setUp(form) {
   const { folder, prefix, lists, key } = form.dataset;
   const log = { folder, prefix, lists: lists.split(" "), key };
   const ids = ["progress", "read", "outcome", "steps"];
@@ -342,12 +342,12 @@ function offer(form) {
   async function run() {
     const turnOfThis = clear();
     const isCurrent = () => turnOfThis === latest;
-    const said = [];
-    const say = (condition, word, text, root = []) => {
+    const items = [];
+    const addStep = (condition, word, text, root = []) => {
       const pill = element("span", `pill ${condition}`, word);
-      said.push(element("li", "", pill, ` ${text} `, element("span", "digest", toHex(root))));
+      items.push(element("li", "", pill, ` ${text} `, element("span", "digest", toHex(root))));
     };
-    const told = (done, size) => {
+    const onProgress = (done, size) => {
       if (!isCurrent()) return;
       progress.hidden = false;
       progress.value = done / size;
@@ -355,17 +355,17 @@ function offer(form) {
     };
     let verdict;
     try {
-      verdict = await check(form.elements.kept.value, log, say, told);
+      verdict = await check(form.elements.kept.value, log, addStep, onProgress);
     } catch (error) {
       verdict = failure(error);
     }
-    if (!isCurrent()) return; // something else was pasted meanwhile
+    if (!isCurrent()) return; // the input changed in the meantime
     progress.hidden = true;
     const { condition, head, text } = verdict;
     const words = element("p", "", element("strong", "", head), " ", text);
     outcome.replaceChildren(element("div", `banner ${condition}`, words));
-    steps.replaceChildren(...said);
-    steps.hidden = said.length === 0;
+    steps.replaceChildren(...items);
+    steps.hidden = items.length === 0;
   }
 
   form.addEventListener("submit", (event) => {
@@ -378,4 +378,4 @@ function offer(form) {
 }
 
 const form = document.getElementById("verifier");
-if (form !== null) offer(form);
+if (form !== null) setUp(form);

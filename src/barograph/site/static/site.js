@@ -1,16 +1,16 @@
-// What pages do beyond reading: they stay up to date, say when they no longer are, copy, count down
-// and tell a value of a chart. Every page is complete without it. What is new comes from the same
-// page, written by the server; only ages, countdowns and the value of a chart are written here.
+// Keeps pages up to date, marks stale data, copies text, counts down, and shows chart values.
+// Every page is complete without it. New data comes from the same page, rendered by the server;
+// only ages, countdowns and chart values are formatted here.
 
 const LIVE_MS = 5_000;
 const LOST_MS = 10_000;
 const TICK_MS = 1_000;
 const CLOCKS_AGREE_MS = 2_000;
 
-// Who cannot see that something has changed is told: <p id="said" role="status">
+// Announcements for screen readers: <p id="announcement" role="status">
 
-function say(words) {
-  document.getElementById("said").textContent = words;
+function announce(text) {
+  document.getElementById("announcement").textContent = text;
 }
 
 // Copy buttons: <button class="copy" data-copy="id" hidden>Copy</button>
@@ -21,23 +21,23 @@ function offerCopying(place) {
 }
 
 async function copy(button) {
-  const words = button.dataset.words ?? button.textContent;
-  button.dataset.words = words;
+  const label = button.dataset.label ?? button.textContent;
+  button.dataset.label = label;
   try {
     await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
     button.textContent = "Copied";
   } catch {
-    button.textContent = "Not copied";
+    button.textContent = "Copy failed";
   }
-  say(button.textContent);
+  announce(button.textContent);
   setTimeout(() => {
-    button.textContent = words;
+    button.textContent = label;
   }, 2_000);
 }
 
 // Live parts: <body data-live> and elements with an id and data-part
 
-const written = new WeakMap(); // each part as the server wrote it, without ages and crosshairs
+const rendered = new WeakMap(); // each part as the server rendered it, without ages and crosshairs
 let etag = null;
 let isRenewing = false;
 let isLost = false;
@@ -52,48 +52,48 @@ async function renew() {
   try {
     const headers = etag === null ? {} : { "If-None-Match": etag };
     const address = document.body.dataset.live || location.href;
-    const answer = await fetch(address, { headers, cache: "no-store", signal: AbortSignal.timeout(LOST_MS) });
-    setClock(answer.headers.get("Date"));
-    if (answer.status === 304) return; // never after a loss: nothing is asked for by its tag then
-    if (!answer.ok) return change(() => sayLost(answer.status === 404 ? "no longer here" : "not answered"));
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    etag = answer.headers.get("ETag");
+    const response = await fetch(address, { headers, cache: "no-store", signal: AbortSignal.timeout(LOST_MS) });
+    setClock(response.headers.get("Date"));
+    if (response.status === 304) return; // never after a failure, which clears the ETag
+    if (!response.ok) return change(() => markLost(response.status === 404 ? "page removed" : "server error"));
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    etag = response.headers.get("ETag");
     isLost = false;
     change(() => replaceParts(fresh));
   } catch {
-    change(() => sayLost("connection lost"));
+    change(() => markLost("connection lost"));
   } finally {
     isRenewing = false;
   }
 }
 
-// Change the page, and tell it when that makes it live, stale or lost.
+// Change the page, and announce it if the page becomes live, stale or lost.
 function change(work) {
-  const stand = () => document.querySelector("[data-pill]")?.textContent;
-  const before = stand();
+  const state = () => document.querySelector("[data-pill]")?.textContent;
+  const before = state();
   work();
-  if (stand() !== before) say(`This page is now: ${stand()}`);
+  if (state() !== before) announce(`Page status: ${state()}`);
 }
 
 function replaceParts(fresh) {
   for (const old of partsOf(document)) {
     const part = fresh.getElementById(old.id);
     const text = part?.outerHTML ?? "";
-    if (text === written.get(old)) continue;
+    if (text === rendered.get(old)) continue;
     if (isHeld(old)) {
-      etag = null; // it is taken at a later turn
+      etag = null; // replaced at a later update
       continue;
     }
     if (part === null) old.replaceChildren();
     else replace(old, document.adoptNode(part));
-    written.set(part ?? old, text);
+    rendered.set(part ?? old, text);
   }
   document.dispatchEvent(new CustomEvent("renewed", { detail: fresh }));
   tick();
   showAgain();
 }
 
-// What somebody has selected, or reads by keys, is not taken away.
+// Don't replace a part while the visitor selects text or reads a chart by keyboard.
 function isHeld(part) {
   return isSelected(part) || part.querySelector("svg[data-series]:focus-visible") !== null;
 }
@@ -103,7 +103,7 @@ function isSelected(place) {
   return !selection.isCollapsed && selection.containsNode(place, true);
 }
 
-// Who was on a link stays on it, and what was scrolled sideways stays there.
+// Keep the focus and the horizontal scroll positions.
 function replace(old, part) {
   offerKeys(part);
   const [before, after] = [old, part].map((each) => [...each.querySelectorAll("a, button, [tabindex]")]);
@@ -115,24 +115,24 @@ function replace(old, part) {
   for (const [index, left] of scrolled.entries()) if (left > 0 && after[index]) after[index].scrollLeft = left;
 }
 
-function sayLost(words) {
+function markLost(text) {
   isLost = true;
-  etag = null; // whatever comes next is written out again
+  etag = null; // the next response must be complete
   for (const pill of document.querySelectorAll("[data-pill]")) {
     pill.className = "pill down";
-    pill.textContent = words;
+    pill.textContent = text;
     forget(pill);
   }
 }
 
-// It is no longer what the server wrote.
+// The part no longer matches what the server rendered.
 function forget(place) {
-  written.delete(place.closest("[data-part]"));
+  rendered.delete(place.closest("[data-part]"));
   etag = null;
 }
 
-// Ages and countdowns: <span data-since="ms"> and <span data-until="ms">. They go by the server's
-// clock as soon as it is known: the visitor's may be wrong.
+// Ages and countdowns: <span data-since="ms"> and <span data-until="ms">. They use the server's clock
+// once it is known, because the visitor's may be wrong.
 
 let ahead = null;
 
@@ -153,8 +153,8 @@ function tick() {
   }
 }
 
-// Bounds: what stands in <div data-bound="ms"> is not of now from then on, whether or not anything
-// newer comes. Inside, <b data-past="words"> has what is said instead, and a pill says `data-then`.
+// Freshness limits: the content of <div data-bound="ms"> is stale from then on, even without newer
+// data. Inside it, <b data-past="text"> shows that text instead, and a pill shows `data-then`.
 
 function endBounds(now) {
   for (const each of document.querySelectorAll("[data-bound]:not(.past)")) {
@@ -186,17 +186,16 @@ function span(milliseconds) {
   return `${Math.floor(hours / 24)} days`;
 }
 
-// The crosshair of a chart: by the pointer, a finger or the arrow keys. Its values are fetched when
-// the first of them is wanted.
+// The crosshair of a chart, by mouse, touch or arrow keys. Values are fetched on first use.
 
 const LETTERS = ["k", "M", "B", "T"];
-const series = new Map(); // by address: up to when the chart goes, and its values
-let shown = null; // of which chart, by its address, which instant
+const series = new Map(); // by URL: the end of the chart, and its values
+let shown = null; // the URL of the chart and the instant
 
 function offerKeys(place) {
   for (const chart of place.querySelectorAll("svg[data-series]")) {
     chart.setAttribute("tabindex", "0");
-    chart.setAttribute("role", "application"); // of an image the arrow keys would not come here
+    chart.setAttribute("role", "application"); // an image would not receive the arrow keys
     chart.setAttribute("aria-roledescription", "chart");
     chart.setAttribute("aria-keyshortcuts", "ArrowLeft ArrowRight Home End Escape");
   }
@@ -225,7 +224,7 @@ function show(chart, at) {
   return showAgain();
 }
 
-// Mark what is shown; also after its chart has been replaced.
+// Mark the shown instant, also after its chart was replaced.
 async function showAgain() {
   const asked = shown;
   const chart = asked && chartOf(asked.address);
@@ -236,7 +235,7 @@ async function showAgain() {
       mark(chart, points[nearest(points, step, asked.at)], step);
     }
   } catch {
-    // It is asked for again when the pointer moves.
+    // Retried when the pointer moves.
   }
 }
 
@@ -270,7 +269,7 @@ function nearest(points, step, at) {
   return far.indexOf(Math.min(...far));
 }
 
-// A sample stands at its instant; a column, which has more than one value, begins there.
+// A sample is at its instant; a column, which has more than one value, begins there.
 function middle(found, step) {
   return Date.parse(found.at) + ("value" in found ? 0 : (step * 1_000) / 2);
 }
@@ -284,7 +283,7 @@ async function move(chart, key) {
     const found = points[Math.min(last, Math.max(0, next))];
     if (found !== undefined) await show(chart, middle(found, step));
   } catch {
-    // It is asked for again with the next key.
+    // Retried with the next key.
   }
 }
 
@@ -303,7 +302,7 @@ function mark(chart, found, step) {
   line.setAttribute("x2", x);
   const when = found.at.slice(0, 16).replace("T", " ");
   const readout = readoutOf(chart);
-  if (readout !== null) readout.textContent = `${when} UTC: ${told(found, chart.dataset)}`;
+  if (readout !== null) readout.textContent = `${when} UTC: ${valueText(found, chart.dataset)}`;
 }
 
 function unmark(chart) {
@@ -316,18 +315,18 @@ function readoutOf(chart) {
   return chart.closest("figure").querySelector(".readout");
 }
 
-function told({ at, ...values }, dataset) {
+function valueText({ at, ...values }, dataset) {
   return Object.entries(values)
     .filter(([, value]) => typeof value === "number" || value === null)
     .map(([name, value]) => [name.split("_"), value])
     .map(([[name, of], value]) => {
-      const number = value === null ? "not known" : amount(value, of === "pct" ? { unit: "%" } : dataset);
+      const number = value === null ? "unknown" : amount(value, of === "pct" ? { unit: "%" } : dataset);
       return name === "value" ? number : `${name} ${number}`;
     })
     .join(", ");
 }
 
-// As the server writes it: money in short; a rate with its sign, which says who pays whom.
+// As on the server: money is abbreviated, and a rate has its sign, which says who pays whom.
 function amount(value, { unit, sign = "auto", decimals = 0 }) {
   if (unit === "USD") return usd(value);
   const digits = { minimumFractionDigits: Number(decimals), maximumFractionDigits: 20, signDisplay: sign };
@@ -356,14 +355,14 @@ for (const kind of ["pointermove", "pointerdown"]) {
   });
 }
 document.addEventListener("pointerout", (event) => {
-  // What a finger has touched stays when the finger leaves.
+  // After a touch, the crosshair stays.
   if (event.pointerType !== "mouse" || chartAt(event) === null) return;
   if (!chartAt(event).contains(event.relatedTarget)) hide();
 });
 document.addEventListener("focusin", (event) => {
   const chart = chartAt(event);
   if (!chart?.matches(":focus-visible")) return;
-  readoutOf(chart)?.setAttribute("aria-live", "polite"); // whoever uses keys may not see it
+  readoutOf(chart)?.setAttribute("aria-live", "polite"); // for screen readers
   show(chart, Number(chart.dataset.to));
 });
 document.addEventListener("focusout", (event) => {
@@ -381,7 +380,7 @@ document.addEventListener("keydown", (event) => {
   move(chart, event.key);
 });
 
-for (const part of partsOf(document)) written.set(part, part.outerHTML);
+for (const part of partsOf(document)) rendered.set(part, part.outerHTML);
 offerCopying(document);
 offerKeys(document);
 tick();

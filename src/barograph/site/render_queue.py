@@ -1,10 +1,9 @@
-"""Render what is not cached: count each render against its caller's limit, and run few at a time.
+"""The queue of uncached renders: each counts against its caller's limit, and few run at a time.
 
-Cached pages never come here. Rendering runs on the event loop that also answers hot reads, so
-renders wait in a queue, and while any wait the loop is left to other work about half of the time.
-Each caller has only a few places in the queue, and pages that are kept for everyone go before pages
-for a single request. Refusals are spaced out, because a client that ignores them would otherwise
-keep the loop busy.
+Renders share the event loop with cached reads. While renders wait, the queue leaves the loop free
+for about half of the time. Each caller has only a few places in the queue, and pages that will be
+cached for everyone go before pages for a single request. Refusals are spaced out, because a client
+that ignores them would otherwise keep the loop busy.
 """
 
 import asyncio
@@ -25,24 +24,24 @@ T = TypeVar("T")
 Work = Callable[[], Coroutine[Any, Any, T]]
 
 AT_ONCE = 2
-"""A single one could block all others while it waits for a database or a thread."""
+"""A single render could block all others while it waits for a database or a thread."""
 
-MOST_PENDING = 128
-"""Renders that run or wait: two or three seconds of work."""
+MAX_PENDING = 128
+"""Renders that run or wait; two or three seconds of work."""
 
-MOST_PER_CALLER = 32
-"""Renders that run or wait for one caller: several people or a crawler behind one address."""
+MAX_PER_CALLER = 32
+"""Renders that run or wait for one caller; enough for several people or a crawler."""
 
-LONGEST_REST = 0.05
-"""Seconds; a render that took longer mostly waited for a database or a thread."""
+MAX_REST_SECONDS = 0.05
+"""A render that took longer mostly waited for a database or a thread."""
 
-REFUSAL_SPACING = 0.004
-LONGEST_HOLD = 2.0
-"""Seconds that a refusal may wait for its turn; further ones are sent at once."""
+REFUSAL_SPACING_SECONDS = 0.004
+MAX_REFUSAL_DELAY_SECONDS = 2.0
+"""Refusals that would wait longer are sent at once."""
 
 
 class RenderQueueFull(RequestError):
-    """Too many renders are waiting already; nothing was charged."""
+    """Too many renders are waiting; this request does not count against a limit."""
 
     status = 503
 
@@ -50,14 +49,14 @@ class RenderQueueFull(RequestError):
         super().__init__("the server is busy rendering; try again in a few seconds")
 
 
-class _Refused(NamedTuple):
-    """A render that was not started, and who asked for it."""
+class _RefusedRender(NamedTuple):
+    """A render that was not started."""
 
     caller: str
     error: RequestError
 
 
-class Renders:
+class RenderQueue:
     """Runs renders in turn; requests for the same key share one render."""
 
     def __init__(
@@ -79,52 +78,52 @@ class Renders:
         self._rest = 0.0
         self._next_refusal = 0.0
 
-    async def once(
+    async def render(
         self, scope: Scope, key: Hashable, work: Work[T], *, is_shared: bool = False
     ) -> tuple[T, Headers]:
-        """Render, or wait for the render of `key` that another request started and was charged for.
+        """Render, or wait for a render of `key` that another request started.
 
-        Returns the rate-limit fields as well, empty for a request that did not pay. A render that
-        `is_shared` is kept for everyone: it is not refused because others fill the queue.
+        Also returns the rate-limit fields, which are empty if this request did not count. A page
+        that `is_shared` will be cached for everyone, so a full queue does not refuse it.
 
         Raises:
-            TooManyRequests: the caller's limit is spent.
+            TooManyRequests: the caller's render limit is reached.
             RenderQueueFull: too many renders are waiting.
         """
         caller = self._limiter.caller(scope)
         while True:
-            is_payer = key not in self._flights
-            start = partial(self._charged, caller, work, is_shared=is_shared)
+            is_first = key not in self._flights
+            start = partial(self._counted, caller, work, is_shared=is_shared)
             found = await self._flights.do(key, start)
-            if not isinstance(found, _Refused):
+            if not isinstance(found, _RefusedRender):
                 rendered, fields = found
-                return rendered, fields if is_payer else []
+                return rendered, fields if is_first else []
             if found.caller == caller:
-                await self._hold_refusal()
+                await self._delay_refusal()
                 raise found.error
-            # Another caller was refused; this one has a limit of its own.
+            # Another caller was refused; this one has its own limit, so try again.
 
-    async def _charged(
+    async def _counted(
         self, caller: str, work: Work[T], *, is_shared: bool
-    ) -> tuple[T, Headers] | _Refused:
-        is_full = self._pending.total() >= MOST_PENDING and not is_shared
-        if is_full or self._pending[caller] >= MOST_PER_CALLER:
-            return _Refused(caller, RenderQueueFull())
-        self._pending[caller] += 1  # before charging, which may take a while
+    ) -> tuple[T, Headers] | _RefusedRender:
+        is_full = self._pending.total() >= MAX_PENDING and not is_shared
+        if is_full or self._pending[caller] >= MAX_PER_CALLER:
+            return _RefusedRender(caller, RenderQueueFull())
+        self._pending[caller] += 1  # before counting, which may take a while
         try:
             usage = await self._limiter.count(RENDERS, caller)
             fields = rate_limit_fields(usage, self._clock())
             return await self._in_turn(work, is_shared), fields
         except TooManyRequests as error:
-            return _Refused(caller, error)
+            return _RefusedRender(caller, error)
         finally:
             self._pending[caller] -= 1
-            self._pending += Counter()  # forgets callers with nothing pending
+            self._pending += Counter()  # drops callers with nothing pending
 
     async def _in_turn(self, work: Work[T], is_shared: bool) -> T:
         if is_shared:
             return await self._run(work)
-        async with self._single_turns:  # so that only two are ever ahead of a shared one
+        async with self._single_turns:  # at most two are ahead of a shared render
             return await self._run(work)
 
     async def _run(self, work: Work[T]) -> T:
@@ -134,14 +133,14 @@ class Renders:
             try:
                 return await work()
             finally:
-                # While others wait, leave the loop to hot reads as long as this render took.
+                # While others wait, leave the loop free for as long as this render took.
                 took = self._monotonic() - begun
                 is_queue = self._pending.total() > AT_ONCE
-                self._rest = min(AT_ONCE * took, LONGEST_REST) if is_queue else 0.0
+                self._rest = min(AT_ONCE * took, MAX_REST_SECONDS) if is_queue else 0.0
 
-    async def _hold_refusal(self) -> None:
+    async def _delay_refusal(self) -> None:
         now = self._monotonic()
         turn = max(now, self._next_refusal)
-        if turn - now <= LONGEST_HOLD:
-            self._next_refusal = turn + REFUSAL_SPACING
+        if turn - now <= MAX_REFUSAL_DELAY_SECONDS:
+            self._next_refusal = turn + REFUSAL_SPACING_SECONDS
             await self._sleep(turn - now)

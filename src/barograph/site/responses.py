@@ -1,4 +1,4 @@
-"""Routes of pages: a request goes in and a page comes out, and nothing of it is described."""
+"""Page documents, private responses, and a router for pages, which are not part of OpenAPI."""
 
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from barograph.kit.documents import FOREVER, JSON, NO_STORE, Document, Headers
+from barograph.kit.documents import FOREVER, NO_STORE, Document, Headers
 
 HTML = b"text/html; charset=utf-8"
 CSS = b"text/css; charset=utf-8"
@@ -19,24 +19,19 @@ _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-GUARD: Headers = [
+SECURITY_HEADERS: Headers = [
     (b"content-security-policy", _POLICY),
     # Under `no-referrer` browsers send our own forms with `Origin: null`.
     (b"referrer-policy", b"same-origin"),
 ]
-"""A page runs our scripts alone, loads nothing from elsewhere, sits in no frame and sends other
-sites no referrer."""
 
-KEEP = b"public, max-age=3600"
-KEEP_FOR_EVER = b"public, max-age=31536000, immutable"
-LOOK_EACH_TIME = b"no-cache"
+CACHE_ONE_HOUR = b"public, max-age=3600"
+CACHE_FOREVER = b"public, max-age=31536000, immutable"
+REVALIDATE = b"no-cache"
 
 
 class Page(Document):
-    """A page, or what it is made of, that is the same for everyone.
-
-    Texts are compressed once, when they are written, for those who take them so.
-    """
+    """A page, static file or download that is the same for everyone; text is compressed once."""
 
     __slots__ = ()
 
@@ -49,7 +44,7 @@ class Page(Document):
         content_type: bytes = HTML,
         cache_control: bytes | None = None,
         fields: Headers | None = None,
-        guard: Headers = GUARD,
+        security: Headers = SECURITY_HEADERS,
     ) -> None:
         super().__init__(
             body,
@@ -57,30 +52,23 @@ class Page(Document):
             until=until,
             content_type=content_type,
             cache_control=cache_control,
-            fields=[*guard, *(fields or [])],
+            fields=[*security, *(fields or [])],
             compress=content_type != PNG,
         )
 
 
-def private_page(status: int, body: bytes, *fields: tuple[bytes, bytes]) -> Response:
-    """A page for one caller only, which no cache and no other origin may have."""
-    return _private(status, body, (b"content-type", HTML), *fields)
-
-
-def private_json(status: int, body: bytes, *fields: tuple[bytes, bytes]) -> Response:
-    """The same for a program."""
-    return _private(status, body, (b"content-type", JSON), *fields)
-
-
-def _private(status: int, body: bytes, *fields: tuple[bytes, bytes]) -> Response:
+def private_page(
+    status: int, body: bytes, *fields: tuple[bytes, bytes], content_type: bytes = HTML
+) -> Response:
+    """A response for one caller, which caches must not store and other origins cannot read."""
     response = Response(body, status)
-    length = (b"content-length", str(len(body)).encode())
-    response.raw_headers = [*fields, length, NO_STORE, *GUARD]
+    kind, length = (b"content-type", content_type), (b"content-length", b"%d" % len(body))
+    response.raw_headers = [kind, *fields, length, NO_STORE, *SECURITY_HEADERS]
     return response
 
 
 def accepts(fields: Iterable[tuple[bytes, bytes]], media_type: bytes) -> bool:
-    """Whether a request's `Accept` names a media type; `*/*` and silence name none."""
+    """Whether a request's `Accept` lists a media type explicitly; `*/*` does not count."""
     for name, value in fields:
         if name == b"accept":
             for choice in value.split(b","):
@@ -95,32 +83,32 @@ def _is_zero(parameter: bytes) -> bool:
     return name.strip() == b"q" and not value.strip(b" 0.")
 
 
-Answer = Callable[..., Coroutine[Any, Any, Response]]
-"""Answers a request, with the parts of its path by their names."""
+PageEndpoint = Callable[..., Coroutine[Any, Any, Response]]
+"""Takes a request and the path parameters by name."""
 
 
 class PageRouter(Router):
-    """Takes the routes of pages without what the framework does for described ones."""
+    """Routes pages directly, without FastAPI's parameter parsing and OpenAPI."""
 
-    def get(self, path: str) -> Callable[[Answer], Answer]:
-        """Add what answers GET at this path."""
+    def get(self, path: str) -> Callable[[PageEndpoint], PageEndpoint]:
+        """Add a GET endpoint."""
 
-        def add(answer: Answer) -> Answer:
-            self.add(path, answer, "GET")
-            return answer
+        def add(endpoint: PageEndpoint) -> PageEndpoint:
+            self.add(path, endpoint, "GET")
+            return endpoint
 
         return add
 
-    def add(self, path: str, answer: Answer, *methods: str) -> None:
-        """Add what answers these methods, all of them, at this path."""
+    def add(self, path: str, endpoint: PageEndpoint, *methods: str) -> None:
+        """Add an endpoint for all of these methods."""
 
         async def handle(request: Request) -> Response:
-            response = await answer(request, **request.path_params)
+            response = await endpoint(request, **request.path_params)
             if request.method == "HEAD":
                 response.body = b""
             return response
 
         route = Route(path, handle, include_in_schema=False)
-        # Without a HEAD of its own: to what is free it comes as GET.
+        # Starlette would add HEAD; free paths receive HEAD requests as GET.
         route.methods = set(methods)
         self.routes.append(route)

@@ -1,6 +1,6 @@
-"""What each badge says, and the very bytes of its drawing.
+"""What each badge says, and the exact bytes of its SVG.
 
-Run as a program, with `tests` on the path, it writes the drawings in `tests/golden/badges` anew.
+Run as a program, with `tests` on the path, it rewrites the files in `tests/golden/badges`.
 """
 
 from itertools import product
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from barograph.badges import content as faces
-from barograph.badges.content import Face
+from barograph.badges import content as contents
+from barograph.badges.content import BadgeContent
 from barograph.badges.documents import badge_document
 from barograph.badges.svg import AMBER, BLUE, GREEN, GREY, RED, Style
 from barograph.kit.documents import FOREVER
@@ -21,33 +21,33 @@ from support.markets import BTC, ETH, PEPE, SOL, SOURCE, changed
 GOLDEN = Path(__file__).parents[1] / "golden" / "badges"
 STYLES: tuple[Style, ...] = ("flat", "flat-square")
 UNTIL = START + 30 * SECOND
-FACES: dict[str, Face] = {
-    "record": faces.record(START - 431 * DAY, START).face,
-    "record-one-day": faces.record(START - DAY, START).face,
-    "record-not-started": faces.record_not_started().face,
-    "record-invalid": faces.record(None, START).face,
-    "record-future": faces.record(START + 1, START).face,
-    **{f"regime-{label}": faces.regime(label, SOURCE, UNTIL).face for label in LABELS},
-    "regime-unknown": faces.regime("unknown", SOURCE, UNTIL).face,
-    "regime-unavailable": faces.unavailable("regime").face,
-    "funding": faces.funding("BTC", BTC, SOURCE, UNTIL).face,
-    "funding-negative": faces.funding("ETH", ETH, SOURCE, UNTIL).face,
-    "funding-zero": faces.funding("SOL", SOL, SOURCE, UNTIL).face,
-    "funding-four-hours": faces.funding("1000PEPE", PEPE, SOURCE, UNTIL).face,
-    "funding-unknown": faces.funding("NOSUCH", None, SOURCE, UNTIL).face,
-    "funding-unavailable": faces.unavailable("BTC funding").face,
-    "signal": faces.signal("Funding regime", "long-leaning", "test venue", UNTIL).face,
-    "signal-unknown": faces.signal("Funding regime", None, "test venue", UNTIL).face,
-    "status-ok": faces.status("ok", UNTIL).face,
-    "status-degraded": faces.status("degraded", UNTIL).face,
-    "status-down": faces.status("down", UNTIL).face,
-    "not-found": faces.NOT_FOUND,
+CONTENTS: dict[str, BadgeContent] = {
+    "record": contents.record(START - 431 * DAY, START).content,
+    "record-one-day": contents.record(START - DAY, START).content,
+    "record-not-started": contents.record_not_started().content,
+    "record-invalid": contents.record(None, START).content,
+    "record-future": contents.record(START + 1, START).content,
+    **{f"regime-{label}": contents.regime(label, SOURCE, UNTIL).content for label in LABELS},
+    "regime-unknown": contents.regime("unknown", SOURCE, UNTIL).content,
+    "regime-unavailable": contents.unavailable("regime").content,
+    "funding": contents.funding("BTC", BTC, SOURCE, UNTIL).content,
+    "funding-negative": contents.funding("ETH", ETH, SOURCE, UNTIL).content,
+    "funding-zero": contents.funding("SOL", SOL, SOURCE, UNTIL).content,
+    "funding-four-hours": contents.funding("1000PEPE", PEPE, SOURCE, UNTIL).content,
+    "funding-unknown": contents.funding("NOSUCH", None, SOURCE, UNTIL).content,
+    "funding-unavailable": contents.unavailable("BTC funding").content,
+    "signal": contents.signal("Funding regime", "long-leaning", "test venue", UNTIL).content,
+    "signal-unknown": contents.signal("Funding regime", None, "test venue", UNTIL).content,
+    "status-ok": contents.status("ok", UNTIL).content,
+    "status-degraded": contents.status("degraded", UNTIL).content,
+    "status-down": contents.status("down", UNTIL).content,
+    "not-found": contents.NOT_FOUND,
 }
 DRAWINGS = {
-    f"{name}.{style}.svg": badge_document(face, style, "svg").body
-    for (name, face), style in product(FACES.items(), STYLES)
+    f"{name}.{style}.svg": badge_document(content, style, "svg").body
+    for (name, content), style in product(CONTENTS.items(), STYLES)
 }
-RECORDS = [name for name in FACES if name.startswith("record")]
+RECORDS = [name for name in CONTENTS if name.startswith("record")]
 ERRORS = {
     *("record-invalid", "record-future", "regime-unknown", "regime-unavailable"),
     *("funding-unknown", "funding-unavailable", "signal-unknown", "not-found"),
@@ -55,7 +55,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
-def test_each_face_is_drawn_as_it_was(name: str) -> None:
+def test_each_badge_is_drawn_as_it_was(name: str) -> None:
     assert DRAWINGS[name] == (GOLDEN / name).read_bytes()
 
 
@@ -89,15 +89,15 @@ def test_no_other_drawings_are_kept() -> None:
         ("status-down", "status", "down", RED),
     ],
 )
-def test_a_face_has_its_words_and_colour(name: str, label: str, message: str, colour: str) -> None:
-    face = FACES[name]
+def test_a_badge_has_its_words_and_colour(name: str, label: str, message: str, colour: str) -> None:
+    content = CONTENTS[name]
 
-    assert (face.label, face.message, face.colour) == (label, message, colour)
-    assert face.title.startswith(f"{label}: {message}")
+    assert (content.label, content.message, content.colour) == (label, message, colour)
+    assert content.title.startswith(f"{label}: {message}")
 
 
-def test_exactly_the_faces_that_know_nothing_are_errors() -> None:
-    assert {name for name, face in FACES.items() if face.is_error} == ERRORS
+def test_exactly_the_badges_without_a_value_are_errors() -> None:
+    assert {name for name, content in CONTENTS.items() if content.is_error} == ERRORS
 
 
 @pytest.mark.contract(
@@ -108,10 +108,10 @@ def test_exactly_the_faces_that_know_nothing_are_errors() -> None:
 )
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_record_badge_says_what_it_is_not(name: str) -> None:
-    face = FACES[name]
+    content = CONTENTS[name]
 
     for part in ("legacy paper-strategy record", "continuity unverified"):
-        assert part in face.title
+        assert part in content.title
     for part in (
         "legacy paper-strategy record",
         "the time elapsed since sinceDate",
@@ -119,7 +119,7 @@ def test_every_record_badge_says_what_it_is_not(name: str) -> None:
         "Continuity is unverified",
         "no evidence of results with live capital or of the outcomes of paid stances",
     ):
-        assert part in face.description
+        assert part in content.description
 
 
 @pytest.mark.contract("badges.record.day-count")
@@ -137,19 +137,19 @@ def test_every_record_badge_says_what_it_is_not(name: str) -> None:
     ],
 )
 def test_days_are_whole_days_of_elapsed_time(elapsed: int, message: str) -> None:
-    assert faces.record(START - elapsed, START).face.message == message
+    assert contents.record(START - elapsed, START).content.message == message
 
 
 @pytest.mark.parametrize("elapsed", [-5 * DAY, -1, 0, 1, DAY - 1, DAY, 77 * DAY + 12_345])
 def test_a_record_is_right_until_the_instant_at_which_it_changes(elapsed: int) -> None:
-    shown = faces.record(START - elapsed, START)
+    shown = contents.record(START - elapsed, START)
 
-    assert faces.record(START - elapsed, shown.until - 1).face == shown.face
-    assert faces.record(START - elapsed, shown.until).face != shown.face
+    assert contents.record(START - elapsed, shown.until - 1).content == shown.content
+    assert contents.record(START - elapsed, shown.until).content != shown.content
 
 
 def test_what_no_time_can_change_is_right_for_ever() -> None:
-    assert faces.record(None, START).until == faces.record_not_started().until == FOREVER
+    assert contents.record(None, START).until == contents.record_not_started().until == FOREVER
 
 
 @pytest.mark.parametrize(
@@ -164,15 +164,15 @@ def test_what_no_time_can_change_is_right_for_ever() -> None:
     ],
 )
 def test_a_rate_has_four_decimals_and_zero_has_no_sign(rate: float, message: str) -> None:
-    shown = faces.funding("BTC", changed(BTC, funding_rate_pct=rate), SOURCE, UNTIL)
+    shown = contents.funding("BTC", changed(BTC, funding_rate_pct=rate), SOURCE, UNTIL)
 
-    assert shown.face.message == message
-    assert not shown.face.is_error
+    assert shown.content.message == message
+    assert not shown.content.is_error
 
 
 def test_market_badges_name_their_source() -> None:
     for name in ("funding", "funding-unknown", "regime-neutral", "regime-unknown"):
-        assert f"Source: {SOURCE}." in FACES[name].description
+        assert f"Source: {SOURCE}." in CONTENTS[name].description
 
 
 if __name__ == "__main__":

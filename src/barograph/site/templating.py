@@ -1,4 +1,4 @@
-"""Where pages are written (pure): templates, filled and encoded."""
+"""Render page templates, and format numbers and times for them (pure)."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,70 +16,69 @@ from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
 from barograph.signals.documents import SIGNALS_PATH
-from barograph.site.frame.paths import NAVIGATION, PLACES, STATIC_FOLDER
-from barograph.site.frame.static_files import packaged_files
+from barograph.site.paths import NAVIGATION, PLACES, STATIC_FOLDER
+from barograph.site.static_files import packaged_files
 
 
-class _Careful(MarkdownIt):
-    """Knows no link but to the web; what is not one stays text."""
+class _WebLinksOnly(MarkdownIt):
+    """Allows only http and https links; other links stay text."""
 
     def validateLink(self, url: str) -> bool:  # noqa: N802 - the library's own name
         return url.lower().startswith(("http://", "https://"))
 
 
 def render_markdown(text: str) -> Markup:
-    """Render a text for a page that has its own first heading, so that `#` is a second one."""
+    """Render Markdown for a page that has its own `h1`: headings start at `h2`."""
     tokens = _MARKDOWN.parse(text)
     for token in tokens:
         if token.tag == "h1":
             token.tag = "h2"
-    # Safe by construction: every text is escaped by the renderer and no HTML passes through.
+    # Safe: the renderer escapes all text, and HTML input is disabled.
     return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))  # noqa: S704
 
 
-_MARKDOWN = _Careful("commonmark", {"html": False}).enable("table").disable("image")
+_MARKDOWN = _WebLinksOnly("commonmark", {"html": False}).enable("table").disable("image")
 
 
 class Terms(NamedTuple):
-    """What this instance asks for, and whether it takes it by x402."""
+    """The prices of this instance, and whether it accepts x402 payments."""
 
     feed_price: Decimal
     feed_period_days: int
     stance_price: Decimal
     takes_payments: bool
     contact: str = ""
-    """Where people ask for Feed or Reserve, as `mailto:` or https; empty: not configured."""
+    """Where to request Feed or Reserve, as `mailto:` or https; empty: not configured."""
 
 
 SITE_NAME = "Barograph"
 SIMULATED = "simulated "
-"""A source that is called so is told on every page."""
+"""Every page of an instance whose data source starts with this shows the demo notice."""
 
 CENTS = 2
-NOT_KNOWN = Markup('<span class="unknown" title="not known">—</span>')
-"""What stands where a number is not known: never a zero."""
+UNKNOWN = Markup('<span class="unknown" title="unknown">—</span>')
+"""Shown in place of an unknown number, which is never shown as zero."""
 
 
-class Pages:
-    """Writes every page of the instance at `base_url`.
+class Templates:
+    """Renders the pages of the instance at `base_url`.
 
-    Links go by path, so that the pages work under whatever name they are reached; what is meant
-    to be copied carries the whole address.
+    Links are paths, so that pages work under any host name. Text to copy has absolute URLs.
     """
 
     def __init__(self, base_url: str, data_source: str = "") -> None:
         self.base_url = base_url
         self.root = urlsplit(base_url).path
         self.files = packaged_files()
-        self._templates = Environment(
+        self._environment = Environment(
             loader=PackageLoader("barograph.site"),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= _FILTERS
-        self._templates.globals |= {
+        self._environment.filters |= _FILTERS
+        self._environment.globals |= {
             "base_url": base_url,
             "data_source": data_source,
             "is_simulated": data_source.startswith(SIMULATED),
@@ -96,30 +95,22 @@ class Pages:
         }
 
     def static(self, name: str) -> str:
-        """The path of a static file, which changes when the file does."""
-        return f"{self.root}{STATIC_FOLDER}{name}?v={self.files.version(name)}"
+        """The path of a static file, with a version that changes with its content."""
+        return f"{self.root}{STATIC_FOLDER}{name}?v={self.files[name].version}"
 
-    def fill(self, template: str, **values: object) -> bytes:
-        """Write one page. `here` is its place in the navigation."""
-        return self._templates.get_template(template).render(values).encode()
-
-    def not_found(self) -> bytes:
-        """There is no such page."""
-        return self.fill("not_found.html")
-
-    def unavailable(self) -> bytes:
-        """There is such a page, but not now."""
-        return self.fill("unavailable.html")
+    def render(self, template: str, **values: object) -> bytes:
+        """Render one page. `here` is its path in the navigation."""
+        return self._environment.get_template(template).render(values).encode()
 
 
 def price_usd(amount: float | Decimal) -> str:
-    """What something costs, with every digit it has: `29 USD`, `44.50 USD`, `0.001 USD`."""
+    """A price with all its digits: `29 USD`, `44.50 USD`, `0.001 USD`."""
     whole, _, parts = f"{Decimal(str(amount)).normalize():,f}".partition(".")
     return f"{whole}.{parts:0<{CENTS}} USD" if parts else f"{whole} USD"
 
 
 def per(allowance: RateLimit) -> str:
-    """An allowance in words: `120 per hour`."""
+    """A rate limit in words: `120 per hour`."""
     unit = {MINUTE: "minute", HOUR: "hour", DAY: "day"}[allowance.window]
     return f"{allowance.requests:,} per {unit}"
 
@@ -129,37 +120,39 @@ def rate(percent: float) -> str:
     return f"{percent:+.4f} %"
 
 
+def utc_text(at: int) -> str:
+    """A time to the second: `2026-11-06 16:39:05 UTC`."""
+    return f"{iso_timestamp(at)[:19].replace('T', ' ')} UTC"
+
+
 def moment(at: int) -> Markup:
-    """An instant that people and programs can read."""
-    exact = iso_timestamp(at)
-    return Markup('<time datetime="{}">{} {} UTC</time>').format(exact, exact[:10], exact[11:16])
+    """A date and time: `2026-11-06 16:39 UTC`."""
+    return _time(at, f"{utc_text(at)[:16]} UTC")
 
 
 def clock_time(at: int, *, with_day: bool = False) -> Markup:
-    """A time to the second: `16:39:05 UTC`."""
-    exact = iso_timestamp(at)
-    text = exact[:19].replace("T", " ") if with_day else exact[11:19]
-    return Markup('<time datetime="{}">{} UTC</time>').format(exact, text)
+    """A time to the second, with or without its date: `16:39:05 UTC`."""
+    text = utc_text(at)
+    return _time(at, text if with_day else text[11:])
 
 
 def hour(at: int) -> Markup:
-    """The time of an instant that is a whole hour: `16:00 UTC`."""
-    exact = iso_timestamp(at)
-    return Markup('<time datetime="{}">{} UTC</time>').format(exact, exact[11:16])
+    """A time to the minute: `16:00 UTC`."""
+    return _time(at, f"{utc_text(at)[11:16]} UTC")
 
 
 def day(at: int) -> Markup:
-    """The day of an instant, as people write it."""
+    """A date: `6 November 2026`."""
     when = datetime.fromtimestamp(at / SECOND, UTC)
-    text = f"{when.day} {when:%B %Y}"
+    return _time(at, f"{when.day} {when:%B %Y}")
+
+
+def _time(at: int, text: str) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(iso_timestamp(at), text)
 
 
-def _known(write: Callable[[float], str]) -> Callable[[float | None], str]:
-    def show(value: float | None) -> str:
-        return NOT_KNOWN if value is None else write(value)
-
-    return show
+def _optional(write: Callable[[float], str]) -> Callable[[float | None], str]:
+    return lambda value: UNKNOWN if value is None else write(value)
 
 
 _FILTERS: dict[str, Callable[..., str]] = {
@@ -171,8 +164,8 @@ _FILTERS: dict[str, Callable[..., str]] = {
     "thousands": "{:,}".format,
     "price_usd": price_usd,
     "per": per,
-    "usd": _known(usd),
-    "price": _known(price),
-    "rate": _known(rate),
-    "percent": _known("{:.1f} %".format),
+    "usd": _optional(usd),
+    "price": _optional(price),
+    "rate": _optional(rate),
+    "percent": _optional("{:.1f} %".format),
 }

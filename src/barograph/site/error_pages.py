@@ -1,0 +1,71 @@
+"""Error pages for browsers; the same errors are JSON for programs."""
+
+from functools import lru_cache
+from http import HTTPStatus
+
+from fastapi import Request, Response
+
+from barograph.badges.documents import BADGE_FOLDER
+from barograph.kit.http import error_response
+from barograph.site.paths import DATA_FOLDER
+from barograph.site.responses import accepts, private_page
+from barograph.site.templating import Templates
+
+FOR_PROGRAMS = ("/api/", BADGE_FOLDER, DATA_FOLDER)
+"""Errors below these paths are JSON or a badge, whatever `Accept` says."""
+
+RETRY_SECONDS = 5
+RETRY = (b"retry-after", b"%d" % RETRY_SECONDS)
+UNREADABLE = "this data is temporarily unavailable; try again in a few seconds"
+
+_TEMPLATES = {404: "not_found.html", 503: "unavailable.html"}
+_TEXTS = {
+    400: "The address or the form contains something we can't read. Check it and try again.",
+    429: "Your network requested more uncached pages than we render for one address per minute. "
+    "Wait a moment, then try again.",
+    405: "This address doesn't accept that kind of request. You can only open it.",
+    408: "The form did not arrive in time. Send it again.",
+    413: "The form is too long. Shorten it and send it again.",
+    414: "This address is too long. Shorten the part after the question mark.",
+    500: "Something went wrong on our side. We logged the error; try again later.",
+}
+_OTHER = "We could not process this request."
+
+
+def error_page(
+    templates: Templates, request: Request, status: int, *fields: tuple[bytes, bytes]
+) -> Response | None:
+    """The error page; None if the client is a program."""
+    if not wants_page(request):
+        return None
+    return private_page(status, _rendered(templates, status), *fields)
+
+
+def wants_page(request: Request) -> bool:
+    """Whether an error should be a page."""
+    # With the slash: `/api` itself is for programs too, and `/apiary` isn't.
+    if f"{request.scope['path']}/".startswith(FOR_PROGRAMS):
+        return False
+    return accepts(request.scope["headers"], b"text/html")
+
+
+def unavailable(
+    templates: Templates,
+    request: Request,
+    template: str = _TEMPLATES[503],
+    here: str = "",
+    **values: object,
+) -> Response:
+    """503: an existing page can't be read now; the template says why."""
+    if wants_page(request):
+        return private_page(503, templates.render(template, here=here, **values), RETRY)
+    return error_response(503, UNREADABLE, RETRY)
+
+
+@lru_cache(maxsize=32)
+def _rendered(templates: Templates, status: int) -> bytes:
+    """Cached, so that a flood of errors stays cheap."""
+    title = HTTPStatus(status).phrase.capitalize()
+    text = _TEXTS.get(status, _OTHER)
+    template = _TEMPLATES.get(status, "error.html")
+    return templates.render(template, status=status, title=title, text=text)

@@ -1,1 +1,0 @@
-"""What every page shares: how it is written, sent and kept."""

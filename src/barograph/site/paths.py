@@ -1,0 +1,46 @@
+"""The paths of pages. Paths that API documents link to are defined with those documents."""
+
+from barograph.briefs.documents import PAGE_FOLDER as _BRIEFS
+from barograph.entitlements.refusals import PRICING_PATH as _PRICING
+from barograph.guides.documents import PAGES_PATH as _GUIDES
+from barograph.signals.documents import DOCS_PATH as _DEVELOPERS
+from barograph.signals.documents import PAGE_FOLDER as _SIGNALS
+
+HOME_PATH = "/"
+MARKETS_PATH = "/markets"
+MARKETS_FOLDER = f"{MARKETS_PATH}/"
+SIGNALS_FOLDER = _SIGNALS
+SIGNALS_PAGE = SIGNALS_FOLDER.rstrip("/")
+BRIEFS_FOLDER = _BRIEFS
+BRIEFS_PAGE = BRIEFS_FOLDER.rstrip("/")
+GUIDES_PAGE = _GUIDES
+GUIDES_FOLDER = f"{GUIDES_PAGE}/"
+RECORD_PATH = "/record"
+RECORD_FOLDER = f"{RECORD_PATH}/"
+DEVELOPERS_PATH = _DEVELOPERS
+REFERENCE_PATH = "/docs"
+REFERENCE_FOLDER = f"{REFERENCE_PATH}/"
+PRICING_PATH = _PRICING
+STATUS_PAGE = "/status"
+DATA_FOLDER = "/data/"
+STATIC_FOLDER = "/static/"
+
+PLACES = {
+    "home": HOME_PATH,
+    "markets": MARKETS_PATH,
+    "signals": SIGNALS_PAGE,
+    "briefs": BRIEFS_PAGE,
+    "guides": GUIDES_PAGE,
+    "record": RECORD_PATH,
+    "developers": DEVELOPERS_PATH,
+    "docs": REFERENCE_PATH,
+    "pricing": PRICING_PATH,
+    "status": STATUS_PAGE,
+}
+"""The pages that always exist, by their names in templates."""
+
+PAGES = tuple(PLACES.values())
+NAVIGATION = tuple(
+    (path, name.capitalize()) for name, path in PLACES.items() if name not in {"home", "docs"}
+)
+"""The links in the header of every page."""

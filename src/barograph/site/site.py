@@ -1,0 +1,99 @@
+"""What all pages share: the data they read, and the cache of rendered pages."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request, Response
+
+from barograph.board.board import Board
+from barograph.briefs.reader import BriefsReader
+from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.documents import HotKey
+from barograph.kit.http import DocumentResponse
+from barograph.kit.timestamps import SECOND
+from barograph.markets.reader import MarketReader
+from barograph.markets.series import SeriesReader
+from barograph.signals.reader import SignalsReader
+from barograph.site.error_pages import RETRY_SECONDS, unavailable
+from barograph.site.render_queue import RenderQueue
+from barograph.site.responses import Page
+from barograph.site.templating import Templates
+from barograph.status.reader import StatusReader
+
+INCOMPLETE_PAGE_MS = 2 * SECOND
+"""How long a page with missing data is cached."""
+
+RETRY_MS = RETRY_SECONDS * SECOND
+"""How long to wait before reading an unavailable database again."""
+
+RenderPage = Callable[[int], Coroutine[Any, Any, Page]]
+"""Renders a page for an instant."""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """The data that pages are rendered from, and the cache of rendered pages."""
+
+    templates: Templates
+    board: Board
+    database: Database
+    markets: MarketReader
+    signals: SignalsReader
+    briefs: BriefsReader
+    status: StatusReader
+    series: SeriesReader
+    render_queue: RenderQueue
+
+    async def respond(
+        self, request: Request, render: RenderPage, *, query: bytes | None = b""
+    ) -> Response:
+        """Respond with the cached page, or render it once for all who wait for it.
+
+        The page is cached until its data changes, under its path and `query`, the canonical query;
+        other parameters are ignored. None means that the page isn't cached, because there is no
+        limit to such pages. Only renders count against the caller's rate limit.
+
+        Raises:
+            TooManyRequests: the caller's render limit is reached.
+            RenderQueueFull: too many renders are waiting.
+        """
+        is_cached = query is not None
+        key = (request.scope["path"], request.scope["query_string"] if query is None else query)
+        now = self.board.clock()
+        cached = self.board.hot.get(key) if is_cached else None
+        if cached is not None and cached.since <= now < cached.until:
+            return DocumentResponse(cached, now)
+
+        async def work() -> Page:
+            page = await self._render(key, render, is_cached=is_cached)
+            if self.board.clock() < page.until:
+                return page
+            # It expired while it was rendered.
+            return await self._render(key, render, is_cached=is_cached)
+
+        try:
+            page, fields = await self.render_queue.render(
+                request.scope, (self.board.changes, key), work, is_shared=is_cached
+            )
+        except DatabaseUnavailable:
+            return self.unavailable(request)
+        # A cached page is the same for everyone, so it carries no caller's rate-limit fields.
+        return DocumentResponse(page, self.board.clock(), None if is_cached else fields)
+
+    def respond_unchanging(self, request: Request, page: Page, *, query: bytes = b"") -> Response:
+        """Respond with a page that never changes while this worker runs."""
+        self.board.hot[request.scope["path"], query] = page
+        return DocumentResponse(page, self.board.clock())
+
+    async def _render(self, key: HotKey, render: RenderPage, *, is_cached: bool) -> Page:
+        # The cache of this version of the data: the page must not outlive it.
+        hot, now = self.board.hot, self.board.clock()
+        page = await render(now)
+        if is_cached:
+            hot[key] = page
+        return page
+
+    def unavailable(self, request: Request) -> Response:
+        """503: the database can't be read."""
+        return unavailable(self.templates, request)
