@@ -300,7 +300,7 @@ def test_a_list_with_a_gap_does_not_match(
     verdict = verifier.check(record.kept)
 
     assert verdict.startswith("DOES NOT match: the record was changed.")
-    assert "Number 7 is not where it should be" in verdict
+    assert "Entry 7 is missing or malformed" in verdict
 
 
 @pytest.mark.thorough
@@ -309,12 +309,12 @@ def test_a_list_that_cannot_be_read_is_no_verdict(record: Record, verifier: Veri
     verifier.page.route(address, lambda route: route.fulfill(status=503, body="{}"))
     verdict = verifier.check(record.kept)
 
-    assert verdict.startswith("Not checked. The published list cannot be read now (status 503)")
+    assert verdict.startswith("Not checked. The published list is unavailable now (status 503)")
     assert verifier.condition == "degraded"
 
     verifier.page.unroute(address)
     verifier.page.route(address, lambda route: route.abort())
-    assert verifier.check(record.kept).startswith("Not checked. The published list cannot be read")
+    assert verifier.check(record.kept).startswith("Not checked. The published list is unavailable")
 
     verifier.page.unroute(address)
     assert verifier.check(record.kept).startswith("Matches:")

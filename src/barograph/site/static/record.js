@@ -208,9 +208,9 @@ async function publishedPage(address) {
     answer = await fetch(address, { cache: "no-store", signal });
     if (answer.ok) return await answer.json();
   } catch {
-    throw new NotChecked("We can't read the published list now. Try again in a few seconds.");
+    throw new NotChecked("The published list is unavailable now. Try again in a few seconds.");
   }
-  throw new NotChecked(`We can't read the published list now (status ${answer.status}). Try again in a few seconds.`);
+  throw new NotChecked(`The published list is unavailable now (status ${answer.status}). Try again in a few seconds.`);
 }
 
 function digestsOf(page, member, read) {
