@@ -354,7 +354,7 @@ def test_the_record_badge_carries_its_caveat(badges: Badges, query: str) -> None
 
     assert "legacy paper-strategy record" in text
     assert "Continuity is unverified" in text
-    assert "no evidence of results with live capital or of the outcomes of paid stances" in text
+    assert "not evidence of live-capital results or of paid stance outcomes" in text
 
 
 def test_a_start_that_cannot_be_read_is_refused_when_the_service_starts(tmp_path: Path) -> None:

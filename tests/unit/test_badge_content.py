@@ -117,7 +117,7 @@ def test_every_record_badge_says_what_it_is_not(name: str) -> None:
         "the time elapsed since sinceDate",
         "not a number of recorded observations and not uninterrupted operation",
         "Continuity is unverified",
-        "no evidence of results with live capital or of the outcomes of paid stances",
+        "not evidence of live-capital results or of paid stance outcomes",
     ):
         assert part in content.description
 

@@ -105,8 +105,7 @@ def status(condition: Condition, until: int) -> TimedContent:
 
 _RECORD = (
     "not a number of recorded observations and not uninterrupted operation. Continuity is "
-    "unverified. The badge is no evidence of results with live capital or of the outcomes of paid "
-    "stances."
+    "unverified. It is not evidence of live-capital results or of paid stance outcomes."
 )
 _REGIME_COLOURS: dict[Label, str] = {
     "short-crowded": RED,

@@ -151,7 +151,7 @@ class AssessmentBody(WireModel):
 class Comparison(WireModel):
     """The comparison of the two newest recorded versions of a kind.
 
-    It certifies no new review of the decision and no predictive power.
+    It certifies neither a newly reviewed decision nor a predictive edge.
     """
 
     model_config = ConfigDict(serialize_by_alias=True)

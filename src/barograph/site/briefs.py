@@ -5,9 +5,10 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import Request, Response
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph import NOTICE
 from barograph.briefs.documents import BRIEFS_PATH, PAGE_FOLDER

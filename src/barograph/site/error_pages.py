@@ -3,7 +3,8 @@
 from functools import lru_cache
 from http import HTTPStatus
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.kit.http import error_response

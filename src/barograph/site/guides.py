@@ -2,8 +2,9 @@
 
 from functools import cache
 
-from fastapi import Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.guides.catalog import Catalog, Guide
 from barograph.guides.documents import GUIDES_PATH

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import NamedTuple
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.briefs.records import ListedBrief
 from barograph.discovery.files import service_links

@@ -3,8 +3,8 @@
 from functools import lru_cache
 from urllib.parse import parse_qsl
 
-from fastapi import Request, Response
-from starlette.responses import RedirectResponse
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
 from barograph.errors import InvalidRequest
 from barograph.keys.email_address import MAX_LENGTH

@@ -2,8 +2,9 @@
 
 import asyncio
 
-from fastapi import Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.errors import UpstreamUnavailable

@@ -2,7 +2,8 @@
 
 from functools import cache
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.entitlements.refusals import FEED_PATH, PRICING_PATH, RESERVE_PRICE_USD
 from barograph.feed.endpoints import FEED_NOW_PATH

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable
 from typing import NamedTuple, TypeVar
 
-from fastapi import Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.errors import BarographError
 from barograph.history.checkpoint import LogName

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fastapi import Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.kit.database import DatabaseUnavailable, Transaction

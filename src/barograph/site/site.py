@@ -4,7 +4,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.board.board import Board
 from barograph.briefs.reader import BriefsReader

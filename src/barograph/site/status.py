@@ -4,7 +4,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.timestamps import MINUTE, SECOND

@@ -5,8 +5,9 @@ from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
 
-from fastapi import Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.discovery.openapi import INTERFACE_VERSION
 from barograph.kit.caches import SingleFlight
