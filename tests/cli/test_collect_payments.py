@@ -5,7 +5,7 @@ from pathlib import Path
 
 from barograph.cli.collect import reconciler
 from barograph.cli.demo_run import payment_settings
-from barograph.demo.servers.facilitator_server import load_ledger, running_facilitator
+from barograph.demo.servers.facilitator import load_ledger, running_facilitator
 from barograph.demo.servers.wallets import demo_proof
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.entitlements.store import Entitlement, Entitlements, Holder

@@ -6,9 +6,16 @@ from pathlib import Path
 import pytest
 
 from barograph.cli.demo_run import payment_settings
-from barograph.demo.servers.chain import ASSET, PAY_TO, TOKEN
-from barograph.demo.servers.signatures import Domain
-from barograph.demo.servers.wallets import SECRET_FILE, WALLETS, demo_proof, load_or_create_wallets
+from barograph.demo.servers.wallets import (
+    ASSET,
+    PAY_TO,
+    SECRET_FILE,
+    TOKEN,
+    WALLETS,
+    Domain,
+    demo_proof,
+    load_or_create_wallets,
+)
 from barograph.errors import ConfigurationError
 from barograph.kit.keccak import keccak256
 from barograph.payments.offers import feed_requirements, stance_requirements

@@ -1,10 +1,11 @@
 """Signatures of Ethereum accounts: published values, and what nobody can have signed."""
 
 import pytest
+from coincurve.utils import GROUP_ORDER_INT as ORDER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.demo.servers.signatures import ORDER, InvalidSignature, address_of, recover, sign
+from barograph.demo.servers.wallets import InvalidSignature, address_of, recover, sign
 from barograph.kit.keccak import keccak256
 
 DIGEST = keccak256(b"a message")

@@ -7,11 +7,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from barograph.demo.servers.chain import FILE_NAME, PAY_TO
+from barograph.demo.servers.chain import FILE_NAME
 from barograph.demo.servers.control import send_command
-from barograph.demo.servers.facilitator_server import load_ledger
-from barograph.demo.servers.signatures import Authorization
-from barograph.demo.servers.wallets import FUNDS, load_or_create_wallets
+from barograph.demo.servers.facilitator import load_ledger
+from barograph.demo.servers.wallets import FUNDS, PAY_TO, Authorization, load_or_create_wallets
 from barograph.errors import ConfigurationError
 from barograph.payments.records import Proof, Settled
 from support.clock import START

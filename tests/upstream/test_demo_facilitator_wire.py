@@ -9,12 +9,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from barograph.demo.servers.chain import ASSET, PAY_TO, Ledger
 from barograph.demo.servers.control import send_command
-from barograph.demo.servers.facilitator_faults import KNOWN, FacilitatorFaults
-from barograph.demo.servers.facilitator_server import FacilitatorServer
-from barograph.demo.servers.wallets import FUNDS
-from support.clock import START, HandClock
+from barograph.demo.servers.faults import FacilitatorFault, FacilitatorFaults
+from barograph.demo.servers.wallets import ASSET, FUNDS, PAY_TO
+from support.clock import START
 from support.demo_facilitator import World, question, running_world, with_world
 
 PRICE = 25_000_000
@@ -222,10 +220,10 @@ def test_faults_are_switched_by_command_and_unknown_ones_are_named(tmp_path: Pat
 
 
 def test_every_fault_is_known_by_name() -> None:
-    server = FacilitatorServer(Ledger({}), HandClock(), FacilitatorFaults())
-    for name in KNOWN:
-        assert server.obey({"fault": name, "on": True})["ok"] is True
-    assert set(KNOWN) == {
+    faults = FacilitatorFaults()
+    for name in FacilitatorFault:
+        assert faults.execute({"fault": name, "on": True}, START)["ok"] is True
+    assert set(FacilitatorFault) == {
         *("outage", "hang", "refuse", "html", "redirect"),
         *("wrong-payer", "settle-timeout", "chain-down"),
     }

@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from barograph.demo.servers.control import send_command
-from barograph.demo.servers.macro_faults import KNOWN, MacroFaults
+from barograph.demo.servers.faults import MacroFault, MacroFaults
 from barograph.demo.servers.macro_files import FUND_PATH, FUND_QUERY, TREASURY_PATH, answer
 from barograph.demo.servers.macro_server import MacroAddress, running_macro
 from barograph.demo.world.macro import MacroWorld
@@ -245,7 +245,7 @@ def test_a_server_ends_although_a_request_hangs() -> None:
 @pytest.mark.parametrize(
     ("command", "complaint"),
     [
-        ({"fault": "flood", "on": True}, ", ".join(KNOWN)),
+        ({"fault": "flood", "on": True}, ", ".join(MacroFault)),
         ({"fault": "late", "on": True, "path": "cpi"}, "treasury, sofr, effr, etf"),
         ({"fault": "html", "on": True, "days": 3}, "late takes one or more"),
         ({"fault": "late", "on": True, "days": 0}, "late takes one or more"),
@@ -269,10 +269,10 @@ def test_another_process_can_command_by_host_and_port() -> None:
 
 def test_the_strongest_fault_wins_and_each_is_known_by_name() -> None:
     faults = MacroFaults()
-    for name in KNOWN:
+    for name in MacroFault:
         faults.turn_on(name, NOW)
     assert faults.replacing("sofr") == "hang"
-    assert len(faults.labels) == len(KNOWN)
+    assert len(faults.labels) == len(MacroFault)
     faults.clear()
     assert faults.replacing("sofr") is None
 

@@ -14,7 +14,7 @@ from pybit.exceptions import InvalidRequestError
 from pybit.unified_trading import HTTP, WebSocket
 
 from barograph.demo.servers.control import send_command
-from barograph.demo.servers.exchange import Address, running_exchange
+from barograph.demo.servers.exchange import ExchangeAddress, running_exchange
 from barograph.demo.world.contracts import LIVE_SYMBOLS
 from barograph.demo.world.world import World
 
@@ -30,7 +30,7 @@ class Exchange:
     def __init__(self) -> None:
         self.now = NOW
         self.world = World(7, EPOCH)
-        self._address: Future[Address] = Future()
+        self._address: Future[ExchangeAddress] = Future()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run)
@@ -66,7 +66,7 @@ def bybit(exchange: Exchange) -> Iterator[Any]:
             "options": {"fetchMarkets": {"types": ["linear"]}, "defaultType": "swap"},
         }
     )
-    client.urls["api"] = dict.fromkeys(client.urls["api"], exchange.address.rest_url)
+    client.urls["api"] = dict.fromkeys(client.urls["api"], exchange.address.url)
     client.session.trust_env = False
     client.load_markets()
     yield client
@@ -76,7 +76,7 @@ def bybit(exchange: Exchange) -> Iterator[Any]:
 @pytest.fixture
 def session(exchange: Exchange) -> Iterator[Any]:
     client = HTTP()
-    client.endpoint = exchange.address.rest_url
+    client.endpoint = exchange.address.url
     client.client.trust_env = False
     yield client
     client.client.close()
@@ -127,12 +127,12 @@ def test_ccxt_names_the_exchanges_refusals(bybit: Any, exchange: Exchange) -> No
     with pytest.raises(BadRequest):
         bybit.publicGetV5MarketTickers({"category": "linear", "symbol": "NOPEUSDT"})
     for fault in ("10006", "403-json", "429"):
-        send_command(exchange.address.rest_url, {"fault": fault, "on": True})
+        send_command(exchange.address.url, {"fault": fault, "on": True})
         try:
             with pytest.raises(RateLimitExceeded):
                 bybit.fetch_tickers()
         finally:
-            send_command(exchange.address.rest_url, {"off": "all"})
+            send_command(exchange.address.url, {"off": "all"})
 
 
 def test_pybit_reads_every_endpoint(session: Any) -> None:

@@ -15,11 +15,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin
 
-from barograph.demo.servers.chain import Ledger
+from barograph.demo.servers.chain import TokenLedger
 from barograph.demo.servers.control import ServerAddress, send_command
-from barograph.demo.servers.exchange import Address, run_exchange, running_exchange
-from barograph.demo.servers.facilitator_server import running_facilitator
-from barograph.demo.servers.faults import KNOWN
+from barograph.demo.servers.exchange import ExchangeAddress, run_exchange, running_exchange
+from barograph.demo.servers.facilitator import running_facilitator
+from barograph.demo.servers.faults import ExchangeFault
 from barograph.demo.servers.identity import running_identity
 from barograph.demo.servers.macro_server import running_macro
 from barograph.demo.servers.rest import PATHS, answer
@@ -51,7 +51,7 @@ class Clock:
 class Client:
     """What a test needs of a running exchange."""
 
-    def __init__(self, address: Address, http: httpx2.AsyncClient, clock: Clock) -> None:
+    def __init__(self, address: ExchangeAddress, http: httpx2.AsyncClient, clock: Clock) -> None:
         self.address = address
         self.http = http
         self.clock = clock
@@ -85,7 +85,7 @@ async def exchange() -> AsyncIterator[Client]:
     async with (
         running_exchange(WORLD, clock, push_seconds=0.01) as address,
         httpx2.AsyncClient(
-            base_url=address.rest_url, trust_env=False, verify=False, timeout=PATIENCE
+            base_url=address.url, trust_env=False, verify=False, timeout=PATIENCE
         ) as http,
     ):
         yield Client(address, http, clock)
@@ -577,7 +577,7 @@ def test_commands_say_what_is_on_and_what_is_known() -> None:
         assert both["active"] == ["429", "delisting of SOLUSDT", "hang on /v5/market/kline"]
         unknown = await client.command(fault="flood", on=True)
         assert unknown["ok"] is False
-        assert all(name in unknown["error"] for name in KNOWN)
+        assert all(name in unknown["error"] for name in ExchangeFault)
         assert (await client.command(fault="429"))["ok"] is False
         assert (await client.command(fault="429", on=True, path="/nowhere"))["ok"] is False
         assert (await client.command(fault="stream-drop", on=True, path="kline"))["ok"] is False
@@ -601,7 +601,7 @@ def test_requests_are_counted_by_path() -> None:
 
 def test_commands_can_be_sent_from_another_process() -> None:
     async def scenario(client: Client) -> None:
-        for address in (f"127.0.0.1:{client.address.port}", client.address.rest_url):
+        for address in (f"127.0.0.1:{client.address.port}", client.address.url):
             reply = await asyncio.to_thread(send_command, address, {"fault": "429", "on": True})
             assert reply == {"ok": True, "active": ["429"]}
 
@@ -618,7 +618,7 @@ def test_the_exchange_stops_within_a_second_whatever_hangs(fault: str) -> None:
     async def whole() -> float:
         running = AsyncExitStack()
         address = await running.enter_async_context(running_exchange(WORLD, Clock()))
-        http = httpx2.AsyncClient(base_url=address.rest_url, trust_env=False, verify=False)
+        http = httpx2.AsyncClient(base_url=address.url, trust_env=False, verify=False)
         client = Client(address, http, Clock())
         _, mute = await asyncio.open_connection("127.0.0.1", address.port)
         async with http, listening(client, "tickers.BTCUSDT") as stream:
@@ -662,11 +662,11 @@ def test_control_ports_refuse_every_web_page() -> None:
 
     async def run() -> list[str]:
         async with AsyncExitStack() as stack:
-            servers: tuple[AbstractAsyncContextManager[Address | ServerAddress], ...] = (
+            servers: tuple[AbstractAsyncContextManager[ServerAddress], ...] = (
                 running_exchange(WORLD, Clock()),
                 running_macro(MacroWorld(WORLD)),
                 running_identity(ECKey.generate_key("P-256")),
-                running_facilitator(Ledger({})),
+                running_facilitator(TokenLedger({})),
             )
             urls = [(await stack.enter_async_context(each)).control_url for each in servers]
             for url in urls:

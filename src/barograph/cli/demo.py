@@ -100,16 +100,10 @@ def fault(
     if part == "stance":
         _break_stances(data, state == "on", kind)
         return
-    from barograph.demo.servers import facilitator_faults, faults, identity_faults, macro_faults
-
     if kind == "list":
-        known = {
-            "exchange": faults.KNOWN,
-            "macro": macro_faults.KNOWN,
-            "identity": identity_faults.KNOWN,
-            "facilitator": facilitator_faults.KNOWN,
-        }
-        click.echo("\n".join(known[part]))
+        from barograph.demo.servers.faults import FAULTS_BY_SERVER
+
+        click.echo("\n".join(FAULTS_BY_SERVER[part]))
         return
     from barograph.demo.servers.control import send_command
 
@@ -225,7 +219,7 @@ def world(
 
     from barograph.cli.demo_run import HOST, load_world
     from barograph.demo.servers.exchange import run_exchange
-    from barograph.demo.servers.facilitator_server import load_ledger, running_facilitator
+    from barograph.demo.servers.facilitator import load_ledger, running_facilitator
     from barograph.demo.servers.identity import load_or_create_key, running_identity
     from barograph.demo.servers.macro_server import running_macro
     from barograph.demo.servers.mailbox import running_mailbox

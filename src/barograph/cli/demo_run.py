@@ -47,8 +47,8 @@ from barograph.supervisor import Child, Supervisor
 
 def payment_settings(place: str) -> dict[str, Any]:
     """The settings by which a demo is paid, with its facilitator at `host:port`."""
-    from barograph.demo.servers.chain import DECIMALS, NETWORK, PAY_TO, TOKEN
-    from barograph.demo.servers.facilitator_server import RPC_PATH
+    from barograph.demo.servers.facilitator import RPC_PATH
+    from barograph.demo.servers.wallets import DECIMALS, NETWORK, PAY_TO, TOKEN
 
     return {
         "x402_facilitator_url": f"http://{place}",
