@@ -9,7 +9,7 @@ import pytest
 from barograph.board.feeds import Publication
 from barograph.board.snapshots import publish
 from barograph.collector.leader import collector_lease
-from barograph.demo.replay.replay import PastRecord, moments
+from barograph.demo.replay.replay import StanceReplay, moments
 from barograph.demo.world.world import CORRECTED_AFTER, World, corrections
 from barograph.history.ledger import HISTORY, Ledger
 from barograph.history.records import Version
@@ -55,7 +55,7 @@ class Carried:
 
         await self.database.write(work)
         world = World(SEED, EPOCH)
-        record = PastRecord(self.settings, world, self.database, self.history, lease)
+        record = StanceReplay(self.settings, world, self.database, self.history, lease)
         since = CORRECTED - DAY
         for at in moments(since, START):
             if at > CORRECTED + DAY:

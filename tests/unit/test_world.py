@@ -19,7 +19,7 @@ from barograph.demo.servers.rest import answer
 from barograph.demo.servers.stream import liquidation_messages
 from barograph.demo.servers.tickers import ticker
 from barograph.demo.world.candles import candles
-from barograph.demo.world.contracts import LIVE_SYMBOLS, Contract, dated
+from barograph.demo.world.contracts import LIVE_SYMBOLS, Contract, listed_futures
 from barograph.demo.world.world import DAMPER, RATIO_PERIOD, World, funding_rate, interest
 from barograph.errors import ConfigurationError
 
@@ -108,11 +108,11 @@ def test_the_list_holds_what_a_reader_wants_and_what_it_must_leave_out() -> None
 
 
 def test_dated_futures_leave_at_their_delivery_and_others_follow() -> None:
-    first = min(dated(EPOCH), key=lambda future: future.delivery)
-    assert first in dated(first.delivery - 1)
+    first = min(listed_futures(EPOCH), key=lambda future: future.delivery)
+    assert first in listed_futures(first.delivery - 1)
     assert WORLD.contract(first.symbol, first.delivery) is None
-    assert all(future.delivery > first.delivery for future in dated(first.delivery))
-    assert {future.delivery % DAY for future in dated(EPOCH)} == {8 * HOUR}
+    assert all(future.delivery > first.delivery for future in listed_futures(first.delivery))
+    assert {future.delivery % DAY for future in listed_futures(EPOCH)} == {8 * HOUR}
 
 
 @pytest.mark.parametrize("symbol", ["BTCUSDT", "1000000BABYDOGEUSDT"])
@@ -291,9 +291,9 @@ def test_a_stored_anchor_wins_over_the_seed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "cannot be read"),
-        (b"{}", "cannot be read"),
-        (b'{"seed":"7","epoch":0}', "cannot be read"),
+        (b"", "can't read"),
+        (b"{}", "can't read"),
+        (b'{"seed":"7","epoch":0}', "can't read"),
         (b'{"seed":7,"epoch":1789999200001}', "not a full hour"),
         (b'{"seed":7,"epoch":-3600000}', "not a full hour"),
         (b'{"seed":7,"epoch":1999998000000}', "in the future"),

@@ -5,8 +5,8 @@ import pytest
 
 from barograph.demo.servers.rest import answer
 from barograph.demo.servers.tickers import newest_ratio
-from barograph.demo.world.paths import HOUR
 from barograph.demo.world.world import World
+from barograph.kit.timestamps import HOUR
 from barograph.upstream.bybit.decode import decode_long_accounts
 
 EPOCH = 1_790_000_000_000 // HOUR * HOUR

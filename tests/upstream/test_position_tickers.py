@@ -6,8 +6,8 @@ import pytest
 from barograph.demo.servers.rest import answer
 from barograph.demo.servers.tickers import position_tickers
 from barograph.demo.world.contracts import LIVE_SYMBOLS
-from barograph.demo.world.paths import HOUR
 from barograph.demo.world.world import World
+from barograph.kit.timestamps import HOUR
 from barograph.upstream.bybit.decode import Instrument, decode_tickers
 
 EPOCH = 1_790_000_000_000 // HOUR * HOUR

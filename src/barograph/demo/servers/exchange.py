@@ -154,7 +154,7 @@ async def running_exchange(
     Raises:
         OSError: the port is taken.
     """
-    world.reach(clock())
+    world.simulate_to(clock())
     exchange = ExchangeServer(world, clock, ExchangeFaults() if faults is None else faults)
     async with exchange.running(host, port) as bound:
         tasks = [

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from barograph.demo.world.macro import BASKET, FundDay, MacroWorld, sofr_revised_at
-from barograph.demo.world.rates import EFFR, SOFR, TENORS, Overnight
+from barograph.demo.world.rates import EFFR, SOFR, TENORS, OvernightRate
 
 TREASURY_FILE: Final = "treasury"
 SOFR_FILE: Final = "sofr"
@@ -156,7 +156,9 @@ def _effr(view: _View, count: int, _query: Query) -> FileReply:
     return _rates(view, EFFR, rows, count, view.newest_revised(view.world.effr))
 
 
-def _rates(view: _View, kind: str, rows: list[Overnight], count: int, revised: int) -> FileReply:
+def _rates(
+    view: _View, kind: str, rows: list[OvernightRate], count: int, revised: int
+) -> FileReply:
     """The last `count` days, newest first."""
     if not count:
         return FileReply(HTTPStatus.BAD_REQUEST, _JSON, b'{"error":"Bad Request"}')
@@ -168,7 +170,7 @@ def _rates(view: _View, kind: str, rows: list[Overnight], count: int, revised: i
     return FileReply(HTTPStatus.OK, _JSON, msgspec.json.encode({"refRates": found[::-1]}))
 
 
-def _rate(view: _View, kind: str, row: Overnight, *, is_revised: bool) -> dict[str, object]:
+def _rate(view: _View, kind: str, row: OvernightRate, *, is_revised: bool) -> dict[str, object]:
     is_final = view.at >= sofr_revised_at(row.day)
     rate = row.rate if is_final else row.first
     marked = is_revised or (is_final and row.rate != row.first)

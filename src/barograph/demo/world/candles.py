@@ -7,32 +7,31 @@ import math
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from barograph.demo.world.coin_market import CoinMarket
 from barograph.demo.world.contracts import Contract
-from barograph.demo.world.paths import HOUR, Path
 from barograph.demo.world.world import World
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 
-_MINUTE: Final = 60_000
-_DAY: Final = 24 * HOUR
 _MONTH: Final = "M"
-_MONDAY: Final = 4 * _DAY
+_MONDAY: Final = 4 * DAY
 """The first Monday of Unix time."""
 
 INTERVALS: Final = {
-    **{name: int(name) * _MINUTE for name in ("1", "3", "5", "15", "30", "60", "120", "240")},
+    **{name: int(name) * MINUTE for name in ("1", "3", "5", "15", "30", "60", "120", "240")},
     "360": 6 * HOUR,
     "720": 12 * HOUR,
-    "D": _DAY,
-    "W": 7 * _DAY,
-    _MONTH: 31 * _DAY,
+    "D": DAY,
+    "W": 7 * DAY,
+    _MONTH: 31 * DAY,
 }
-"""What may be asked for, and how long it is at most."""
+"""The length of each interval; of a month, the longest."""
 
 _SHORTEST_SAMPLE: Final = 15_000
 _LONGEST_SAMPLE: Final = 225_000
 
 
 class Candle(NamedTuple):
-    """The trade of one interval."""
+    """One candle."""
 
     start: int
     open: float
@@ -64,16 +63,16 @@ def following(interval: str, start: int) -> int:
 def candles(
     world: World, contract: Contract, interval: str, starts: list[int], now: int
 ) -> list[Candle]:
-    """The candles that begin at these times; the running one ends now."""
+    """The candles that start at these times; the current one ends now."""
     return [
         _candle(world, contract, start, min(now, following(interval, start))) for start in starts
     ]
 
 
 def _candle(world: World, contract: Contract, start: int, end: int) -> Candle:
-    path = world.path(contract)
-    first, last = path.log_price(start), path.log_price(end)
-    high, low = _extremes(path, start, end)
+    market = world.market(contract)
+    first, last = market.log_price(start), market.log_price(end)
+    high, low = _extremes(market, start, end)
     scale = world.carry(contract, end)
     turnover = world.turnover(contract, start, end)
     prices = [
@@ -83,20 +82,20 @@ def _candle(world: World, contract: Contract, start: int, end: int) -> Candle:
     return Candle(start, prices[0], prices[1], prices[2], close, turnover / close, turnover)
 
 
-def _extremes(path: Path, start: int, end: int) -> tuple[float, float]:
-    """Highest and lowest log-price: whole hours know theirs, parts of hours are sampled."""
+def _extremes(market: CoinMarket, start: int, end: int) -> tuple[float, float]:
+    """Highest and lowest log-price: known for whole hours, sampled for parts of hours."""
     whole = -(-start // HOUR) * HOUR, end // HOUR * HOUR
     if whole[0] > whole[1]:
-        samples = _samples(path, start, end)
+        samples = _samples(market, start, end)
         return max(samples), min(samples)
-    edges = _samples(path, start, whole[0]) + _samples(path, whole[1], end)
-    first, last = path.place(whole[0])[0], path.place(whole[1])[0]
+    edges = _samples(market, start, whole[0]) + _samples(market, whole[1], end)
+    first, last = market.locate(whole[0])[0], market.locate(whole[1])[0]
     return (
-        max([*edges, *path.high[first:last]]),
-        min([*edges, *path.low[first:last]]),
+        max([*edges, *market.high[first:last]]),
+        min([*edges, *market.low[first:last]]),
     )
 
 
-def _samples(path: Path, start: int, end: int) -> list[float]:
+def _samples(market: CoinMarket, start: int, end: int) -> list[float]:
     step = max(_SHORTEST_SAMPLE, min(_LONGEST_SAMPLE, (end - start) // 4))
-    return [path.log_price(time) for time in (*range(start, end, step), end)]
+    return [market.log_price(time) for time in (*range(start, end, step), end)]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barograph.demo.replay.observations import Glimpse, glimpses, steps
+from barograph.demo.replay.observations import MarketObservation, observe, steps
 from barograph.demo.replay.replay import moments
 from barograph.demo.world.contracts import LIVE_SYMBOLS
 from barograph.demo.world.world import World
@@ -56,6 +56,6 @@ def test_accounts_are_those_of_all_contracts_or_of_the_majors() -> None:
     assert all(share.sampled_at == each.at for each in seen for share in each.shares)
 
 
-async def _seen(world: World, epoch: int, clock: Clock) -> list[Glimpse]:
+async def _seen(world: World, epoch: int, clock: Clock) -> list[MarketObservation]:
     instants = list(moments(epoch, clock()))
-    return [each async for _, newest in glimpses(world, epoch, instants, clock) for each in newest]
+    return [each async for _, newest in observe(world, epoch, instants, clock) for each in newest]
