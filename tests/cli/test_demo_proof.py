@@ -77,16 +77,10 @@ def test_the_faults_of_the_facilitator_are_listed() -> None:
 def test_a_demo_takes_payments_and_says_how_unless_told_not_to(
     tmp_path: Path, facilitator_port: int | None
 ) -> None:
-    settings = demo_settings(
-        tmp_path,
-        8080,
-        1,
-        exchange_port=9,
-        mail_port=9,
-        macro_port=9,
-        identity_port=9,
-        facilitator_port=facilitator_port,
-    )
+    ports = dict.fromkeys(("exchange", "mail", "macro", "identity"), 9)
+    if facilitator_port is not None:
+        ports["facilitator"] = facilitator_port
+    settings = demo_settings(tmp_path, 8080, 1, ports)
 
     assert settings.takes_payments is (facilitator_port is not None)
     assert ("demo proof" in welcome(settings, 1.0, "token")) is settings.takes_payments

@@ -58,9 +58,8 @@ class Past:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        self.settings: Settings = demo_settings(
-            folder, 8080, 1, exchange_port=9, mail_port=9, macro_port=9, identity_port=9
-        )
+        ports = dict.fromkeys(("exchange", "mail", "macro", "identity"), 9)
+        self.settings: Settings = demo_settings(folder, 8080, 1, ports)
         self.database = CountingDatabase(self.settings.database_path)
         self.history = SQLiteDatabase(self.settings.history_path)
         self.clock = HandClock()

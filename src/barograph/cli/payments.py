@@ -236,11 +236,13 @@ def _tell(payment: "Payment", *, as_json: bool) -> None:
 
 def _paid_settings(data: Path | None) -> "Settings":
     """The settings, or those of the demo that runs in the folder: its chain has another port."""
-    from barograph.cli.demo_run import payment_settings
-
     settings = read_settings(data=data)
     place = running_demo(settings.data).get("facilitator")
-    return settings if place is None else settings.model_copy(update=payment_settings(place))
+    if place is None:
+        return settings
+    from barograph.cli.demo_run import payment_settings  # needs the demo's packages
+
+    return settings.model_copy(update=payment_settings(place))
 
 
 def _on_journal(settings: "Settings", use: "Callable[[Journal], Coroutine[Any, Any, T]]") -> T:
