@@ -160,7 +160,7 @@ def test_a_record_that_a_collector_works_on_is_left_alone(empty: Past) -> None:
     empty.settings = empty.settings.model_copy(update={"lease_seconds": 0.2})
     rival = collector_lease(empty.settings, empty.database, empty.clock)
     asyncio.run(rival.acquire())
-    with pytest.raises(ConfigurationError, match="a collector is at work"):
+    with pytest.raises(ConfigurationError, match="a collector is running"):
         empty.carry()
     assert empty.rows("readings") == []
 

@@ -210,7 +210,7 @@ def test_a_line_that_is_still_being_written_is_not_read(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_mailbox_is_refused_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text("nonsense\n")
-    with pytest.raises(ConfigurationError, match="delete it to begin a new one"):
+    with pytest.raises(ConfigurationError, match="delete it to start a new one"):
         read_mailbox(tmp_path)
 
 

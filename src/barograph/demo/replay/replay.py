@@ -187,23 +187,16 @@ class StanceReplay:
         self._lease = lease
         self._at = 0
         self._begun = False
-        files = FileClient(
-            seconds=FILE_SECONDS, clock=self._clock, transport=_Publishers(self._figures, self)
-        )
+        publishers = _DirectTransport(self._ask_publisher)
+        files = FileClient(seconds=FILE_SECONDS, clock=self._clock, transport=publishers)
         sources = macro_sources(settings, files, clock=self._clock)
         self._ledger = Ledger(history, self._clock)
         self._duty = MacroDuty(sources, database, seconds=1, clock=self._clock)
         self._desk = StanceDesk(settings, database, self._ledger, self._clock)
         self._files = files
-        self._exchange = BybitExchange(
-            settings, clock=self._clock, transport=_Exchange(world, self)
-        )
+        exchange = _DirectTransport(self._ask_exchange)
+        self._exchange = BybitExchange(settings, clock=self._clock, transport=exchange)
         self._settlements = SettlementDuty(self._exchange, database, clock=self._clock)
-
-    @property
-    def at(self) -> int:
-        """The time that is being replayed."""
-        return self._at
 
     def is_due(self, since: int, at: int, now: int) -> bool:
         """Whether the evidence changed between `since` and `at`."""
@@ -254,33 +247,21 @@ class StanceReplay:
     def _clock(self) -> int:
         return self._at
 
+    def _ask_publisher(self, path: str, query: dict[str, str]) -> tuple[int, str, bytes]:
+        return answer_publisher(self._figures, path, query, self._at)
 
-class _Publishers(httpx2.AsyncBaseTransport):
-    """The simulated publishers, called directly."""
-
-    def __init__(self, figures: MacroWorld, past: StanceReplay) -> None:
-        self._figures = figures
-        self._past = past
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        found = answer_publisher(self._figures, request.url.path, _query(request), self._past.at)
-        fields = {"content-type": found.content_type}
-        return httpx2.Response(int(found.status), headers=fields, content=found.body)
+    def _ask_exchange(self, path: str, query: dict[str, str]) -> tuple[int, str, bytes]:
+        status, body = answer_exchange(self._world, path, query, self._at)
+        return status, "application/json", body
 
 
-class _Exchange(httpx2.AsyncBaseTransport):
-    """The simulated exchange, called directly."""
+class _DirectTransport(httpx2.AsyncBaseTransport):
+    """Calls a simulated server directly; `answer` returns status, content type and body."""
 
-    def __init__(self, world: World, past: StanceReplay) -> None:
-        self._world = world
-        self._past = past
+    def __init__(self, answer: Callable[[str, dict[str, str]], tuple[int, str, bytes]]) -> None:
+        self._answer = answer
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        status, body = answer_exchange(
-            self._world, request.url.path, _query(request), self._past.at
-        )
-        return httpx2.Response(status, headers={"content-type": "application/json"}, content=body)
-
-
-def _query(request: httpx2.Request) -> dict[str, str]:
-    return dict(parse_qsl(request.url.query.decode(), keep_blank_values=True))
+        query = dict(parse_qsl(request.url.query.decode(), keep_blank_values=True))
+        status, kind, body = self._answer(request.url.path, query)
+        return httpx2.Response(int(status), headers={"content-type": kind}, content=body)

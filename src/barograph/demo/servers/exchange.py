@@ -149,11 +149,7 @@ async def running_exchange(
     port: int = 0,
     push_seconds: float = _PUSH_SECONDS,
 ) -> AsyncIterator[ExchangeAddress]:
-    """Run an exchange until the context ends; port 0 picks a free one.
-
-    Raises:
-        OSError: the port is taken.
-    """
+    """Run an exchange until the context ends; port 0 picks a free one."""
     world.simulate_to(clock())
     exchange = ExchangeServer(world, clock, ExchangeFaults() if faults is None else faults)
     async with exchange.running(host, port) as bound:

@@ -4,6 +4,7 @@ It checks what a real one checks (https://docs.x402.org, the `exact` scheme on E
 signature, against the demo's own ledger, and rejects with the reasons of real ones.
 """
 
+from asyncio import StreamReader
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -17,7 +18,7 @@ from websockets.http11 import Response
 from barograph.demo.servers.chain import FILE_NAME, ChainNode, TokenLedger, block_at
 from barograph.demo.servers.control import HTML, OTHER, TEXT, ServerAddress, reply, unavailable
 from barograph.demo.servers.faults import FacilitatorFault, FacilitatorFaults
-from barograph.demo.servers.http import BodyRequest, BodyServer, WaitingClient
+from barograph.demo.servers.http import BodyRequest, BodyServer, stays_until
 from barograph.demo.servers.wallets import (
     ASSET,
     FUNDS,
@@ -157,7 +158,7 @@ class FacilitatorServer(BodyServer[FacilitatorFaults]):
         self._ledger = ledger
         self._node = ChainNode(ledger, clock)
 
-    async def respond(self, request: BodyRequest, client: WaitingClient) -> Response | None:
+    async def respond(self, request: BodyRequest, client: StreamReader) -> Response | None:
         """Answer a request; None closes the connection without a reply."""
         method = _METHODS.get(request.path)
         self.requests[OTHER if method is None else request.path] += 1
@@ -169,9 +170,9 @@ class FacilitatorServer(BodyServer[FacilitatorFaults]):
             return self._rpc(request.body)
         return await self._unless_faulty(request, client)
 
-    async def _unless_faulty(self, request: BodyRequest, client: WaitingClient) -> Response | None:
+    async def _unless_faulty(self, request: BodyRequest, client: StreamReader) -> Response | None:
         while (fault := self._faults.replacing()) == FacilitatorFault.HANG:
-            if not await client.stays_until(self._faults.changed()):
+            if not await stays_until(client, self._faults.changed()):
                 return None
         match fault:
             case None:
@@ -189,7 +190,7 @@ class FacilitatorServer(BodyServer[FacilitatorFaults]):
             return unavailable()
         return reply(HTTPStatus.OK, self._node.answer(body))
 
-    async def _answer(self, request: BodyRequest, client: WaitingClient) -> Response | None:
+    async def _answer(self, request: BodyRequest, client: StreamReader) -> Response | None:
         if request.path == SUPPORTED_PATH:
             return _json(_SUPPORTED)
         try:
@@ -204,7 +205,7 @@ class FacilitatorServer(BodyServer[FacilitatorFaults]):
         if is_verify or not self._faults.is_on(FacilitatorFault.SETTLE_TIMEOUT):
             return _json(answer)
         while self._faults.is_on(FacilitatorFault.SETTLE_TIMEOUT):
-            if not await client.stays_until(self._faults.changed()):
+            if not await stays_until(client, self._faults.changed()):
                 break
         return None
 
@@ -297,11 +298,7 @@ async def running_facilitator(
     port: int = 0,
     clock: Clock = system_clock,
 ) -> AsyncIterator[ServerAddress]:
-    """Run a facilitator until the context ends; port 0 picks a free one.
-
-    Raises:
-        OSError: the port is taken.
-    """
+    """Run a facilitator until the context ends; port 0 picks a free one."""
     server = FacilitatorServer(ledger, clock, FacilitatorFaults() if faults is None else faults)
     async with server.running(host, port) as bound:
         yield ServerAddress(host, bound)

@@ -39,31 +39,27 @@ class BodyRequest:
     body: bytes
 
 
-class WaitingClient:
-    """The client that waits for a reply."""
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-
-    async def stays_until(self, event: Coroutine[object, object, object]) -> bool:
-        """Wait for an event; False if the client disconnects first."""
-        awaited = asyncio.ensure_future(event)
-        # The client has sent everything, so whatever is read now means a disconnect.
-        left = asyncio.ensure_future(self._reader.read(1))
-        try:
-            await asyncio.wait({awaited, left}, return_when=asyncio.FIRST_COMPLETED)
-            return not left.done()
-        finally:
-            awaited.cancel()
-            left.cancel()
-            await asyncio.gather(awaited, left, return_exceptions=True)
+async def stays_until(
+    client: asyncio.StreamReader, event: Coroutine[object, object, object]
+) -> bool:
+    """Wait for an event; False if the client disconnects first."""
+    awaited = asyncio.ensure_future(event)
+    # The client has sent everything, so whatever is read now means a disconnect.
+    left = asyncio.ensure_future(client.read(1))
+    try:
+        await asyncio.wait({awaited, left}, return_when=asyncio.FIRST_COMPLETED)
+        return not left.done()
+    finally:
+        awaited.cancel()
+        left.cancel()
+        await asyncio.gather(awaited, left, return_exceptions=True)
 
 
 class BodyServer(CommandedServer[F]):
     """Parses requests strictly and answers them."""
 
     @abstractmethod
-    async def respond(self, request: BodyRequest, client: WaitingClient) -> Response | None:
+    async def respond(self, request: BodyRequest, client: asyncio.StreamReader) -> Response | None:
         """Answer a request; None closes the connection without a reply."""
 
     @asynccontextmanager
@@ -109,7 +105,7 @@ class BodyServer(CommandedServer[F]):
         if request.path == CONTROL_PATH:
             await self._control(head, reader, writer)
             return
-        response = await self.respond(request, WaitingClient(reader))
+        response = await self.respond(request, reader)
         if response is not None:
             writer.write(response.serialize())
 

@@ -251,11 +251,7 @@ async def running_identity(
     port: int = 0,
     clock: Clock = system_clock,
 ) -> AsyncIterator[IdentityAddress]:
-    """Run a provider until the context ends; port 0 picks a free one.
-
-    Raises:
-        OSError: the port is taken.
-    """
+    """Run a provider until the context ends; port 0 picks a free one."""
     server = IdentityServer(key, clock, IdentityFaults() if faults is None else faults)
     async with server.running(host, port) as bound:
         yield IdentityAddress(host, bound)

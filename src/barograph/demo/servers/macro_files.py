@@ -26,13 +26,6 @@ TREASURY_PATH: Final = "/resource-center/data-chart-center/interest-rates/daily-
 FUND_PATH: Final = "/us/products/333011/ishares-bitcoin-trust-etf/1467271812596.ajax"
 FUND_QUERY: Final = "fileType=csv&fileName=IBIT_holdings&dataType=fund"
 
-_PATTERNS: Final = (
-    (re.compile(re.escape(TREASURY_PATH) + r"/(\d{4})/all", re.ASCII), TREASURY_FILE),
-    (re.compile(r"/api/rates/secured/sofr/last/(\d{1,4})\.json", re.ASCII), SOFR_FILE),
-    (re.compile(r"/api/rates/unsecured/effr/last/(\d{1,4})\.json", re.ASCII), EFFR_FILE),
-    (re.compile(r"/us/products/333011/[^/]+/(1467271812596)\.ajax", re.ASCII), FUND_FILE),
-)
-
 _CSV: Final = "text/csv; charset=UTF-8"
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain"
@@ -108,7 +101,7 @@ class _View(NamedTuple):
 
 def file_of(path: str) -> str | None:
     """The one of `FILES` that a path names."""
-    return next((name for pattern, name in _PATTERNS if pattern.fullmatch(path)), None)
+    return next((name for name, pattern, _ in _FILES if pattern.fullmatch(path)), None)
 
 
 def answer(
@@ -116,10 +109,10 @@ def answer(
 ) -> FileReply:
     """The reply to a request at a time."""
     view = _View(world, at, distortion)
-    for pattern, name in _PATTERNS:
+    for _, pattern, write in _FILES:
         found = pattern.fullmatch(path)
         if found is not None:
-            return _WRITERS[name](view, int(found[1]), query)
+            return write(view, int(found[1]), query)
     return _NOT_FOUND
 
 
@@ -147,21 +140,20 @@ def _treasury(view: _View, year: int, query: Query) -> FileReply:
 
 
 def _sofr(view: _View, count: int, _query: Query) -> FileReply:
-    rows = view.world.sofr(view.at)
-    return _rates(view, SOFR, rows, count, view.newest_revised(view.world.sofr))
+    return _rates(view, SOFR, view.world.sofr, count)
 
 
 def _effr(view: _View, count: int, _query: Query) -> FileReply:
-    rows = view.world.effr(view.at)
-    return _rates(view, EFFR, rows, count, view.newest_revised(view.world.effr))
+    return _rates(view, EFFR, view.world.effr, count)
 
 
 def _rates(
-    view: _View, kind: str, rows: list[OvernightRate], count: int, revised: int
+    view: _View, kind: str, published: Callable[[int], list[OvernightRate]], count: int
 ) -> FileReply:
     """The last `count` days, newest first."""
     if not count:
         return FileReply(HTTPStatus.BAD_REQUEST, _JSON, b'{"error":"Bad Request"}')
+    rows, revised = published(view.at), view.newest_revised(published)
     first = max(0, len(rows) - count)
     found = [
         _rate(view, kind, row, is_revised=index == revised)
@@ -264,9 +256,14 @@ def _holding(fund: FundDay, value: float, quantity: float) -> dict[str, str]:
     }
 
 
-_WRITERS: Final[Mapping[str, Callable[[_View, int, Query], FileReply]]] = {
-    TREASURY_FILE: _treasury,
-    SOFR_FILE: _sofr,
-    EFFR_FILE: _effr,
-    FUND_FILE: _fund,
-}
+_Writer = Callable[[_View, int, Query], FileReply]
+_FILES: Final[tuple[tuple[str, re.Pattern[str], _Writer], ...]] = (
+    (
+        TREASURY_FILE,
+        re.compile(re.escape(TREASURY_PATH) + r"/(\d{4})/all", re.ASCII),
+        _treasury,
+    ),
+    (SOFR_FILE, re.compile(r"/api/rates/secured/sofr/last/(\d{1,4})\.json", re.ASCII), _sofr),
+    (EFFR_FILE, re.compile(r"/api/rates/unsecured/effr/last/(\d{1,4})\.json", re.ASCII), _effr),
+    (FUND_FILE, re.compile(r"/us/products/333011/[^/]+/(1467271812596)\.ajax", re.ASCII), _fund),
+)

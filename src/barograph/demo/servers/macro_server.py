@@ -75,11 +75,7 @@ async def running_macro(
     port: int = 0,
     clock: Clock = system_clock,
 ) -> AsyncIterator[MacroAddress]:
-    """Run the publishers until the context ends; port 0 picks a free one.
-
-    Raises:
-        OSError: the port is taken.
-    """
+    """Run the publishers until the context ends; port 0 picks a free one."""
     server = MacroServer(world, clock, MacroFaults() if faults is None else faults)
     async with server.running(host, port) as bound:
         yield MacroAddress(host, bound)

@@ -1,6 +1,6 @@
 """The contracts that the simulated exchange lists."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -151,15 +151,12 @@ def _perpetual(row: str, status: str = TRADING) -> Contract:
     )
 
 
-def _based_on(base: Contract, symbol: str, quote: str, share: float, **other: object) -> Contract:
+def _based_on(base: Contract, symbol: str, quote: str, share: float) -> Contract:
     """Another contract on a coin, with a share of its perpetual's open interest."""
-    fields: dict[str, object] = {
-        name: getattr(base, name)
-        for name in ("coin", "price", "price_decimals", "size_decimals", "daily_volatility")
-    }
-    fields |= {"funding_hours": base.funding_hours, "funding_cap": base.funding_cap} | other
     interest = base.open_interest_usd * share
-    return Contract(symbol=symbol, quote=quote, open_interest_usd=interest, **fields)  # type: ignore[arg-type]
+    return replace(
+        base, symbol=symbol, quote=quote, open_interest_usd=interest, launch=_FIRST_LAUNCH
+    )
 
 
 _LIVE: Final = tuple(_perpetual(row) for row in _TABLE.strip().splitlines())
@@ -196,11 +193,8 @@ def _delivered_on(delivery: date) -> tuple[Contract, ...]:
     midnight = datetime(delivery.year, delivery.month, delivery.day, tzinfo=UTC)
     when = int(midnight.timestamp()) * 1000 + _DELIVERY_HOUR * HOUR
     return tuple(
-        _based_on(
-            _BY_COIN[coin],
-            f"{coin}{margin}-{stamp}",
-            quote,
-            0.004,
+        replace(
+            _based_on(_BY_COIN[coin], f"{coin}{margin}-{stamp}", quote, 0.004),
             kind=FUTURE,
             delivery=when,
             launch=when - 190 * DAY,

@@ -8,6 +8,7 @@ so a span of time needs only the minutes shortly before it.
 import math
 from bisect import bisect
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import accumulate
 from random import Random
 from typing import Final, NamedTuple
@@ -59,8 +60,8 @@ class Liquidations:
         self._contracts = [c for c in PERPETUALS if c.symbol in LIVE_SYMBOLS or c.quote == "USDC"]
         sizes = [contract.open_interest_usd**0.6 for contract in self._contracts]
         self._sizes = [size / sum(sizes) for size in sizes]
-        self._hours: dict[int, _Activity] = {}
-        self._minutes: dict[int, tuple[SimulatedLiquidation, ...]] = {}
+        self._activity = lru_cache(_CACHED)(self._compute_activity)
+        self._started_in = lru_cache(_CACHED)(self._start_clusters)
 
     def between(self, start: int, end: int) -> list[SimulatedLiquidation]:
         """The liquidations from `start` up to but not including `end`, in order."""
@@ -74,16 +75,8 @@ class Liquidations:
         found.sort()
         return found
 
-    def _started_in(self, minute: int) -> tuple[SimulatedLiquidation, ...]:
+    def _start_clusters(self, minute: int) -> tuple[SimulatedLiquidation, ...]:
         """All clusters that start in a minute, each to its end."""
-        known = self._minutes.get(minute)
-        if known is None:
-            if len(self._minutes) >= _CACHED:
-                self._minutes.clear()
-            known = self._minutes[minute] = self._start(minute)
-        return known
-
-    def _start(self, minute: int) -> tuple[SimulatedLiquidation, ...]:
         activity = self._activity(minute * MINUTE // HOUR)
         state = mix(self._key ^ minute)
         # Most minutes start nothing, and then creating a generator would be wasted.
@@ -98,10 +91,7 @@ class Liquidations:
             events += self._cluster(random, contract, begin, activity.spread)
         return tuple(events)
 
-    def _activity(self, hour: int) -> _Activity:
-        known = self._hours.get(hour)
-        if known is not None:
-            return known
+    def _compute_activity(self, hour: int) -> _Activity:
         heats = []
         for contract, size in zip(self._contracts, self._sizes, strict=True):
             market = self._markets[contract.coin]
@@ -113,10 +103,7 @@ class Liquidations:
         shares = list(accumulate(heats))
         rate = _STARTS_PER_HOUR * shares[-1] / 60
         spread = 0.5 + 0.32 * min(1.0, max(0.0, (shares[-1] - 0.8) / 3))
-        if len(self._hours) >= _CACHED:
-            self._hours.clear()
-        activity = self._hours[hour] = _Activity(rate, spread, shares)
-        return activity
+        return _Activity(rate, spread, shares)
 
     def _cluster(
         self, random: Random, contract: Contract, begin: int, spread: float
