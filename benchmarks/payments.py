@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from barograph.cli.demo_run import payment_settings
+from barograph.cli.demo_settings import payment_settings
 from barograph.demo.servers.facilitator import (
     SETTLE_PATH,
     VERIFY_PATH,

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from barograph.cli.collect import reconciler
-from barograph.cli.demo_run import payment_settings
+from barograph.cli.demo_settings import payment_settings
 from barograph.demo.servers.facilitator import load_ledger, running_facilitator
 from barograph.demo.servers.wallets import demo_proof
 from barograph.entitlements.refusals import FEED_PATH

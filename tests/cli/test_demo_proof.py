@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from barograph.cli.demo import demo
-from barograph.cli.demo_run import demo_settings, payment_settings, welcome
+from barograph.cli.demo_settings import demo_settings, payment_settings, welcome
 from barograph.demo.servers.wallets import WALLETS, load_or_create_wallets
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock

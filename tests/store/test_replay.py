@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from barograph.cli.demo_run import demo_settings
+from barograph.cli.demo_settings import demo_settings
 from barograph.collector.leader import collector_lease
 from barograph.demo.replay.replay import MAX_ROWS, moments, replay
 from barograph.demo.world.contracts import LIVE_SYMBOLS

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from barograph.cli.demo_run import payment_settings
+from barograph.cli.demo_settings import payment_settings
 from barograph.demo.servers.control import ServerAddress
 from barograph.demo.servers.facilitator import load_ledger, running_facilitator
 from barograph.demo.servers.faults import FacilitatorFaults

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.demo_run import payment_settings
+from barograph.cli.demo_settings import payment_settings
 from barograph.demo.servers.wallets import (
     ASSET,
     PAY_TO,

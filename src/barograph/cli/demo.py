@@ -44,8 +44,8 @@ def demo(
 ) -> None:
     """Run the complete service on simulated data. It needs no network and no account.
 
-    The first start replays 60 simulated days and takes a few seconds. Later starts in the same
-    folder continue its world and ignore --seed.
+    The first start replays 60 simulated days, which takes less than a minute. Later starts in the
+    same folder continue its world and ignore --seed.
 
     While the demo runs, use the commands below in a second terminal: break a server, read
     captured mail, get a token or a payment proof.
@@ -222,7 +222,7 @@ def proof(wallet: str, what: str, data: Path) -> None:
       barograph demo proof
       barograph demo proof --wallet none --for stance
     """
-    from barograph.cli.demo_run import make_proof
+    from barograph.cli.demo_settings import make_proof
 
     click.echo(make_proof(data, wallet, what, _place(data, "facilitator")))
 

@@ -240,7 +240,7 @@ def _paid_settings(data: Path | None) -> "Settings":
     place = running_demo(settings.data).get("facilitator")
     if place is None:
         return settings
-    from barograph.cli.demo_run import payment_settings  # needs the demo's packages
+    from barograph.cli.demo_settings import payment_settings  # needs the demo's packages
 
     return settings.model_copy(update=payment_settings(place))
 

@@ -105,7 +105,7 @@ class FaultCommand(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ActiveFault:
-    """A fault that is on since `since`, perhaps only for one `target`: a contract or path."""
+    """A fault that is on since `since`, perhaps only for one contract, path or file."""
 
     name: str
     since: int
@@ -157,20 +157,14 @@ class Faults:
         return {"ok": True, "active": self.labels}
 
     def _switch(self, command: FaultCommand, now: int) -> None:
-        limits = {"symbol": command.symbol, "path": command.path}
+        target = command.path if command.symbol is None else command.symbol
         if command.on:
-            self.turn_on(command.fault, now, days=command.days, **limits)
+            self.turn_on(command.fault, now, target, command.days)
         else:
-            self.turn_off(command.fault, **limits)
+            self.turn_off(command.fault, target)
 
     def turn_on(
-        self,
-        name: str,
-        now: int = 0,
-        *,
-        symbol: str | None = None,
-        path: str | None = None,
-        days: int | None = None,
+        self, name: str, now: int = 0, target: str | None = None, days: int | None = None
     ) -> None:
         """Switch a fault on. One that is already on keeps its start.
 
@@ -178,21 +172,20 @@ class Faults:
             UnknownCommand: there is no such fault, or it can't be limited like that.
         """
         self._check(name)
-        target = self._target(name, symbol, path)
+        target = self._target(name, target)
         known = self._active.get((name, target))
         since = now if known is None else known.since
         self._active[name, target] = ActiveFault(name, since, target, self._days(name, days))
         self._announce()
 
-    def turn_off(self, name: str, *, symbol: str | None = None, path: str | None = None) -> None:
+    def turn_off(self, name: str, target: str | None = None) -> None:
         """Switch a fault off, everywhere or for one target.
 
         Raises:
             UnknownCommand: there is no such fault, or it can't be limited like that.
         """
         self._check(name)
-        is_limited = symbol is not None or path is not None
-        target = self._target(name, symbol, path) if is_limited else None
+        target = None if target is None else self._target(name, target)
         for key in list(self._active):
             if key[0] == name and target in {None, key[1]}:
                 del self._active[key]
@@ -215,8 +208,8 @@ class Faults:
         """The fault that replaces the reply, if any."""
         return next((name for name in self._replacing if self.is_on(name, target)), None)
 
-    def _target(self, _name: str, _symbol: str | None, _path: str | None) -> str | None:
-        """Check a limit and return it. Only some servers have limits; the others ignore them."""
+    def _target(self, _name: str, _target: str | None) -> str | None:
+        """Check a target and return it in full. A server without targets ignores it."""
         return None
 
     def _days(self, _name: str, _days: int | None) -> int:
@@ -238,26 +231,27 @@ class ExchangeFaults(Faults):
     last_replacing = ExchangeFault.INTERNAL_ERROR
 
     _DELISTED_BY_DEFAULT: Final = "SOLUSDT"
-    _LIMITED_BY_PATH: Final = frozenset(ExchangeFault) - {
-        ExchangeFault.OUTAGE,
-        ExchangeFault.DELISTING,
-        ExchangeFault.STREAM_DROP,
-        ExchangeFault.STREAM_SILENCE,
-        ExchangeFault.STREAM_DUPLICATES,
-    }
+    _NEVER_LIMITED: Final = frozenset(
+        {
+            ExchangeFault.OUTAGE,
+            ExchangeFault.STREAM_DROP,
+            ExchangeFault.STREAM_SILENCE,
+            ExchangeFault.STREAM_DUPLICATES,
+        }
+    )
 
-    def _target(self, name: str, symbol: str | None, path: str | None) -> str | None:
-        if symbol is not None and (name != ExchangeFault.DELISTING or symbol not in LIVE_SYMBOLS):
+    def _target(self, name: str, target: str | None) -> str | None:
+        if name == ExchangeFault.DELISTING:
+            symbol = self._DELISTED_BY_DEFAULT if target is None else target
+            if symbol not in LIVE_SYMBOLS:
+                raise UnknownCommand(f"can't delist {symbol!r}; choose a trading USDT perpetual")
+            return symbol
+        if target is None:
+            return None
+        known = next((path for path in PATHS if path.endswith("/" + target.strip("/"))), None)
+        if known is None or name in self._NEVER_LIMITED:
             raise UnknownCommand(
-                f"{name} doesn't apply to {symbol!r}; delisting takes a trading USDT perpetual"
-            )
-        if path is None:
-            is_delisting = name == ExchangeFault.DELISTING and symbol is None
-            return self._DELISTED_BY_DEFAULT if is_delisting else symbol
-        known = next((each for each in PATHS if each.endswith("/" + path.strip("/"))), None)
-        if known is None or name not in self._LIMITED_BY_PATH:
-            raise UnknownCommand(
-                f"{name} can't be limited to {path!r}; REST faults take {', '.join(PATHS)}"
+                f"{name} can't be limited to {target!r}; REST faults take {', '.join(PATHS)}"
             )
         return known
 
@@ -284,10 +278,10 @@ class MacroFaults(Faults):
 
     _LATE_DAYS: Final = 7
 
-    def _target(self, _name: str, _symbol: str | None, path: str | None) -> str | None:
-        if path is not None and path not in FILES:
-            raise UnknownCommand(f"there is no file {path!r}; choose from {', '.join(FILES)}")
-        return path
+    def _target(self, _name: str, file: str | None) -> str | None:
+        if file is not None and file not in FILES:
+            raise UnknownCommand(f"there is no file {file!r}; choose from {', '.join(FILES)}")
+        return file
 
     def _days(self, name: str, days: int | None) -> int:
         if days is not None and (name != MacroFault.LATE or days < 1):
