@@ -36,7 +36,7 @@ def test_a_proof_of_the_running_demo_is_printed_and_nothing_else(tmp_path: Path)
             assert (proof.payer, proof.requirements) == (wallets[wallet].address, offer)
 
 
-def test_a_proof_is_of_the_feed_wallet_and_for_feed_unless_told(tmp_path: Path) -> None:
+def test_a_proof_is_by_default_of_the_feed_wallet_for_feed(tmp_path: Path) -> None:
     wallets = load_or_create_wallets(tmp_path)
     (tmp_path / "demo.json").write_text(json.dumps({"facilitator": PLACE}))
 
@@ -74,7 +74,7 @@ def test_the_faults_of_the_facilitator_are_listed() -> None:
 
 
 @pytest.mark.parametrize("facilitator_port", [None, 4711])
-def test_a_demo_takes_payments_and_says_how_unless_told_not_to(
+def test_a_demo_takes_payments_by_default_and_says_how(
     tmp_path: Path, facilitator_port: int | None
 ) -> None:
     ports = dict.fromkeys(("exchange", "mail", "macro", "identity"), 9)

@@ -1,4 +1,4 @@
-"""The simulated world: pure, plausible, and as wild as a market."""
+"""The simulated world is pure and plausible."""
 
 import hashlib
 import math
@@ -73,7 +73,7 @@ def test_another_process_with_another_hash_seed_sees_the_same_world() -> None:
     assert msgspec.json.decode(output, type=dict[int, str]) == fingerprint(WORLD, INSTANTS)
 
 
-def test_the_order_of_asking_does_not_change_any_answer() -> None:
+def test_the_order_of_requests_does_not_change_any_answer() -> None:
     shuffled = [*INSTANTS, EPOCH + 3 * DAY + 777, EPOCH + 90 * HOUR]
     random.Random(1).shuffle(shuffled)
     assert fingerprint(World(SEED, EPOCH), shuffled) == fingerprint(
@@ -91,7 +91,7 @@ def test_an_epoch_that_is_not_a_full_hour_is_refused() -> None:
         World(SEED, EPOCH + 1)
 
 
-def test_the_list_holds_what_a_reader_wants_and_what_it_must_leave_out() -> None:
+def test_the_list_has_contracts_to_keep_and_contracts_to_ignore() -> None:
     listed = WORLD.contracts(EPOCH)
     wanted = {c.symbol for c in listed if c.symbol in LIVE_SYMBOLS}
     assert len(listed) >= 65
@@ -104,7 +104,7 @@ def test_the_list_holds_what_a_reader_wants_and_what_it_must_leave_out() -> None
     assert [c.symbol for c in listed] == sorted(c.symbol for c in listed)
 
 
-def test_dated_futures_leave_at_their_delivery_and_others_follow() -> None:
+def test_futures_are_delisted_at_delivery_and_replaced() -> None:
     first = min(listed_futures(EPOCH), key=lambda future: future.delivery)
     assert first in listed_futures(first.delivery - 1)
     assert WORLD.contract(first.symbol, first.delivery) is None
@@ -210,7 +210,7 @@ def test_some_contract_goes_far_beyond_the_bands_on_each_side() -> None:
 
 
 @given(st.integers(0, 40), st.sampled_from(["BTCUSDT", "TONUSDT", "POPCATUSDT"]))
-def test_a_settlement_is_where_the_live_rate_arrives(count: int, symbol: str) -> None:
+def test_a_settlement_equals_the_live_rate_at_its_end(count: int, symbol: str) -> None:
     chosen = contract(symbol)
     settled = WORLD.settlements(chosen, EPOCH, EPOCH + 20 * DAY)[count]
     assert settled.time % (chosen.funding_hours * HOUR) == 0
@@ -226,7 +226,7 @@ def test_long_accounts_are_counted_every_five_minutes(after: int) -> None:
 
 
 @given(st.lists(st.integers(0, 6 * HOUR), min_size=3, max_size=3))
-def test_liquidations_of_two_stretches_are_those_of_the_whole(cuts: list[int]) -> None:
+def test_liquidations_of_two_spans_are_those_of_both_together(cuts: list[int]) -> None:
     first, middle, last = (EPOCH + cut for cut in sorted(cuts))
     halves = WORLD.liquidations(first, middle) + WORLD.liquidations(middle, last)
     assert halves == World.liquidations(WORLD, first, last)

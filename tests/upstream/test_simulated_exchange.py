@@ -289,7 +289,7 @@ def test_topics_longer_than_the_limit_are_refused() -> None:
     run(scenario)
 
 
-def test_a_ticker_begins_with_a_snapshot_and_goes_on_with_what_changed() -> None:
+def test_a_ticker_topic_sends_a_snapshot_and_then_changes() -> None:
     async def scenario(client: Client) -> None:
         async with listening(client, "tickers.BTCUSDT") as stream:
             snapshot = await hear(stream)
@@ -325,7 +325,7 @@ def expected(until: int) -> list[tuple[object, ...]]:
     return [tuple(event) for event in events if event.symbol in LIVE_SYMBOLS]
 
 
-def test_the_stream_tells_every_liquidation_of_the_world_once() -> None:
+def test_the_stream_sends_every_liquidation_once() -> None:
     async def scenario(client: Client) -> None:
         async with listening(client, *ALL_TOPICS) as stream:
             wanted = expected(START + HOUR)
@@ -530,7 +530,7 @@ def test_duplicated_batches_come_twice() -> None:
     run(scenario)
 
 
-def test_commands_say_what_is_on_and_what_is_known() -> None:
+def test_replies_to_commands_list_active_and_known_faults() -> None:
     async def scenario(client: Client) -> None:
         assert await client.command(fault="429", on=True) == {"ok": True, "active": ["429"]}
         await client.fault("delisting")
@@ -573,7 +573,7 @@ def test_commands_can_be_sent_from_another_process() -> None:
     run(scenario)
 
 
-def test_a_command_to_nobody_says_so() -> None:
+def test_a_command_without_a_server_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="is the demo running"):
         send_command("127.0.0.1:1", {"off": "all"})
 
