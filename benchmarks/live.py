@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from barograph.demo.files import load_or_create_anchor
-from barograph.demo.servers.exchange import Address
+from barograph.demo.servers.exchange import ExchangeAddress
 from barograph.kit.clock import system_clock
 from barograph.settings import Settings
 from benchmarks.processes import (
@@ -29,7 +29,7 @@ POLL_SECONDS = 1
 class Live(NamedTuple):
     """What runs, and where."""
 
-    exchange: Address
+    exchange: ExchangeAddress
     collector: Child
     web: Child
     web_port: int
@@ -49,7 +49,7 @@ def wide_exchange(_: Path, port: int) -> Sequence[str]:
 @contextmanager
 def live_service(data: Path, *, wide: bool = False) -> Iterator[Live]:
     """Everything, collecting and answering."""
-    exchange = Address(HOST, unused_port())
+    exchange = ExchangeAddress(HOST, unused_port())
     settings = _settings(data, exchange)
     command = (wide_exchange if wide else simulated_exchange)(data, exchange.port)
     with running(command, log=data / "exchange.log") as world:
@@ -63,12 +63,12 @@ def live_service(data: Path, *, wide: bool = False) -> Iterator[Live]:
             yield Live(exchange, collector, web, settings.port)
 
 
-def _settings(data: Path, exchange: Address) -> Settings:
+def _settings(data: Path, exchange: ExchangeAddress) -> Settings:
     return Settings(
         port=unused_port(),
         data=data,
         log_level="warning",
-        exchange_rest_url=exchange.rest_url,
+        exchange_rest_url=exchange.url,
         exchange_stream_url=exchange.stream_url,
         poll_seconds=POLL_SECONDS,
     )

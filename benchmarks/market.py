@@ -35,18 +35,18 @@ class WideWorld(World):
 
     def __init__(self, seed: int, epoch: int) -> None:
         super().__init__(seed, epoch)
-        models = [each for each in self._standing.values() if _is_kept(each)]
+        models = [each for each in self._perpetuals.values() if _is_kept(each)]
         for number in range(CONTRACTS - len(models)):
             model = models[number % len(models)]
             coin = f"{model.coin[:11]}{number:03d}"
-            self._paths[coin] = self._paths[model.coin]
+            self._markets[coin] = self._markets[model.coin]
             self._ratio_keys[coin] = self._ratio_keys[model.coin]
-            self._standing[f"{coin}USDT"] = replace(model, symbol=f"{coin}USDT", coin=coin)
+            self._perpetuals[f"{coin}USDT"] = replace(model, symbol=f"{coin}USDT", coin=coin)
 
     def contracts(self, now: int) -> tuple[Contract, ...]:
         """Everything listed at a time, by symbol."""
-        standing = {each.symbol: each for each in super().contracts(now)} | self._standing
-        return tuple(standing[symbol] for symbol in sorted(standing))
+        listed = {each.symbol: each for each in super().contracts(now)} | self._perpetuals
+        return tuple(listed[symbol] for symbol in sorted(listed))
 
 
 class Market:

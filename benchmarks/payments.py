@@ -17,11 +17,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from barograph.cli.demo_run import payment_settings
-from barograph.demo.servers.chain import NETWORK
-from barograph.demo.servers.facilitator import Question, read_question, verdict
-from barograph.demo.servers.facilitator_server import SETTLE_PATH, VERIFY_PATH
+from barograph.cli.demo_settings import payment_settings
+from barograph.demo.servers.facilitator import (
+    SETTLE_PATH,
+    VERIFY_PATH,
+    PaymentRequest,
+    read_request,
+    verify_reply,
+)
 from barograph.demo.servers.identity import demo_token
+from barograph.demo.servers.wallets import NETWORK
 from barograph.entitlements.purchases import stance_requirements
 from barograph.kit.clock import system_clock
 from barograph.kit.documents import JSON
@@ -257,7 +262,7 @@ def facilitator() -> ASGIApp:
         said: Mapping[str, Any] = asked
         if scope["path"] in ANSWERS:
             asked[scope["path"]] += 1
-            said = ANSWERS[scope["path"]](read_question(await _body(receive)))
+            said = ANSWERS[scope["path"]](read_request(await _body(receive)))
         body = msgspec.json.encode(said)
         headers = [(b"content-type", JSON), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -275,13 +280,13 @@ async def _body(receive: Receive) -> bytes:
     return body
 
 
-def _verified(question: Question) -> dict[str, Any]:
+def _verified(question: PaymentRequest) -> dict[str, Any]:
     signature = bytes.fromhex(question.payment_payload.payload.signature[2:])
     signer = bare_check(question.authorization, signature)()
-    return verdict(question, None if signer == question.payer.lower() else BAD_SIGNATURE)
+    return verify_reply(question, None if signer == question.payer.lower() else BAD_SIGNATURE)
 
 
-def _settled(question: Question) -> dict[str, Any]:
+def _settled(question: PaymentRequest) -> dict[str, Any]:
     # Any 32 bytes can be a transaction's hash.
     transaction = question.authorization.nonce
     return {
@@ -292,7 +297,7 @@ def _settled(question: Question) -> dict[str, Any]:
     }
 
 
-ANSWERS: Mapping[str, Callable[[Question], dict[str, Any]]] = {
+ANSWERS: Mapping[str, Callable[[PaymentRequest], dict[str, Any]]] = {
     VERIFY_PATH: _verified,
     SETTLE_PATH: _settled,
 }

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import apsw
 import msgspec
 import uvloop
+from coincurve.utils import GROUP_ORDER_INT as ORDER
 
-from barograph.demo.servers.signatures import ORDER, Authorization, address_of
-from barograph.demo.servers.wallets import Wallet, signed_payload
+from barograph.demo.servers.wallets import Authorization, Wallet, address_of, signed_payload
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.payments.journal import Journal

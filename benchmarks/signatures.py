@@ -9,8 +9,7 @@ from collections.abc import Callable
 from coincurve import PublicKey
 from Crypto.Hash import keccak
 
-from barograph.demo.servers.chain import TOKEN
-from barograph.demo.servers.signatures import Authorization, domain_separator
+from barograph.demo.servers.wallets import TOKEN, Authorization, domain_separator
 
 Check = Callable[[], str]
 """Recovers the signer's address from bytes that are prepared."""

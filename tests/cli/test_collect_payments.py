@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from barograph.cli.demo_run import payment_settings
+from barograph.cli.demo_settings import payment_settings
 from barograph.collector.app import build_reconciler
-from barograph.demo.servers.facilitator_server import load_ledger, running_facilitator
+from barograph.demo.servers.facilitator import load_ledger, running_facilitator
 from barograph.demo.servers.wallets import demo_proof
 from barograph.entitlements.purchases import feed_requirements
 from barograph.entitlements.refusals import FEED_PATH

@@ -3,18 +3,19 @@
 import json
 from pathlib import Path
 
-import pytest
+from click.testing import CliRunner
 
-from barograph.cli.demo import print_demo_mail
+from barograph.cli.demo import demo
 from barograph.demo.servers.mailbox import FILE_NAME
 
 
-def test_captured_mail_is_printed_plainly_or_as_json(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_demo_mail(tmp_path, as_json=False)
-    print_demo_mail(tmp_path, as_json=True)
-    assert capsys.readouterr().out == "no mail yet\n[]\n"
+def printed(folder: Path, *arguments: str) -> str:
+    command = ["mail", *arguments, "--data", str(folder)]
+    return CliRunner().invoke(demo, command, catch_exceptions=False).stdout
+
+
+def test_captured_mail_is_printed_plainly_or_as_json(tmp_path: Path) -> None:
+    assert (printed(tmp_path), printed(tmp_path, "--json")) == ("no mail yet\n", "[]\n")
     mail = {
         "from": "barograph@demo.example",
         "to": ["name@example.com"],
@@ -25,10 +26,8 @@ def test_captured_mail_is_printed_plainly_or_as_json(
     }
     (tmp_path / FILE_NAME).write_text(json.dumps(mail) + "\n")
 
-    print_demo_mail(tmp_path, as_json=True)
-    assert json.loads(capsys.readouterr().out) == [mail]
-    print_demo_mail(tmp_path, as_json=False)
-    assert capsys.readouterr().out == (
+    assert json.loads(printed(tmp_path, "--json")) == [mail]
+    assert printed(tmp_path) == (
         "from: barograph@demo.example\nto: name@example.com\n"
         "date: Fri, 06 Nov 2026 21:20:00 +0000\nsubject: Your key\n\n"
         "Open\nhttps://x.example/keys/y\n\n"

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from barograph.cli.demo import demo
-from barograph.cli.demo_run import demo_settings, payment_settings, welcome
+from barograph.cli.demo_settings import demo_settings, payment_settings, welcome
 from barograph.demo.servers.wallets import WALLETS, load_or_create_wallets
 from barograph.entitlements.purchases import feed_requirements, stance_requirements
 from barograph.errors import ConfigurationError
@@ -36,7 +36,7 @@ def test_a_proof_of_the_running_demo_is_printed_and_nothing_else(tmp_path: Path)
             assert (proof.payer, proof.requirements) == (wallets[wallet].address, offer)
 
 
-def test_a_proof_is_of_the_feed_wallet_and_for_feed_unless_told(tmp_path: Path) -> None:
+def test_a_proof_is_by_default_of_the_feed_wallet_for_feed(tmp_path: Path) -> None:
     wallets = load_or_create_wallets(tmp_path)
     (tmp_path / "demo.json").write_text(json.dumps({"facilitator": PLACE}))
 
@@ -74,19 +74,13 @@ def test_the_faults_of_the_facilitator_are_listed() -> None:
 
 
 @pytest.mark.parametrize("facilitator_port", [None, 4711])
-def test_a_demo_takes_payments_and_says_how_unless_told_not_to(
+def test_a_demo_takes_payments_by_default_and_says_how(
     tmp_path: Path, facilitator_port: int | None
 ) -> None:
-    settings = demo_settings(
-        tmp_path,
-        8080,
-        1,
-        exchange_port=9,
-        mail_port=9,
-        macro_port=9,
-        identity_port=9,
-        facilitator_port=facilitator_port,
-    )
+    ports = dict.fromkeys(("exchange", "mail", "macro", "identity"), 9)
+    if facilitator_port is not None:
+        ports["facilitator"] = facilitator_port
+    settings = demo_settings(tmp_path, 8080, 1, ports)
 
     assert settings.takes_payments is (facilitator_port is not None)
     assert ("demo proof" in welcome(settings, 1.0, "token")) is settings.takes_payments

@@ -13,8 +13,8 @@ import httpx2
 import pytest
 from joserfc.jwk import ECKey
 
+from barograph.demo.servers.faults import IdentityFault, IdentityFaults
 from barograph.demo.servers.identity import API_KEY, USERS, DemoUser, running_identity, sign_token
-from barograph.demo.servers.identity_faults import KNOWN, IdentityFaults
 from barograph.entitlements.store import Entitlements, Holder
 from barograph.kit.database import Transaction
 from barograph.kit.logs import EventFormatter
@@ -120,7 +120,7 @@ def test_no_log_names_a_user_of_a_supabase_project(
         await readers.come(signed(FEED_USER, START - DAY))
         for odd in (good[:-8], f"{good}=", good.replace(".", " "), f"{good}{good * 9}"):
             await readers.come(odd)
-        for fault in KNOWN:
+        for fault in IdentityFault:
             faults.turn_on(fault)
             await readers.come(good)
             faults.clear()

@@ -11,8 +11,8 @@ from joserfc.jwk import ECKey
 from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
-from barograph.demo.servers.identity import BY_ID, DEMO_USERS, Provider, sign_token
-from barograph.demo.servers.identity_faults import IdentityFaults
+from barograph.demo.servers.faults import IdentityFaults
+from barograph.demo.servers.identity import BY_ID, DEMO_USERS, IdentityServer, sign_token
 from barograph.entitlements.store import Entitlements, Holder
 from barograph.identity.key_set import ASK_AGAIN
 from barograph.kit.timestamps import DAY
@@ -26,7 +26,7 @@ from support.subscribers import FEED_NOW
 FEED_USER = BY_ID[DEMO_USERS["feed"]]
 
 
-class WatchedProvider(Provider):
+class WatchedProvider(IdentityServer):
     """The demo's provider, which says when it is asked."""
 
     asked: asyncio.Event

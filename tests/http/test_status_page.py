@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from barograph.cli.demo_run import payment_settings
+from barograph.cli.demo_settings import payment_settings
 from barograph.demo.servers.identity import API_KEY
 from barograph.identity.bearer import NoIdentityProvider
 from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase

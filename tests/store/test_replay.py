@@ -1,4 +1,4 @@
-"""The demo's past: carried once, in order, in small transactions, and continued after a pause."""
+"""The demo's past is replayed once, in order, in small transactions, and can be resumed."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from barograph.cli.demo_run import demo_settings
+from barograph.cli.demo_settings import demo_settings
 from barograph.collector.leader import collector_lease
 from barograph.demo.replay.replay import MAX_ROWS, moments, replay
 from barograph.demo.world.contracts import LIVE_SYMBOLS
@@ -58,9 +58,8 @@ class Past:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        self.settings: Settings = demo_settings(
-            folder, 8080, 1, exchange_port=9, mail_port=9, macro_port=9, identity_port=9
-        )
+        ports = dict.fromkeys(("exchange", "mail", "macro", "identity"), 9)
+        self.settings: Settings = demo_settings(folder, 8080, 1, ports)
         self.database = CountingDatabase(self.settings.database_path)
         self.history = SQLiteDatabase(self.settings.history_path)
         self.clock = HandClock()
@@ -110,7 +109,7 @@ def empty(tmp_path: Path) -> Iterator[Past]:
     asyncio.run(past.database.close())
 
 
-def test_the_past_is_carried_by_the_hour_and_then_by_five_minutes_up_to_now() -> None:
+def test_the_past_is_replayed_hourly_and_then_every_five_minutes() -> None:
     todo = list(moments(EPOCH, START))
     steps = [after - before for before, after in pairwise([EPOCH, *todo])]
     assert todo[-1] == START
@@ -126,7 +125,7 @@ def test_no_transaction_of_the_replay_is_large_and_nothing_is_missing(whole: Pas
     assert hours == set(range(EPOCH + HOUR, START + 1, HOUR))
 
 
-def test_only_contracts_that_are_kept_are_in_the_record(whole: Past) -> None:
+def test_only_kept_contracts_are_recorded(whole: Past) -> None:
     read = {row[1] for row in whole.rows("readings")}
     liquidated = {row[1] for row in whole.rows("liquidations")}
     assert len(liquidated) > 20
@@ -144,7 +143,7 @@ def test_every_contract_has_long_accounts_wherever_its_charts_have_prices(whole:
             assert shares[-1] >= START - STEPS[days]
 
 
-def test_a_record_that_was_interrupted_equals_one_that_was_not(whole: Past, empty: Past) -> None:
+def test_an_interrupted_replay_gives_the_same_record(whole: Past, empty: Past) -> None:
     empty.clock.now = START - 10 * HOUR
     empty.carry()
     before = empty.rows("readings")
@@ -157,11 +156,11 @@ def test_a_record_that_was_interrupted_equals_one_that_was_not(whole: Past, empt
     assert _hourly(empty) == _hourly(whole)
 
 
-def test_a_record_that_a_collector_works_on_is_left_alone(empty: Past) -> None:
+def test_the_replay_refuses_a_folder_with_a_running_collector(empty: Past) -> None:
     empty.settings = empty.settings.model_copy(update={"lease_seconds": 0.2})
     rival = collector_lease(empty.settings, empty.database, empty.clock)
     asyncio.run(rival.acquire())
-    with pytest.raises(ConfigurationError, match="a collector is at work"):
+    with pytest.raises(ConfigurationError, match="a collector is running"):
         empty.carry()
     assert empty.rows("readings") == []
 

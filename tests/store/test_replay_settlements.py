@@ -9,7 +9,7 @@ import pytest
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.collector.leader import collector_lease
-from barograph.demo.replay.replay import PastRecord, moments
+from barograph.demo.replay.replay import StanceReplay, moments
 from barograph.demo.world.world import CORRECTED_AFTER, World, corrections
 from barograph.history.ledger import HISTORY, Ledger
 from barograph.history.records import Version
@@ -55,7 +55,7 @@ class Carried:
 
         await self.database.write(work)
         world = World(SEED, EPOCH)
-        record = PastRecord(self.settings, world, self.database, self.history, lease)
+        record = StanceReplay(self.settings, world, self.database, self.history, lease)
         since = CORRECTED - DAY
         for at in moments(since, START):
             if at > CORRECTED + DAY:
@@ -88,7 +88,7 @@ def by_rule(carried: Carried) -> list[Version]:
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
-def test_the_scores_of_a_day_before_are_gone_in_one_revision_and_back_in_the_next(
+def test_day_old_scores_disappear_in_one_revision_and_return_in_the_next(
     carried: Carried,
 ) -> None:
     revisions = [each for each in by_rule(carried) if each.leg_id == LEG]
@@ -113,7 +113,7 @@ def test_every_other_leg_is_judged_once(carried: Carried) -> None:
     assert len(others) == len(set(others)) == 6
 
 
-def test_the_report_is_read_as_it_was_then(carried: Carried) -> None:
+def test_settlement_reports_are_read_as_of_that_time(carried: Carried) -> None:
     async def work(tx: Transaction) -> list[tuple[int, int, int]]:
         found = await newest_settlement_reports(tx, "BTCUSDT", 200)
         return [(each.at, each.revision, each.read_at) for each in found]

@@ -9,12 +9,11 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from barograph.cli.demo_run import payment_settings
-from barograph.demo.servers.chain import ASSET
+from barograph.cli.demo_settings import payment_settings
 from barograph.demo.servers.control import ServerAddress
-from barograph.demo.servers.facilitator_faults import FacilitatorFaults
-from barograph.demo.servers.facilitator_server import load_ledger, running_facilitator
-from barograph.demo.servers.wallets import demo_proof, load_or_create_wallets
+from barograph.demo.servers.facilitator import load_ledger, running_facilitator
+from barograph.demo.servers.faults import FacilitatorFaults
+from barograph.demo.servers.wallets import ASSET, demo_proof, load_or_create_wallets
 from barograph.entitlements.purchases import feed_requirements
 from barograph.payments.proof import decode_proof, match_offer, wire_payload, wire_requirements
 from barograph.payments.records import (

@@ -12,7 +12,7 @@ import httpx2
 
 from barograph.collector.leader import Collector
 from barograph.demo.servers.exchange import running_exchange
-from barograph.demo.servers.faults import Faults
+from barograph.demo.servers.faults import ExchangeFaults
 from barograph.demo.world.world import World
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase, Transaction
@@ -47,7 +47,7 @@ class Stack:
 
     def __init__(
         self,
-        faults: Faults,
+        faults: ExchangeFaults,
         clock: ShiftedClock,
         client: httpx2.AsyncClient,
         database: SQLiteDatabase,
@@ -86,10 +86,10 @@ async def running_stack(folder: Path, **overrides: Any) -> AsyncIterator[Stack]:
     """Run everything with short bounds over a day that was wholly watched."""
     clock = ShiftedClock()
     world = _world(clock() // HOUR * HOUR)
-    faults = Faults()
+    faults = ExchangeFaults()
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(running_exchange(world, clock, faults))
-        settings = stack_settings(folder, address.rest_url, address.stream_url, **overrides)
+        settings = stack_settings(folder, address.url, address.stream_url, **overrides)
         database = SQLiteDatabase(settings.database_path)
         stack.push_async_callback(database.close)
         await upgrade(database, packaged_migrations(), clock)

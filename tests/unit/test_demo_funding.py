@@ -1,4 +1,4 @@
-"""The simulated exchange's reports of settled funding: now and then one is corrected."""
+"""The simulated exchange's settled funding rates, some of which it corrects later."""
 
 import msgspec
 import pytest
@@ -22,7 +22,7 @@ def reported(now: int, symbol: str = "BTCUSDT") -> dict[int, str]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_of_every_ten_days_one_settlement_is_corrected(seed: int) -> None:
+def test_one_settlement_in_ten_days_is_corrected(seed: int) -> None:
     found = corrections(seed, EPOCH, EPOCH + 100 * DAY)
 
     assert 9 <= len(found) <= 11
@@ -30,7 +30,7 @@ def test_of_every_ten_days_one_settlement_is_corrected(seed: int) -> None:
     assert found != corrections(seed + 1, EPOCH, EPOCH + 100 * DAY)
 
 
-def test_each_correction_is_told_of_once_however_time_is_parted() -> None:
+def test_each_correction_is_listed_once_however_the_span_is_split() -> None:
     whole = corrections(7, EPOCH, EPOCH + 60 * DAY)
     hours = range(EPOCH, EPOCH + 60 * DAY, HOUR)
 
@@ -39,7 +39,7 @@ def test_each_correction_is_told_of_once_however_time_is_parted() -> None:
     assert corrections(7, whole[0], whole[0]) == []
 
 
-def test_a_corrected_rate_is_a_little_nearer_to_zero_from_its_instant_on() -> None:
+def test_a_corrected_rate_is_slightly_closer_to_zero_from_then_on() -> None:
     at = corrections(7, EPOCH, EPOCH + 60 * DAY)[0]
     settled = at - CORRECTED_AFTER
 
@@ -51,7 +51,7 @@ def test_a_corrected_rate_is_a_little_nearer_to_zero_from_its_instant_on() -> No
     assert reported_rate(7, "ETHUSDT", settled, 0.0001, at) == 0.0001
 
 
-def test_the_history_reports_another_rate_of_that_settlement_and_of_no_other() -> None:
+def test_the_funding_history_changes_only_for_the_corrected_settlement() -> None:
     at = corrections(7, EPOCH, EPOCH + 60 * DAY)[0]
     before, after = reported(at - 1), reported(at)
 

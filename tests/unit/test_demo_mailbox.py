@@ -162,7 +162,7 @@ def test_a_mail_that_is_too_large_is_refused_and_the_next_is_taken(mailbox: Mail
     assert len(mailbox.read()) == 1
 
 
-def test_half_a_mail_is_not_captured(mailbox: Mailbox) -> None:
+def test_an_incomplete_mail_is_not_captured(mailbox: Mailbox) -> None:
     with mailbox.talk() as talk:
         talk.say("EHLO client")
         talk.say("MAIL FROM:<a@b.example>")
@@ -189,7 +189,7 @@ def test_half_a_mail_is_not_captured(mailbox: Mailbox) -> None:
         b"Content-Type: text/plain; charset=utf-16-le\r\n\r\n\x00\xd8",
     ],
 )
-def test_a_mail_that_makes_no_sense_is_captured_all_the_same(mailbox: Mailbox, data: bytes) -> None:
+def test_a_malformed_mail_is_captured_too(mailbox: Mailbox, data: bytes) -> None:
     with mailbox.talk() as talk:
         talk.say("EHLO client")
         talk.say("MAIL FROM:<a@b.example>")
@@ -208,9 +208,9 @@ def test_a_line_that_is_still_being_written_is_not_read(tmp_path: Path) -> None:
     assert read_mailbox(tmp_path) == [CAPTURED]
 
 
-def test_a_file_that_is_no_mailbox_is_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_a_damaged_mailbox_is_reported_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text("nonsense\n")
-    with pytest.raises(ConfigurationError, match="delete it to begin a new one"):
+    with pytest.raises(ConfigurationError, match="delete it to start a new one"):
         read_mailbox(tmp_path)
 
 

@@ -1,14 +1,21 @@
-"""The demo's wallets: made once, and their proofs are ones that the service reads."""
+"""The demo's wallets: created once, with proofs that the service accepts."""
 
 import stat
 from pathlib import Path
 
 import pytest
 
-from barograph.cli.demo_run import payment_settings
-from barograph.demo.servers.chain import ASSET, PAY_TO, TOKEN
-from barograph.demo.servers.signatures import Domain
-from barograph.demo.servers.wallets import SECRET_FILE, WALLETS, demo_proof, load_or_create_wallets
+from barograph.cli.demo_settings import payment_settings
+from barograph.demo.servers.wallets import (
+    ASSET,
+    PAY_TO,
+    SECRET_FILE,
+    TOKEN,
+    WALLETS,
+    Domain,
+    demo_proof,
+    load_or_create_wallets,
+)
 from barograph.entitlements.purchases import feed_requirements, stance_requirements
 from barograph.errors import ConfigurationError
 from barograph.kit.keccak import keccak256
@@ -40,7 +47,7 @@ def test_wallets_of_two_folders_have_nothing_in_common(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "not a secret", "ab" * 31, "ab" * 33])
-def test_a_damaged_secret_is_named_with_the_remedy(tmp_path: Path, content: str) -> None:
+def test_a_damaged_secret_is_reported_with_the_remedy(tmp_path: Path, content: str) -> None:
     (tmp_path / SECRET_FILE).write_text(content)
 
     with pytest.raises(ConfigurationError, match="delete it"):
@@ -79,7 +86,7 @@ def test_a_proof_needs_a_known_wallet_and_the_secret_of_a_demo(tmp_path: Path) -
         demo_proof(tmp_path, "gold", wire_requirements(FEED), START)
 
 
-def test_nobody_has_the_key_to_what_is_paid() -> None:
+def test_the_receiving_address_has_no_known_key() -> None:
     words = b"treasury of the Barograph demo"
     assert f"0x{keccak256(words)[-20:].hex()}" == PAY_TO
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.demo.servers.signatures import (
+from barograph.demo.servers.wallets import (
     Authorization,
     Domain,
     domain_separator,

@@ -1,4 +1,4 @@
-"""The simulated world's rates and its fund: pure, plausible, and never out before their hour."""
+"""The simulated rates and fund are pure, plausible and never published early."""
 
 import csv
 import io
@@ -77,7 +77,7 @@ def everything(macro: MacroWorld, at: int) -> list[bytes]:
     return [answer(macro, path, query, at).body for path, query in paths.items()]
 
 
-def test_the_same_question_has_the_same_answer_in_whatever_order_it_is_asked() -> None:
+def test_the_order_of_requests_does_not_change_any_figure() -> None:
     instants = [EPOCH + days * DAY for days in (60, 3, 41, 0, 17)]
     forwards, backwards = (MacroWorld(World(SEED, EPOCH)) for _ in range(2))
     first = {at: everything(forwards, at) for at in sorted(instants)}
@@ -108,14 +108,14 @@ def test_twenty_day_changes_exist_at_the_epoch() -> None:
     assert len(MACRO.fund(EPOCH)) > 60
 
 
-def test_yields_are_out_in_the_evening_of_their_day() -> None:
+def test_yields_are_published_in_the_evening() -> None:
     summer, winter = milliseconds("2026-10-15T22:00"), milliseconds("2026-11-10T23:00")
     for moment, day in ((summer, "10/15/2026"), (winter, "11/10/2026")):
         assert treasury(moment)[0]["Date"] == day
         assert treasury(moment - 1)[0]["Date"] != day
 
 
-def test_overnight_rates_are_out_on_the_next_business_mornings() -> None:
+def test_overnight_rates_are_published_on_the_next_business_morning() -> None:
     monday = date(2026, 10, 19)
     assert rates(SOFR, new_york(monday, 8) - 1)[0]["effectiveDate"] == "2026-10-15"
     assert rates(SOFR, new_york(monday, 8))[0]["effectiveDate"] == "2026-10-16"
@@ -123,7 +123,7 @@ def test_overnight_rates_are_out_on_the_next_business_mornings() -> None:
     assert rates(EFFR, new_york(monday, 9))[0]["effectiveDate"] == "2026-10-16"
 
 
-def test_holdings_are_out_before_the_next_trading_day() -> None:
+def test_holdings_are_published_before_the_next_trading_day() -> None:
     moment = fund_published_at(date(2026, 10, 16))
     assert moment == milliseconds("2026-10-19T10:30")
     assert stated(holdings(moment - 1), "Fund Holdings as of") == "Oct 15, 2026"
@@ -218,7 +218,7 @@ def test_rates_have_the_members_of_the_real_files() -> None:
     assert newest["targetRateTo"] - newest["targetRateFrom"] == 0.25
 
 
-def test_so_many_rates_come_as_were_asked_for() -> None:
+def test_the_requested_number_of_rates_is_returned() -> None:
     rows = rates(SOFR.replace("400", "5"), NOW)
     assert rows == rates(SOFR, NOW)[:5]
     assert answer(MACRO, SOFR.replace("400", "0"), {}, NOW).status == 400
@@ -262,7 +262,7 @@ def test_a_day_without_figures_gives_a_file_without_rows(day: str) -> None:
     assert not any(row[0] == "BTC" for row in rows)
 
 
-def test_flows_are_whole_baskets_and_bring_their_worth_in_coins() -> None:
+def test_flows_are_whole_baskets_and_change_the_coins_accordingly() -> None:
     for before, after in pairwise(MACRO.fund(NOW)):
         created = after.shares - before.shares
         assert created % BASKET == 0
@@ -293,7 +293,7 @@ def test_coins_are_priced_by_the_worlds_own_market_at_four_in_new_york() -> None
         assert fund.coin_value / fund.coins == pytest.approx(price, rel=1e-9)
 
 
-def test_the_price_before_the_birth_of_the_world_leads_to_its_first_price() -> None:
+def test_prices_before_the_world_join_its_first_price() -> None:
     prices = CoinPrices(WORLD)
     at_birth = prices.at(WORLD.birth)
     assert prices.at(WORLD.birth - 1) == pytest.approx(at_birth, rel=1e-6)
@@ -313,7 +313,7 @@ def test_between_two_releases_nothing_changes() -> None:
     assert effr_published_at(date(2026, 10, 30)) in moments
 
 
-def test_releases_of_two_spans_are_those_of_the_whole() -> None:
+def test_releases_of_two_spans_are_those_of_both_together() -> None:
     middle = EPOCH + 11 * DAY + 12_345
     split = MACRO.releases(EPOCH, middle) + MACRO.releases(middle, EPOCH + 20 * DAY)
     assert split == MACRO.releases(EPOCH, EPOCH + 20 * DAY)
@@ -356,7 +356,7 @@ def test_an_incomplete_file_lacks_what_a_reader_needs() -> None:
         (FUND_PATH, {"fileType": "xls"}),
     ],
 )
-def test_what_is_not_published_is_not_found(path: str, query: dict[str, str]) -> None:
+def test_an_unknown_file_is_not_found(path: str, query: dict[str, str]) -> None:
     assert answer(MACRO, path, query, NOW).status == 404
 
 

@@ -1,10 +1,11 @@
 """Signatures of Ethereum accounts: published values, and what nobody can have signed."""
 
 import pytest
+from coincurve.utils import GROUP_ORDER_INT as ORDER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.demo.servers.signatures import ORDER, InvalidSignature, address_of, recover, sign
+from barograph.demo.servers.wallets import InvalidSignature, address_of, recover, sign
 from barograph.kit.keccak import keccak256
 
 DIGEST = keccak256(b"a message")
@@ -43,7 +44,7 @@ def test_a_signature_is_the_published_one() -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(keys, st.binary(min_size=32, max_size=32))
-def test_whoever_signed_is_recovered(key: int, digest: bytes) -> None:
+def test_the_signer_is_recovered(key: int, digest: bytes) -> None:
     signature = sign(digest, key)
 
     assert recover(digest, signature) == address_of(key)
@@ -52,7 +53,7 @@ def test_whoever_signed_is_recovered(key: int, digest: bytes) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 31, 40, 63])
-def test_a_signature_of_which_a_byte_was_changed_is_not_the_owners(place: int) -> None:
+def test_a_signature_with_a_changed_byte_is_not_the_owners(place: int) -> None:
     forged = bytearray(sign(DIGEST, KEY))
     forged[place] ^= 1
 
@@ -96,7 +97,7 @@ def _changed(r: int | None = None, s: int | None = None, v: int | None = None) -
         _changed(v=29),
     ],
 )
-def test_what_nobody_can_have_signed_is_refused(signature: bytes) -> None:
+def test_an_impossible_signature_is_refused(signature: bytes) -> None:
     with pytest.raises(InvalidSignature):
         recover(DIGEST, signature)
 

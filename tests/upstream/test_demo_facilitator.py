@@ -1,4 +1,4 @@
-"""The demo's facilitator and chain over real connections: what becomes of payments."""
+"""Payments through the demo's facilitator and chain over real connections."""
 
 import asyncio
 from pathlib import Path
@@ -7,11 +7,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from barograph.demo.servers.chain import FILE_NAME, PAY_TO
+from barograph.demo.servers.chain import FILE_NAME
 from barograph.demo.servers.control import send_command
-from barograph.demo.servers.facilitator_server import load_ledger
-from barograph.demo.servers.signatures import Authorization
-from barograph.demo.servers.wallets import FUNDS, load_or_create_wallets
+from barograph.demo.servers.facilitator import load_ledger
+from barograph.demo.servers.wallets import FUNDS, PAY_TO, Authorization, load_or_create_wallets
 from barograph.errors import ConfigurationError
 from barograph.payments.records import Proof, Settled
 from support.clock import START
@@ -66,7 +65,7 @@ def test_the_transaction_of_a_settlement_is_the_one_on_the_chain(tmp_path: Path)
     with_world(tmp_path, work)
 
 
-def test_what_is_wrong_with_a_payment_is_told_and_nothing_moves(tmp_path: Path) -> None:
+def test_a_bad_payment_is_rejected_with_a_reason_and_moves_nothing(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         good = world.proof()
         prefix = "invalid_exact_evm_payload_"
@@ -121,7 +120,7 @@ _UNAVAILABLE = ["outage", "redirect", "html", "chain-down", "wrong-payer"]
 
 
 @pytest.mark.parametrize("fault", _UNAVAILABLE)
-def test_a_facilitator_that_does_not_tell_is_unavailable_until_the_fault_ends(
+def test_a_broken_facilitator_is_unavailable_until_the_fault_ends(
     tmp_path: Path, fault: str
 ) -> None:
     async def work(world: World) -> list[str]:
@@ -147,7 +146,7 @@ def test_a_facilitator_that_refuses_moves_nothing(tmp_path: Path) -> None:
     assert with_world(tmp_path, work) == [reason, reason, "settled"]
 
 
-def test_a_facilitator_that_hangs_goes_on_when_the_fault_ends(tmp_path: Path) -> None:
+def test_a_hanging_facilitator_answers_when_the_fault_ends(tmp_path: Path) -> None:
     async def work(world: World) -> str:
         world.faults.turn_on("hang")
         looking = asyncio.create_task(world.verified(world.proof()))
@@ -160,7 +159,7 @@ def test_a_facilitator_that_hangs_goes_on_when_the_fault_ends(tmp_path: Path) ->
     assert with_world(tmp_path, work) == "valid"
 
 
-def test_whoever_leaves_a_facilitator_that_hangs_is_not_charged(tmp_path: Path) -> None:
+def test_a_client_that_leaves_a_hanging_facilitator_is_not_charged(tmp_path: Path) -> None:
     async def work(world: World) -> str:
         proof = world.proof()
         world.faults.turn_on("hang")
@@ -175,7 +174,7 @@ def test_whoever_leaves_a_facilitator_that_hangs_is_not_charged(tmp_path: Path) 
     assert with_world(tmp_path, work) == "unused"
 
 
-def test_a_settlement_that_is_never_told_is_seen_on_the_chain(tmp_path: Path) -> None:
+def test_a_settlement_without_a_reply_is_found_on_the_chain(tmp_path: Path) -> None:
     async def work(world: World) -> list[str]:
         proof = world.proof()
         world.faults.turn_on("settle-timeout")
@@ -221,7 +220,7 @@ def test_used_proofs_stay_used_and_money_stays_moved_after_a_restart(tmp_path: P
     assert names == {"wallets.secret", FILE_NAME}
 
 
-def test_a_damaged_ledger_is_named_with_the_remedy(tmp_path: Path) -> None:
+def test_a_damaged_ledger_is_reported_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text('[{"payer": "somebody"}]')
 
     with pytest.raises(ConfigurationError, match="delete it"):

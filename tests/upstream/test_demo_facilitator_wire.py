@@ -1,4 +1,4 @@
-"""What the demo's facilitator and its node say on the wire, also to nonsense."""
+"""The replies of the demo's facilitator and node, also to malformed requests."""
 
 import asyncio
 import json
@@ -9,12 +9,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from barograph.demo.servers.chain import ASSET, PAY_TO, Ledger
 from barograph.demo.servers.control import send_command
-from barograph.demo.servers.facilitator_faults import KNOWN, FacilitatorFaults
-from barograph.demo.servers.facilitator_server import FacilitatorServer
-from barograph.demo.servers.wallets import FUNDS
-from support.clock import START, HandClock
+from barograph.demo.servers.faults import FacilitatorFault, FacilitatorFaults
+from barograph.demo.servers.wallets import ASSET, FUNDS, PAY_TO
+from support.clock import START
 from support.demo_facilitator import World, question, running_world, with_world
 
 PRICE = 25_000_000
@@ -71,7 +69,7 @@ def test_terms_that_the_payment_does_not_meet_are_named(
     with_world(tmp_path, work)
 
 
-def test_what_is_no_question_is_refused_without_a_verdict(tmp_path: Path) -> None:
+def test_a_malformed_request_is_refused_without_a_verdict(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         good = question(world.proof())
         oldest = {**good, "x402Version": 1}
@@ -85,7 +83,7 @@ def test_what_is_no_question_is_refused_without_a_verdict(tmp_path: Path) -> Non
     with_world(tmp_path, work)
 
 
-def test_the_node_tells_of_each_block_as_it_was(tmp_path: Path) -> None:
+def test_the_node_reports_each_block_as_it_was(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         before = await world.rpc("eth_blockNumber")
         world.clock.pass_seconds(2)
@@ -104,7 +102,7 @@ def test_the_node_tells_of_each_block_as_it_was(tmp_path: Path) -> None:
     with_world(tmp_path, work)
 
 
-def test_the_node_says_what_it_cannot_answer(tmp_path: Path) -> None:
+def test_the_node_rejects_unknown_requests(tmp_path: Path) -> None:
     async def work(world: World) -> list[Any]:
         unknown = {"to": ASSET, "data": "0x12345678"}
         replies = [
@@ -123,7 +121,7 @@ def test_the_node_says_what_it_cannot_answer(tmp_path: Path) -> None:
     assert codes == [-32601, -32602, 3, -32000, -32602, -32700, -32600, -32600]
 
 
-def test_only_what_a_facilitator_has_is_served(tmp_path: Path) -> None:
+def test_unknown_paths_and_methods_are_refused(tmp_path: Path) -> None:
     async def work(world: World) -> list[int]:
         async with httpx2.AsyncClient(
             base_url=world.address.url, trust_env=False, verify=False
@@ -172,7 +170,7 @@ def test_requests_are_read_strictly(tmp_path: Path, request_bytes: bytes) -> Non
     assert with_world(tmp_path, work) == b"HTTP/1.1 400 Bad Request"
 
 
-def test_callers_that_leave_or_stay_do_not_keep_the_facilitator_from_ending(
+def test_open_connections_do_not_keep_the_facilitator_from_stopping(
     tmp_path: Path,
 ) -> None:
     async def work(world: World) -> Any:
@@ -224,10 +222,10 @@ def test_faults_are_switched_by_command_and_unknown_ones_are_named(tmp_path: Pat
 
 
 def test_every_fault_is_known_by_name() -> None:
-    server = FacilitatorServer(Ledger({}), HandClock(), FacilitatorFaults())
-    for name in KNOWN:
-        assert server.obey({"fault": name, "on": True})["ok"] is True
-    assert set(KNOWN) == {
+    faults = FacilitatorFaults()
+    for name in FacilitatorFault:
+        assert faults.execute({"fault": name, "on": True}, START)["ok"] is True
+    assert set(FacilitatorFault) == {
         *("outage", "hang", "refuse", "html", "redirect"),
         *("wrong-payer", "settle-timeout", "chain-down"),
     }

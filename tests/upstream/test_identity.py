@@ -11,6 +11,7 @@ from joserfc.jwk import ECKey
 from pydantic import SecretStr
 
 from barograph.demo.servers.control import send_command
+from barograph.demo.servers.faults import IdentityFault, IdentityFaults
 from barograph.demo.servers.identity import (
     API_KEY,
     BY_ID,
@@ -19,11 +20,9 @@ from barograph.demo.servers.identity import (
     USER_PATH,
     DemoUser,
     IdentityAddress,
-    Provider,
     running_identity,
     sign_token,
 )
-from barograph.demo.servers.identity_faults import KNOWN, IdentityFaults
 from barograph.web.app import identity_provider
 from support.clock import START, HandClock
 from support.identities import identity_settings, outcome
@@ -222,14 +221,14 @@ def test_a_withdrawn_api_key_makes_identity_unavailable_and_not_everybody_refuse
 
 
 def test_faults_are_switched_by_command_and_unknown_ones_are_named() -> None:
-    provider = Provider(ECKey.generate_key("P-256"), HandClock(), IdentityFaults())
-    assert provider.obey({"fault": "hang", "on": True}) == {"ok": True, "active": ["hang"]}
-    assert provider.obey({"fault": "hang", "on": False}) == {"ok": True, "active": []}
-    assert provider.obey({"off": "all"}) == {"ok": True, "active": []}
+    faults = IdentityFaults()
+    assert faults.execute({"fault": "hang", "on": True}, START) == {"ok": True, "active": ["hang"]}
+    assert faults.execute({"fault": "hang", "on": False}, START) == {"ok": True, "active": []}
+    assert faults.execute({"off": "all"}, START) == {"ok": True, "active": []}
     commands: list[dict[str, object]] = [{"fault": "flood", "on": True}, {"fault": "hang"}, {}]
     for command in commands:
-        assert provider.obey(command)["ok"] is False
-    assert set(KNOWN) == {"outage", "hang", "redirect", "lying", "html"}
+        assert faults.execute(command, START)["ok"] is False
+    assert set(IdentityFault) == {"outage", "hang", "redirect", "lying", "html"}
 
 
 def _requests(address: IdentityAddress) -> dict[str, int]:

@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from barograph.demo.servers.control import send_command
-from barograph.demo.servers.macro_faults import KNOWN, MacroFaults
+from barograph.demo.servers.faults import MacroFault, MacroFaults
 from barograph.demo.servers.macro_files import FUND_PATH, FUND_QUERY, TREASURY_PATH, answer
 from barograph.demo.servers.macro_server import MacroAddress, running_macro
 from barograph.demo.world.macro import MacroWorld
@@ -94,7 +94,7 @@ def at(time: int) -> dict[str, bytes]:
     return found
 
 
-def test_every_file_arrives_as_it_stands_now() -> None:
+def test_every_file_is_served_as_of_now() -> None:
     async def scenario(client: Client) -> tuple[dict[str, bytes], dict[str, str]]:
         kinds = {file: (await client.get(file)).headers["content-type"] for file in ADDRESSES}
         return await client.bodies(), kinds
@@ -109,7 +109,7 @@ def test_every_file_arrives_as_it_stands_now() -> None:
     }
 
 
-def test_the_adapters_read_what_the_world_says() -> None:
+def test_the_adapters_read_the_worlds_figures() -> None:
     bodies = during(lambda client: client.bodies())
     curve, sofr, effr = MACRO.curves(NOW)[-1], MACRO.sofr(NOW)[-1], MACRO.effr(NOW)[-1]
     fund = MACRO.fund(NOW)[-1]
@@ -147,7 +147,7 @@ def test_incomplete_files_are_invalid_to_the_adapters() -> None:
 
 
 @pytest.mark.parametrize("days", [None, 3])
-def test_late_files_are_those_of_days_ago(days: int | None) -> None:
+def test_late_files_are_some_days_old(days: int | None) -> None:
     async def scenario(client: Client) -> tuple[list[str], dict[str, bytes]]:
         return await client.fault("late", days=days), await client.bodies()
 
@@ -188,7 +188,7 @@ def test_revised_values_differ_from_what_was_published() -> None:
     assert shares == MACRO.fund(NOW)[-1].shares + 1_000_000
 
 
-def test_a_page_comes_in_place_of_data() -> None:
+def test_the_html_fault_serves_a_page_in_place_of_data() -> None:
     async def scenario(client: Client) -> httpx2.Response:
         await client.fault("html")
         return await client.get("etf")
@@ -247,7 +247,7 @@ def test_a_server_ends_although_a_request_hangs() -> None:
 @pytest.mark.parametrize(
     ("command", "complaint"),
     [
-        ({"fault": "flood", "on": True}, ", ".join(KNOWN)),
+        ({"fault": "flood", "on": True}, ", ".join(MacroFault)),
         ({"fault": "late", "on": True, "path": "cpi"}, "treasury, sofr, effr, etf"),
         ({"fault": "html", "on": True, "days": 3}, "late takes one or more"),
         ({"fault": "late", "on": True, "days": 0}, "late takes one or more"),
@@ -255,7 +255,9 @@ def test_a_server_ends_although_a_request_hangs() -> None:
         ({}, "a command is"),
     ],
 )
-def test_an_unknown_command_says_what_is_known(command: dict[str, object], complaint: str) -> None:
+def test_an_unknown_command_lists_the_known_ones(
+    command: dict[str, object], complaint: str
+) -> None:
     reply = during(lambda client: client.command(**command))
     assert reply["ok"] is False
     assert complaint in reply["error"]
@@ -271,10 +273,10 @@ def test_another_process_can_command_by_host_and_port() -> None:
 
 def test_the_strongest_fault_wins_and_each_is_known_by_name() -> None:
     faults = MacroFaults()
-    for name in KNOWN:
+    for name in MacroFault:
         faults.turn_on(name, NOW)
     assert faults.replacing("sofr") == "hang"
-    assert len(faults.labels) == len(KNOWN)
+    assert len(faults.labels) == len(MacroFault)
     faults.clear()
     assert faults.replacing("sofr") is None
 

@@ -1,29 +1,22 @@
-"""The short replies that a long past is read from say what the exchange says about accounts."""
+"""The replay's short account ratios agree with the complete ones."""
 
 import msgspec
 import pytest
 
 from barograph.demo.servers.rest import answer
 from barograph.demo.servers.tickers import newest_ratio
-from barograph.demo.world.paths import HOUR
 from barograph.demo.world.world import World
+from barograph.kit.timestamps import HOUR
 from barograph.upstream.bybit.decode import decode_long_accounts
 
 EPOCH = 1_790_000_000_000 // HOUR * HOUR
 WORLD = World(3, EPOCH)
 
 
-@pytest.mark.parametrize(
-    ("symbol", "since", "past_the_hour"),
-    [
-        ("BTCUSDT", 0, 0),
-        ("ETHUSDT", 1, 1),
-        ("1000PEPEUSDT", 7, 5 * 60_000),
-        ("ZECUSDT", 31, 21 * 60_000),
-        ("IMXUSDT", 60 * 24, HOUR - 1),
-    ],
-)
-def test_a_share_read_from_the_short_reply_is_the_newest_of_the_whole_one(
+@pytest.mark.parametrize("symbol", ["BTCUSDT", "ETHUSDT", "1000PEPEUSDT", "ZECUSDT", "IMXUSDT"])
+@pytest.mark.parametrize("since", [0, 1, 7, 31, 60 * 24])
+@pytest.mark.parametrize("past_the_hour", [0, 1, 5 * 60_000, 21 * 60_000, HOUR - 1])
+def test_the_short_reply_decodes_like_the_newest_of_the_complete_one(
     symbol: str, since: int, past_the_hour: int
 ) -> None:
     at = EPOCH + since * HOUR + past_the_hour
@@ -39,7 +32,7 @@ def test_a_share_read_from_the_short_reply_is_the_newest_of_the_whole_one(
     assert 0 <= at - share.sampled_at < 5 * 60_000
 
 
-def test_a_share_is_what_the_world_says() -> None:
+def test_a_share_equals_the_worlds() -> None:
     contract = WORLD.contract("ADAUSDT", EPOCH)
     assert contract is not None
 

@@ -1,4 +1,4 @@
-"""The short tickers that a long past is read from say what the whole ones say."""
+"""The replay's short tickers agree with the complete ones."""
 
 import msgspec
 import pytest
@@ -6,8 +6,8 @@ import pytest
 from barograph.demo.servers.rest import answer
 from barograph.demo.servers.tickers import position_tickers
 from barograph.demo.world.contracts import LIVE_SYMBOLS
-from barograph.demo.world.paths import HOUR
 from barograph.demo.world.world import World
+from barograph.kit.timestamps import HOUR
 from barograph.upstream.bybit.decode import Instrument, decode_tickers
 
 EPOCH = 1_790_000_000_000 // HOUR * HOUR
@@ -17,9 +17,7 @@ KEPT = {symbol: Instrument(symbol, symbol.removesuffix("USDT"), None) for symbol
 
 @pytest.mark.parametrize("since", [0, 1, 7, 31])
 @pytest.mark.parametrize("past_the_hour", [0, 5 * 60_000, HOUR - 1])
-def test_a_record_read_from_short_tickers_is_that_of_whole_ones(
-    since: int, past_the_hour: int
-) -> None:
+def test_short_tickers_decode_like_complete_ones(since: int, past_the_hour: int) -> None:
     at = EPOCH + since * HOUR + past_the_hour
     listed = [each for each in WORLD.contracts(at) if each.symbol in KEPT]
     _, body = answer(WORLD, "/v5/market/tickers", {"category": "linear"}, at)

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import httpx2
@@ -15,11 +14,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin
 
-from barograph.demo.servers.chain import Ledger
+from barograph.demo.servers.chain import TokenLedger
 from barograph.demo.servers.control import ServerAddress, send_command
-from barograph.demo.servers.exchange import Address, run_exchange, running_exchange
-from barograph.demo.servers.facilitator_server import running_facilitator
-from barograph.demo.servers.faults import KNOWN
+from barograph.demo.servers.exchange import ExchangeAddress, run_exchange, running_exchange
+from barograph.demo.servers.facilitator import running_facilitator
+from barograph.demo.servers.faults import ExchangeFault
 from barograph.demo.servers.identity import running_identity
 from barograph.demo.servers.macro_server import running_macro
 from barograph.demo.servers.rest import PATHS, answer
@@ -51,7 +50,7 @@ class Clock:
 class Client:
     """What a test needs of a running exchange."""
 
-    def __init__(self, address: Address, http: httpx2.AsyncClient, clock: Clock) -> None:
+    def __init__(self, address: ExchangeAddress, http: httpx2.AsyncClient, clock: Clock) -> None:
         self.address = address
         self.http = http
         self.clock = clock
@@ -85,7 +84,7 @@ async def exchange() -> AsyncIterator[Client]:
     async with (
         running_exchange(WORLD, clock, push_seconds=0.01) as address,
         httpx2.AsyncClient(
-            base_url=address.rest_url, trust_env=False, verify=False, timeout=PATIENCE
+            base_url=address.url, trust_env=False, verify=False, timeout=PATIENCE
         ) as http,
     ):
         yield Client(address, http, clock)
@@ -185,13 +184,10 @@ def test_instruments_come_in_pages_and_through_filters() -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize(
-    ("path", "name", "step"),
-    [("account-ratio", "period", 300_000), ("open-interest", "intervalTime", HOUR)],
-)
-def test_histories_run_backwards_and_are_paged(path: str, name: str, step: int) -> None:
+def test_a_history_runs_backwards_and_is_paged() -> None:
     async def scenario(client: Client) -> None:
-        query = {"symbol": "BTCUSDT", name: "5min" if step == 300_000 else "1h"}
+        path, step = "account-ratio", 300_000
+        query = {"symbol": "BTCUSDT", "period": "5min"}
         whole = await client.result(path, limit=9, **query)
         times = [int(row["timestamp"]) for row in whole["list"]]
         assert times == [START - START % step - step * back for back in range(9)]
@@ -231,38 +227,6 @@ def test_settled_funding_is_listed_newest_first() -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize("interval", ["1", "15", "60", "240", "D", "W", "M"])
-def test_candles_join_one_another(interval: str) -> None:
-    async def scenario(client: Client) -> None:
-        rows = (await client.result("kline", symbol="BTCUSDT", interval=interval, limit=6))["list"]
-        assert rows
-        last = (await client.result("tickers", symbol="BTCUSDT"))["list"][0]["lastPrice"]
-        assert rows[0][4] == last
-        for row in rows:
-            low, high = float(row[3]), float(row[2])
-            assert low <= min(float(row[1]), float(row[4]))
-            assert high >= max(float(row[1]), float(row[4]))
-        for newer, older in pairwise(rows):
-            assert newer[1] == older[4]
-            assert int(newer[0]) > int(older[0])
-
-    run(scenario)
-
-
-def test_candles_are_cut_by_start_end_and_limit() -> None:
-    async def scenario(client: Client) -> None:
-        first, last = EPOCH + HOUR, EPOCH + 4 * HOUR
-        query = {"symbol": "ETHUSDT", "interval": "60"}
-        both = (await client.result("kline", start=first, end=last, **query))["list"]
-        assert [int(row[0]) for row in both] == [last - back * HOUR for back in range(4)]
-        onwards = (await client.result("kline", start=first, limit=2, **query))["list"]
-        assert onwards == both[-2:]
-        newest = (await client.result("kline", end=last, limit=2, **query))["list"]
-        assert newest == both[:2]
-
-    run(scenario)
-
-
 @pytest.mark.parametrize(
     ("path", "query"),
     [
@@ -281,10 +245,7 @@ def test_candles_are_cut_by_start_end_and_limit() -> None:
             "account-ratio",
             {"category": "linear", "symbol": "BTCUSDT", "period": "1h", "limit": "0"},
         ),
-        ("open-interest", {"category": "linear", "symbol": "BTCUSDT", "intervalTime": ""}),
         ("funding/history", {"category": "linear", "symbol": "BTC-25DEC26"}),
-        ("kline", {"symbol": "BTCUSDT", "interval": "7"}),
-        ("kline", {"symbol": "BTCUSDT", "interval": "1", "start": "-1"}),
     ],
 )
 def test_a_bad_request_is_a_success_with_code_10001(path: str, query: dict[str, str]) -> None:
@@ -328,7 +289,7 @@ def test_topics_longer_than_the_limit_are_refused() -> None:
     run(scenario)
 
 
-def test_a_ticker_begins_with_a_snapshot_and_goes_on_with_what_changed() -> None:
+def test_a_ticker_topic_sends_a_snapshot_and_then_changes() -> None:
     async def scenario(client: Client) -> None:
         async with listening(client, "tickers.BTCUSDT") as stream:
             snapshot = await hear(stream)
@@ -364,7 +325,7 @@ def expected(until: int) -> list[tuple[object, ...]]:
     return [tuple(event) for event in events if event.symbol in LIVE_SYMBOLS]
 
 
-def test_the_stream_tells_every_liquidation_of_the_world_once() -> None:
+def test_the_stream_sends_every_liquidation_once() -> None:
     async def scenario(client: Client) -> None:
         async with listening(client, *ALL_TOPICS) as stream:
             wanted = expected(START + HOUR)
@@ -422,10 +383,10 @@ def test_a_refusing_exchange_refuses_and_recovers(
 def test_a_fault_can_be_limited_to_one_path() -> None:
     async def scenario(client: Client) -> None:
         await client.fault("502", path="account-ratio")
-        await client.fault("429", path="/v5/market/kline")
+        await client.fault("429", path="/v5/market/funding/history")
         assert (await client.get("time"))["retCode"] == 0
         assert (await client.http.get("/v5/market/account-ratio")).status_code == 502
-        assert (await client.http.get("/v5/market/kline")).status_code == 429
+        assert (await client.http.get("/v5/market/funding/history")).status_code == 429
         await client.fault("502", on=False, path="account-ratio")
         assert (await client.http.get("/v5/market/account-ratio")).status_code == 200
 
@@ -569,18 +530,22 @@ def test_duplicated_batches_come_twice() -> None:
     run(scenario)
 
 
-def test_commands_say_what_is_on_and_what_is_known() -> None:
+def test_replies_to_commands_list_active_and_known_faults() -> None:
     async def scenario(client: Client) -> None:
         assert await client.command(fault="429", on=True) == {"ok": True, "active": ["429"]}
         await client.fault("delisting")
-        both = await client.command(fault="hang", on=True, path="kline")
-        assert both["active"] == ["429", "delisting of SOLUSDT", "hang on /v5/market/kline"]
+        both = await client.command(fault="hang", on=True, path="time")
+        assert both["active"] == [
+            "429",
+            "delisting of SOLUSDT",
+            "hang on /v5/market/time",
+        ]
         unknown = await client.command(fault="flood", on=True)
         assert unknown["ok"] is False
-        assert all(name in unknown["error"] for name in KNOWN)
+        assert all(name in unknown["error"] for name in ExchangeFault)
         assert (await client.command(fault="429"))["ok"] is False
         assert (await client.command(fault="429", on=True, path="/nowhere"))["ok"] is False
-        assert (await client.command(fault="stream-drop", on=True, path="kline"))["ok"] is False
+        assert (await client.command(fault="stream-drop", on=True, path="time"))["ok"] is False
         assert (await client.command(fault="delisting", on=True, symbol="NOPE"))["ok"] is False
         assert await client.command(off="all") == {"ok": True, "active": []}
 
@@ -601,14 +566,14 @@ def test_requests_are_counted_by_path() -> None:
 
 def test_commands_can_be_sent_from_another_process() -> None:
     async def scenario(client: Client) -> None:
-        for address in (f"127.0.0.1:{client.address.port}", client.address.rest_url):
+        for address in (f"127.0.0.1:{client.address.port}", client.address.url):
             reply = await asyncio.to_thread(send_command, address, {"fault": "429", "on": True})
             assert reply == {"ok": True, "active": ["429"]}
 
     run(scenario)
 
 
-def test_a_command_to_nobody_says_so() -> None:
+def test_a_command_without_a_server_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="is the demo running"):
         send_command("127.0.0.1:1", {"off": "all"})
 
@@ -618,7 +583,7 @@ def test_the_exchange_stops_within_a_second_whatever_hangs(fault: str) -> None:
     async def whole() -> float:
         running = AsyncExitStack()
         address = await running.enter_async_context(running_exchange(WORLD, Clock()))
-        http = httpx2.AsyncClient(base_url=address.rest_url, trust_env=False, verify=False)
+        http = httpx2.AsyncClient(base_url=address.url, trust_env=False, verify=False)
         client = Client(address, http, Clock())
         _, mute = await asyncio.open_connection("127.0.0.1", address.port)
         async with http, listening(client, "tickers.BTCUSDT") as stream:
@@ -647,9 +612,9 @@ def test_a_taken_port_is_refused() -> None:
 
 
 def test_every_path_answers() -> None:
-    query = {"category": "linear", "symbol": "BTCUSDT", "interval": "60"}
+    query = {"category": "linear", "symbol": "BTCUSDT", "period": "1h"}
     for path in PATHS:
-        status, body = answer(WORLD, path, query | {"period": "1h", "intervalTime": "1h"}, START)
+        status, body = answer(WORLD, path, query, START)
         assert (status, msgspec.json.decode(body)["retCode"]) == (200, 0)
 
 
@@ -662,11 +627,11 @@ def test_control_ports_refuse_every_web_page() -> None:
 
     async def run() -> list[str]:
         async with AsyncExitStack() as stack:
-            servers: tuple[AbstractAsyncContextManager[Address | ServerAddress], ...] = (
+            servers: tuple[AbstractAsyncContextManager[ServerAddress], ...] = (
                 running_exchange(WORLD, Clock()),
                 running_macro(MacroWorld(WORLD)),
                 running_identity(ECKey.generate_key("P-256")),
-                running_facilitator(Ledger({})),
+                running_facilitator(TokenLedger({})),
             )
             urls = [(await stack.enter_async_context(each)).control_url for each in servers]
             for url in urls:

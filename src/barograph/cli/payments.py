@@ -238,12 +238,14 @@ def _echo(payment: "Payment", *, as_json: bool) -> None:
 
 
 def _paid_settings(data: Path | None) -> "Settings":
-    """The settings, with the chain of the demo that runs in the folder, if one does."""
-    from barograph.cli.demo_run import payment_settings
-
+    """The settings, or those of the demo that runs in the folder: its chain has another port."""
     settings = read_settings(data=data)
     place = running_demo(settings.data).get("facilitator")
-    return settings if place is None else settings.model_copy(update=payment_settings(place))
+    if place is None:
+        return settings
+    from barograph.cli.demo_settings import payment_settings  # needs the demo's packages
+
+    return settings.model_copy(update=payment_settings(place))
 
 
 def _on_journal(settings: "Settings", use: "Callable[[Journal], Coroutine[Any, Any, T]]") -> T:

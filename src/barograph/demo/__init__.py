@@ -1,5 +1,5 @@
-"""The simulated exchange: a world of prices behind Bybit v5's own REST and websocket protocol.
+"""The demo: a simulated world, servers that put it on the wire, and a replay of its past.
 
-`world` is the data, a pure function of seed, epoch and time. `rest` and `stream` put it on the
-wire, `faults` breaks it on command, `exchange` serves all of it on one loopback port.
+`world` is the data, a pure function of seed, epoch and time. `servers` speak the real protocols on
+loopback and fail on command. `replay` fills the demo's databases.
 """

@@ -1,4 +1,4 @@
-"""Files of the demo's folder: readers see the whole of them or none, also after a power cut."""
+"""Files in the demo's data folder, written completely or not at all, even in a power cut."""
 
 import os
 from pathlib import Path
@@ -7,12 +7,51 @@ from typing import Final
 
 import msgspec
 
-from barograph.demo.world.paths import HOUR
 from barograph.errors import ConfigurationError
+from barograph.kit.timestamps import DAY, HOUR
+
+FILE_NAME: Final = "world.json"
+HISTORY_DAYS: Final = 60
+"""A new world already has this many days of history."""
+
+
+class Anchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What determines a world; `epoch` is its start in milliseconds."""
+
+    seed: int
+    epoch: int
+
+
+def load_or_create_anchor(data: Path, seed: int, now: int) -> Anchor:
+    """The anchor of a data folder. A stored one wins over `seed`.
+
+    Raises:
+        ConfigurationError: the stored anchor is damaged.
+    """
+    file = data / FILE_NAME
+    if not file.exists():
+        epoch = now - now % HOUR - HISTORY_DAYS * DAY
+        write_once(file, msgspec.json.encode(Anchor(seed, epoch)))
+    return _load(file, now)
+
+
+def _load(file: Path, now: int) -> Anchor:
+    remedy = f"delete the folder {file.parent} to start a new world"
+    try:
+        anchor = msgspec.json.decode(file.read_bytes(), type=Anchor)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigurationError(f"can't read {file} as a world ({error}); {remedy}") from error
+    if anchor.epoch % HOUR or anchor.epoch <= 0:
+        raise ConfigurationError(f"the epoch in {file} is not a full hour; {remedy}")
+    if anchor.epoch > now:
+        raise ConfigurationError(
+            f"the world in {file} starts in the future; correct the machine's clock, or {remedy}"
+        )
+    return anchor
 
 
 def write_once(file: Path, content: bytes) -> None:
-    """Make a file that only its owner can read, unless there is one: whoever comes first wins."""
+    """Create a file that only its owner can read. If several processes try, the first one wins."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = _draft(file, content)
     try:
@@ -24,7 +63,7 @@ def write_once(file: Path, content: bytes) -> None:
 
 
 def replace_file(file: Path, content: bytes) -> None:
-    """Give a file, which only its owner can read, other content."""
+    """Replace the content of a file that only its owner can read."""
     _draft(file, content).replace(file)
 
 
@@ -36,51 +75,3 @@ def _draft(file: Path, content: bytes) -> Path:
         out.flush()
         os.fsync(out.fileno())
     return draft
-
-
-FILE_NAME: Final = "world.json"
-HISTORY_DAYS: Final = 60
-"""A new world already has this much past."""
-
-
-class Anchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a world is a function of; `epoch` is its start, in milliseconds."""
-
-    seed: int
-    epoch: int
-
-
-def load_or_create_anchor(data: Path, seed: int, now: int) -> Anchor:
-    """The anchor of a data folder: the stored one if there is one, whatever the seed.
-
-    Raises:
-        ConfigurationError: the stored anchor cannot be used.
-    """
-    file = data / FILE_NAME
-    if file.exists():
-        return _load(file, now)
-    anchor = Anchor(seed, now - now % HOUR - HISTORY_DAYS * 24 * HOUR)
-    data.mkdir(parents=True, exist_ok=True)
-    # Readers see the whole file or none, also after a power cut.
-    half = file.with_suffix(f".{os.getpid()}.tmp")
-    with half.open("wb") as out:
-        out.write(msgspec.json.encode(anchor))
-        out.flush()
-        os.fsync(out.fileno())
-    half.replace(file)
-    return anchor
-
-
-def _load(file: Path, now: int) -> Anchor:
-    remedy = f"delete the folder {file.parent} to begin a new world"
-    try:
-        anchor = msgspec.json.decode(file.read_bytes(), type=Anchor)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigurationError(f"{file} cannot be read as a world ({error}); {remedy}") from error
-    if anchor.epoch % HOUR or anchor.epoch <= 0:
-        raise ConfigurationError(f"{file} has an epoch that is not a full hour; {remedy}")
-    if anchor.epoch > now:
-        raise ConfigurationError(
-            f"{file} begins in the future; set the machine's clock right, or {remedy}"
-        )
-    return anchor

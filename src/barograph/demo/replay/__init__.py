@@ -1,1 +1,1 @@
-"""Fills a demo's database with its simulated past."""
+"""Fills a demo's databases with its simulated past."""

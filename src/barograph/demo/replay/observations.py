@@ -1,10 +1,7 @@
-"""What the simulated exchange said about the demo's past, looked up in a process of its own.
+"""The demo's past as the simulated exchange reports it, computed in another process.
 
-The exchange answers in process, with the clock turned back; its answers go through the same
-decoders as those of a real one.
-
-The other process imports this module alone: a desk and its databases would only keep it from
-beginning.
+The exchange's answers go through the same decoders as those of the real one. The other process
+imports only this module, so that it starts quickly.
 """
 
 import asyncio
@@ -39,19 +36,19 @@ from barograph.upstream.bybit.decode import (
 from barograph.upstream.bybit.messages import Batch, decode_message
 from barograph.upstream.bybit.wire import HttpReply, open_envelope
 
-STRETCH = 60
-"""How many instants are looked at before they are handed over."""
+BATCH = 60
+"""Observations that are handed over together."""
 
 PROCESSES = 1
-"""Looking takes about as long as judging what was seen, which goes on beside it. Each further
-process would have to simulate the whole world for itself first."""
+"""Observing takes about as long as judging, which happens at the same time. Each further process
+would first have to simulate the whole world."""
 
 Step = tuple[int, int, bool]
-"""The instant before, the one to look at, and whether to look at every contract's accounts."""
+"""The time before, the time to observe, and whether to read every contract's accounts."""
 
 
-class Glimpse(NamedTuple):
-    """What the exchange said about one instant, read by the same decoders as what comes live."""
+class MarketObservation(NamedTuple):
+    """What the exchange reports for one time."""
 
     at: int
     since: int
@@ -60,49 +57,43 @@ class Glimpse(NamedTuple):
     liquidations: list[Liquidation]
 
 
-async def glimpses(
+async def observe(
     world: World, start: int, instants: Sequence[int], clock: Clock
-) -> AsyncGenerator[tuple[int, list[Glimpse]], None]:
-    """Look back over all of `instants`, in order, beside this process when there are many.
+) -> AsyncGenerator[tuple[int, list[MarketObservation]], None]:
+    """Observe all `instants` in order, in another process if there are many.
 
-    When it took long, the instant at which it ended comes after them: what time brought meanwhile
-    would otherwise look like an outage. Yields how many of `instants` are looked at so far, and
-    the newest glimpses.
+    Then also observe the time that has come meanwhile, or it would look like an outage. Yields the
+    number of instants done so far and the newest observations.
     """
-    looks = steps(start, instants)
-    stretches = [looks[first : first + STRETCH] for first in range(0, len(looks), STRETCH)]
-    if len(stretches) <= 1:
-        for stretch in stretches:
-            yield len(stretch), _GLIMPSES.decode(look_back(world.seed, world.epoch, stretch))
+    todo = steps(start, instants)
+    batches = [todo[first : first + BATCH] for first in range(0, len(todo), BATCH)]
+    if len(batches) <= 1:
+        for batch in batches:
+            yield len(batch), _DECODER.decode(observe_batch(world.seed, world.epoch, batch))
         return
     loop = asyncio.get_running_loop()
     pool = ProcessPoolExecutor(
         PROCESSES, get_context("spawn"), initializer=die_with_parent, initargs=(os.getpid(),)
     )
     try:
-        with _deaf_children():
+        with _children_ignore_interrupts():
             jobs = [
-                loop.run_in_executor(pool, look_back, world.seed, world.epoch, stretch)
-                for stretch in stretches
+                loop.run_in_executor(pool, observe_batch, world.seed, world.epoch, batch)
+                for batch in batches
             ]
         done = 0
-        for job, stretch in zip(jobs, stretches, strict=True):
-            done += len(stretch)
-            yield done, _GLIMPSES.decode(await job)
+        for job, batch in zip(jobs, batches, strict=True):
+            done += len(batch)
+            yield done, _DECODER.decode(await job)
         last = [(instants[-1], clock(), True)] if clock() > instants[-1] else []
-        # Here the process knows the world already.
-        job = loop.run_in_executor(pool, look_back, world.seed, world.epoch, last)
-        yield done, _GLIMPSES.decode(await job)
+        job = loop.run_in_executor(pool, observe_batch, world.seed, world.epoch, last)
+        yield done, _DECODER.decode(await job)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def steps(start: int, instants: Sequence[int]) -> list[Step]:
-    """Look at every contract's accounts where charts will show them.
-
-    Also at the first instant, with which a record may begin, and at the last, from which the board
-    goes on.
-    """
+    """Read every contract's accounts where charts show them, and at the first and last time."""
     edges = {*instants[:1], *instants[-1:]}
     return [
         (since, at, at in edges or _is_charted(since, at, instants[-1]))
@@ -111,10 +102,10 @@ def steps(start: int, instants: Sequence[int]) -> list[Step]:
 
 
 def _is_charted(since: int, at: int, end: int) -> bool:
-    """Whether charts that end at `end` or later may show what every contract's accounts were.
+    """Whether a chart that ends at `end` or later may show every contract's accounts.
 
-    Of every contract the first reading of an hour is recorded, and the further back a chart
-    reaches, the fewer hours it shows: to look at all of them would cost more than twice as much.
+    The first reading of an hour is recorded, and longer charts show fewer hours. Reading all of
+    them would cost more than twice as much.
     """
     hour = at // HOUR * HOUR
     return since < hour and any(
@@ -122,22 +113,19 @@ def _is_charted(since: int, at: int, end: int) -> bool:
     )
 
 
-def look_back(seed: int, epoch: int, stretch: Sequence[Step]) -> bytes:
-    """Ask the simulated exchange about a stretch of instants.
-
-    The world is a pure function, so every process sees the same one. The glimpses are handed over
-    packed: to pickle so many small records takes four times as long.
-    """
+def observe_batch(seed: int, epoch: int, batch: Sequence[Step]) -> bytes:
+    """Observations as MessagePack; pickling so many small records takes four times as long."""
     world = _world(seed, epoch)
-    return _PACK.encode([_look(world, since, at, in_full=full) for since, at, full in stretch])
+    observed = [_observe(world, since, at, in_full=full) for since, at, full in batch]
+    return msgspec.msgpack.encode(observed)
 
 
-def _look(world: World, since: int, at: int, *, in_full: bool) -> Glimpse:
+def _observe(world: World, since: int, at: int, *, in_full: bool) -> MarketObservation:
     kept = _kept(world.seed, world.epoch)
     contracts = _kept_contracts(world)
     counted = contracts if in_full else [each for each in contracts if each.coin in MAJORS]
     batches = [decode_message(each) for each in liquidation_messages(world, since, at)]
-    return Glimpse(
+    return MarketObservation(
         at,
         since,
         decode_tickers(position_tickers(world, contracts, at), kept).perpetuals,
@@ -152,13 +140,6 @@ def _look(world: World, since: int, at: int, *, in_full: bool) -> Glimpse:
     )
 
 
-def _ask(world: World, at: int, endpoint: str, **query: str) -> bytes:
-    """The result of a REST endpoint at an instant."""
-    query["category"] = "linear"
-    status, body = answer(world, f"/v5/market/{endpoint}", query, at)
-    return bytes(open_envelope(HttpReply(status, "application/json", None, body), at).result)
-
-
 @cache
 def _world(seed: int, epoch: int) -> World:
     return World(seed, epoch)
@@ -166,9 +147,11 @@ def _world(seed: int, epoch: int) -> World:
 
 @cache
 def _kept(seed: int, epoch: int) -> dict[str, Instrument]:
-    """What is tradable; asked once, because in the simulated past nothing is listed anew."""
-    reply = _ask(_world(seed, epoch), epoch, "instruments-info", limit="1000")
-    return {each.contract: each for each in decode_instruments(reply).instruments}
+    """The contracts that the service keeps. The simulated past has no new listings."""
+    query = {"category": "linear", "limit": "1000"}
+    status, body = answer(_world(seed, epoch), "/v5/market/instruments-info", query, epoch)
+    envelope = open_envelope(HttpReply(status, "application/json", None, body), epoch)
+    return {each.contract: each for each in decode_instruments(envelope.result).instruments}
 
 
 @cache
@@ -178,12 +161,9 @@ def _kept_contracts(world: World) -> list[Contract]:
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Let processes that are started here never hear Ctrl-C, which is for their parent to handle.
-
-    A blocked signal stays blocked in a child from its first instruction on.
-    """
-    resource_tracker.ensure_running()  # would unblock it again when started later
+def _children_ignore_interrupts() -> Iterator[None]:
+    """Block Ctrl-C in processes started here; their parent handles it."""
+    resource_tracker.ensure_running()  # it would unblock the signal if it started later
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -191,5 +171,4 @@ def _deaf_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-_PACK = msgspec.msgpack.Encoder()
-_GLIMPSES = msgspec.msgpack.Decoder(list[Glimpse])
+_DECODER = msgspec.msgpack.Decoder(list[MarketObservation])

@@ -1,7 +1,4 @@
-"""Carries the demo's past through the collector's own record, judge and publish functions.
-
-What the simulated exchange said comes from `replay_glimpses`, as it would come live.
-"""
+"""Replays the demo's past through the collector's own code: record, judge, publish."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -15,7 +12,7 @@ from barograph.collector.app import macro_sources
 from barograph.collector.jobs import MacroJob, SettlementJob
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import collector_lease
-from barograph.demo.replay.observations import Glimpse, glimpses
+from barograph.demo.replay.observations import MarketObservation, observe
 from barograph.demo.servers.macro_files import answer as answer_publisher
 from barograph.demo.servers.rest import answer as answer_exchange
 from barograph.demo.world.macro import MacroWorld
@@ -37,16 +34,150 @@ from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.files import FileClient
 
 STANCE_DAYS = 31
-"""Stances are carried for so many days, figures for as long as they need before that."""
+"""Stances are replayed for this many days."""
 
 SETTLEMENT_HOURS = 8
 FILE_SECONDS = 20.0
 REVISED_EVERY = 25
-"""Of so many funding stances a simulated operator decides one anew."""
+"""A simulated operator revises one of this many funding stances."""
+
+MAX_ROWS = 5_000
+"""The largest transaction. Small writes would have to wait for a larger one."""
+
+FINE_MS = 2 * DAY
+"""The last two days are replayed in steps of five minutes, everything before by the hour."""
+
+Databases = tuple[Database, Database]
+"""The service database and the history."""
+
+Progress = Callable[[int, int], None]
+"""Called with the number of moments done and their total."""
 
 
-class PastRecord:
-    """Figures and stances of the past, at the instants at which something changed."""
+def moments(start: int, now: int) -> Iterator[int]:
+    """The times to replay after `start`: every hour, then every five minutes, then `now`."""
+    at = start
+    while at < now:
+        step = 5 * MINUTE if at >= now - FINE_MS else HOUR
+        at = min(at // step * step + step, now)
+        yield at
+
+
+async def replay(
+    settings: Settings,
+    world: World,
+    databases: Databases,
+    clock: Clock,
+    progress: Progress,
+) -> int:
+    """Replay what the databases lack, up to now; return the number of moments.
+
+    Raises:
+        ConfigurationError: a collector is running on these databases.
+    """
+    database, history = databases
+    lease = collector_lease(settings, database, clock)
+    await _lead(lease, settings)
+    stances = StanceReplay(settings, world, database, history, lease)
+    try:
+        newest = await database.read(_newest)
+        start = world.epoch if newest is None else newest
+        past = _MarketReplay(settings, world, start)
+        await past.desk.load(database, start)
+        writer = _Writer(database, lease, stances)
+        return await _replay(past, writer, clock, progress)
+    finally:
+        await stances.close()
+        await lease.release()
+
+
+async def _replay(
+    past: "_MarketReplay", writer: "_Writer", clock: Clock, progress: Progress
+) -> int:
+    now = clock()
+    instants = list(moments(past.start, now))
+    async with aclosing(observe(past.world, past.start, instants, clock)) as batches:
+        async for done, newest in batches:
+            for seen in newest:
+                await writer.add(past.conclude(seen))
+                if await writer.issue(seen.since, seen.at, now):
+                    await past.desk.refresh(writer.database, seen.at)
+            progress(done, len(instants))
+    await writer.flush()
+    return len(instants)
+
+
+async def _lead(lease: Lease, settings: Settings) -> None:
+    """Take the lease; one that a killed collector left behind has to expire first.
+
+    Raises:
+        ConfigurationError: a running collector has it.
+    """
+    deadline = asyncio.get_running_loop().time() + settings.lease_seconds + 1
+    while not await lease.acquire():
+        if asyncio.get_running_loop().time() > deadline:
+            raise ConfigurationError("a collector is running on this folder; stop it first")
+        await asyncio.sleep(settings.lease_seconds / 10)
+
+
+class _MarketReplay:
+    """Judges the market's past."""
+
+    def __init__(self, settings: Settings, world: World, start: int) -> None:
+        self.world = world
+        self.start = start
+        self._source = settings.exchange_source
+        self.desk = Judge(settings)
+
+    def conclude(self, seen: MarketObservation) -> Conclusion:
+        self.desk.watched(seen.since, seen.at)
+        self.desk.liquidated(seen.liquidations)
+        for share in seen.shares:
+            self.desk.sampled(share)
+        reading = Perpetuals(seen.at, self._source, seen.perpetuals)
+        conclusion = self.desk.conclude(reading)
+        self.desk.written(conclusion)
+        return conclusion
+
+
+class _Writer:
+    """Stores conclusions, many per transaction."""
+
+    def __init__(self, database: Database, lease: Lease, stances: "StanceReplay") -> None:
+        self.database = database
+        self._lease = lease
+        self._stances = stances
+        self._batch: list[Conclusion] = []
+        self._rows = 0
+
+    async def add(self, conclusion: Conclusion) -> None:
+        if self._rows + conclusion.row_count > MAX_ROWS:
+            await self.flush()
+        self._batch.append(conclusion)
+        self._rows += conclusion.row_count
+
+    async def issue(self, since: int, at: int, now: int) -> bool:
+        """Issue stances if their evidence has changed; return whether it has."""
+        if not self._stances.is_due(since, at, now):
+            return False
+        await self.flush()
+        await self._stances.issue(since, at)
+        return True
+
+    async def flush(self) -> None:
+        await self._lease.renew()
+        await write_conclusions(self.database, self._lease, self._batch)
+        self._batch, self._rows = [], 0
+
+
+async def _newest(tx: Transaction) -> int | None:
+    """The time of the last published reading."""
+    newest = await latest_snapshot(tx, PERPETUALS)
+    return None if newest is None else newest.as_of
+
+
+class StanceReplay:
+    """Issues the stances of the past, whenever their evidence changed."""
 
     def __init__(
         self, settings: Settings, world: World, database: Database, history: Database, lease: Lease
@@ -56,26 +187,19 @@ class PastRecord:
         self._lease = lease
         self._at = 0
         self._begun = False
-        files = FileClient(
-            seconds=FILE_SECONDS, clock=self._clock, transport=_Publishers(self._figures, self)
-        )
+        publishers = _DirectTransport(self._ask_publisher)
+        files = FileClient(seconds=FILE_SECONDS, clock=self._clock, transport=publishers)
         sources = macro_sources(settings, files, clock=self._clock)
         self._ledger = Ledger(history, self._clock)
         self._macro = MacroJob(sources, database, seconds=1, clock=self._clock)
         self._desk = StanceIssuer(settings, database, self._ledger, self._clock)
         self._files = files
-        self._exchange = BybitExchange(
-            settings, clock=self._clock, transport=_Exchange(world, self)
-        )
+        exchange = _DirectTransport(self._ask_exchange)
+        self._exchange = BybitExchange(settings, clock=self._clock, transport=exchange)
         self._settlements = SettlementJob(self._exchange, database, clock=self._clock)
 
-    @property
-    def at(self) -> int:
-        """The instant that is being carried."""
-        return self._at
-
     def is_due(self, since: int, at: int, now: int) -> bool:
-        """Whether stances are to be issued at `at`, which comes after `since`."""
+        """Whether the evidence changed between `since` and `at`."""
         if at < now - STANCE_DAYS * DAY:
             return False
         if not self._begun or self._figures.releases(since, at):
@@ -84,7 +208,7 @@ class PastRecord:
         return bool(stood) or self._is_reported(since, at)
 
     async def issue(self, since: int, at: int) -> None:
-        """Read what came out since then and issue what follows from it."""
+        """Read what was published since then and issue stances on it."""
         self._at = at
         if not self._begun:
             await self._ledger.announce_leader(self._lease.token)
@@ -94,20 +218,20 @@ class PastRecord:
             await self._settlements.run_once(self._lease)
         self._begun = True
         await self._desk.issue(self._lease)
-        await self._decide_anew()
+        await self._revise_some()
 
     async def close(self) -> None:
-        """Let the publishers and the exchange go."""
+        """Close the connections."""
         await self._files.close()
         await self._exchange.close()
 
     def _is_reported(self, since: int, at: int) -> bool:
-        """Whether the exchange reports a new settlement since then, or an old one anew."""
+        """Whether the exchange has settled or corrected funding since then."""
         interval = SETTLEMENT_HOURS * HOUR
         return since // interval != at // interval or bool(corrections(self._world.seed, since, at))
 
-    async def _decide_anew(self) -> None:
-        """Now and then somebody decides otherwise on the same evidence, as an operator would."""
+    async def _revise_some(self) -> None:
+        """Sometimes revise the decision on the same evidence, as an operator would."""
         newest = await self._ledger.newest_versions(FUNDING, 1)
         if newest and newest[0].sequence % REVISED_EVERY == 0 and newest[0].revision == 1:
             proposal = revision_of(
@@ -123,170 +247,21 @@ class PastRecord:
     def _clock(self) -> int:
         return self._at
 
+    def _ask_publisher(self, path: str, query: dict[str, str]) -> tuple[int, str, bytes]:
+        return answer_publisher(self._figures, path, query, self._at)
 
-class _Publishers(httpx2.AsyncBaseTransport):
-    """The simulated publishers without a network between."""
-
-    def __init__(self, figures: MacroWorld, past: PastRecord) -> None:
-        self._figures = figures
-        self._past = past
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        found = answer_publisher(self._figures, request.url.path, _query(request), self._past.at)
-        fields = {"content-type": found.content_type}
-        return httpx2.Response(int(found.status), headers=fields, content=found.body)
+    def _ask_exchange(self, path: str, query: dict[str, str]) -> tuple[int, str, bytes]:
+        status, body = answer_exchange(self._world, path, query, self._at)
+        return status, "application/json", body
 
 
-class _Exchange(httpx2.AsyncBaseTransport):
-    """The simulated exchange without a network between."""
+class _DirectTransport(httpx2.AsyncBaseTransport):
+    """Calls a simulated server directly; `answer` returns status, content type and body."""
 
-    def __init__(self, world: World, past: PastRecord) -> None:
-        self._world = world
-        self._past = past
+    def __init__(self, answer: Callable[[str, dict[str, str]], tuple[int, str, bytes]]) -> None:
+        self._answer = answer
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        status, body = answer_exchange(
-            self._world, request.url.path, _query(request), self._past.at
-        )
-        return httpx2.Response(status, headers={"content-type": "application/json"}, content=body)
-
-
-def _query(request: httpx2.Request) -> dict[str, str]:
-    return dict(parse_qsl(request.url.query.decode(), keep_blank_values=True))
-
-
-MAX_ROWS = 5_000
-"""No transaction is larger: beside a huge one every small write would wait."""
-
-FINE_MS = 2 * DAY
-"""The last two days are carried in steps of five minutes, everything before by the hour."""
-
-Databases = tuple[Database, Database]
-"""The service's own and the record of stances."""
-
-Progress = Callable[[int, int], None]
-"""Told how many moments are done, and of how many."""
-
-
-def moments(start: int, now: int) -> Iterator[int]:
-    """The instants to carry after `start`: by the hour, then by five minutes, at last `now`."""
-    at = start
-    while at < now:
-        step = 5 * MINUTE if at >= now - FINE_MS else HOUR
-        at = min(at // step * step + step, now)
-        yield at
-
-
-async def replay(
-    settings: Settings,
-    world: World,
-    databases: Databases,
-    clock: Clock,
-    progress: Progress,
-) -> int:
-    """Carry what the record lacks, up to now; return how many moments that was.
-
-    Raises:
-        ConfigurationError: a collector is at work on this record.
-    """
-    database, history = databases
-    lease = collector_lease(settings, database, clock)
-    await _lead(lease, settings)
-    record = PastRecord(settings, world, database, history, lease)
-    try:
-        newest = await database.read(_newest)
-        start = world.epoch if newest is None else newest
-        past = _Past(settings, world, start)
-        await past.desk.load(database, start)
-        writer = _Writer(database, lease, record)
-        carried = await _carry(past, writer, clock, progress)
-    finally:
-        await record.close()
-        await lease.release()
-    return carried
-
-
-async def _carry(past: "_Past", writer: "_Writer", clock: Clock, progress: Progress) -> int:
-    """Carry and store every moment from where the past stands; return how many there were."""
-    now = clock()
-    instants = list(moments(past.at, now))
-    async with aclosing(glimpses(past.world, past.at, instants, clock)) as stretches:
-        async for done, newest in stretches:
-            for glimpse in newest:
-                await writer.add(past.carry(glimpse))
-                if await writer.issue(glimpse.since, glimpse.at, now):
-                    await past.desk.refresh(writer.database, glimpse.at)
-            progress(done, len(instants))
-    await writer.flush()
-    return len(instants)
-
-
-async def _lead(lease: Lease, settings: Settings) -> None:
-    """Take the lease, waiting for one that a killed collector left to run out.
-
-    Raises:
-        ConfigurationError: a living collector has it.
-    """
-    deadline = asyncio.get_running_loop().time() + settings.lease_seconds + 1
-    while not await lease.acquire():
-        if asyncio.get_running_loop().time() > deadline:
-            raise ConfigurationError("a collector is at work on this folder: stop it first")
-        await asyncio.sleep(settings.lease_seconds / 10)
-
-
-class _Past:
-    """The desk, looking at the exchange as it was."""
-
-    def __init__(self, settings: Settings, world: World, start: int) -> None:
-        self.world = world
-        self.at = start
-        self._source = settings.exchange_source
-        self.desk = Judge(settings)
-
-    def carry(self, glimpse: Glimpse) -> Conclusion:
-        """Measure and judge one instant."""
-        self.at = glimpse.at
-        self.desk.watched(glimpse.since, glimpse.at)
-        self.desk.liquidated(glimpse.liquidations)
-        for share in glimpse.shares:
-            self.desk.sampled(share)
-        reading = Perpetuals(glimpse.at, self._source, glimpse.perpetuals)
-        conclusion = self.desk.conclude(reading)
-        self.desk.written(conclusion)
-        return conclusion
-
-
-class _Writer:
-    """Stores conclusions, as many in one transaction as may be."""
-
-    def __init__(self, database: Database, lease: Lease, record: PastRecord) -> None:
-        self.database = database
-        self._lease = lease
-        self._record = record
-        self._batch: list[Conclusion] = []
-        self._rows = 0
-
-    async def add(self, conclusion: Conclusion) -> None:
-        if self._rows + conclusion.row_count > MAX_ROWS:
-            await self.flush()
-        self._batch.append(conclusion)
-        self._rows += conclusion.row_count
-
-    async def issue(self, since: int, at: int, now: int) -> bool:
-        """Let stances be issued when something came that they rest on; tell whether it did."""
-        if not self._record.is_due(since, at, now):
-            return False
-        await self.flush()
-        await self._record.issue(since, at)
-        return True
-
-    async def flush(self) -> None:
-        await self._lease.renew()
-        await write_conclusions(self.database, self._lease, self._batch)
-        self._batch, self._rows = [], 0
-
-
-async def _newest(tx: Transaction) -> int | None:
-    """When the last published reading was taken."""
-    newest = await latest_snapshot(tx, PERPETUALS)
-    return None if newest is None else newest.as_of
+        query = dict(parse_qsl(request.url.query.decode(), keep_blank_values=True))
+        status, kind, body = self._answer(request.url.path, query)
+        return httpx2.Response(int(status), headers={"content-type": kind}, content=body)

@@ -1,9 +1,9 @@
-"""The demo's chain as a node tells of it: the few JSON-RPC methods that reading a token needs.
+"""The demo's chain: a ledger of token transfers, and a node with the JSON-RPC to read it.
 
 https://ethereum.org/en/developers/docs/apis/json-rpc/
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -11,28 +11,27 @@ from typing import Any, Final
 import msgspec
 
 from barograph.demo.files import replace_file
-from barograph.demo.servers.signatures import Authorization, Domain
+from barograph.demo.servers.wallets import ASSET, CHAIN_ID, NETWORK, Authorization
 from barograph.errors import ConfigurationError
+from barograph.kit.clock import Clock
 from barograph.kit.keccak import keccak256
+from barograph.kit.timestamps import SECOND
 
 FILE_NAME: Final = "facilitator.json"
-CHAIN_ID: Final = 84532
-NETWORK: Final = f"eip155:{CHAIN_ID}"
-ASSET: Final = "0x036cbd53842c5426634e7929541ec2318f3dcf7e"
-"""USDC on Base Sepolia, because stock x402 clients pay only with tokens they know. The balances
-exist only in this ledger; on the real test network the demo's wallets own nothing."""
-
-# The end of a hash, so nobody has its private key.
-PAY_TO: Final = "0xaa86da5fc4c8f9a4bab01254dbb92ead76c301be"
-TOKEN: Final = Domain("USDC", "2", CHAIN_ID, ASSET)
-DECIMALS: Final = 6
+BALANCE_OF: Final = keccak256(b"balanceOf(address)")[:4]
+AUTHORIZATION_STATE: Final = keccak256(b"authorizationState(address,bytes32)")[:4]
+TRANSFER: Final = f"0x{keccak256(b'Transfer(address,address,uint256)').hex()}"
+AUTHORIZATION_USED: Final = f"0x{keccak256(b'AuthorizationUsed(address,bytes32)').hex()}"
 
 _BLOCK_SECONDS: Final = 2
-_SECOND: Final = 1_000
+_SELECTOR: Final = 4
+_WORD: Final = 32
+_NEWEST: Final = frozenset({"latest", "safe", "finalized"})
+"""All the same block, because nothing is ever undone here."""
 
 
 class Transfer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Money that moved; addresses and the nonce in lower case."""
+    """A completed transfer; addresses and the nonce are in lower case."""
 
     payer: str
     to: str
@@ -42,21 +41,21 @@ class Transfer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     block: int
 
 
-class Ledger:
-    """Who has how much, and which authorizations were used."""
+class TokenLedger:
+    """Balances, and which authorizations were used."""
 
     def __init__(self, genesis: Mapping[str, int], file: Path | None = None) -> None:
-        """Begin with what the accounts had, or go on where the file ends.
+        """Start with the genesis balances, and continue where the file ends.
 
         Raises:
-            ConfigurationError: the file holds something else.
+            ConfigurationError: the file is damaged.
         """
         self._genesis = genesis
         self._file = file
-        self._transfers = {} if file is None else _by_key(_load(file))
+        self._transfers = {(each.payer, each.nonce): each for each in _load(file)}
 
     def balance(self, account: str, block: float = inf) -> int:
-        """What an account has, or had at the end of a block."""
+        """An account's balance at the end of a block, by default now."""
         account = account.lower()
         past = self.transfers(0, block)
         came = sum(each.value for each in past if each.to == account)
@@ -64,16 +63,16 @@ class Ledger:
         return self._genesis.get(account, 0) + came - left
 
     def is_used(self, payer: str, nonce: str, block: float = inf) -> bool:
-        """Whether an authorization moved money, or had by the end of a block."""
+        """Whether an authorization was used by the end of a block, by default now."""
         found = self._transfers.get((payer.lower(), nonce.lower()))
         return found is not None and found.block <= block
 
     def transfers(self, first: int, last: float) -> list[Transfer]:
-        """What moved in these blocks, in the order in which it did."""
+        """The transfers of these blocks, in order."""
         return [each for each in self._transfers.values() if first <= each.block <= last]
 
     def move(self, authorization: Authorization, block: int) -> str:
-        """Move the money of an authorization that is in order; gives the transaction's hash."""
+        """Execute a valid authorization; return the transaction's hash."""
         payer, nonce = authorization.payer.lower(), authorization.nonce.lower()
         transfer = Transfer(
             payer=payer,
@@ -92,43 +91,22 @@ class Ledger:
 
 def block_at(now: int) -> int:
     """The newest block at an instant (milliseconds)."""
-    return now // (_BLOCK_SECONDS * _SECOND)
+    return now // (_BLOCK_SECONDS * SECOND)
 
 
-def block_time(block: int) -> int:
-    """A block's time in seconds."""
-    return block * _BLOCK_SECONDS
-
-
-def _by_key(transfers: Iterable[Transfer]) -> dict[tuple[str, str], Transfer]:
-    return {(each.payer, each.nonce): each for each in transfers}
-
-
-def _load(file: Path) -> list[Transfer]:
-    if not file.exists():
+def _load(file: Path | None) -> list[Transfer]:
+    if file is None or not file.exists():
         return []
     try:
         return msgspec.json.decode(file.read_bytes(), type=list[Transfer])
     except (OSError, msgspec.MsgspecError) as error:
         raise ConfigurationError(
-            f"{file} cannot be read as the demo's ledger ({error}); delete it to begin a new one"
+            f"can't read {file} as the demo's ledger ({error}); delete it to start a new one"
         ) from error
 
 
-BALANCE_OF: Final = keccak256(b"balanceOf(address)")[:4]
-AUTHORIZATION_STATE: Final = keccak256(b"authorizationState(address,bytes32)")[:4]
-TRANSFER: Final = f"0x{keccak256(b'Transfer(address,address,uint256)').hex()}"
-AUTHORIZATION_USED: Final = f"0x{keccak256(b'AuthorizationUsed(address,bytes32)').hex()}"
-
-_NEWEST: Final = frozenset({"latest", "safe", "finalized"})
-"""Nothing is ever undone here, so they all are the same block."""
-
-_SELECTOR: Final = 4
-_WORD: Final = 32
-
-
 class _RpcError(Exception):
-    """A request that cannot be answered."""
+    """An error reply."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -136,10 +114,10 @@ class _RpcError(Exception):
         self.message = message
 
 
-class Node:
-    """Answers from a ledger."""
+class ChainNode:
+    """Answers JSON-RPC requests from a ledger."""
 
-    def __init__(self, ledger: Ledger, clock: Callable[[], int]) -> None:
+    def __init__(self, ledger: TokenLedger, clock: Clock) -> None:
         self._ledger = ledger
         self._clock = clock
         self._methods: dict[str, Callable[..., Any]] = {
@@ -151,7 +129,7 @@ class Node:
         }
 
     def answer(self, body: bytes) -> bytes:
-        """The reply to the body of a request."""
+        """The reply to a request body."""
         request: Any = None
         try:
             request = msgspec.json.decode(body)
@@ -184,7 +162,7 @@ class Node:
             "number": hex(number),
             "hash": _block_hash(number),
             "parentHash": _block_hash(number - 1),
-            "timestamp": hex(block_time(number)),
+            "timestamp": hex(number * _BLOCK_SECONDS),
             "transactions": [],
         }
 
@@ -193,7 +171,7 @@ class Node:
         if number is None:
             raise _RpcError(-32000, "header not found")
         if call["to"].lower() != ASSET:
-            return "0x"  # as where no contract is
+            return "0x"  # as for an address without a contract
         data = bytes.fromhex(call.get("data", call.get("input", "")).removeprefix("0x"))
         selector, words = data[:_SELECTOR], data[_SELECTOR:]
         account = f"0x{words[:_WORD][-20:].hex()}"
@@ -213,14 +191,14 @@ class Node:
         return [log for log in logs if _fits(log["topics"], wanted.get("topics", []))]
 
     def _number(self, which: str) -> int | None:
-        """The number of a block, or None when there is none yet."""
+        """The number of a block, or None if it doesn't exist yet."""
         newest = block_at(self._clock())
         number = newest if which in _NEWEST else int(which, 16)
         return number if 0 < number <= newest else None
 
 
 def _logs_of(transfer: Transfer) -> Iterator[dict[str, Any]]:
-    """The events of a transfer, as EIP-3009 and EIP-20 want them."""
+    """The events of a transfer, by EIP-3009 and EIP-20."""
     payer = _word(int(transfer.payer, 16))
     events = [
         ([AUTHORIZATION_USED, payer, transfer.nonce], "0x"),
@@ -241,7 +219,7 @@ def _logs_of(transfer: Transfer) -> Iterator[dict[str, Any]]:
 
 
 def _fits(topics: list[str], wanted: list[Any]) -> bool:
-    """Whether each topic is one of those that are wanted at its place; None wants any."""
+    """Whether each topic is among those wanted at its position; None accepts any."""
     if len(wanted) > len(topics):
         return False
     return all(

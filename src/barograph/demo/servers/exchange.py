@@ -1,178 +1,182 @@
-"""The simulated exchange as a server: REST, stream and control on one loopback port."""
+"""The simulated exchange: REST, stream and control on one loopback port."""
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
+import msgspec
 from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
-from barograph.demo.servers import faults as named
 from barograph.demo.servers.control import (
-    CONTROL_PATH,
     JSON,
+    OTHER,
     TEXT,
-    ControlServer,
+    GetServer,
+    ServerAddress,
     reply,
     reset,
-    truncated,
-    until_changed,
-    without_rows,
-    wrong,
+    unavailable,
 )
-from barograph.demo.servers.faults import Faults
-from barograph.demo.servers.rest import PATHS, answer
+from barograph.demo.servers.faults import ExchangeFault, ExchangeFaults
+from barograph.demo.servers.rest import PATHS, answer, envelope
 from barograph.demo.servers.stream import Stream
 from barograph.demo.world.world import World
+from barograph.kit.clock import Clock, system_clock
 
 STREAM_PATH: Final = "/v5/public/linear"
 
 _PUSH_SECONDS: Final = 0.5
-_OTHER: Final = "other"
+_HTML: Final = "text/html"
+
+_BLOCKED_COUNTRY: Final = b"""<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 4.01 Transitional//EN">
+<HTML><HEAD><TITLE>ERROR: The request could not be satisfied</TITLE></HEAD><BODY>
+<H1>403 ERROR</H1><H2>The request could not be satisfied.</H2>
+The Amazon CloudFront distribution is configured to block access from your country.
+</BODY></HTML>
+"""
+_BAD_GATEWAY: Final = b"""<html><head><title>502 Bad Gateway</title></head>
+<body><center><h1>502 Bad Gateway</h1></center></body></html>
+"""
 
 _log = logging.getLogger(__name__)
 
 
-def real_clock() -> int:
-    """The machine's time in milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a running exchange is."""
-
-    host: str
-    port: int
-
-    @property
-    def rest_url(self) -> str:
-        """Base address of the REST interface."""
-        return f"http://{self.host}:{self.port}"
+class ExchangeAddress(ServerAddress):
+    """Where a simulated exchange listens."""
 
     @property
     def stream_url(self) -> str:
-        """Address of the public websocket."""
+        """The URL of the public websocket."""
         return f"ws://{self.host}:{self.port}{STREAM_PATH}"
 
-    @property
-    def control_url(self) -> str:
-        """Address for commands."""
-        return f"ws://{self.host}:{self.port}{CONTROL_PATH}"
 
+class ExchangeServer(GetServer[ExchangeFaults]):
+    """Answers REST requests and feeds the stream."""
 
-class Exchange(ControlServer):
-    """One running exchange: answers requests, feeds listeners, obeys commands."""
-
-    def __init__(self, world: World, clock: Callable[[], int], faults: Faults) -> None:
-        super().__init__()
+    def __init__(self, world: World, clock: Clock, faults: ExchangeFaults) -> None:
+        super().__init__(clock, faults)
         self._world = world
-        self._clock = clock
-        self._faults = faults
         self.stream = Stream(world, faults, self.now)
 
     def now(self, path: str | None = None) -> int:
-        """The exchange's time: frozen while its clock is stale."""
-        stale = self._faults.find(named.STALE_CLOCK, path)
+        """The exchange's time, which the stale-clock fault freezes."""
+        stale = self._faults.find(ExchangeFault.STALE_CLOCK, path)
         return self._clock() if stale is None else stale.since
 
     async def on_request(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer a GET; None lets a websocket open."""
+        """Answer a GET; None lets the stream's websocket open."""
         parts = urlsplit(request.path)
-        if parts.path in {STREAM_PATH, CONTROL_PATH}:
-            return None
         path = parts.path
-        self.requests[path if path in PATHS else _OTHER] += 1
-        while (fault := self._faults.replacing(path)) == named.HANG:
-            await until_changed(self._faults, connection)
-            if connection.transport.is_closing():
-                return reply(503, b"", TEXT)
-        if fault == named.RESET:
-            return await reset(connection)
-        if fault is not None:
-            return wrong(fault, self.now(path))
-        return self._answer(path, dict(parse_qsl(parts.query, keep_blank_values=True)))
+        if path == STREAM_PATH:
+            return None
+        self.requests[path if path in PATHS else OTHER] += 1
+        match await self._fault_after_hanging(connection, path):
+            case None:
+                return self._answer(path, dict(parse_qsl(parts.query, keep_blank_values=True)))
+            case ExchangeFault.HANG:
+                return unavailable()
+            case ExchangeFault.RESET:
+                return await reset(connection)
+            case fault:
+                return _faulty_reply(fault, self.now(path))
 
     def _answer(self, path: str, query: dict[str, str]) -> Response:
         status, body = answer(self._world, path, query, self.now(path), self._faults.closed)
-        if path in PATHS and self._faults.find(named.EMPTY_LIST, path) is not None:
-            body = without_rows(body)
-        if self._faults.find(named.TRUNCATED, path) is not None:
-            return truncated(status, body)
+        if path in PATHS and self._faults.is_on(ExchangeFault.EMPTY_LIST, path):
+            body = _without_rows(body)
+        if self._faults.is_on(ExchangeFault.TRUNCATED, path):
+            return _truncated(status, body)
         return reply(status, body, JSON if path in PATHS else TEXT)
 
     async def on_websocket(self, connection: ServerConnection) -> None:
-        """Stay with a websocket until it ends: a listener's, or one for commands."""
+        """Serve a stream or control connection until it closes."""
         request = cast("Request", connection.request)
         if urlsplit(request.path).path == STREAM_PATH:
             await self.stream.serve(connection)
         else:
             await super().on_websocket(connection)
 
-    def obey(self, command: dict[str, object]) -> dict[str, object]:
-        """Carry out a command and say how it went."""
-        return self._faults.obey(command, self._clock())
-
     async def push(self, seconds: float) -> None:
-        """Feed the listeners for ever."""
+        """Feed the stream forever."""
         while True:
             self.stream.pump()
             await asyncio.sleep(seconds)
 
 
+def _faulty_reply(fault: str, now: int) -> Response:
+    match fault:
+        case ExchangeFault.BLOCKED_COUNTRY:
+            return reply(403, _BLOCKED_COUNTRY, _HTML, X_Cache="Error from cloudfront")
+        case ExchangeFault.BLOCKED_ADDRESS:
+            return reply(403, envelope(now, code=10018, message="access too frequent"))
+        case ExchangeFault.OVERLOADED:
+            return reply(429, b"System level frequency protection", TEXT)
+        case ExchangeFault.RATE_LIMITED:
+            body = envelope(now, code=10006, message="Too many visits!")
+            return reply(200, body, X_Bapi_Limit_Reset_Timestamp=str(now + 1000))
+        case ExchangeFault.INTERNAL_ERROR:
+            return reply(200, envelope(now, code=10016, message="Internal System Error."))
+        case _:
+            return reply(HTTPStatus.BAD_GATEWAY, _BAD_GATEWAY, _HTML)
+
+
+def _truncated(status: int, body: bytes) -> Response:
+    """A reply that ends in the middle of its JSON, although its length promises all of it."""
+    response = reply(status, body)
+    response.body = body[: len(body) // 2]
+    return response
+
+
+def _without_rows(body: bytes) -> bytes:
+    message = msgspec.json.decode(body)
+    if isinstance(message["result"], dict) and "list" in message["result"]:
+        message["result"]["list"] = []
+    return msgspec.json.encode(message)
+
+
 @asynccontextmanager
 async def running_exchange(
     world: World,
-    clock: Callable[[], int] = real_clock,
-    faults: Faults | None = None,
+    clock: Clock = system_clock,
+    faults: ExchangeFaults | None = None,
     *,
     host: str = "127.0.0.1",
     port: int = 0,
     push_seconds: float = _PUSH_SECONDS,
-) -> AsyncIterator[Address]:
-    """An exchange for as long as the context lasts; port 0 takes any free one.
-
-    Raises:
-        OSError: the port is taken.
-    """
-    world.reach(clock())
-    exchange = Exchange(world, clock, Faults() if faults is None else faults)
+) -> AsyncIterator[ExchangeAddress]:
+    """Run an exchange until the context ends; port 0 picks a free one."""
+    world.simulate_to(clock())
+    exchange = ExchangeServer(world, clock, ExchangeFaults() if faults is None else faults)
     async with exchange.running(host, port) as bound:
         tasks = [
             asyncio.create_task(exchange.push(push_seconds)),
             asyncio.create_task(exchange.stream.watch_faults()),
         ]
         for task in tasks:
-            task.add_done_callback(_report)
+            task.add_done_callback(_log_failure)
         try:
-            yield Address(host, bound)
+            yield ExchangeAddress(host, bound)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _report(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
         _log.error("exchange_task_failed", exc_info=task.exception())
 
 
-async def run_exchange(
-    world: World,
-    host: str,
-    port: int,
-    clock: Callable[[], int] = real_clock,
-    faults: Faults | None = None,
-) -> None:
+async def run_exchange(world: World, host: str, port: int, clock: Clock = system_clock) -> None:
     """Run an exchange until cancelled.
 
     Raises:
         OSError: the port is taken.
     """
-    async with running_exchange(world, clock, faults, host=host, port=port):
+    async with running_exchange(world, clock, host=host, port=port):
         await asyncio.Event().wait()

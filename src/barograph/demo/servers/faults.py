@@ -1,272 +1,314 @@
-"""What can go wrong with the exchange, switched on and off by name.
+"""Faults of the simulated servers, switched on and off by name.
 
-A fault of the REST side may be limited to one path. Several may be on at once; of those that
-replace the answer the first in `REPLACING` wins.
+Several faults may be on at once. Of those that replace the whole reply, the first one listed wins.
 """
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from enum import StrEnum
+from typing import ClassVar, Final
 
+import msgspec
+
+from barograph.demo.servers.macro_files import FILES, Distortion
 from barograph.demo.servers.rest import PATHS
 from barograph.demo.world.contracts import LIVE_SYMBOLS
+from barograph.kit.timestamps import DAY
 
 COMMANDS: Final = (
     'a command is {"fault": name, "on": true or false}, {"off": "all"} or {"count": true}'
 )
 
 
+class ExchangeFault(StrEnum):
+    """Faults of the exchange."""
+
+    HANG = "hang"
+    RESET = "reset"
+    OUTAGE = "outage"
+    BAD_GATEWAY = "502"
+    BLOCKED_COUNTRY = "403-html"
+    BLOCKED_ADDRESS = "403-json"
+    OVERLOADED = "429"
+    RATE_LIMITED = "10006"
+    INTERNAL_ERROR = "10016"
+    TRUNCATED = "truncated"
+    EMPTY_LIST = "empty-list"
+    STALE_CLOCK = "stale-clock"
+    DELISTING = "delisting"
+    STREAM_DROP = "stream-drop"
+    STREAM_SILENCE = "stream-silence"
+    STREAM_DUPLICATES = "stream-duplicates"
+
+
+class MacroFault(StrEnum):
+    """Faults of the published macro files."""
+
+    HANG = "hang"
+    RESET = "reset"
+    OUTAGE = "outage"
+    HTML = "html"
+    LATE = "late"
+    REVISED = "revised"
+    INCOMPLETE = "missing-columns"
+
+
+class IdentityFault(StrEnum):
+    """Faults of the identity provider. `LYING` returns another user's record."""
+
+    HANG = "hang"
+    OUTAGE = "outage"
+    REDIRECT = "redirect"
+    HTML = "html"
+    LYING = "lying"
+
+
+class FacilitatorFault(StrEnum):
+    """Faults of the facilitator and its chain.
+
+    `WRONG_PAYER` accepts a payment but names another payer. `SETTLE_TIMEOUT` settles and never
+    answers. `CHAIN_DOWN` stops the node, so the facilitator can't check anything.
+    """
+
+    HANG = "hang"
+    OUTAGE = "outage"
+    REDIRECT = "redirect"
+    HTML = "html"
+    REFUSE = "refuse"
+    WRONG_PAYER = "wrong-payer"
+    SETTLE_TIMEOUT = "settle-timeout"
+    CHAIN_DOWN = "chain-down"
+
+
+FAULTS_BY_SERVER: Final[Mapping[str, type[StrEnum]]] = {
+    "exchange": ExchangeFault,
+    "macro": MacroFault,
+    "identity": IdentityFault,
+    "facilitator": FacilitatorFault,
+}
+
+
 class UnknownCommand(Exception):
-    """A command that cannot be carried out; the message says what can."""
+    """The command is invalid. The message says which ones are valid."""
 
 
-class Labelled(Protocol):
-    """A fault that can be shown to people."""
+class FaultCommand(msgspec.Struct, frozen=True):
+    """A request to switch one fault."""
+
+    fault: str
+    on: bool
+    symbol: str | None = None
+    path: str | None = None
+    days: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveFault:
+    """A fault that is on since `since`, perhaps only for one contract, path or file."""
+
+    name: str
+    since: int
+    target: str | None = None
+    days: int = 0
 
     @property
     def label(self) -> str:
-        """How it is shown."""
+        """The fault in words."""
+        words = f"{self.name} by {self.days} days" if self.days else self.name
+        if self.target is None:
+            return words
+        return f"{words} {'of' if self.name == ExchangeFault.DELISTING else 'on'} {self.target}"
 
 
-F = TypeVar("F", bound=Labelled)
+class Faults:
+    """The active faults of one server."""
 
-
-class Switches(ABC, Generic[F]):
-    """The faults that are on, each by its name and what it is limited to."""
+    names: ClassVar[type[StrEnum]]
+    last_replacing: ClassVar[str]
+    """The faults up to this one replace the whole reply."""
 
     def __init__(self) -> None:
-        self._active: dict[tuple[str | None, ...], F] = {}
+        self._active: dict[tuple[str, str | None], ActiveFault] = {}
         self._changed = asyncio.Event()
+        names = list(self.names)
+        self._replacing = names[: names.index(self.names(self.last_replacing)) + 1]
 
     @property
     def labels(self) -> list[str]:
-        """Every fault that is on, for people."""
+        """The active faults in words."""
         return [fault.label for fault in self._active.values()]
+
+    def changed(self) -> Coroutine[object, object, object]:
+        """Wait until a fault is switched on or off, counted from the call, not the await."""
+        return self._changed.wait()
+
+    def execute(self, command: Mapping[str, object], now: int) -> dict[str, object]:
+        """Execute a command of the control connection and return the reply to it."""
+        try:
+            if command.get("off") == "all":
+                self.clear()
+            else:
+                self._switch(msgspec.convert(command, FaultCommand), now)
+        except msgspec.ValidationError:
+            return {"ok": False, "error": COMMANDS}
+        except UnknownCommand as error:
+            return {"ok": False, "error": str(error)}
+        return {"ok": True, "active": self.labels}
+
+    def _switch(self, command: FaultCommand, now: int) -> None:
+        target = command.path if command.symbol is None else command.symbol
+        if command.on:
+            self.turn_on(command.fault, now, target, command.days)
+        else:
+            self.turn_off(command.fault, target)
+
+    def turn_on(
+        self, name: str, now: int = 0, target: str | None = None, days: int | None = None
+    ) -> None:
+        """Switch a fault on. One that is already on keeps its start.
+
+        Raises:
+            UnknownCommand: there is no such fault, or it can't be limited like that.
+        """
+        self._check(name)
+        target = self._target(name, target)
+        known = self._active.get((name, target))
+        since = now if known is None else known.since
+        self._active[name, target] = ActiveFault(name, since, target, self._days(name, days))
+        self._announce()
+
+    def turn_off(self, name: str, target: str | None = None) -> None:
+        """Switch a fault off, everywhere or for one target.
+
+        Raises:
+            UnknownCommand: there is no such fault, or it can't be limited like that.
+        """
+        self._check(name)
+        target = None if target is None else self._target(name, target)
+        for key in list(self._active):
+            if key[0] == name and target in {None, key[1]}:
+                del self._active[key]
+        self._announce()
 
     def clear(self) -> None:
         """Switch everything off."""
         self._active.clear()
         self._announce()
 
-    def changed(self) -> Coroutine[object, object, object]:
-        """Wait until some fault is switched on or off, counted from the call, not the await."""
-        return self._changed.wait()
+    def find(self, name: str, target: str | None = None) -> ActiveFault | None:
+        """The active fault of this name for a target; one limited to it comes first."""
+        return self._active.get((name, target)) or self._active.get((name, None))
 
-    def obey(self, command: Mapping[str, object], now: int) -> dict[str, object]:
-        """Carry out a command of the control connection and say how it went."""
-        try:
-            if command.get("off") == "all":
-                self.clear()
-            else:
-                self._switch(command, now)
-        except UnknownCommand as error:
-            return {"ok": False, "error": str(error)}
-        return {"ok": True, "active": self.labels}
+    def is_on(self, name: str, target: str | None = None) -> bool:
+        """Whether a fault is on for a target."""
+        return self.find(name, target) is not None
 
-    @abstractmethod
-    def _switch(self, command: Mapping[str, object], now: int) -> None:
-        """Switch one fault.
+    def replacing(self, target: str | None = None) -> str | None:
+        """The fault that replaces the reply, if any."""
+        return next((name for name in self._replacing if self.is_on(name, target)), None)
 
-        Raises:
-            UnknownCommand: it makes no sense.
-        """
+    def _target(self, _name: str, _target: str | None) -> str | None:
+        """Check a target and return it in full. A server without targets ignores it."""
+        return None
+
+    def _days(self, _name: str, _days: int | None) -> int:
+        return 0
+
+    def _check(self, name: str) -> None:
+        if name not in list(self.names):
+            raise UnknownCommand(f"there is no fault {name!r}; choose from {', '.join(self.names)}")
 
     def _announce(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFault:
-    """A fault that is on."""
+class ExchangeFaults(Faults):
+    """The active faults of the exchange. Faults of REST replies can be limited to one path."""
 
-    name: str
+    names = ExchangeFault
+    last_replacing = ExchangeFault.INTERNAL_ERROR
 
-    @property
-    def label(self) -> str:
-        """How the fault is shown to people."""
-        return self.name
+    _DELISTED_BY_DEFAULT: Final = "SOLUSDT"
+    _NEVER_LIMITED: Final = frozenset(
+        {
+            ExchangeFault.OUTAGE,
+            ExchangeFault.STREAM_DROP,
+            ExchangeFault.STREAM_SILENCE,
+            ExchangeFault.STREAM_DUPLICATES,
+        }
+    )
 
-
-class NamedFaults(Switches[NamedFault]):
-    """The faults that are on, of those that a server knows."""
-
-    known: ClassVar[tuple[str, ...]]
-
-    def turn_on(self, name: str) -> None:
-        """Switch a fault on.
-
-        Raises:
-            UnknownCommand: there is no such fault.
-        """
-        self._check(name)
-        self._active[name,] = NamedFault(name)
-        self._announce()
-
-    def turn_off(self, name: str) -> None:
-        """Switch a fault off.
-
-        Raises:
-            UnknownCommand: there is no such fault.
-        """
-        self._check(name)
-        self._active.pop((name,), None)
-        self._announce()
-
-    def is_on(self, name: str) -> bool:
-        """Whether a fault is on."""
-        return (name,) in self._active
-
-    def _check(self, name: str) -> None:
-        if name not in self.known:
-            raise UnknownCommand(f"there is no fault {name!r}; there are {', '.join(self.known)}")
-
-    def _switch(self, command: Mapping[str, object], now: int) -> None:  # noqa: ARG002
-        name, on = command.get("fault"), command.get("on")
-        if not isinstance(name, str) or not isinstance(on, bool):
-            raise UnknownCommand(COMMANDS)
-        if on:
-            self.turn_on(name)
-        else:
-            self.turn_off(name)
-
-
-HANG: Final = "hang"
-RESET: Final = "reset"
-OUTAGE: Final = "outage"
-TRUNCATED: Final = "truncated"
-EMPTY_LIST: Final = "empty-list"
-STALE_CLOCK: Final = "stale-clock"
-DELISTING: Final = "delisting"
-STREAM_DROP: Final = "stream-drop"
-STREAM_SILENCE: Final = "stream-silence"
-STREAM_DUPLICATES: Final = "stream-duplicates"
-
-REPLACING: Final = (HANG, RESET, OUTAGE, "502", "403-html", "403-json", "429", "10006", "10016")
-"""Faults that answer instead of the exchange, the strongest first."""
-
-_OF_A_PATH: Final = frozenset({*REPLACING, TRUNCATED, EMPTY_LIST, STALE_CLOCK} - {OUTAGE})
-
-KNOWN: Final = (
-    *REPLACING,
-    TRUNCATED,
-    EMPTY_LIST,
-    STALE_CLOCK,
-    DELISTING,
-    STREAM_DROP,
-    STREAM_SILENCE,
-    STREAM_DUPLICATES,
-)
-
-_DELISTED_BY_DEFAULT: Final = "SOLUSDT"
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A fault that is on; `since` is the exchange's time when it was switched on."""
-
-    name: str
-    since: int
-    symbol: str | None = None
-    path: str | None = None
-
-    @property
-    def label(self) -> str:
-        """How the fault is shown to people."""
-        if self.symbol is not None:
-            return f"{self.name} of {self.symbol}"
-        return self.name if self.path is None else f"{self.name} on {self.path}"
-
-
-class Faults(Switches[Fault]):
-    """The faults that are on."""
-
-    def turn_on(
-        self, name: str, now: int, symbol: str | None = None, path: str | None = None
-    ) -> None:
-        """Switch a fault on; on again, it goes on as it was.
-
-        Raises:
-            UnknownCommand: there is no such fault, contract or path.
-        """
-        self._check(name, symbol, path)
-        if name == DELISTING and symbol is None:
-            symbol = _DELISTED_BY_DEFAULT
-        fault = Fault(name, now, symbol, _full(path))
-        self._active.setdefault((name, fault.symbol, fault.path), fault)
-        self._announce()
-
-    def turn_off(self, name: str, symbol: str | None = None, path: str | None = None) -> None:
-        """Switch a fault off, everywhere or only for a contract or path.
-
-        Raises:
-            UnknownCommand: there is no such fault, contract or path.
-        """
-        self._check(name, symbol, path)
-        path = _full(path)
-        for key in list(self._active):
-            if key[0] == name and symbol in {None, key[1]} and path in {None, key[2]}:
-                del self._active[key]
-        self._announce()
-
-    def _check(self, name: str, symbol: str | None, path: str | None) -> None:
-        if name not in KNOWN:
-            raise UnknownCommand(f"there is no fault {name!r}; there are {', '.join(KNOWN)}")
-        if symbol is not None and (name != DELISTING or symbol not in LIVE_SYMBOLS):
+    def _target(self, name: str, target: str | None) -> str | None:
+        if name == ExchangeFault.DELISTING:
+            symbol = self._DELISTED_BY_DEFAULT if target is None else target
+            if symbol not in LIVE_SYMBOLS:
+                raise UnknownCommand(f"can't delist {symbol!r}; choose a trading USDT perpetual")
+            return symbol
+        if target is None:
+            return None
+        known = next((path for path in PATHS if path.endswith("/" + target.strip("/"))), None)
+        if known is None or name in self._NEVER_LIMITED:
             raise UnknownCommand(
-                f"{name} cannot befall {symbol!r}; delisting takes a trading USDT perpetual"
+                f"{name} can't be limited to {target!r}; REST faults take {', '.join(PATHS)}"
             )
-        if path is not None and (name not in _OF_A_PATH or _full(path) not in PATHS):
-            raise UnknownCommand(
-                f"{name} cannot be limited to {path!r}; faults of REST take {', '.join(PATHS)}"
-            )
-
-    def find(self, name: str, path: str | None = None) -> Fault | None:
-        """The fault of this name that concerns a path; without a path, one that is not limited."""
-        for fault in self._active.values():
-            if fault.name == name and fault.path in {None, path}:
-                return fault
-        return None
-
-    def replacing(self, path: str) -> str | None:
-        """The name of the fault that answers instead of the exchange, if one does."""
-        return next((name for name in REPLACING if self.find(name, path) is not None), None)
+        return known
 
     @property
     def stream_is_down(self) -> bool:
-        """Whether listening connections are to be cut."""
-        return self.find(STREAM_DROP) is not None or self.find(OUTAGE) is not None
+        """Whether stream connections are cut."""
+        return self.is_on(ExchangeFault.STREAM_DROP) or self.is_on(ExchangeFault.OUTAGE)
 
     @property
     def closed(self) -> frozenset[str]:
-        """The contracts that were taken off the exchange."""
+        """The delisted contracts."""
         return frozenset(
-            fault.symbol
-            for fault in self._active.values()
-            if fault.name == DELISTING and fault.symbol is not None
+            target
+            for name, target in self._active
+            if name == ExchangeFault.DELISTING and target is not None
         )
 
-    def _switch(self, command: Mapping[str, object], now: int) -> None:
-        name, on = command.get("fault"), command.get("on")
-        symbol, path = command.get("symbol"), command.get("path")
-        if (
-            not isinstance(name, str)
-            or not isinstance(on, bool)
-            or not isinstance(symbol, str | None)
-            or not isinstance(path, str | None)
-        ):
-            raise UnknownCommand(COMMANDS)
-        if on:
-            self.turn_on(name, now, symbol, path)
-        else:
-            self.turn_off(name, symbol, path)
+
+class MacroFaults(Faults):
+    """The active faults of the macro files, each perhaps limited to one file."""
+
+    names = MacroFault
+    last_replacing = MacroFault.HTML
+
+    _LATE_DAYS: Final = 7
+
+    def _target(self, _name: str, file: str | None) -> str | None:
+        if file is not None and file not in FILES:
+            raise UnknownCommand(f"there is no file {file!r}; choose from {', '.join(FILES)}")
+        return file
+
+    def _days(self, name: str, days: int | None) -> int:
+        if days is not None and (name != MacroFault.LATE or days < 1):
+            raise UnknownCommand(f"{name} can't take {days} days; late takes one or more")
+        return (days or self._LATE_DAYS) if name == MacroFault.LATE else 0
+
+    def delay(self, file: str | None) -> int:
+        """How late a file is, in milliseconds."""
+        late = self.find(MacroFault.LATE, file)
+        return 0 if late is None else late.days * DAY
+
+    def distortion(self, file: str | None) -> Distortion:
+        """What is wrong inside a file."""
+        revised = self.find(MacroFault.REVISED, file)
+        since = None if revised is None else revised.since
+        return Distortion(since, self.is_on(MacroFault.INCOMPLETE, file))
 
 
-def _full(path: str | None) -> str | None:
-    """A path written short, such as `account-ratio`, in full."""
-    if path is None:
-        return None
-    ending = "/" + path.strip("/")
-    return next((known for known in PATHS if known.endswith(ending)), path)
+class IdentityFaults(Faults):
+    """The active faults of the identity provider."""
+
+    names = IdentityFault
+    last_replacing = IdentityFault.HTML
+
+
+class FacilitatorFaults(Faults):
+    """The active faults of the facilitator. Those that replace its replies don't stop its node."""
+
+    names = FacilitatorFault
+    last_replacing = FacilitatorFault.HTML

@@ -1,26 +1,24 @@
-"""A simulated server that takes requests with a body: HTTP/1.1, one request a connection.
+"""A simulated server that takes request bodies: HTTP/1.1, one request per connection.
 
-A connection to the control path becomes a websocket, as on every simulated server, so that faults
-are switched in the same way everywhere.
+The websockets library reads no bodies, so requests are parsed here. A request for the control path
+becomes a websocket, as on every simulated server.
 """
 
 import asyncio
 import re
-from abc import ABC, abstractmethod
-from collections import Counter
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request as Upgrade
 from websockets.http11 import Response
 from websockets.server import ServerProtocol
 
-from barograph.demo.servers.control import CONTROL_PATH, TEXT, reply
+from barograph.demo.servers.control import CONTROL_PATH, TEXT, CommandedServer, F, reply
 
 MAX_HEAD_BYTES: Final = 16_384
 MAX_BODY_BYTES: Final = 65_536
@@ -33,51 +31,40 @@ _LENGTH: Final = re.compile(rb"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What somebody asked for; `path` without the query."""
+class BodyRequest:
+    """A request; `path` is without the query."""
 
     method: str
     path: str
     body: bytes
 
 
-class Caller:
-    """Whoever waits for an answer."""
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-
-    async def stays_until(self, event: Coroutine[object, object, object]) -> bool:
-        """Wait for an event; False when the caller left first."""
-        awaited = asyncio.ensure_future(event)
-        # Nothing more is expected of the caller, so whatever is read means the end.
-        left = asyncio.ensure_future(self._reader.read(1))
-        try:
-            await asyncio.wait({awaited, left}, return_when=asyncio.FIRST_COMPLETED)
-            return not left.done()
-        finally:
-            awaited.cancel()
-            left.cancel()
-            await asyncio.gather(awaited, left, return_exceptions=True)
+async def stays_until(
+    client: asyncio.StreamReader, event: Coroutine[object, object, object]
+) -> bool:
+    """Wait for an event; False if the client disconnects first."""
+    awaited = asyncio.ensure_future(event)
+    # The client has sent everything, so whatever is read now means a disconnect.
+    left = asyncio.ensure_future(client.read(1))
+    try:
+        await asyncio.wait({awaited, left}, return_when=asyncio.FIRST_COMPLETED)
+        return not left.done()
+    finally:
+        awaited.cancel()
+        left.cancel()
+        await asyncio.gather(awaited, left, return_exceptions=True)
 
 
-class HttpServer(ABC):
-    """Reads requests strictly, answers, obeys and ends."""
-
-    def __init__(self) -> None:
-        self.requests: Counter[str] = Counter()
+class BodyServer(CommandedServer[F]):
+    """Parses requests strictly and answers them."""
 
     @abstractmethod
-    async def respond(self, request: Request, caller: Caller) -> Response | None:
-        """Answer a request; None hangs up without a word."""
-
-    @abstractmethod
-    def obey(self, command: dict[str, object]) -> dict[str, object]:
-        """Carry out a command and say how it went."""
+    async def respond(self, request: BodyRequest, client: asyncio.StreamReader) -> Response | None:
+        """Answer a request; None closes the connection without a reply."""
 
     @asynccontextmanager
     async def running(self, host: str, port: int) -> AsyncIterator[int]:
-        """Serve for as long as the context lasts; gives the port, any free one for 0.
+        """Serve until the context ends. Yields the port; 0 picks a free one.
 
         Raises:
             OSError: the port is taken.
@@ -102,12 +89,12 @@ class HttpServer(ABC):
     async def _session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, EOFError, TimeoutError):
             try:
-                await self._talk(reader, writer)
+                await self._handle(reader, writer)
                 await writer.drain()
             finally:
                 writer.close()
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_READ_SECONDS):
                 head, request = await _read(reader)
@@ -116,17 +103,17 @@ class HttpServer(ABC):
             writer.write(refused.serialize())
             return
         if request.path == CONTROL_PATH:
-            await self._converse(head, reader, writer)
+            await self._control(head, reader, writer)
             return
-        response = await self.respond(request, Caller(reader))
+        response = await self.respond(request, reader)
         if response is not None:
             writer.write(response.serialize())
 
-    async def _converse(
+    async def _control(
         self, data: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Obey the commands of a control connection until it ends."""
-        # Browsers let any page connect to loopback, and always name its origin.
+        """Execute the commands of a control connection until it closes."""
+        # Browsers let any web page connect to loopback, and always send its origin.
         protocol = ServerProtocol(origins=[None])
         while data:
             protocol.receive_data(data)
@@ -134,57 +121,47 @@ class HttpServer(ABC):
                 if isinstance(event, Upgrade):
                     protocol.send_response(protocol.accept(event))
                 elif isinstance(event, Frame) and event.opcode is Opcode.TEXT:
-                    protocol.send_text(self._obeyed(bytes(event.data)))
+                    protocol.send_text(self.execute(bytes(event.data)))
             for sent in protocol.data_to_send():
-                if not sent:  # the protocol's way to say that this is the end
+                if not sent:  # the protocol signals the end of the connection
                     return
                 writer.write(sent)
             await writer.drain()
             data = await reader.read(MAX_HEAD_BYTES)
 
-    def _obeyed(self, message: bytes) -> bytes:
-        try:
-            command = msgspec.json.decode(message, type=dict[str, object])
-        except msgspec.MsgspecError:
-            command = {}
-        if command.get("count") is True:
-            return msgspec.json.encode({"requests": dict(self.requests)})
-        return msgspec.json.encode(self.obey(command))
 
-
-async def _read(reader: asyncio.StreamReader) -> tuple[bytes, Request]:
-    """A request, and its head as it came.
+async def _read(reader: asyncio.StreamReader) -> tuple[bytes, BodyRequest]:
+    """Read a request; return its head as received, too.
 
     Raises:
-        ValueError: it is no request of the kind that is served here.
+        ValueError: this server doesn't accept the request.
     """
     try:
         head = await reader.readuntil(_END)
     except asyncio.LimitOverrunError as error:
         raise ValueError("the head is too large") from error
     first, *lines = head.removesuffix(_END).split(b"\r\n")
-    named = _REQUEST.fullmatch(first)
-    if named is None:
-        raise ValueError("that is no request line of HTTP/1.1")
-    body = await reader.readexactly(_length(_fields(lines)))
-    return head, Request(named[1].decode(), named[2].decode().partition("?")[0], body)
+    found = _REQUEST.fullmatch(first)
+    if found is None:
+        raise ValueError("the request line is not HTTP/1.1")
+    body = await reader.readexactly(_body_length(lines))
+    return head, BodyRequest(found[1].decode(), found[2].decode().partition("?")[0], body)
 
 
-def _fields(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
-    found = [_FIELD.fullmatch(line) for line in lines]
-    if not all(found):
-        raise ValueError("that is no field")
-    return [(field[1].lower(), field[2].strip()) for field in found if field is not None]
-
-
-def _length(fields: list[tuple[bytes, bytes]]) -> int:
+def _body_length(lines: list[bytes]) -> int:
+    fields: list[tuple[bytes, bytes]] = []
+    for line in lines:
+        found = _FIELD.fullmatch(line)
+        if found is None:
+            raise ValueError("a header field is malformed")
+        fields.append((found[1].lower(), found[2].strip()))
     if any(name == b"transfer-encoding" for name, _ in fields):
-        raise ValueError("a body must have a length")
+        raise ValueError("a body needs a Content-Length")
     lengths = [value for name, value in fields if name == b"content-length"]
     if not lengths:
         return 0
     if len(lengths) > 1 or _LENGTH.fullmatch(lengths[0]) is None:
-        raise ValueError("that is no length")
+        raise ValueError("the Content-Length is malformed")
     if int(lengths[0]) > MAX_BODY_BYTES:
         raise ValueError("the body is too large")
     return int(lengths[0])

@@ -1,4 +1,4 @@
-"""The files that the Treasury, the New York Fed and the fund's issuer serve, as they stood then.
+"""The files that the Treasury, the New York Fed and the fund's issuer served at a given time.
 
 Formats as at https://home.treasury.gov/resource-center/data-chart-center/interest-rates,
 https://markets.newyorkfed.org/static/docs/markets-api.html and the fund's own page.
@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from barograph.demo.servers.control import TEXT
 from barograph.demo.world.macro import BASKET, FundDay, MacroWorld, sofr_revised_at
-from barograph.demo.world.rates import EFFR, SOFR, TENORS, Overnight
+from barograph.demo.world.rates import EFFR, SOFR, TENORS, OvernightRate
 
 TREASURY_FILE: Final = "treasury"
 SOFR_FILE: Final = "sofr"
@@ -27,15 +26,9 @@ TREASURY_PATH: Final = "/resource-center/data-chart-center/interest-rates/daily-
 FUND_PATH: Final = "/us/products/333011/ishares-bitcoin-trust-etf/1467271812596.ajax"
 FUND_QUERY: Final = "fileType=csv&fileName=IBIT_holdings&dataType=fund"
 
-_PATTERNS: Final = (
-    (re.compile(re.escape(TREASURY_PATH) + r"/(\d{4})/all", re.ASCII), TREASURY_FILE),
-    (re.compile(r"/api/rates/secured/sofr/last/(\d{1,4})\.json", re.ASCII), SOFR_FILE),
-    (re.compile(r"/api/rates/unsecured/effr/last/(\d{1,4})\.json", re.ASCII), EFFR_FILE),
-    (re.compile(r"/us/products/333011/[^/]+/(1467271812596)\.ajax", re.ASCII), FUND_FILE),
-)
-
 _CSV: Final = "text/csv; charset=UTF-8"
 _JSON: Final = "application/json"
+_TEXT: Final = "text/plain"
 
 _SHORT_MATURITY: Final = "1.5 Month"
 _SHORT_MATURITY_SINCE: Final = date(2025, 2, 18)
@@ -65,13 +58,13 @@ _FUND_COLUMNS: Final = (
     "Accrual Date",
 )
 _NOTHING: Final = "\u00a0"
-"""What the issuer's file has on a line that looks empty."""
+"""The issuer's file has this on lines that look empty."""
 
 Query = Mapping[str, str]
 
 
-class Answer(NamedTuple):
-    """What is sent for a request."""
+class FileReply(NamedTuple):
+    """The reply to a request for a file."""
 
     status: int
     content_type: str
@@ -81,19 +74,20 @@ class Answer(NamedTuple):
 class Distortion(NamedTuple):
     """What is wrong with the files.
 
-    `revised` is a time: whatever was newest then is now different. With `incomplete`, columns or
-    members that a reader needs are gone.
+    The day that was newest at the time `revised` now has other figures. With `incomplete`, columns
+    or members that a reader needs are missing.
     """
 
     revised: int | None = None
     incomplete: bool = False
 
 
-UNDISTORTED: Final = Distortion()
+_NOT_FOUND: Final = FileReply(HTTPStatus.NOT_FOUND, _TEXT, b"not found\n")
+_NO_DISTORTION: Final = Distortion()
 
 
 class _View(NamedTuple):
-    """One look at the world: when, and through what distortion."""
+    """The world at one time, with what is wrong with its files."""
 
     world: MacroWorld
     at: int
@@ -106,26 +100,26 @@ class _View(NamedTuple):
 
 
 def file_of(path: str) -> str | None:
-    """Which of `FILES` a path names."""
-    return next((name for pattern, name in _PATTERNS if pattern.fullmatch(path)), None)
+    """The one of `FILES` that a path names."""
+    return next((name for name, pattern, _ in _FILES if pattern.fullmatch(path)), None)
 
 
 def answer(
-    world: MacroWorld, path: str, query: Query, at: int, distortion: Distortion = UNDISTORTED
-) -> Answer:
-    """What a request gets at a time."""
+    world: MacroWorld, path: str, query: Query, at: int, distortion: Distortion = _NO_DISTORTION
+) -> FileReply:
+    """The reply to a request at a time."""
     view = _View(world, at, distortion)
-    for pattern, name in _PATTERNS:
+    for _, pattern, write in _FILES:
         found = pattern.fullmatch(path)
         if found is not None:
-            return _WRITERS[name](view, int(found[1]), query)
-    return Answer(HTTPStatus.NOT_FOUND, TEXT, b"not found\n")
+            return write(view, int(found[1]), query)
+    return _NOT_FOUND
 
 
-def _treasury(view: _View, year: int, query: Query) -> Answer:
+def _treasury(view: _View, year: int, query: Query) -> FileReply:
     """A year's curves, newest first."""
     if query.get("type") != "daily_treasury_yield_curve":
-        return Answer(HTTPStatus.NOT_FOUND, TEXT, b"not found\n")
+        return _NOT_FOUND
     names = [
         name for name in TENORS if name != _SHORT_MATURITY or year >= _SHORT_MATURITY_SINCE.year
     ]
@@ -142,32 +136,33 @@ def _treasury(view: _View, year: int, query: Query) -> Answer:
             cells = [f"{values[name] + shift:.2f}" if name in values else "" for name in names]
             lines.append(",".join([f"{curve.day:%m/%d/%Y}", *cells]))
     lines.append(",".join(["Date", *(f'"{name}"' for name in names)]))
-    return Answer(HTTPStatus.OK, _CSV, "\n".join([*reversed(lines), ""]).encode())
+    return FileReply(HTTPStatus.OK, _CSV, "\n".join([*reversed(lines), ""]).encode())
 
 
-def _sofr(view: _View, count: int, _query: Query) -> Answer:
-    rows = view.world.sofr(view.at)
-    return _rates(view, SOFR, rows, count, view.newest_revised(view.world.sofr))
+def _sofr(view: _View, count: int, _query: Query) -> FileReply:
+    return _rates(view, SOFR, view.world.sofr, count)
 
 
-def _effr(view: _View, count: int, _query: Query) -> Answer:
-    rows = view.world.effr(view.at)
-    return _rates(view, EFFR, rows, count, view.newest_revised(view.world.effr))
+def _effr(view: _View, count: int, _query: Query) -> FileReply:
+    return _rates(view, EFFR, view.world.effr, count)
 
 
-def _rates(view: _View, kind: str, rows: list[Overnight], count: int, revised: int) -> Answer:
-    """The last so many days, newest first."""
+def _rates(
+    view: _View, kind: str, published: Callable[[int], list[OvernightRate]], count: int
+) -> FileReply:
+    """The last `count` days, newest first."""
     if not count:
-        return Answer(HTTPStatus.BAD_REQUEST, _JSON, b'{"error":"Bad Request"}')
+        return FileReply(HTTPStatus.BAD_REQUEST, _JSON, b'{"error":"Bad Request"}')
+    rows, revised = published(view.at), view.newest_revised(published)
     first = max(0, len(rows) - count)
     found = [
         _rate(view, kind, row, is_revised=index == revised)
         for index, row in enumerate(rows[first:], start=first)
     ]
-    return Answer(HTTPStatus.OK, _JSON, msgspec.json.encode({"refRates": found[::-1]}))
+    return FileReply(HTTPStatus.OK, _JSON, msgspec.json.encode({"refRates": found[::-1]}))
 
 
-def _rate(view: _View, kind: str, row: Overnight, *, is_revised: bool) -> dict[str, object]:
+def _rate(view: _View, kind: str, row: OvernightRate, *, is_revised: bool) -> dict[str, object]:
     is_final = view.at >= sofr_revised_at(row.day)
     rate = row.rate if is_final else row.first
     marked = is_revised or (is_final and row.rate != row.first)
@@ -183,10 +178,10 @@ def _rate(view: _View, kind: str, row: Overnight, *, is_revised: bool) -> dict[s
     return member
 
 
-def _fund(view: _View, _product: int, query: Query) -> Answer:
-    """The newest day, or the one asked for; for a day without figures the file has no rows."""
+def _fund(view: _View, _product: int, query: Query) -> FileReply:
+    """The newest day, or the requested one; without figures the file has no rows."""
     if query.get("fileType") != "csv":
-        return Answer(HTTPStatus.NOT_FOUND, TEXT, b"not found\n")
+        return _NOT_FOUND
     days = view.world.fund(view.at)
     revised = view.newest_revised(view.world.fund)
     if revised >= 0:
@@ -194,11 +189,11 @@ def _fund(view: _View, _product: int, query: Query) -> Answer:
     wanted = query.get("asOfDate")
     found = next((each for each in reversed(days) if wanted in {None, f"{each.day:%Y%m%d}"}), None)
     text = "\n".join(_fund_lines(found, incomplete=view.distortion.incomplete))
-    return Answer(HTTPStatus.OK, _CSV, f"\ufeff{text}\n".encode())
+    return FileReply(HTTPStatus.OK, _CSV, f"\ufeff{text}\n".encode())
 
 
 def _restated(fund: FundDay) -> FundDay:
-    """The same day with some more shares and the coins that belong to them."""
+    """The same day with more shares and correspondingly more coins."""
     shares = fund.shares + _REVISED_BASKETS * BASKET
     grown = shares / fund.shares
     return fund._replace(
@@ -239,7 +234,7 @@ def _fund_lines(fund: FundDay | None, *, incomplete: bool) -> list[str]:
 
 
 def _holdings(fund: FundDay) -> list[dict[str, str]]:
-    """The coins and the little cash beside them."""
+    """The fund's coins and its little cash."""
     return [
         {"Ticker": "BTC", "Name": "BITCOIN", "Asset Class": "Alternative"}
         | _holding(fund, fund.coin_value, fund.coins),
@@ -261,9 +256,14 @@ def _holding(fund: FundDay, value: float, quantity: float) -> dict[str, str]:
     }
 
 
-_WRITERS: Final[Mapping[str, Callable[[_View, int, Query], Answer]]] = {
-    TREASURY_FILE: _treasury,
-    SOFR_FILE: _sofr,
-    EFFR_FILE: _effr,
-    FUND_FILE: _fund,
-}
+_Writer = Callable[[_View, int, Query], FileReply]
+_FILES: Final[tuple[tuple[str, re.Pattern[str], _Writer], ...]] = (
+    (
+        TREASURY_FILE,
+        re.compile(re.escape(TREASURY_PATH) + r"/(\d{4})/all", re.ASCII),
+        _treasury,
+    ),
+    (SOFR_FILE, re.compile(r"/api/rates/secured/sofr/last/(\d{1,4})\.json", re.ASCII), _sofr),
+    (EFFR_FILE, re.compile(r"/api/rates/unsecured/effr/last/(\d{1,4})\.json", re.ASCII), _effr),
+    (FUND_FILE, re.compile(r"/us/products/333011/[^/]+/(1467271812596)\.ajax", re.ASCII), _fund),
+)

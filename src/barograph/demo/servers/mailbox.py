@@ -1,4 +1,4 @@
-"""The demo's mail server: takes every mail and delivers none; each becomes a line of a file."""
+"""The demo's mail server: accepts every mail, delivers none, and appends each to a file."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ _LINK: Final = re.compile(r"https?://[^\s<>\"]+", re.ASCII)
 
 
 class CapturedMail(msgspec.Struct, frozen=True):
-    """A mail that was taken; `sender` and `to` are the envelope's."""
+    """A captured mail; `sender` and `to` are the envelope's."""
 
     sender: str = msgspec.field(name="from")
     to: list[str]
@@ -36,19 +36,19 @@ class CapturedMail(msgspec.Struct, frozen=True):
 
 
 def read_mailbox(folder: Path) -> list[CapturedMail]:
-    """Every mail that was taken, the oldest first.
+    """Every captured mail, oldest first.
 
     Raises:
-        ConfigurationError: the file is not a mailbox.
+        ConfigurationError: the file is damaged.
     """
     file = folder / FILE_NAME
     try:
-        # The last line may still be being written; what comes after the last newline is no mail.
+        # A line without a newline is still being written.
         lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
         return [msgspec.json.decode(line, type=CapturedMail) for line in lines]
     except (OSError, msgspec.MsgspecError) as error:
         raise ConfigurationError(
-            f"{file} cannot be read as a mailbox ({error}); delete it to begin a new one"
+            f"can't read {file} as a mailbox ({error}); delete it to start a new one"
         ) from error
 
 
@@ -56,7 +56,7 @@ def read_mailbox(folder: Path) -> list[CapturedMail]:
 async def running_mailbox(
     folder: Path, *, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncIterator[int]:
-    """A mail server for as long as the context lasts; gives its port, any free one for 0.
+    """Run a mail server until the context ends. Yields the port; 0 picks a free one.
 
     Raises:
         OSError: the port is taken.
@@ -69,7 +69,7 @@ async def running_mailbox(
             handler,
             data_size_limit=MAX_MAIL_BYTES,
             hostname=_NAME,
-            ident="takes every mail and delivers none",
+            ident="accepts every mail and delivers none",
             timeout=_IDLE_SECONDS,
             loop=loop,
         )
@@ -91,7 +91,7 @@ class _Handler:
         assert isinstance(envelope.content, bytes)
         mail = _read_mail(envelope.mail_from or "", envelope.rcpt_tos, envelope.content)
         _append(self._file, msgspec.json.encode(mail) + b"\n")
-        return "250 taken"
+        return "250 accepted"
 
 
 def _read_mail(sender: str, recipients: list[str], data: bytes) -> CapturedMail:
@@ -113,17 +113,17 @@ def _text(message: EmailMessage) -> str:
         return ""
     try:
         return _clean(part.get_content())
-    except (LookupError, ValueError):  # an encoding that nobody knows
+    except (LookupError, ValueError):  # an unknown encoding
         return _clean(part.get_payload())
 
 
 def _clean(content: object) -> str:
-    """Text as it can be written into the file: half a character cannot."""
+    """Text without lone surrogates, which can't be encoded."""
     return str(content).encode(errors="replace").decode().replace("\r\n", "\n")
 
 
 def _append(file: Path, line: bytes) -> None:
-    """Add a line in one go, in a file that only its owner can read."""
+    """Append a line in one write to a file that only its owner can read."""
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.write(descriptor, line)

@@ -1,4 +1,4 @@
-"""What the exchange answers to a GET: path, query and time in, bytes out, nothing else touched.
+"""The exchange's REST answers: a pure function of path, query and time.
 
 https://bybit-exchange.github.io/docs/v5/guide
 """
@@ -12,10 +12,9 @@ from urllib.parse import unquote
 import msgspec
 
 from barograph.demo.servers.tickers import CLOSED, decimal, instrument, ratio_json, ticker_json
-from barograph.demo.world.candles import INTERVALS, Candle, candles, floor, following
 from barograph.demo.world.contracts import FUTURE, Contract
-from barograph.demo.world.paths import HOUR
 from barograph.demo.world.world import World, reported_rate
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 
 Query = Mapping[str, str]
 Result = dict[str, object]
@@ -23,22 +22,22 @@ Result = dict[str, object]
 PARAMETER_ERROR: Final = 10001
 
 _PERIODS: Final = {
-    "5min": HOUR // 12,
-    "15min": HOUR // 4,
-    "30min": HOUR // 2,
+    "5min": 5 * MINUTE,
+    "15min": 15 * MINUTE,
+    "30min": 30 * MINUTE,
     "1h": HOUR,
     "4h": 4 * HOUR,
-    "1d": 24 * HOUR,
+    "1d": DAY,
 }
 
 
-class _Refusal(Exception):
-    """A request that the exchange answers with its parameter error."""
+class _ParameterError(Exception):
+    """The exchange answers the request with its parameter error."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """The world at the time of a request; `closed` are contracts taken off the exchange."""
+    """The world at the time of a request; `closed` are the delisted contracts."""
 
     world: World
     now: int
@@ -48,14 +47,14 @@ class _Moment:
         return CLOSED if contract.symbol in self.closed else contract.status
 
     def listed(self) -> list[Contract]:
-        """Everything that has a ticker."""
+        """Every contract that has a ticker."""
         return [c for c in self.world.contracts(self.now) if self.status(c) != CLOSED]
 
     def contract(self, query: Query) -> Contract:
         symbol = query.get("symbol", "")
         found = self.world.contract(symbol, self.now)
         if found is None or self.status(found) == CLOSED:
-            raise _Refusal("params error: symbol invalid")
+            raise _ParameterError("params error: symbol invalid")
         return found
 
 
@@ -68,13 +67,13 @@ def answer(
         return HTTPStatus.NOT_FOUND, b"404 page not found\n"
     try:
         result = endpoint(_Moment(world, now, closed), query)
-    except _Refusal as refusal:
+    except _ParameterError as refusal:
         return HTTPStatus.OK, envelope(now, code=PARAMETER_ERROR, message=str(refusal))
     return HTTPStatus.OK, envelope(now, result)
 
 
 def envelope(now: int, result: Result | None = None, code: int = 0, message: str = "OK") -> bytes:
-    """What every answer is wrapped in."""
+    """The wrapper of every answer."""
     return msgspec.json.encode(
         {
             "retCode": code,
@@ -91,9 +90,9 @@ def _time(moment: _Moment, _query: Query) -> Result:
 
 
 def _instruments(moment: _Moment, query: Query) -> Result:
-    """Unlike the exchange, which hides them unless asked, this lists every status.
+    """Lists every status, so that a reader that ignores `status` fails here.
 
-    A reader that forgets to look at `status` is to be found out here.
+    The real exchange lists only some unless asked.
     """
     _linear(query)
     found = [
@@ -104,7 +103,7 @@ def _instruments(moment: _Moment, query: Query) -> Result:
         and query.get("status") in {None, "", moment.status(contract)}
     ]
     if query.get("symbol") and not found:
-        raise _Refusal("params error: symbol invalid")
+        raise _ParameterError("params error: symbol invalid")
     limit = _limit(query, 500, 1000)
     offset = _cursor(query, "page") or 0
     more = offset + limit < len(found)
@@ -126,40 +125,34 @@ def _tickers(moment: _Moment, query: Query) -> Result:
 
 
 def _account_ratio(moment: _Moment, query: Query) -> Result:
+    """The counts of long and short accounts, newest first."""
     _linear(query)
     contract = moment.contract(query)
-    times, cursor = _periods(moment, query, "period", 500)
+    period = _PERIODS.get(query.get("period", ""))
+    if period is None:
+        raise _ParameterError("params error: period invalid")
+    limit = _limit(query, 50, 500)
+    start, end = _integer(query, "startTime"), _integer(query, "endTime")
+    before = _cursor(query, "lasttime")
+    last = moment.now if end is None else min(end, moment.now)
+    last = last if before is None else min(last, before * 1000 - 1)
+    earliest = max(moment.world.birth, start or 0)
+    times = list(range(last - last % period, earliest - 1, -period)[:limit])
     rows = ",".join([ratio_json(moment.world, contract, time) for time in times])
+    more = bool(times) and times[-1] - period >= earliest
+    cursor = f"lastid%3D0%26lasttime%3D{times[-1] // 1000}" if more else ""
     return {"list": msgspec.Raw(f"[{rows}]".encode()), "nextPageCursor": cursor}
-
-
-def _open_interest(moment: _Moment, query: Query) -> Result:
-    _linear(query)
-    contract = moment.contract(query)
-    times, cursor = _periods(moment, query, "intervalTime", 200)
-    rows = []
-    for time in times:
-        interest = moment.world.open_interest(contract, time)
-        rows.append(
-            {
-                "openInterest": f"{2 * interest:.8f}",
-                "singleOpenInterest": f"{interest:.{contract.size_decimals}f}",
-                "timestamp": str(time),
-            }
-        )
-    head = {"symbol": contract.symbol, "category": "linear"}
-    return {**head, "list": rows, "nextPageCursor": cursor}
 
 
 def _funding_history(moment: _Moment, query: Query) -> Result:
     _linear(query)
     contract = moment.contract(query)
     if contract.kind == FUTURE:
-        raise _Refusal("params error: symbol invalid")
+        raise _ParameterError("params error: symbol invalid")
     limit = _limit(query, 200, 200)
     start, end = _integer(query, "startTime"), _integer(query, "endTime")
     if start is not None and end is None:
-        raise _Refusal("params error: endTime is required with startTime")
+        raise _ParameterError("params error: endTime is required with startTime")
     last = moment.now if end is None else min(end, moment.now)
     first = last - limit * contract.funding_hours * HOUR if start is None else start
     world, symbol = moment.world, contract.symbol
@@ -175,65 +168,9 @@ def _funding_history(moment: _Moment, query: Query) -> Result:
     return {"category": "linear", "list": rows}
 
 
-def _kline(moment: _Moment, query: Query) -> Result:
-    if query.get("category"):
-        _linear(query)
-    contract = moment.contract(query)
-    interval = query.get("interval", "")
-    if interval not in INTERVALS:
-        raise _Refusal("params error: interval invalid")
-    starts = _candle_starts(moment, query, interval)
-    rows = [
-        _candle_row(contract, candle)
-        for candle in candles(moment.world, contract, interval, starts, moment.now)
-    ]
-    return {"symbol": contract.symbol, "category": "linear", "list": rows[::-1]}
-
-
-def _candle_starts(moment: _Moment, query: Query, interval: str) -> list[int]:
-    limit = _limit(query, 200, 1000)
-    start, end = _integer(query, "start"), _integer(query, "end")
-    last = moment.now if end is None else min(end, moment.now)
-    first = last - limit * INTERVALS[interval] if start is None else start
-    time = max(floor(interval, first), floor(interval, moment.world.birth))
-    starts: list[int] = []
-    while time <= last and not (end is None and start is not None and len(starts) == limit):
-        if time >= first:
-            starts.append(time)
-        time = following(interval, time)
-    return starts[-limit:]
-
-
-def _candle_row(contract: Contract, candle: Candle) -> list[str]:
-    places = contract.price_decimals
-    prices = (candle.open, candle.high, candle.low, candle.close)
-    return [
-        str(candle.start),
-        *(f"{price:.{places}f}" for price in prices),
-        f"{candle.volume:.{contract.size_decimals}f}",
-        f"{candle.turnover:.4f}",
-    ]
-
-
-def _periods(moment: _Moment, query: Query, name: str, most: int) -> tuple[list[int], str]:
-    """The times of a history, newest first, and the cursor of its next page."""
-    period = _PERIODS.get(query.get(name, ""))
-    if period is None:
-        raise _Refusal(f"params error: {name} invalid")
-    limit = _limit(query, 50, most)
-    start, end = _integer(query, "startTime"), _integer(query, "endTime")
-    before = _cursor(query, "lasttime")
-    last = moment.now if end is None else min(end, moment.now)
-    last = last if before is None else min(last, before * 1000 - 1)
-    earliest = max(moment.world.birth, start or 0)
-    times = list(range(last - last % period, earliest - 1, -period)[:limit])
-    more = bool(times) and times[-1] - period >= earliest
-    return times, f"lastid%3D0%26lasttime%3D{times[-1] // 1000}" if more else ""
-
-
 def _linear(query: Query) -> None:
     if query.get("category") != "linear":
-        raise _Refusal("params error: category invalid")
+        raise _ParameterError("params error: category invalid")
 
 
 def _integer(query: Query, name: str) -> int | None:
@@ -241,26 +178,26 @@ def _integer(query: Query, name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit()):
-        raise _Refusal(f"params error: {name} invalid")
+        raise _ParameterError(f"params error: {name} invalid")
     return int(text)
 
 
 def _limit(query: Query, usual: int, most: int) -> int:
     limit = _integer(query, "limit")
     if limit == 0:
-        raise _Refusal("params error: limit invalid")
+        raise _ParameterError("params error: limit invalid")
     return usual if limit is None else min(limit, most)
 
 
 def _cursor(query: Query, name: str) -> int | None:
-    """A number inside the cursor, which clients hand back with or without another encoding."""
+    """A number inside the cursor, which clients return encoded or not."""
     text = unquote(query.get("cursor", ""))
     if not text:
         return None
     fields = dict(part.partition("=")[::2] for part in text.split("&"))
     value = fields.get(name, "")
     if not (value.isascii() and value.isdigit()):
-        raise _Refusal("params error: cursor invalid")
+        raise _ParameterError("params error: cursor invalid")
     return int(value)
 
 
@@ -269,10 +206,8 @@ _ENDPOINTS: Final[dict[str, Callable[[_Moment, Query], Result]]] = {
     "/v5/market/instruments-info": _instruments,
     "/v5/market/tickers": _tickers,
     "/v5/market/account-ratio": _account_ratio,
-    "/v5/market/open-interest": _open_interest,
     "/v5/market/funding/history": _funding_history,
-    "/v5/market/kline": _kline,
 }
 
 PATHS: Final = tuple(_ENDPOINTS)
-"""Everything that can be asked for."""
+"""All endpoints."""

@@ -1,10 +1,9 @@
-"""The exchange's public websocket for linear contracts.
+"""The exchange's public websocket for linear contracts: tickers and liquidations.
 
 https://bybit-exchange.github.io/docs/v5/ws/connect
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 from uuid import uuid4
 
@@ -12,20 +11,27 @@ import msgspec
 from websockets.asyncio.server import ServerConnection, broadcast
 from websockets.exceptions import ConnectionClosed
 
-from barograph.demo.servers import faults as named
 from barograph.demo.servers.control import until_changed
-from barograph.demo.servers.faults import Faults
+from barograph.demo.servers.faults import ExchangeFault, ExchangeFaults
 from barograph.demo.servers.tickers import ticker
 from barograph.demo.world.world import World
+from barograph.kit.clock import Clock
 
 SLOT: Final = 500
-"""The exchange sends what happened every half second."""
+"""The exchange sends news every half second."""
+
+MAX_CHARACTERS: Final = 21_000
+"""The exchange's limit for all topics of one connection together."""
+
+_TICKERS: Final = "tickers"
+_LIQUIDATIONS: Final = "allLiquidation"
+_ONLY_REST: Final = frozenset({"predictedDeliveryPrice", "basis", "basisRate", "deliveryFeeRate"})
 
 
 def liquidation_messages(
     world: World, start: int, end: int, closed: frozenset[str] = frozenset()
 ) -> list[bytes]:
-    """The stream's messages for a stretch of time: one for each contract and half second.
+    """The stream's messages for a span of time: one per contract and half second.
 
     https://bybit-exchange.github.io/docs/v5/websocket/public/all-liquidation
     """
@@ -47,16 +53,8 @@ def liquidation_messages(
     ]
 
 
-MOST_CHARACTERS: Final = 21_000
-"""The exchange's limit for all topics of one connection together."""
-
-_TICKERS: Final = "tickers"
-_LIQUIDATIONS: Final = "allLiquidation"
-_ONLY_REST: Final = frozenset({"predictedDeliveryPrice", "basis", "basisRate", "deliveryFeeRate"})
-
-
 class _Listener:
-    """One open connection and what it listens to."""
+    """One open connection and its subscriptions."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self.connection = connection
@@ -70,7 +68,7 @@ class _Listener:
         return self.connection.transport
 
     def mute(self, wanted: bool) -> None:
-        """Stop or go on reading. What isn't read isn't answered, the protocol's pings included."""
+        """Stop or continue reading. Without reading, not even protocol pings are answered."""
         if wanted and not self.muted:
             self.transport.pause_reading()
         elif self.muted and not wanted and not self.transport.is_closing():
@@ -82,9 +80,9 @@ class _Listener:
 
 
 class Stream:
-    """Every listening connection, and what is sent to them."""
+    """All stream connections and what they receive."""
 
-    def __init__(self, world: World, faults: Faults, now: Callable[[], int]) -> None:
+    def __init__(self, world: World, faults: ExchangeFaults, now: Clock) -> None:
         self._world = world
         self._faults = faults
         self._now = now
@@ -92,16 +90,16 @@ class Stream:
         self._until = now() // SLOT * SLOT
 
     async def serve(self, connection: ServerConnection) -> None:
-        """Stay with one connection until it ends."""
+        """Serve one connection until it closes."""
         listener = _Listener(connection)
         if self._faults.stream_is_down:
             listener.transport.abort()
             return
         self._listeners.add(listener)
-        self._mute(listener)
+        listener.mute(self._silent)
         try:
             async for message in connection:
-                # What had been read before the silence waits for its end.
+                # Messages read before the silence are answered after it.
                 while self._silent and not connection.transport.is_closing():
                     await until_changed(self._faults, connection)
                 await self._receive(listener, message)
@@ -112,19 +110,16 @@ class Stream:
 
     @property
     def _silent(self) -> bool:
-        return self._faults.find(named.STREAM_SILENCE) is not None
-
-    def _mute(self, listener: _Listener) -> None:
-        listener.mute(self._silent)
+        return self._faults.is_on(ExchangeFault.STREAM_SILENCE)
 
     async def watch_faults(self) -> None:
-        """Cut or mute the connections whenever a fault says so."""
+        """Cut or mute the connections whenever a fault is switched."""
         while True:
             for listener in list(self._listeners):
                 if self._faults.stream_is_down:
                     listener.transport.abort()
                 else:
-                    self._mute(listener)
+                    listener.mute(self._silent)
             await self._faults.changed()
 
     async def _receive(self, listener: _Listener, message: str | bytes) -> None:
@@ -165,8 +160,8 @@ class Stream:
     def _problem(self, listener: _Listener, topics: list[str]) -> str | None:
         if not topics:
             return "error:args is empty"
-        if sum(len(topic) for topic in listener.topics.union(topics)) > MOST_CHARACTERS:
-            return f"error:args length exceeds {MOST_CHARACTERS} characters"
+        if sum(len(topic) for topic in listener.topics.union(topics)) > MAX_CHARACTERS:
+            return f"error:args length exceeds {MAX_CHARACTERS} characters"
         unknown = next((topic for topic in topics if not self._knows(topic)), None)
         return None if unknown is None else f"error:handler not found,topic:{unknown}"
 
@@ -188,7 +183,7 @@ class Stream:
         }
 
     def pump(self) -> None:
-        """Send what happened since the last time; during a silence it is lost, as on a real one."""
+        """Send the news since the last call. During a silence they are lost, as on the real one."""
         now = self._now()
         until = now // SLOT * SLOT
         start, self._until = self._until, max(until, self._until)
@@ -198,7 +193,7 @@ class Stream:
         self._send_tickers(now)
 
     def _send_liquidations(self, start: int, until: int) -> None:
-        times = 2 if self._faults.find(named.STREAM_DUPLICATES) is not None else 1
+        times = 2 if self._faults.is_on(ExchangeFault.STREAM_DUPLICATES) else 1
         for message in liquidation_messages(self._world, start, until, self._faults.closed):
             text = message.decode()
             topic = text.partition('"topic":"')[2].partition('"')[0]

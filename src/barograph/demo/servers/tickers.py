@@ -1,6 +1,8 @@
-"""A contract's ticker, field by field.
+"""A contract as the exchange shows it: ticker, account ratio and specification.
 
 https://bybit-exchange.github.io/docs/v5/market/tickers
+https://bybit-exchange.github.io/docs/v5/market/long-short-ratio
+https://bybit-exchange.github.io/docs/v5/market/instrument
 """
 
 from collections.abc import Iterable
@@ -9,104 +11,16 @@ from typing import Final
 
 import msgspec
 
+from barograph.demo.world.coin_market import TickerInputs
 from barograph.demo.world.contracts import FUTURE, PRE_LAUNCH, Contract
-from barograph.demo.world.paths import DAY_HOURS, HOUR, Reading
 from barograph.demo.world.randomness import key, mix
 from barograph.demo.world.world import RATIO_PERIOD, World
+from barograph.kit.timestamps import DAY, MINUTE
 
-_DAY: Final = DAY_HOURS * HOUR
+CLOSED: Final = "Closed"
+
+_LIQUID_USD: Final = 1e9
 _YEAR_DAYS: Final = 365
-
-
-@lru_cache(maxsize=4096)
-def decimal(value: float, places: int = 8) -> str:
-    """A number as the exchange writes rates: no exponent, no zeros at the end."""
-    text = f"{value:.{places}f}".rstrip("0").rstrip(".")
-    return "0" if text in {"-0", ""} else text
-
-
-def ticker(world: World, contract: Contract, now: int) -> dict[str, str]:
-    """The ticker of one contract."""
-    return msgspec.json.decode(ticker_json(world, contract, now), type=dict[str, str])
-
-
-def ticker_json(world: World, contract: Contract, now: int) -> str:
-    """The same as JSON, in one formatting: whole markets are asked for often."""
-    reading = world.path(contract).reading(now)
-    carry = world.carry(contract, now)
-    values = _prices(reading, carry) + _positions(contract, reading, carry)
-    if contract.kind == FUTURE:
-        values += _delivery(contract, reading, carry, now)
-    else:
-        rate = decimal(world.funding_rate(contract, now))
-        values += (rate, world.next_funding(contract, now))
-    return _template(contract) % (values + _book(contract, reading.last * carry, now))
-
-
-def position_tickers(world: World, contracts: Iterable[Contract], now: int) -> bytes:
-    """The tickers of perpetuals, only with what positions are worth and what they pay.
-
-    Most of a whole ticker is about the day before; who walks through a long past, looking at all
-    contracts at each step, has seen that day.
-    """
-    rows = ",".join([_position_json(world, contract, now) for contract in contracts])
-    return f'{{"category":"linear","list":[{rows}]}}'.encode()
-
-
-def _position_json(world: World, contract: Contract, now: int) -> str:
-    price = world.price(contract, now)
-    value = world.open_interest(contract, now) * price
-    rate = decimal(world.funding_rate(contract, now))
-    return _position_template(contract) % (price, value, rate, world.next_funding(contract, now))
-
-
-@lru_cache(maxsize=512)
-def _position_template(contract: Contract) -> str:
-    """The fields of a row that `_position_json` fills, in its order, and the fixed ones."""
-    fields = _fields(contract)
-    return msgspec.json.encode({name: fields[name] for name in _POSITION_FIELDS}).decode()
-
-
-@lru_cache(maxsize=512)
-def _template(contract: Contract) -> str:
-    """A contract's row with places for what changes, in the order of the functions below."""
-    return msgspec.json.encode(_fields(contract)).decode()
-
-
-def _fields(contract: Contract) -> dict[str, str]:
-    """Every field of a contract's row, each as what is fixed or as a place for what changes."""
-    price, size = f"%.{contract.price_decimals}f", f"%.{contract.size_decimals}f"
-    fields = {
-        "symbol": contract.symbol,
-        "lastPrice": price,
-        "indexPrice": price,
-        "markPrice": price,
-        "prevPrice24h": price,
-        "price24hPcnt": "%.6f",
-        "highPrice24h": price,
-        "lowPrice24h": price,
-        "prevPrice1h": price,
-        "openInterest": size,
-        "openInterestValue": "%.2f",
-        "singleOpenInterest": size,
-        "singleOpenInterestValue": "%.2f",
-        "turnover24h": "%.2f",
-        "volume24h": size,
-        **(_FUTURE_FIELDS if contract.kind == FUTURE else _PERPETUAL_FIELDS),
-        "deliveryTime": str(contract.delivery),
-        "preOpenPrice": "",
-        "preQty": "",
-        "curPreListingPhase": "ContinuousTrading" if contract.status == PRE_LAUNCH else "",
-        "bid1Price": price,
-        "bid1Size": size,
-        "ask1Price": price,
-        "ask1Size": size,
-    }
-    if contract.kind != FUTURE:
-        fields["fundingIntervalHour"] = str(contract.funding_hours)
-        fields["fundingCap"] = decimal(contract.funding_cap)
-    return fields
-
 
 _POSITION_FIELDS: Final = (
     "symbol",
@@ -140,8 +54,98 @@ _FUTURE_FIELDS: Final = {
 }
 
 
-def _prices(reading: Reading, carry: float) -> tuple[object, ...]:
-    last, day_ago, hour_ago, high, low, premium, _, _ = reading
+@lru_cache(maxsize=4096)
+def decimal(value: float, places: int = 8) -> str:
+    """A number as the exchange writes rates: no exponent, no zeros at the end."""
+    text = f"{value:.{places}f}".rstrip("0").rstrip(".")
+    return "0" if text in {"-0", ""} else text
+
+
+def ticker(world: World, contract: Contract, now: int) -> dict[str, str]:
+    """The ticker of one contract."""
+    return msgspec.json.decode(ticker_json(world, contract, now), type=dict[str, str])
+
+
+def ticker_json(world: World, contract: Contract, now: int) -> str:
+    """The same as JSON, formatted in one step because requests for all contracts are frequent."""
+    inputs = world.market(contract).ticker_inputs(now)
+    carry = world.carry(contract, now)
+    values = _prices(inputs, carry) + _positions(contract, inputs, carry)
+    if contract.kind == FUTURE:
+        values += _delivery(contract, inputs, carry, now)
+    else:
+        rate = decimal(world.funding_rate(contract, now))
+        values += (rate, world.next_funding(contract, now))
+    return _template(contract) % (values + _book(contract, inputs.last * carry, now))
+
+
+def position_tickers(world: World, contracts: Iterable[Contract], now: int) -> bytes:
+    """The tickers of perpetuals, with only the price, open interest and funding.
+
+    The replay reads all contracts at many times; the other fields, most of them about the last
+    day, would only cost time.
+    """
+    rows = ",".join([_position_json(world, contract, now) for contract in contracts])
+    return f'{{"category":"linear","list":[{rows}]}}'.encode()
+
+
+def _position_json(world: World, contract: Contract, now: int) -> str:
+    price = world.price(contract, now)
+    value = world.open_interest(contract, now) * price
+    rate = decimal(world.funding_rate(contract, now))
+    return _position_template(contract) % (price, value, rate, world.next_funding(contract, now))
+
+
+@lru_cache(maxsize=512)
+def _position_template(contract: Contract) -> str:
+    """A row with placeholders in the order of `_position_json`."""
+    fields = _fields(contract)
+    return msgspec.json.encode({name: fields[name] for name in _POSITION_FIELDS}).decode()
+
+
+@lru_cache(maxsize=512)
+def _template(contract: Contract) -> str:
+    """A row with placeholders in the order of the functions below."""
+    return msgspec.json.encode(_fields(contract)).decode()
+
+
+def _fields(contract: Contract) -> dict[str, str]:
+    """Every field of a row, as a fixed value or a placeholder."""
+    price, size = f"%.{contract.price_decimals}f", f"%.{contract.size_decimals}f"
+    fields = {
+        "symbol": contract.symbol,
+        "lastPrice": price,
+        "indexPrice": price,
+        "markPrice": price,
+        "prevPrice24h": price,
+        "price24hPcnt": "%.6f",
+        "highPrice24h": price,
+        "lowPrice24h": price,
+        "prevPrice1h": price,
+        "openInterest": size,
+        "openInterestValue": "%.2f",
+        "singleOpenInterest": size,
+        "singleOpenInterestValue": "%.2f",
+        "turnover24h": "%.2f",
+        "volume24h": size,
+        **(_FUTURE_FIELDS if contract.kind == FUTURE else _PERPETUAL_FIELDS),
+        "deliveryTime": str(contract.delivery),
+        "preOpenPrice": "",
+        "preQty": "",
+        "curPreListingPhase": "ContinuousTrading" if contract.status == PRE_LAUNCH else "",
+        "bid1Price": price,
+        "bid1Size": size,
+        "ask1Price": price,
+        "ask1Size": size,
+    }
+    if contract.kind != FUTURE:
+        fields["fundingIntervalHour"] = str(contract.funding_hours)
+        fields["fundingCap"] = decimal(contract.funding_cap)
+    return fields
+
+
+def _prices(inputs: TickerInputs, carry: float) -> tuple[object, ...]:
+    last, day_ago, hour_ago, high, low, premium, _, _ = inputs
     index = last / (1.0 + premium)
     return (
         last * carry,
@@ -155,41 +159,43 @@ def _prices(reading: Reading, carry: float) -> tuple[object, ...]:
     )
 
 
-def _positions(contract: Contract, reading: Reading, carry: float) -> tuple[object, ...]:
-    """Open interest and trade; since June 2026 both sides and one side are told apart."""
-    price = reading.last * carry
-    interest = contract.open_interest_usd / contract.price * reading.interest
+def _positions(contract: Contract, inputs: TickerInputs, carry: float) -> tuple[object, ...]:
+    """Open interest, of both sides and of one side, and turnover."""
+    price = inputs.last * carry
+    interest = contract.open_interest_usd / contract.price * inputs.interest
     value = interest * price
-    turnover = contract.open_interest_usd * reading.turnover
+    turnover = contract.open_interest_usd * inputs.turnover
     return (2.0 * interest, 2.0 * value, interest, value, turnover, turnover / price)
 
 
-def _delivery(contract: Contract, reading: Reading, carry: float, now: int) -> tuple[object, ...]:
-    index = reading.last / (1.0 + reading.premium)
-    basis = reading.last * carry - index
-    years = max(1 / _YEAR_DAYS, (contract.delivery - now) / _DAY / _YEAR_DAYS)
+def _delivery(
+    contract: Contract, inputs: TickerInputs, carry: float, now: int
+) -> tuple[object, ...]:
+    index = inputs.last / (1.0 + inputs.premium)
+    basis = inputs.last * carry - index
+    years = max(1 / _YEAR_DAYS, (contract.delivery - now) / DAY / _YEAR_DAYS)
     return (basis / index, basis, basis / index / years)
 
 
 @lru_cache(maxsize=512)
 def _depth(contract: Contract) -> tuple[int, float, float]:
-    """What tells one book from another, a price tick, and the usual size of a best offer."""
+    """The order book's random key, its price tick and its typical size at the best price."""
     step = 10.0**-contract.size_decimals
-    usual = contract.open_interest_usd / contract.price / 50_000
-    return key("book", contract.symbol), 10.0**-contract.price_decimals, max(usual, step)
+    typical = contract.open_interest_usd / contract.price / 50_000
+    return key("book", contract.symbol), 10.0**-contract.price_decimals, max(typical, step)
 
 
 def _book(contract: Contract, last: float, now: int) -> tuple[object, ...]:
-    """The best bid and ask: a tick apart, the last trade at one of them."""
-    own, tick, usual = _depth(contract)
+    """The best bid and ask: one tick apart, with the last trade at one of them."""
+    own, tick, typical = _depth(contract)
     state = mix(own ^ (now // 1000))
     bid = last - tick if state & 1 else last
     bid_size, ask_size = state % 997 / 100.0, state // 997 % 991 / 100.0
-    return (bid, usual * (1.0 + bid_size), bid + tick, usual * (1.0 + ask_size))
+    return (bid, typical * (1.0 + bid_size), bid + tick, typical * (1.0 + ask_size))
 
 
 def ratio_json(world: World, contract: Contract, time: int) -> str:
-    """The row of one count, in one formatting: a long past has very many of them."""
+    """The row of one count, formatted in one step because the replay needs very many."""
     longs = f"{world.long_share(contract, time):.4f}"
     return (
         f'{{"symbol":"{contract.symbol}","buyRatio":"{longs}",'
@@ -198,22 +204,13 @@ def ratio_json(world: World, contract: Contract, time: int) -> str:
 
 
 def newest_ratio(world: World, contract: Contract, now: int) -> bytes:
-    """What the exchange answers about the newest count, without the cursor of those before it.
-
-    Who walks through a long past, looking at all contracts at many steps, never turns that page.
-    """
+    """The exchange's result for the newest count, without a cursor to older ones."""
     row = ratio_json(world, contract, now - now % RATIO_PERIOD)
     return f'{{"list":[{row}]}}'.encode()
 
 
-CLOSED: Final = "Closed"
-
-_LIQUID_USD: Final = 1e9
-_MINUTE: Final = 60_000
-
-
 def instrument(contract: Contract, status: str, epoch: int) -> dict[str, object]:
-    """The specification of one contract; `status` may differ from the one it was listed with."""
+    """The specification of one contract; a fault may have changed its `status`."""
     pre_market = contract.status == PRE_LAUNCH
     return {
         "symbol": contract.symbol,
@@ -269,12 +266,12 @@ def _filters(contract: Contract) -> dict[str, object]:
 
 
 def _pre_listing(epoch: int) -> dict[str, object]:
-    """How a contract that is not quite launched came to trade."""
-    begin = epoch - 24 * 60 * _MINUTE
+    """The auction phases of a contract before its launch."""
+    begin = epoch - DAY
     lengths = {"CallAuction": 50, "CallAuctionNoCancel": 5, "CrossMatching": 5}
     phases: list[dict[str, str]] = []
     for phase, minutes in lengths.items():
-        end = begin + minutes * _MINUTE
+        end = begin + minutes * MINUTE
         phases.append({"phase": phase, "startTime": str(begin), "endTime": str(end)})
         begin = end
     phases.append({"phase": "ContinuousTrading", "startTime": str(begin), "endTime": ""})

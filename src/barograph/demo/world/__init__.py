@@ -1,1 +1,1 @@
-"""What happens in the simulated world: prices, funding, liquidations and daily figures."""
+"""The simulated world: prices, funding, liquidations and daily figures."""

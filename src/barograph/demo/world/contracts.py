@@ -1,16 +1,17 @@
-"""The contracts that the simulated exchange lists, and how each of them behaves."""
+"""The contracts that the simulated exchange lists."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Final
+
+from barograph.kit.timestamps import DAY, HOUR
 
 PERPETUAL: Final = "LinearPerpetual"
 FUTURE: Final = "LinearFutures"
 TRADING: Final = "Trading"
 PRE_LAUNCH: Final = "PreLaunch"
 
-_DAY_MS: Final = 86_400_000
 _FIRST_LAUNCH: Final = 1_585_526_400_000
 _FRIDAY: Final = 4
 _DELIVERY_HOUR: Final = 8
@@ -19,9 +20,9 @@ _QUARTER_MONTHS: Final = (3, 6, 9, 12)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contract:
-    """One listed contract; `coin` names the price path that it follows.
+    """One listed contract, which follows the market of its `coin`.
 
-    Each exists once and is compared by identity: as a key it costs nothing.
+    Compared by identity, which makes it a cheap dictionary key.
     """
 
     symbol: str
@@ -41,12 +42,12 @@ class Contract:
 
     @property
     def tick_size(self) -> str:
-        """The smallest price step, as the wire writes it."""
+        """The smallest price step, as on the wire."""
         return f"{10.0**-self.price_decimals:.{self.price_decimals}f}"
 
     @property
     def size_step(self) -> str:
-        """The smallest size step, as the wire writes it."""
+        """The smallest size step, as on the wire."""
         return f"{10.0**-self.size_decimals:.{self.size_decimals}f}"
 
 
@@ -145,29 +146,26 @@ def _perpetual(row: str, status: str = TRADING) -> Contract:
         funding_hours=int(hours),
         funding_cap=float(cap) / 100,
         status=status,
-        # Spread over some years: only its being in the past matters.
-        launch=_FIRST_LAUNCH + (len(coin) * 37 + int(decimals) * 101) * _DAY_MS,
+        # Any day in the past would do.
+        launch=_FIRST_LAUNCH + (len(coin) * 37 + int(decimals) * 101) * DAY,
     )
 
 
-def _based_on(base: Contract, symbol: str, quote: str, share: float, **other: object) -> Contract:
-    """A further contract on a coin, with a share of its perpetual's open interest."""
-    fields: dict[str, object] = {
-        name: getattr(base, name)
-        for name in ("coin", "price", "price_decimals", "size_decimals", "daily_volatility")
-    }
-    fields |= {"funding_hours": base.funding_hours, "funding_cap": base.funding_cap} | other
+def _based_on(base: Contract, symbol: str, quote: str, share: float) -> Contract:
+    """Another contract on a coin, with a share of its perpetual's open interest."""
     interest = base.open_interest_usd * share
-    return Contract(symbol=symbol, quote=quote, open_interest_usd=interest, **fields)  # type: ignore[arg-type]
+    return replace(
+        base, symbol=symbol, quote=quote, open_interest_usd=interest, launch=_FIRST_LAUNCH
+    )
 
 
 _LIVE: Final = tuple(_perpetual(row) for row in _TABLE.strip().splitlines())
 _BY_COIN: Final = {contract.coin: contract for contract in _LIVE}
 
 LIVE_SYMBOLS: Final = frozenset(contract.symbol for contract in _LIVE)
-"""What a reader that keeps trading USDT perpetuals must end up with."""
+"""The USDT perpetuals that trade, which are the ones the service reads."""
 
-STANDING: Final = (
+PERPETUALS: Final = (
     *_LIVE,
     *(_based_on(_BY_COIN[coin], coin + "PERP", "USDC", 0.03) for coin in ("BTC", "ETH", "SOL")),
     *(
@@ -175,16 +173,16 @@ STANDING: Final = (
         for row in _NOT_TRADING.strip().splitlines()
     ),
 )
-"""Every contract without a delivery date."""
+"""Every contract without a delivery date, trading or not."""
 
 
-def dated(now: int) -> tuple[Contract, ...]:
-    """The futures that are listed at a time: the next two quarters, margined in USDC and USDT."""
-    return _dated_on((now - _DELIVERY_HOUR * 3_600_000) // _DAY_MS)
+def listed_futures(now: int) -> tuple[Contract, ...]:
+    """The futures listed at a time: the next two quarters, margined in USDC and USDT."""
+    return _listed_on((now - _DELIVERY_HOUR * HOUR) // DAY)
 
 
 @lru_cache(maxsize=64)
-def _dated_on(day: int) -> tuple[Contract, ...]:
+def _listed_on(day: int) -> tuple[Contract, ...]:
     deliveries = _next_quarters(date(1970, 1, 1) + timedelta(days=day), 2)
     return tuple(future for delivery in deliveries for future in _delivered_on(delivery))
 
@@ -193,16 +191,13 @@ def _dated_on(day: int) -> tuple[Contract, ...]:
 def _delivered_on(delivery: date) -> tuple[Contract, ...]:
     stamp = f"{delivery.day}{delivery:%b%y}".upper()
     midnight = datetime(delivery.year, delivery.month, delivery.day, tzinfo=UTC)
-    when = int(midnight.timestamp()) * 1000 + _DELIVERY_HOUR * 3_600_000
+    when = int(midnight.timestamp()) * 1000 + _DELIVERY_HOUR * HOUR
     return tuple(
-        _based_on(
-            _BY_COIN[coin],
-            f"{coin}{margin}-{stamp}",
-            quote,
-            0.004,
+        replace(
+            _based_on(_BY_COIN[coin], f"{coin}{margin}-{stamp}", quote, 0.004),
             kind=FUTURE,
             delivery=when,
-            launch=when - 190 * _DAY_MS,
+            launch=when - 190 * DAY,
         )
         for coin in ("BTC", "ETH")
         for quote, margin in (("USDC", ""), ("USDT", "USDT"))
@@ -210,7 +205,7 @@ def _delivered_on(delivery: date) -> tuple[Contract, ...]:
 
 
 def _next_quarters(after: date, count: int) -> list[date]:
-    """The next last Fridays of a quarter, later than a day."""
+    """The next `count` last Fridays of a quarter after a day."""
     found: list[date] = []
     year = after.year
     while len(found) < count:

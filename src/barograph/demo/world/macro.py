@@ -1,7 +1,6 @@
-"""What the simulated world's authorities and its bitcoin fund have published at any time.
+"""The published rates and the bitcoin fund of the simulated world at any time.
 
-Like `World`, a pure function of seed, epoch and time. The figures begin 120 days before the epoch
-and never end.
+Like `World`, a pure function of seed, epoch and time. The figures start 120 days before the epoch.
 """
 
 import math
@@ -10,43 +9,43 @@ from datetime import date, timedelta
 from random import Random
 from typing import Final, NamedTuple
 
-from barograph.demo.world.paths import HOUR
 from barograph.demo.world.randomness import key
 from barograph.demo.world.rates import (
     EFFR,
     SOFR,
-    Curve,
-    Days,
-    Overnight,
+    BusinessDays,
+    OvernightRate,
     OvernightRates,
-    Yields,
+    YieldCurve,
+    YieldCurves,
     day_of,
     new_york,
     policy,
 )
 from barograph.demo.world.world import World
 from barograph.kit.business_days import next_business_day, next_trading_day
+from barograph.kit.timestamps import DAY
 
 BASKET: Final = 40_000
-"""Shares are made and taken back in multiples of this."""
+"""Shares are created and redeemed in multiples of this."""
 
-_DAY: Final = 24 * HOUR
 _CLOSE: Final = 16
 _COIN: Final = "BTCUSDT"
 _DAILY_VOLATILITY: Final = 0.021
-_HOME: Final = math.log(2) / 120
+_REVERSION: Final = math.log(2) / 120
 
 _FIRST_SHARES: Final = 1_360_000_000
-_FIRST_COINS_A_SHARE: Final = 0.000567
+_FIRST_COINS_PER_SHARE: Final = 0.000567
 _YEARLY_FEE: Final = 0.0025
 _STAYING: Final = 0.82
-"""How likely a streak goes on for another day."""
+"""The probability that a streak continues for another day."""
+
 _QUIET: Final = 0.1
 _CONTRARY: Final = 0.08
 
 
 class FundDay(NamedTuple):
-    """The fund at the close of a day; money in USD, to the cent."""
+    """The fund at the close of a day; money in USD."""
 
     day: date
     shares: int
@@ -56,17 +55,17 @@ class FundDay(NamedTuple):
 
     @property
     def net_assets(self) -> float:
-        """Everything that the fund owns."""
+        """Coins and cash."""
         return round(self.coin_value + self.cash, 2)
 
     @property
     def nav(self) -> float:
-        """What a share is worth."""
+        """The value of a share."""
         return self.net_assets / self.shares
 
 
 class CoinPrices:
-    """The price of a bitcoin also before the birth of the world."""
+    """The bitcoin price, also before the start of the world."""
 
     def __init__(self, world: World) -> None:
         contract = world.contract(_COIN, world.epoch)
@@ -79,32 +78,32 @@ class CoinPrices:
 
     def at(self, time: int) -> float:
         """The price at a time."""
-        age = (self._world.birth - time) / _DAY
+        age = (self._world.birth - time) / DAY
         if age <= 0.0:
             return self._world.price(self._contract, time)
         whole = int(age)
         while len(self._before) <= whole + 1:
             step = _DAILY_VOLATILITY * self._random.gauss(0.0, 1.0)
-            self._before.append(self._before[-1] * (1.0 - _HOME) + step)
+            self._before.append(self._before[-1] * (1.0 - _REVERSION) + step)
         left, right = self._before[whole : whole + 2]
         first = self._world.price(self._contract, self._world.birth)
         return first * math.exp(left + (right - left) * (age - whole))
 
 
-class Fund:
-    """The fund on every business day."""
+class FundHistory:
+    """The fund on every trading day."""
 
-    def __init__(self, world: World, days: Days) -> None:
+    def __init__(self, world: World, days: BusinessDays) -> None:
         self._days = days
         self._prices = CoinPrices(world)
         self._random = Random(key(world.seed, "fund"))
         self._shares = _FIRST_SHARES
-        self._coins_a_share = _FIRST_COINS_A_SHARE
+        self._coins_per_share = _FIRST_COINS_PER_SHARE
         self._streak = 1.0
         self._known: list[FundDay] = []
 
     def first(self, count: int) -> list[FundDay]:
-        """The first so many days, oldest first."""
+        """The first `count` days, oldest first."""
         while len(self._known) < count:
             self._known.append(self._step(len(self._known)))
         return self._known[:count]
@@ -113,15 +112,15 @@ class Fund:
         day = self._days[index]
         if index:
             passed = (day - self._known[-1].day).days
-            self._coins_a_share *= 1.0 - _YEARLY_FEE * passed / 365
+            self._coins_per_share *= 1.0 - _YEARLY_FEE * passed / 365
             self._shares += BASKET * round(self._flow() * self._shares / BASKET)
-        coins = round(self._shares * self._coins_a_share, 5)
+        coins = round(self._shares * self._coins_per_share, 5)
         value = round(coins * self._prices.at(new_york(day, _CLOSE)), 2)
         cash = round(15_000 + 20_000 * self._random.random(), 2)
         return FundDay(day, self._shares, coins, value, cash)
 
     def _flow(self) -> float:
-        """The day's new shares as a fraction of all; on quiet days none."""
+        """The day's new shares as a fraction of all; none on quiet days."""
         uniform = self._random.random
         if uniform() > _STAYING:
             self._streak = -self._streak
@@ -129,35 +128,35 @@ class Fund:
         if uniform() < _QUIET:
             return 0.0
         direction = self._streak if uniform() > _CONTRARY else -self._streak
-        # Over the years the fund stays within a range of sizes.
+        # Over the years the fund keeps about its size.
         home = 0.004 * math.log(_FIRST_SHARES / self._shares)
         return direction * size + home
 
 
 EARLIER_DAYS: Final = 120
 LATE_EVERY: Final = 10
-"""Of so many days one is published too late: what rests on the day before has expired by then."""
+"""One of ten days is published so late that stances on the day before have expired."""
 
 
 def yields_published_at(day: date) -> int:
-    """The Treasury publishes a day's yields in its evening; now and then only the next morning."""
+    """The Treasury publishes a day's yields in the evening, sometimes only the next morning."""
     if day.toordinal() % LATE_EVERY == LATE_EVERY - 1:
         return new_york(next_business_day(day), 8)
     return new_york(day, 18)
 
 
 def sofr_published_at(day: date) -> int:
-    """SOFR comes out on the next business day's morning."""
+    """SOFR is published on the next business day's morning."""
     return new_york(next_business_day(day), 8)
 
 
 def sofr_revised_at(day: date) -> int:
-    """A revision of SOFR comes out in the afternoon after its first publication."""
+    """A revision of SOFR is published in the afternoon after its first publication."""
     return new_york(next_business_day(day), 14, 30)
 
 
 def effr_published_at(day: date) -> int:
-    """EFFR comes out an hour after SOFR."""
+    """EFFR is published an hour after SOFR."""
     return new_york(next_business_day(day), 9)
 
 
@@ -175,37 +174,37 @@ _RELEASES: Final[tuple[Callable[[date], int], ...]] = (
 
 
 class MacroWorld:
-    """Yields, overnight rates and the fund, as far as they were out at a time."""
+    """Yields, overnight rates and the fund, as published at a time."""
 
     def __init__(self, world: World) -> None:
         epoch = day_of(world.epoch)
         first = epoch - timedelta(days=EARLIER_DAYS)
-        self._days = Days(first)
-        self._trading_days = Days(first, next_trading_day)
+        self._days = BusinessDays(first)
+        self._trading_days = BusinessDays(first, next_trading_day)
         self.policy = policy(world.seed, epoch)
-        self._yields = Yields(world.seed, epoch, self._days, self.policy)
+        self._yields = YieldCurves(world.seed, epoch, self._days, self.policy)
         self._sofr = OvernightRates(world.seed, SOFR, self._days, self.policy)
         self._effr = OvernightRates(world.seed, EFFR, self._days, self.policy)
-        self._fund = Fund(world, self._trading_days)
+        self._fund = FundHistory(world, self._trading_days)
 
-    def curves(self, at: int) -> list[Curve]:
-        """The curves that were out, oldest first."""
+    def curves(self, at: int) -> list[YieldCurve]:
+        """The published curves, oldest first."""
         return self._yields.first(self._days.published(at, yields_published_at))
 
-    def sofr(self, at: int) -> list[Overnight]:
-        """The SOFR rows that were out, oldest first."""
+    def sofr(self, at: int) -> list[OvernightRate]:
+        """The published SOFR rates, oldest first."""
         return self._sofr.first(self._days.published(at, sofr_published_at))
 
-    def effr(self, at: int) -> list[Overnight]:
-        """The EFFR rows that were out, oldest first."""
+    def effr(self, at: int) -> list[OvernightRate]:
+        """The published EFFR rates, oldest first."""
         return self._effr.first(self._days.published(at, effr_published_at))
 
     def fund(self, at: int) -> list[FundDay]:
-        """The fund's days that were out, oldest first."""
+        """The fund's published days, oldest first."""
         return self._fund.first(self._trading_days.published(at, fund_published_at))
 
     def releases(self, after: int, until: int) -> list[int]:
-        """When something new came out in a span of time: between two of these nothing changes."""
+        """When something new was published in a span of time."""
         moments: set[int] = set()
         for days, releases in ((self._days, _RELEASES), (self._trading_days, (fund_published_at,))):
             index = max(0, days.published(after, releases[-1]) - 1)

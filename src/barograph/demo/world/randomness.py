@@ -1,9 +1,4 @@
-"""The crowd's mood: spells in which longs or shorts press harder than usual.
-
-Most of the time a perpetual's premium is small enough for its funding rate to sit at the pin. Once
-in every block of eight days the mood swings for some days and funding leaves the pin, upwards and
-downwards in turns.
-"""
+"""Random numbers that depend only on a key, and the random moves that all coins share."""
 
 import hashlib
 import math
@@ -22,11 +17,18 @@ QUANTILE_MASK: Final = _QUANTILES - 1
 NORMAL: Final = tuple(
     NormalDist().inv_cdf((index + 0.5) / _QUANTILES) for index in range(_QUANTILES)
 )
-"""Standard normal values, indexed by the low bits of a mixed number: a draw for one look-up."""
+"""Standard normal values, indexed by the low bits of a mixed number: one lookup per draw."""
+
+REVERSION: Final = 0.03
+"""Share of the log-volatility's distance from its mean that it loses per hour."""
+
+BLOCK_HOURS: Final = 192
+_MAJORS: Final = frozenset({"BTC", "ETH", "SOL"})
+_CONTRARY: Final = 0.2
 
 
 def key(*parts: object) -> int:
-    """A 64-bit number that stands for these parts, in their order."""
+    """A 64-bit hash of these parts, in their order."""
     text = "\x1f".join(str(part) for part in parts)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
@@ -44,62 +46,61 @@ def unit(value: int) -> float:
     return (value >> 11) * _UNIT
 
 
-CALM: Final = 0.03
-"""Share of the log-volatility's distance from its mean that an hour takes back."""
+def units(value: int, count: int) -> list[float]:
+    """A sequence of fractions in [0, 1) that starts with that of a mixed number."""
+    found = []
+    for _ in range(count):
+        found.append(unit(value))
+        value = mix(value)
+    return found
 
 
-class Tide:
-    """Hour by hour: a common shock, a common volatility, rare common jumps."""
+class CommonMoves:
+    """What moves all coins, hour by hour: a shock, a volatility and rare jumps."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(key(seed, "tide"))
         self.shock = array("d")
-        self.swell = array("d")
+        self.log_volatility = array("d")
         self.jump = array("d")
         self._level = 0.0
 
-    def reach(self, hours: int) -> None:
-        """Simulate until so many hours are known."""
+    def simulate_to(self, hours: int) -> None:
+        """Simulate until `hours` hours are known."""
         gauss, uniform = self._random.gauss, self._random.random
         while len(self.shock) < hours:
             jump = gauss(0.0, 3.6) if uniform() < 1 / 110 else 0.0
             self.shock.append(gauss(0.0, 1.0))
-            self.swell.append(self._level)
+            self.log_volatility.append(self._level)
             self.jump.append(jump)
-            # A blow stirs the market up, a fall more than a rise.
-            stir = 0.04 * abs(jump) + (0.03 * -jump if jump < 0 else 0.0)
-            self._level += -CALM * self._level + 0.085 * gauss(0.0, 1.0) + stir
-
-
-BLOCK_HOURS: Final = 192
-
-_MAJORS: Final = frozenset({"BTC", "ETH", "SOL"})
-_CONTRARY: Final = 0.2
+            # A jump raises volatility, a fall more than a rise.
+            rise = 0.04 * abs(jump) + (0.03 * -jump if jump < 0 else 0.0)
+            self._level += -REVERSION * self._level + 0.085 * gauss(0.0, 1.0) + rise
 
 
 @dataclass(frozen=True, slots=True)
-class Spell:
-    """One swing of the mood; hours count from the birth of the world."""
+class MoodSwing:
+    """Some days in which longs or shorts press harder; hours count from the start of the world.
+
+    Usually a perpetual's premium is small enough for its funding rate to equal the interest rate.
+    Once per block of eight days the mood swings and funding leaves it, up and down in turn.
+    """
 
     start: float
     length: float
     peak: float
 
     def at(self, hour: int) -> float:
-        """The premium that this spell adds, as a fraction of the price."""
+        """The premium that this swing adds, as a fraction of the price."""
         along = (hour - self.start) / self.length
         return self.peak * math.sin(math.pi * along) ** 2 if 0.0 < along < 1.0 else 0.0
 
 
-def spell(seed: int, coin: str, block: int) -> Spell:
-    """The spell of a coin in a block of eight days."""
-    state = mix(key(seed, "mood", coin) ^ block)
-    draws = []
-    for _ in range(4):
-        draws.append(unit(state))
-        state = mix(state)
+def mood_swing(seed: int, coin: str, block: int) -> MoodSwing:
+    """A coin's mood swing in a block of eight days."""
+    draws = units(mix(key(seed, "mood", coin) ^ block), 4)
     upwards = (block + key(seed, "mood") % 2) % 2 == 0
-    # The majors lead and the others mostly follow: a market has one mood with exceptions.
+    # The majors lead and most others follow.
     if coin not in _MAJORS and draws[0] < _CONTRARY:
         upwards = not upwards
     strength = 0.00085 + 0.00055 * draws[1] if upwards else -0.00075 - 0.00045 * draws[1]
@@ -108,4 +109,4 @@ def spell(seed: int, coin: str, block: int) -> Spell:
     length = 48.0 + 44.0 * draws[3]
     lead = unit(mix(key(seed, "mood", block)))
     start = block * BLOCK_HOURS + lead * 60.0 + draws[2] * 30.0
-    return Spell(start, length, strength)
+    return MoodSwing(start, length, strength)

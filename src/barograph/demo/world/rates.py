@@ -1,4 +1,4 @@
-"""SOFR and EFFR, business day by business day; some of SOFR's values are revised."""
+"""US interest rates per business day: the policy range, the yield curve, SOFR and EFFR."""
 
 import math
 from collections.abc import Callable
@@ -8,98 +8,11 @@ from functools import cache
 from random import Random
 from typing import Final, NamedTuple
 
-from barograph.demo.world.randomness import key, mix, unit
+from barograph.demo.world.randomness import key, mix, unit, units
 from barograph.kit.business_days import is_business_day, next_business_day
 
-_EASTERN: Final = 5
-_SUNDAY: Final = 6
-
-
-class Days:
-    """Business days since a first one, by some calendar; the list grows as it is asked."""
-
-    def __init__(self, first: date, following: Callable[[date], date] = next_business_day) -> None:
-        self._following = following
-        self._known = [following(first - timedelta(days=1))]
-
-    def __getitem__(self, index: int) -> date:
-        while len(self._known) <= index:
-            self._known.append(self._following(self._known[-1]))
-        return self._known[index]
-
-    def published(self, at: int, published_at: Callable[[date], int]) -> int:
-        """For how many days the figure is out at a time."""
-        today = day_of(at)
-        while self._known[-1] <= today:
-            self._known.append(self._following(self._known[-1]))
-        count = len(self._known)
-        while count and published_at(self._known[count - 1]) > at:
-            count -= 1
-        return count
-
-
-def day_of(time: int) -> date:
-    """The UTC day of a time in milliseconds."""
-    return datetime.fromtimestamp(time / 1000, UTC).date()
-
-
-@cache
-def new_york(day: date, hour: int, minute: int = 0) -> int:
-    """A time on New York's clocks as milliseconds, any hour but that of a change of the clocks."""
-    offset = _EASTERN - _is_summer(day)
-    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    return int((midnight + timedelta(hours=hour + offset, minutes=minute)).timestamp()) * 1000
-
-
-def _is_summer(day: date) -> bool:
-    """Whether clocks are ahead: from the second Sunday of March to the first of November."""
-    start = _first_sunday(date(day.year, 3, 8))
-    return start <= day < _first_sunday(date(day.year, 11, 1))
-
-
-def _first_sunday(since: date) -> date:
-    return since + timedelta(days=(_SUNDAY - since.weekday()) % 7)
-
-
-WIDTH: Final = 0.25
-_LOWS: Final = (3.25, 3.5, 3.75, 4.0, 4.25)
-_CUTS: Final = 0.7
-_BILL_DAYS: Final = 91
-_THURSDAY: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """The lower end of the target range before its change, the change, and its first day."""
-
-    low: float
-    change: float
-    since: date
-
-    def low_on(self, day: date) -> float:
-        """The lower end of the range on a day, in percent."""
-        return self.low + (self.change if day >= self.since else 0.0)
-
-    def bill_on(self, day: date) -> float:
-        """The middle of the range, averaged over the life of a bill: a change is seen coming."""
-        ahead = (day + timedelta(days=_BILL_DAYS) - self.since).days / _BILL_DAYS
-        return self.low + WIDTH / 2 + self.change * max(0.0, min(1.0, ahead))
-
-
-def policy(seed: int, epoch: date) -> Policy:
-    """The policy of a world; its range changes on a Thursday within 60 days after the epoch."""
-    state = key(seed, "policy")
-    draws = []
-    for _ in range(3):
-        state = mix(state)
-        draws.append(unit(state))
-    since = epoch + timedelta(days=15 + int(30 * draws[0]))
-    since += timedelta(days=(_THURSDAY - since.weekday()) % 7)
-    if not is_business_day(since):
-        since = next_business_day(since)
-    low = _LOWS[int(len(_LOWS) * draws[1])]
-    return Policy(low, -WIDTH if draws[2] < _CUTS else WIDTH, since)
-
+SOFR: Final = "SOFR"
+EFFR: Final = "EFFR"
 
 TENORS: Final = {
     "1 Mo": 1 / 12,
@@ -124,9 +37,102 @@ _BLOCK_DAYS: Final = 90
 _INVERTING: Final = 0.5
 """The share of blocks of days in which the curve inverts."""
 
+WIDTH: Final = 0.25
+_LOWS: Final = (3.25, 3.5, 3.75, 4.0, 4.25)
+_CUTS: Final = 0.7
+_BILL_DAYS: Final = 91
+_THURSDAY: Final = 3
+_EASTERN: Final = 5
+_SUNDAY: Final = 6
 
-class Curve(NamedTuple):
-    """The yields of a day in percent, one for each of `TENORS`."""
+_REVISED: Final = 0.1
+"""The share of SOFR's days whose value is revised."""
+
+# distance from the lower end of the range, its noise, billions per day, and the distances of the
+# 1st, 25th, 75th and 99th percentile
+_HABITS: Final = {
+    SOFR: (0.1, 0.02, 2_900, (-0.06, -0.02, 0.04, 0.1)),
+    EFFR: (0.08, 0.004, 95, (-0.03, -0.01, 0.0, 0.07)),
+}
+
+
+class BusinessDays:
+    """The business days since a first one; the list grows on demand."""
+
+    def __init__(self, first: date, following: Callable[[date], date] = next_business_day) -> None:
+        self._following = following
+        self._known = [following(first - timedelta(days=1))]
+
+    def __getitem__(self, index: int) -> date:
+        while len(self._known) <= index:
+            self._known.append(self._following(self._known[-1]))
+        return self._known[index]
+
+    def published(self, at: int, published_at: Callable[[date], int]) -> int:
+        """The number of days whose figure is published at a time."""
+        today = day_of(at)
+        while self._known[-1] <= today:
+            self._known.append(self._following(self._known[-1]))
+        count = len(self._known)
+        while count and published_at(self._known[count - 1]) > at:
+            count -= 1
+        return count
+
+
+def day_of(time: int) -> date:
+    """The UTC day of a time in milliseconds."""
+    return datetime.fromtimestamp(time / 1000, UTC).date()
+
+
+@cache
+def new_york(day: date, hour: int, minute: int = 0) -> int:
+    """A New York time in milliseconds; not for the hour in which the clocks change."""
+    offset = _EASTERN - _is_summer(day)
+    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return int((midnight + timedelta(hours=hour + offset, minutes=minute)).timestamp()) * 1000
+
+
+def _is_summer(day: date) -> bool:
+    """Daylight saving time: from the second Sunday of March to the first of November."""
+    start = _first_sunday(date(day.year, 3, 8))
+    return start <= day < _first_sunday(date(day.year, 11, 1))
+
+
+def _first_sunday(since: date) -> date:
+    return since + timedelta(days=(_SUNDAY - since.weekday()) % 7)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The lower end of the target range before its change, the change, and its first day."""
+
+    low: float
+    change: float
+    since: date
+
+    def low_on(self, day: date) -> float:
+        """The lower end of the range on a day, in percent."""
+        return self.low + (self.change if day >= self.since else 0.0)
+
+    def bill_on(self, day: date) -> float:
+        """The middle of the range, averaged over the life of a bill: markets expect a change."""
+        ahead = (day + timedelta(days=_BILL_DAYS) - self.since).days / _BILL_DAYS
+        return self.low + WIDTH / 2 + self.change * max(0.0, min(1.0, ahead))
+
+
+def policy(seed: int, epoch: date) -> Policy:
+    """A world's policy; its range changes on a Thursday within 60 days of the epoch."""
+    delay, level, direction = units(mix(key(seed, "policy")), 3)
+    since = epoch + timedelta(days=15 + int(30 * delay))
+    since += timedelta(days=(_THURSDAY - since.weekday()) % 7)
+    if not is_business_day(since):
+        since = next_business_day(since)
+    low = _LOWS[int(len(_LOWS) * level)]
+    return Policy(low, -WIDTH if direction < _CUTS else WIDTH, since)
+
+
+class YieldCurve(NamedTuple):
+    """The yields of a day in percent, one per tenor."""
 
     day: date
     yields: tuple[float, ...]
@@ -134,35 +140,31 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inversion:
-    """Weeks in which the distance between long and short yields is pressed down."""
+    """Weeks in which long yields fall relative to short ones."""
 
     start: date
     length: int
     depth: float
 
     def at(self, day: date) -> float:
-        """What is taken from the distance on a day, in percent."""
+        """How much the slope is reduced on a day, in percent."""
         along = (day - self.start).days / self.length
         return self.depth * math.sin(math.pi * along) ** 2 if 0.0 < along < 1.0 else 0.0
 
 
 def inversion(seed: int, epoch: date, block: int) -> Inversion | None:
-    """The inversion of a block of days, if it has one; it is over within 60 days of its start."""
-    state = mix(key(seed, "inversion") ^ (block & 0xFFFF))
-    draws = []
-    for _ in range(4):
-        draws.append(unit(state))
-        state = mix(state)
-    if draws[0] >= _INVERTING:
+    """The inversion in a block of days, if any; it lasts less than 60 days."""
+    chance, delay, length, depth = units(mix(key(seed, "inversion") ^ (block & 0xFFFF)), 4)
+    if chance >= _INVERTING:
         return None
-    start = epoch + timedelta(days=_BLOCK_DAYS * block + 2 + int(7 * draws[1]))
-    return Inversion(start, 42 + int(8 * draws[2]), 0.95 + 0.3 * draws[3])
+    start = epoch + timedelta(days=_BLOCK_DAYS * block + 2 + int(7 * delay))
+    return Inversion(start, 42 + int(8 * length), 0.95 + 0.3 * depth)
 
 
-class Yields:
-    """The curve of every business day."""
+class YieldCurves:
+    """The yield curve of every business day."""
 
-    def __init__(self, seed: int, epoch: date, days: Days, policy: Policy) -> None:
+    def __init__(self, seed: int, epoch: date, days: BusinessDays, policy: Policy) -> None:
         self._seed = seed
         self._epoch = epoch
         self._days = days
@@ -172,15 +174,15 @@ class Yields:
         self._slope = self._home
         self._bill = 0.0
         self._bend = -0.2
-        self._known: list[Curve] = []
+        self._known: list[YieldCurve] = []
 
-    def first(self, count: int) -> list[Curve]:
-        """The first so many curves, oldest first."""
+    def first(self, count: int) -> list[YieldCurve]:
+        """The first `count` curves, oldest first."""
         while len(self._known) < count:
             self._known.append(self._step(self._days[len(self._known)]))
         return self._known[:count]
 
-    def _step(self, day: date) -> Curve:
+    def _step(self, day: date) -> YieldCurve:
         gauss = self._random.gauss
         self._slope += 0.04 * (self._home - self._slope) + 0.045 * gauss(0.0, 1.0)
         self._bill += -0.2 * self._bill + 0.012 * gauss(0.0, 1.0)
@@ -188,7 +190,7 @@ class Yields:
         episode = inversion(self._seed, self._epoch, (day - self._epoch).days // _BLOCK_DAYS)
         slope = self._slope - (0.0 if episode is None else episode.at(day))
         short = self._policy.bill_on(day) + 0.06 + self._bill
-        return Curve(
+        return YieldCurve(
             day,
             tuple(
                 round(short + _lift(years, slope, self._bend) + gauss(0.0, 0.006), 2)
@@ -198,7 +200,7 @@ class Yields:
 
 
 def _lift(years: float, slope: float, bend: float) -> float:
-    """How far a maturity lies above the three-month bill."""
+    """How far a maturity's yield is above the three-month bill."""
     along = 1.0 - (_load(years) - _load(_LONG)) / (_load(_SHORT) - _load(_LONG))
     lift = slope * along + 4.0 * bend * max(0.0, along * (1.0 - along))
     return lift + 0.5 * (1.0 - math.exp(-max(0.0, years - _LONG) / 8.0))
@@ -208,22 +210,8 @@ def _load(years: float) -> float:
     return (1.0 - math.exp(-years / 2)) / (years / 2)
 
 
-SOFR: Final = "SOFR"
-EFFR: Final = "EFFR"
-
-_REVISED: Final = 0.1
-"""The share of SOFR's days whose value is revised."""
-
-# distance from the lower end of the range, its noise, billions a day, and the distances of the
-# 1st, 25th, 75th and 99th percentile
-_HABITS: Final = {
-    SOFR: (0.1, 0.02, 2_900, (-0.06, -0.02, 0.04, 0.1)),
-    EFFR: (0.08, 0.004, 95, (-0.03, -0.01, 0.0, 0.07)),
-}
-
-
-class Overnight(NamedTuple):
-    """The rate of a day in percent, and how it was first published."""
+class OvernightRate(NamedTuple):
+    """The rate of a day in percent, and the value that was published first."""
 
     day: date
     rate: float
@@ -237,33 +225,33 @@ class Overnight(NamedTuple):
 class OvernightRates:
     """One overnight rate on every business day."""
 
-    def __init__(self, seed: int, kind: str, days: Days, policy: Policy) -> None:
+    def __init__(self, seed: int, kind: str, days: BusinessDays, policy: Policy) -> None:
         self._kind = kind
         self._days = days
         self._policy = policy
         self._random = Random(key(seed, "overnight", kind))
         self._noise = 0.0
-        self._known: list[Overnight] = []
+        self._known: list[OvernightRate] = []
 
-    def first(self, count: int) -> list[Overnight]:
-        """The rates of the first so many days, oldest first."""
+    def first(self, count: int) -> list[OvernightRate]:
+        """The rates of the first `count` days, oldest first."""
         while len(self._known) < count:
             self._known.append(self._step(self._days[len(self._known)]))
         return self._known[:count]
 
-    def _step(self, day: date) -> Overnight:
+    def _step(self, day: date) -> OvernightRate:
         above, noise, volume, spread = _HABITS[self._kind]
         gauss, uniform = self._random.gauss, self._random.random
         self._noise += -0.4 * self._noise + noise * gauss(0.0, 1.0)
         low = self._policy.low_on(day)
         pressure, revision = 0.0, 0.0
         if self._kind == SOFR:
-            # Dealers' balance sheets shrink when a month closes, and repo becomes dear.
+            # Dealers' balance sheets shrink at the end of a month, and repo becomes expensive.
             closing = next_business_day(day).month != day.month
             pressure = (0.06 + 0.08 * uniform()) * closing
             revision = self._random.choice((0.01, -0.01)) * (uniform() < _REVISED)
         rate = round(low + above + self._noise + pressure, 2)
-        return Overnight(
+        return OvernightRate(
             day,
             rate,
             round(rate - revision, 2),

@@ -1,9 +1,8 @@
-"""Hour by hour, how one coin's market moves.
+"""The market of one coin, hour by hour.
 
-Each coin's state is simulated once for every full hour since the birth of the world, strictly in
-order and from a generator of its own, so the answer for an hour never depends on what was asked
-before. Between two hours a Brownian bridge, refined by halving, fills in the price down to a
-second.
+Each hour since the start of the world is simulated once, in order and with the coin's own random
+generator, so the result never depends on earlier questions. Within an hour, a Brownian bridge
+refined by halving gives the price down to a second.
 """
 
 import math
@@ -14,44 +13,44 @@ from typing import Final, NamedTuple
 from barograph.demo.world.contracts import Contract
 from barograph.demo.world.randomness import (
     BLOCK_HOURS,
-    CALM,
     NORMAL,
     QUANTILE_BITS,
-    Spell,
-    Tide,
+    REVERSION,
+    CommonMoves,
+    MoodSwing,
     key,
     mix,
-    spell,
+    mood_swing,
 )
+from barograph.kit.timestamps import DAY, HOUR
 
-HOUR: Final = 3_600_000
 DAY_HOURS: Final = 24
 
 FINE: Final = 12
 """Halvings of an hour until a piece is shorter than a second."""
 
 KNOTS: Final = 16
-"""Pieces of an hour at which the extremes of an unfinished hour are looked up."""
+"""Pieces of an hour at which the extremes of an unfinished hour are sampled."""
 _KNOT_DEPTH: Final = 4
 
-_HOME: Final = math.log(2) / (120 * 24)
-"""Share of the log-price's distance from its start that an hour takes back: a half-life of 120
-days keeps it plausible for ever."""
+_PRICE_REVERSION: Final = math.log(2) / (120 * 24)
+"""Share of the log-price's distance from its start that it loses per hour. A half-life of 120 days
+keeps it plausible forever."""
 
 _HALF_ROOT: Final = math.sqrt(0.5)
 
-# Two multipliers walk the tree of halvings, each node's top bits being its draw: a generator this
-# short is good enough for a dozen steps from a well mixed root, and the walk is most of the cost.
+# Two multipliers walk the tree of halvings; each node's top bits are its draw. A generator this
+# short is good enough for a dozen steps, and the walk is most of the cost.
 _LEFT: Final = 0x5851F42D4C957F2D
 _RIGHT: Final = 0x2545F4914F6CDD1D
 _WORD: Final = (1 << 64) - 1
 _TOP: Final = 64 - QUANTILE_BITS
 
-_MEMORY: Final = 320
-"""Prices remembered at the least: a day of five-minute steps, for tickers look a day back."""
+_CACHED_PRICES: Final = 320
+"""Prices cached at least: a day of five-minute steps, because tickers show a day's change."""
 
 
-class Reading(NamedTuple):
+class TickerInputs(NamedTuple):
     """A market at one instant, as far as a ticker shows it."""
 
     last: float
@@ -64,25 +63,25 @@ class Reading(NamedTuple):
     turnover: float
 
 
-class Path:
-    """The market of one coin."""
+class CoinMarket:
+    """Prices, premium, open interest, long accounts and turnover of one coin."""
 
-    def __init__(self, seed: int, birth: int, contract: Contract, tide: Tide) -> None:
+    def __init__(self, seed: int, birth: int, contract: Contract, common: CommonMoves) -> None:
         self._seed = seed
         self._birth = birth
         self._coin = contract.coin
-        self._tide = tide
+        self._common = common
         self._key = key(seed, "bridge", contract.coin)
         self._random = Random(key(seed, "hours", contract.coin))
         self._home = math.log(contract.price)
         self._hourly = contract.daily_volatility / math.sqrt(DAY_HOURS)
-        self._together = {"BTC": 0.93, "ETH": 0.87, "SOL": 0.82}.get(contract.coin, 0.7)
-        # Where funding is paid more often, smaller premiums do the same work.
-        self._temper = {8: 1.0, 4: 0.85}.get(contract.funding_hours, 0.6)
-        self._apart = math.sqrt(1 - self._together**2)
+        self._correlation = {"BTC": 0.93, "ETH": 0.87, "SOL": 0.82}.get(contract.coin, 0.7)
+        # With more frequent funding, smaller premiums have the same effect.
+        self._premium_scale = {8: 1.0, 4: 0.85}.get(contract.funding_hours, 0.6)
+        self._independence = math.sqrt(1 - self._correlation**2)
         self._stir = 0.0
         self._noise = 0.0
-        self._spell: tuple[int, Spell] = (-1, Spell(0.0, 1.0, 0.0))
+        self._swing: tuple[int, MoodSwing] = (-1, MoodSwing(0.0, 1.0, 0.0))
         self._begin()
 
     def _begin(self) -> None:
@@ -99,55 +98,57 @@ class Path:
         self._recent: dict[int, float] = {}
         self._older: dict[int, float] = {}
         self._partial = (-1, 0, 0.0, 0.0)
-        self._reading: tuple[int, Reading | None] = (-1, None)
+        self._latest: tuple[int, TickerInputs | None] = (-1, None)
 
-    def reach(self, hour: int) -> None:
-        """Simulate until the state at the start of this hour is known."""
+    def simulate_to(self, hour: int) -> None:
+        """Simulate until the start of this hour is known."""
         if len(self.price) <= hour:
-            self._tide.reach(hour)
+            self._common.simulate_to(hour)
             while len(self.price) <= hour:
                 self._step(len(self.price) - 1)
 
     def _step(self, hour: int) -> None:
         """Simulate one hour."""
-        bits, tide = self._random.getrandbits, self._tide
-        calm = tide.swell[hour] + self._stir
-        sigma = self._hourly * math.exp(calm - 0.25)
+        bits, common = self._random.getrandbits, self._common
+        turbulence = common.log_volatility[hour] + self._stir
+        sigma = self._hourly * math.exp(turbulence - 0.25)
         mood = self._mood(hour)
         jump, at = self._jump(hour, sigma)
         before = self.price[hour]
-        drift = sigma * max(-1.0, min(1.0, mood / 0.001)) * 0.08 - _HOME * (before - self._home)
+        pull = _PRICE_REVERSION * (before - self._home)
+        drift = sigma * max(-1.0, min(1.0, mood / 0.001)) * 0.08 - pull
         diffusion = drift + sigma * (
-            self._together * tide.shock[hour] + self._apart * NORMAL[bits(QUANTILE_BITS)]
+            self._correlation * common.shock[hour]
+            + self._independence * NORMAL[bits(QUANTILE_BITS)]
         )
         after = before + diffusion + jump
-        self._bound(before, after - jump, sigma, jump)
+        self._draw_extremes(before, after - jump, sigma, jump)
         self.price.append(after)
         self.sigma.append(sigma)
         if jump:
             self.jumps[hour] = (jump, at)
-        self._stir += -CALM * self._stir + 0.06 * NORMAL[bits(QUANTILE_BITS)]
+        self._stir += -REVERSION * self._stir + 0.06 * NORMAL[bits(QUANTILE_BITS)]
         self._noise += -0.2 * self._noise + 0.00007 * NORMAL[bits(QUANTILE_BITS)]
-        self._crowding(hour, (after - before) / sigma, mood, calm)
+        self._record_positions(hour, (after - before) / sigma, mood, turbulence)
 
     def _mood(self, hour: int) -> float:
         block = hour // BLOCK_HOURS
-        if self._spell[0] != block:
-            self._spell = (block, spell(self._seed, self._coin, block))
-        return self._spell[1].at(hour) * self._temper
+        if self._swing[0] != block:
+            self._swing = (block, mood_swing(self._seed, self._coin, block))
+        return self._swing[1].at(hour) * self._premium_scale
 
     def _jump(self, hour: int, sigma: float) -> tuple[float, float]:
-        """The hour's jump and when in the hour it happens: common ones hit every coin."""
-        jump = self._tide.jump[hour] * self._together
+        """The hour's jump and when in the hour it happens."""
+        jump = self._common.jump[hour] * self._correlation
         if self._random.random() < 1 / 170:
             jump += self._random.gauss(0.0, 3.4)
         if not jump:
             return 0.0, 0.0
-        # A common jump strikes all coins in the same second.
+        # A common jump hits all coins in the same second.
         return jump * sigma, 0.05 + 0.9 * (key(self._seed, "jump", hour) % 3000) / 3000
 
-    def _bound(self, before: float, after: float, sigma: float, jump: float) -> None:
-        """Draw the hour's extremes as a Brownian bridge has them; the bridge then respects them."""
+    def _draw_extremes(self, before: float, after: float, sigma: float, jump: float) -> None:
+        """Draw the extremes of the hour's Brownian bridge, which the bridge then respects."""
         square = (after - before) ** 2
         spread = 2.0 * sigma * sigma
         uniform, log = self._random.random, math.log
@@ -156,7 +157,7 @@ class Path:
         self.high.append((before + after + up) / 2 + max(0.0, jump))
         self.low.append((before + after - down) / 2 + min(0.0, jump))
 
-    def _crowding(self, hour: int, move: float, mood: float, calm: float) -> None:
+    def _record_positions(self, hour: int, move: float, mood: float, turbulence: float) -> None:
         """Premium, open interest, long accounts and turnover at the end of the hour."""
         bits = self._random.getrandbits
         premium = 0.00008 + self._noise + mood
@@ -171,31 +172,31 @@ class Path:
         crowd = 0.35 + 0.985 * (self.crowd[hour] - 0.35) - 0.015 * move
         self.crowd.append(crowd + 0.02 * NORMAL[bits(QUANTILE_BITS)] + 12.0 * mood)
         season = 1.0 + 0.35 * math.sin(math.tau * ((hour % DAY_HOURS) - 9) / DAY_HOURS)
-        turnover = 0.1 * season * math.exp(1.2 * calm + 0.15 * min(6.0, abs(move)))
+        turnover = 0.1 * season * math.exp(1.2 * turbulence + 0.15 * min(6.0, abs(move)))
         self.turnover_sum.append(self.turnover_sum[hour] + turnover)
 
-    def place(self, time: int) -> tuple[int, float]:
-        """The hour that a time falls in and how far it has gone; the world's birth at the least."""
+    def locate(self, time: int) -> tuple[int, float]:
+        """The hour of a time and the fraction of it that has passed."""
         hour, rest = divmod(max(time, self._birth) - self._birth, HOUR)
         if len(self.price) <= hour + 1:
-            self.reach(hour + 1)
+            self.simulate_to(hour + 1)
         return hour, rest / HOUR
 
     def log_price(self, time: int) -> float:
-        """The logarithm of the last traded price."""
+        """The last traded log-price."""
         known = self._recent.get(time)
         if known is None:
             known = self._older.get(time)
             if known is None:
-                hour, along = self.place(time)
+                hour, along = self.locate(time)
                 known = self.bridge(hour, along) if along else self.price[hour]
-            if len(self._recent) >= _MEMORY:
+            if len(self._recent) >= _CACHED_PRICES:
                 self._older, self._recent = self._recent, {}
             self._recent[time] = known
         return known
 
     def bridge(self, hour: int, along: float, depth: int = FINE) -> float:
-        """The logarithm of the price inside an hour, after so many halvings."""
+        """The log-price within an hour, after `depth` halvings."""
         jump, struck = self.jumps.get(hour, (0.0, 0.0))
         left, right = self.price[hour], self.price[hour + 1] - jump
         scale = 0.5 * self.sigma[hour]
@@ -213,7 +214,7 @@ class Path:
                 state = (state * _RIGHT) & _WORD
             scale *= _HALF_ROOT
         value = left + (right - left) * rest
-        # Fold what would leave the hour's extremes back inside.
+        # Reflect values that would leave the hour's extremes.
         high = self.high[hour] - max(0.0, jump)
         low = self.low[hour] - min(0.0, jump)
         if value > high:
@@ -228,12 +229,12 @@ class Path:
         high = max(self.high[first:hour], default=last)
         low = min(self.low[first:hour], default=last)
         if along:
-            top, bottom = self._so_far(hour, int(along * KNOTS))
+            top, bottom = self._hour_range(hour, int(along * KNOTS))
             high, low = max(high, top), min(low, bottom)
         return high, low
 
-    def _so_far(self, hour: int, knots: int) -> tuple[float, float]:
-        """The extremes of an unfinished hour; remembered, because they are asked for in order."""
+    def _hour_range(self, hour: int, knots: int) -> tuple[float, float]:
+        """The extremes of an unfinished hour, cached because time advances in small steps."""
         known, done, high, low = self._partial
         if known != hour or done > knots:
             done, high, low = 0, self.price[hour], self.price[hour]
@@ -243,30 +244,27 @@ class Path:
         self._partial = (hour, knots, high, low)
         return high, low
 
-    def reading(self, time: int) -> Reading:
-        """Everything that a ticker needs; remembered, because several contracts share a coin."""
-        asked, known = self._reading
+    def ticker_inputs(self, time: int) -> TickerInputs:
+        """Everything that a ticker needs, cached because several contracts share a coin."""
+        asked, known = self._latest
         if asked == time and known is not None:
             return known
-        hour, along = self.place(time)
+        hour, along = self.locate(time)
         yesterday = max(0, hour - DAY_HOURS)
-        last, day_ago, hour_ago = (
-            self.price[hour],
-            self.price[yesterday],
-            self.price[max(0, hour - 1)],
-        )
+        last, day_ago = self.price[hour], self.price[yesterday]
+        hour_ago = self.price[max(0, hour - 1)]
         turnover = self.turnover_sum[hour] - self.turnover_sum[yesterday]
         premium, interest = self.premium[hour], self.interest[hour]
         if along:
             last, hour_ago = self.log_price(time), self.log_price(time - HOUR)
-            day_ago = self.log_price(time - DAY_HOURS * HOUR)
+            day_ago = self.log_price(time - DAY)
             ahead = self.turnover_sum[hour + 1] - self.turnover_sum[yesterday + 1]
             turnover += (ahead - turnover) * along
             premium += (self.premium[hour + 1] - premium) * along
             interest += (self.interest[hour + 1] - interest) * along
         high, low = self._day_range(hour, along, last)
         exp = math.exp
-        known = Reading(
+        known = TickerInputs(
             exp(last),
             exp(day_ago),
             exp(hour_ago),
@@ -276,12 +274,12 @@ class Path:
             exp(interest),
             turnover,
         )
-        self._reading = (time, known)
+        self._latest = (time, known)
         return known
 
     def mean_premium(self, start: int, end: int) -> float:
-        """The premium averaged since a full hour; its momentary value if no time has passed."""
-        hour, along = self.place(end)
+        """The average premium since a full hour; the current one if no time has passed."""
+        hour, along = self.locate(end)
         first = self.premium[hour]
         if end <= start:
             return first
@@ -291,18 +289,14 @@ class Path:
         return (until - self.premium_sum[begin]) / (hour + along - begin or 1.0)
 
     def interest_at(self, time: int) -> float:
-        """The logarithm of open interest relative to its usual size."""
-        return self._between(self.interest, time)
+        """The logarithm of open interest relative to its typical size."""
+        return self._interpolate(self.interest, time)
 
     def crowd_at(self, time: int) -> float:
         """The log-odds of an account being long."""
-        return self._between(self.crowd, time)
+        return self._interpolate(self.crowd, time)
 
-    def turnover_until(self, time: int) -> float:
-        """Everything traded since the birth of the world, in units of usual open interest."""
-        return self._between(self.turnover_sum, time)
-
-    def _between(self, series: "array[float]", time: int) -> float:
-        hour, along = self.place(time)
+    def _interpolate(self, series: "array[float]", time: int) -> float:
+        hour, along = self.locate(time)
         first = series[hour]
         return first + (series[hour + 1] - first) * along

@@ -1,10 +1,10 @@
-"""What the replay looks at: every contract's accounts wherever a chart can show them."""
+"""What the replay observes: every contract's accounts wherever a chart can show them."""
 
 import asyncio
 
 import pytest
 
-from barograph.demo.replay.observations import Glimpse, glimpses, steps
+from barograph.demo.replay.observations import MarketObservation, observe, steps
 from barograph.demo.replay.replay import moments
 from barograph.demo.world.contracts import LIVE_SYMBOLS
 from barograph.demo.world.world import World
@@ -19,7 +19,7 @@ FULL_DAY = START // DAY * DAY
 
 @pytest.mark.parametrize("later", [0, 1, HOUR - 1, HOUR, 3 * HOUR + 20 * MINUTE, 4 * HOUR])
 @pytest.mark.parametrize("days", DAYS)
-def test_every_hour_that_a_chart_shows_is_looked_at_in_full(days: int, later: int) -> None:
+def test_accounts_are_read_for_every_hour_that_a_chart_shows(days: int, later: int) -> None:
     now = FULL_DAY + later
     epoch = now // HOUR * HOUR - 60 * DAY
     in_full = {at for _, at, full in steps(epoch, list(moments(epoch, now))) if full}
@@ -30,14 +30,14 @@ def test_every_hour_that_a_chart_shows_is_looked_at_in_full(days: int, later: in
     assert shown <= in_full
 
 
-def test_hours_that_no_chart_shows_are_not() -> None:
+def test_accounts_are_not_read_for_most_other_hours() -> None:
     epoch = FULL_DAY - 60 * DAY
     todo = steps(epoch, list(moments(epoch, FULL_DAY)))
 
     assert sum(full for _, _, full in todo) < 0.35 * len(todo)
 
 
-def test_a_record_that_begins_has_its_first_hour_and_none_has_no_steps() -> None:
+def test_the_first_time_is_observed_in_full_and_no_times_give_no_steps() -> None:
     epoch = FULL_DAY - DAY
     todo = steps(epoch, list(moments(epoch, FULL_DAY)))
 
@@ -56,6 +56,6 @@ def test_accounts_are_those_of_all_contracts_or_of_the_majors() -> None:
     assert all(share.sampled_at == each.at for each in seen for share in each.shares)
 
 
-async def _seen(world: World, epoch: int, clock: Clock) -> list[Glimpse]:
+async def _seen(world: World, epoch: int, clock: Clock) -> list[MarketObservation]:
     instants = list(moments(epoch, clock()))
-    return [each async for _, newest in glimpses(world, epoch, instants, clock) for each in newest]
+    return [each async for _, newest in observe(world, epoch, instants, clock) for each in newest]

@@ -1,0 +1,121 @@
+"""What a demo is configured with, and what it prints: settings, payment proofs, the welcome."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from barograph.demo.servers.exchange import STREAM_PATH
+from barograph.demo.servers.facilitator import RPC_PATH
+from barograph.demo.servers.identity import API_KEY
+from barograph.demo.servers.macro_files import FUND_PATH, FUND_QUERY
+from barograph.demo.servers.wallets import DECIMALS, NETWORK, PAY_TO, TOKEN, demo_proof
+from barograph.entitlements.purchases import feed_requirements, stance_requirements
+from barograph.kit.clock import system_clock
+from barograph.payments.proof import wire_requirements
+from barograph.settings import Settings
+
+HOST = "127.0.0.1"
+
+
+def demo_settings(data: Path, port: int, workers: int, ports: Mapping[str, int]) -> Settings:
+    """The live configuration with the simulated servers' `ports` and shorter limits."""
+    places = {name: f"{HOST}:{number}" for name, number in ports.items()}
+    macro_url = f"http://{places['macro']}"
+    return Settings(
+        host=HOST,
+        port=port,
+        workers=workers,
+        data=data,
+        log_level="warning",
+        exchange_rest_url=f"http://{places['exchange']}",
+        exchange_stream_url=f"ws://{places['exchange']}{STREAM_PATH}",
+        exchange_source="simulated exchange (demo data)",
+        poll_seconds=2,
+        feed_max_age_seconds=20,
+        long_accounts_calls_per_second=10,
+        stream_ping_seconds=5,
+        breaker_seconds=1,
+        liquidations_max_age_seconds=30,
+        briefs_max_age_seconds=20,
+        lease_seconds=4,  # so that a demo can restart at once after it was killed
+        smtp_url=SecretStr(f"smtp://{places['mail']}"),
+        mail_from="barograph@demo.example",
+        security_contact="mailto:security@demo.example",
+        sales_contact="mailto:sales@demo.example",
+        treasury_url=macro_url,
+        nyfed_url=macro_url,
+        etf_url=f"{macro_url}{FUND_PATH}?{FUND_QUERY}",
+        macro_source="simulated daily figures (demo data)",
+        macro_seconds=20,
+        identity="supabase",
+        identity_url=f"http://{places['identity']}",
+        identity_api_key=SecretStr(API_KEY),
+        identity_cache_seconds=0,  # so that a fault shows at once
+        **(payment_settings(places["facilitator"]) if "facilitator" in places else {}),
+    )
+
+
+def payment_settings(place: str) -> dict[str, Any]:
+    """The settings for payments through the demo's facilitator at `host:port`."""
+    return {
+        "x402_facilitator_url": f"http://{place}",
+        "x402_chain_url": f"http://{place}{RPC_PATH}",
+        "x402_network": NETWORK,
+        "x402_asset": TOKEN.verifying_contract,
+        "x402_asset_name": TOKEN.name,
+        "x402_asset_version": TOKEN.version,
+        "x402_asset_decimals": DECIMALS,
+        "x402_pay_to": PAY_TO,
+    }
+
+
+def make_proof(data: Path, wallet: str, what: str, place: str) -> str:
+    """A payment proof of a wallet for a period of Feed or one stance."""
+    settings = Settings.model_validate(payment_settings(place))
+    requirements = (feed_requirements if what == "feed" else stance_requirements)(settings)
+    return demo_proof(data, wallet, wire_requirements(requirements), system_clock())
+
+
+def welcome(settings: Settings, seconds: float, token: str) -> str:
+    """The text of a demo that is ready: addresses, commands to try and a token."""
+    base = settings.base_url
+    called = Path(sys.argv[0])
+    program = f"{sys.executable} -m barograph" if called.suffix == ".py" else called
+    folder = f"--data {settings.data}"
+    buying = ""
+    if settings.takes_payments:
+        buying = f"""
+  Buy Feed      {base}/api/x402/feed (needs a payment proof; the money is simulated)
+  Get a proof   {program} demo proof --wallet none {folder}"""
+    return f"""\
+The Barograph demo is ready after {seconds:.1f} s. All of its data is simulated.
+
+Open:
+  Site          {base}/
+  Developers    {base}/developers
+  Market state  {base}/api/agent/market-state
+  A perpetual   {base}/api/agent/derivatives?symbol=ETH
+  Briefs        {base}/api/agent/briefs
+  Signals       {base}/api/v1/signals
+  A badge       {base}/badge/regime.svg
+  Status        {base}/api/status
+  History       {base}/api/history/checkpoint
+  Feed          {base}/api/feed/now (needs a bearer token)
+  Exchange      {settings.exchange_rest_url} (simulated Bybit v5)
+
+Try in a second terminal:
+  Create a key  {program} keys create --email you@example.com {folder}
+  Read mail     {program} demo mail {folder}
+                (first ask for a key at {base}/developers)
+  Get a token   {program} demo token --tier feed {folder}{buying}
+  Break it      {program} demo fault exchange on {folder}
+  Repair it     {program} demo fault exchange off {folder}
+
+Bearer token of a Feed subscriber, valid for one hour:
+{token}
+
+Data folder: {settings.data}
+Ctrl-C stops everything."""
