@@ -278,7 +278,7 @@ def test_demo_fault_expires_active_stances_until_it_is_off(operator: Operator) -
     operator.run(*WITHDRAW)
     operator.record(kind=RATES)
     assert isinstance(fault("on").exception, ConfigurationError)  # no demo runs here
-    (operator.data / "demo.json").write_text("{}")
+    (operator.data / "demo.json").write_text('{"exchange": "127.0.0.1:1"}')
     for _ in range(2):
         assert fault("on").stdout == "stance: expired\n"
         assert newest(RATES) == ("expired", "demo fault", 2)

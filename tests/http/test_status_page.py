@@ -217,7 +217,7 @@ def test_an_incident_is_shown_as_it_was_recorded(service: Service) -> None:
 
     assert "<h3>Market feed</h3>" in text
     assert "still open." in text
-    assert "At the start: 31 s old, past its bound of 30 s." in text
+    assert "At the start: 31 s old, older than its limit of 30 s." in text
     assert INCIDENT_RULE in text
 
     service.watch_day()

@@ -24,21 +24,21 @@ PAGE = Path(__file__).parents[2] / "docs" / "versioning.md"
 def application() -> Starlette:
     router = ApiRouter(tags=["market"])
 
-    @router.get("/old", operation_id="old", response_model=ErrorBody)
+    @router.get("/old", operation_id="getMarket", response_model=ErrorBody)
     async def old(request: Request) -> Response:
         status = int(request.query_params.get("status", 200))
         return Response("{}", 200) if status == 200 else error_response(status, "no")
 
-    @router.get("/of/{symbol}.svg", operation_id="of", response_model=ErrorBody)
+    @router.get("/of/{symbol}.svg", operation_id="getFundingBadgeSvg", response_model=ErrorBody)
     async def of(request: Request) -> Response:
         known = request.path_params["symbol"] == "BTC"
         return Response("{}", 200) if known else error_response(404, "no")
 
-    @router.get("/of/{symbol}/more", operation_id="more", response_model=ErrorBody)
+    @router.get("/of/{symbol}/more", operation_id="getFundingBadgeJson", response_model=ErrorBody)
     async def more(request: Request) -> Response:
         return Response(request.path_params["symbol"])
 
-    @router.get("/new", operation_id="new", response_model=ErrorBody)
+    @router.get("/new", operation_id="getMarketState", response_model=ErrorBody)
     async def new(_: Request) -> Response:
         return Response("{}", 200)
 

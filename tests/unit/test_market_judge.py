@@ -262,8 +262,8 @@ def test_without_bitcoin_the_regime_is_unknown(judge: MarketJudge) -> None:
     assert list(conclusion.regime_changes)[-1:] == [RegimeChange(START + 5_000, "unknown", None)]
 
 
-def test_the_dwell_is_the_one_that_is_set() -> None:
-    judge = MarketJudge(Settings.model_validate({"regime_dwell_seconds": 0}))
+def test_without_a_dwell_the_regime_changes_at_once() -> None:
+    judge = MarketJudge(Settings.model_validate({}), regime_dwell=0)
     judge.conclude(reading())
 
     conclusion = judge.conclude(reading(START + 5_000, funded(-0.04)))

@@ -217,7 +217,7 @@ console.log(btc.lastPrice, btc.fundingRatePct, btc.source);"""
 def client_python(base_url: str) -> str:
     """The first calls with our client."""
     return f"""\
-from barograph.client import Barograph
+from barograph_client import Barograph
 
 with Barograph("{base_url}") as client:
     btc = client.derivatives("BTC")
