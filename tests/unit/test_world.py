@@ -18,6 +18,7 @@ from barograph.demo.files import Anchor, load_or_create_anchor
 from barograph.demo.servers.rest import answer
 from barograph.demo.servers.stream import liquidation_messages
 from barograph.demo.servers.tickers import ticker
+from barograph.demo.world.candles import candles
 from barograph.demo.world.contracts import LIVE_SYMBOLS, Contract, listed_futures
 from barograph.demo.world.world import DAMPER, RATIO_PERIOD, World, funding_rate, interest
 from barograph.errors import ConfigurationError
@@ -46,7 +47,9 @@ def fingerprint(world: World, instants: list[int]) -> dict[int, str]:
         ]
         for path, extra in (
             ("account-ratio", {"period": "5min"}),
+            ("open-interest", {"intervalTime": "1h"}),
             ("funding/history", {}),
+            ("kline", {"interval": "15", "limit": "10"}),
         ):
             query = {"category": "linear", "symbol": "ETHUSDT", **extra}
             parts.append(answer(world, f"/v5/market/{path}", query, now)[1])
@@ -131,11 +134,13 @@ def test_volatility_comes_in_waves_and_returns_have_fat_tails() -> None:
 
 
 @given(st.integers(0, 20 * 24 - 1), st.integers(0, HOUR), st.sampled_from(["BTCUSDT", "WIFUSDT"]))
-def test_every_price_of_an_hour_is_within_its_extremes(hour: int, into: int, symbol: str) -> None:
-    start, market = EPOCH + hour * HOUR, WORLD.market(contract(symbol))
-    at, _ = market.locate(start)
-    price = WORLD.price(contract(symbol), start + into)
-    assert math.exp(market.low[at]) * 0.999999 <= price <= math.exp(market.high[at]) * 1.000001
+def test_an_hours_candle_holds_every_price_of_the_hour(hour: int, into: int, symbol: str) -> None:
+    chosen, start = contract(symbol), EPOCH + hour * HOUR
+    (candle,) = candles(WORLD, chosen, "60", [start], start + 2 * HOUR)
+    price = WORLD.price(chosen, start + into)
+    assert candle.low * 0.999999 <= price <= candle.high * 1.000001
+    assert candle.open == WORLD.price(chosen, start)
+    assert candle.close == WORLD.price(chosen, start + HOUR)
 
 
 @given(st.integers(0, 10 * DAY))

@@ -106,7 +106,7 @@ def test_ccxt_reads_tickers(bybit: Any, exchange: Exchange) -> None:
     assert bybit.fetch_time() == NOW
 
 
-def test_ccxt_reads_funding_and_ratios(bybit: Any) -> None:
+def test_ccxt_reads_funding_open_interest_candles_and_ratios(bybit: Any) -> None:
     symbol = "BTC/USDT:USDT"
     history = bybit.fetch_funding_rate_history(symbol, limit=5)
     assert [row["timestamp"] % (8 * HOUR) for row in history] == [0] * 5
@@ -114,6 +114,11 @@ def test_ccxt_reads_funding_and_ratios(bybit: Any) -> None:
     assert current["fundingTimestamp"] == NOW - NOW % (8 * HOUR) + 8 * HOUR
     assert current["interval"] == "8h"
     assert len(bybit.fetch_funding_rates()) >= len(LIVE_SYMBOLS)
+    interest = bybit.fetch_open_interest(symbol)
+    assert interest["openInterestAmount"] > 0
+    assert len(bybit.fetch_open_interest_history(symbol, "1h", limit=4)) == 4
+    candles = bybit.fetch_ohlcv(symbol, "1h", since=EPOCH, limit=3)
+    assert [candle[0] for candle in candles] == [EPOCH, EPOCH + HOUR, EPOCH + 2 * HOUR]
     (ratio,) = bybit.fetch_long_short_ratio_history(symbol, "5min", limit=1)
     assert ratio["longShortRatio"] > 0
 
@@ -138,7 +143,10 @@ def test_pybit_reads_every_endpoint(session: Any) -> None:
     assert session.get_tickers(**linear)["result"]["list"][0]["symbol"] == "BTCUSDT"
     ratio = session.get_long_short_ratio(**linear, period="5min", limit=1)
     assert 0 < float(ratio["result"]["list"][0]["buyRatio"]) < 1
+    interest = session.get_open_interest(**linear, intervalTime="5min", limit=2)
+    assert len(interest["result"]["list"]) == 2
     assert session.get_funding_rate_history(**linear, limit=1)["result"]["list"]
+    assert len(session.get_kline(**linear, interval=60, limit=10)["result"]["list"]) == 10
     with pytest.raises(InvalidRequestError, match="symbol invalid"):
         session.get_tickers(category="linear", symbol="NOPEUSDT")
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import httpx2
@@ -184,10 +185,13 @@ def test_instruments_come_in_pages_and_through_filters() -> None:
     run(scenario)
 
 
-def test_a_history_runs_backwards_and_is_paged() -> None:
+@pytest.mark.parametrize(
+    ("path", "name", "step"),
+    [("account-ratio", "period", 300_000), ("open-interest", "intervalTime", HOUR)],
+)
+def test_histories_run_backwards_and_are_paged(path: str, name: str, step: int) -> None:
     async def scenario(client: Client) -> None:
-        path, step = "account-ratio", 300_000
-        query = {"symbol": "BTCUSDT", "period": "5min"}
+        query = {"symbol": "BTCUSDT", name: "5min" if step == 300_000 else "1h"}
         whole = await client.result(path, limit=9, **query)
         times = [int(row["timestamp"]) for row in whole["list"]]
         assert times == [START - START % step - step * back for back in range(9)]
@@ -227,6 +231,38 @@ def test_settled_funding_is_listed_newest_first() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("interval", ["1", "15", "60", "240", "D", "W", "M"])
+def test_candles_join_one_another(interval: str) -> None:
+    async def scenario(client: Client) -> None:
+        rows = (await client.result("kline", symbol="BTCUSDT", interval=interval, limit=6))["list"]
+        assert rows
+        last = (await client.result("tickers", symbol="BTCUSDT"))["list"][0]["lastPrice"]
+        assert rows[0][4] == last
+        for row in rows:
+            low, high = float(row[3]), float(row[2])
+            assert low <= min(float(row[1]), float(row[4]))
+            assert high >= max(float(row[1]), float(row[4]))
+        for newer, older in pairwise(rows):
+            assert newer[1] == older[4]
+            assert int(newer[0]) > int(older[0])
+
+    run(scenario)
+
+
+def test_candles_are_cut_by_start_end_and_limit() -> None:
+    async def scenario(client: Client) -> None:
+        first, last = EPOCH + HOUR, EPOCH + 4 * HOUR
+        query = {"symbol": "ETHUSDT", "interval": "60"}
+        both = (await client.result("kline", start=first, end=last, **query))["list"]
+        assert [int(row[0]) for row in both] == [last - back * HOUR for back in range(4)]
+        onwards = (await client.result("kline", start=first, limit=2, **query))["list"]
+        assert onwards == both[-2:]
+        newest = (await client.result("kline", end=last, limit=2, **query))["list"]
+        assert newest == both[:2]
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(
     ("path", "query"),
     [
@@ -245,7 +281,10 @@ def test_settled_funding_is_listed_newest_first() -> None:
             "account-ratio",
             {"category": "linear", "symbol": "BTCUSDT", "period": "1h", "limit": "0"},
         ),
+        ("open-interest", {"category": "linear", "symbol": "BTCUSDT", "intervalTime": ""}),
         ("funding/history", {"category": "linear", "symbol": "BTC-25DEC26"}),
+        ("kline", {"symbol": "BTCUSDT", "interval": "7"}),
+        ("kline", {"symbol": "BTCUSDT", "interval": "1", "start": "-1"}),
     ],
 )
 def test_a_bad_request_is_a_success_with_code_10001(path: str, query: dict[str, str]) -> None:
@@ -383,10 +422,10 @@ def test_a_refusing_exchange_refuses_and_recovers(
 def test_a_fault_can_be_limited_to_one_path() -> None:
     async def scenario(client: Client) -> None:
         await client.fault("502", path="account-ratio")
-        await client.fault("429", path="/v5/market/funding/history")
+        await client.fault("429", path="/v5/market/kline")
         assert (await client.get("time"))["retCode"] == 0
         assert (await client.http.get("/v5/market/account-ratio")).status_code == 502
-        assert (await client.http.get("/v5/market/funding/history")).status_code == 429
+        assert (await client.http.get("/v5/market/kline")).status_code == 429
         await client.fault("502", on=False, path="account-ratio")
         assert (await client.http.get("/v5/market/account-ratio")).status_code == 200
 
@@ -534,18 +573,14 @@ def test_replies_to_commands_list_active_and_known_faults() -> None:
     async def scenario(client: Client) -> None:
         assert await client.command(fault="429", on=True) == {"ok": True, "active": ["429"]}
         await client.fault("delisting")
-        both = await client.command(fault="hang", on=True, path="time")
-        assert both["active"] == [
-            "429",
-            "delisting of SOLUSDT",
-            "hang on /v5/market/time",
-        ]
+        both = await client.command(fault="hang", on=True, path="kline")
+        assert both["active"] == ["429", "delisting of SOLUSDT", "hang on /v5/market/kline"]
         unknown = await client.command(fault="flood", on=True)
         assert unknown["ok"] is False
         assert all(name in unknown["error"] for name in ExchangeFault)
         assert (await client.command(fault="429"))["ok"] is False
         assert (await client.command(fault="429", on=True, path="/nowhere"))["ok"] is False
-        assert (await client.command(fault="stream-drop", on=True, path="time"))["ok"] is False
+        assert (await client.command(fault="stream-drop", on=True, path="kline"))["ok"] is False
         assert (await client.command(fault="delisting", on=True, symbol="NOPE"))["ok"] is False
         assert await client.command(off="all") == {"ok": True, "active": []}
 
@@ -612,9 +647,9 @@ def test_a_taken_port_is_refused() -> None:
 
 
 def test_every_path_answers() -> None:
-    query = {"category": "linear", "symbol": "BTCUSDT", "period": "1h"}
+    query = {"category": "linear", "symbol": "BTCUSDT", "interval": "60"}
     for path in PATHS:
-        status, body = answer(WORLD, path, query, START)
+        status, body = answer(WORLD, path, query | {"period": "1h", "intervalTime": "1h"}, START)
         assert (status, msgspec.json.decode(body)["retCode"]) == (200, 0)
 
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from barograph.demo.servers.tickers import CLOSED, decimal, instrument, ratio_json, ticker_json
+from barograph.demo.world.candles import INTERVALS, Candle, candles, floor, following
 from barograph.demo.world.contracts import FUTURE, Contract
 from barograph.demo.world.world import World, reported_rate
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
@@ -125,23 +126,29 @@ def _tickers(moment: _Moment, query: Query) -> Result:
 
 
 def _account_ratio(moment: _Moment, query: Query) -> Result:
-    """The counts of long and short accounts, newest first."""
     _linear(query)
     contract = moment.contract(query)
-    period = _PERIODS.get(query.get("period", ""))
-    if period is None:
-        raise _ParameterError("params error: period invalid")
-    limit = _limit(query, 50, 500)
-    start, end = _integer(query, "startTime"), _integer(query, "endTime")
-    before = _cursor(query, "lasttime")
-    last = moment.now if end is None else min(end, moment.now)
-    last = last if before is None else min(last, before * 1000 - 1)
-    earliest = max(moment.world.birth, start or 0)
-    times = list(range(last - last % period, earliest - 1, -period)[:limit])
+    times, cursor = _periods(moment, query, "period", 500)
     rows = ",".join([ratio_json(moment.world, contract, time) for time in times])
-    more = bool(times) and times[-1] - period >= earliest
-    cursor = f"lastid%3D0%26lasttime%3D{times[-1] // 1000}" if more else ""
     return {"list": msgspec.Raw(f"[{rows}]".encode()), "nextPageCursor": cursor}
+
+
+def _open_interest(moment: _Moment, query: Query) -> Result:
+    _linear(query)
+    contract = moment.contract(query)
+    times, cursor = _periods(moment, query, "intervalTime", 200)
+    rows = []
+    for time in times:
+        interest = moment.world.open_interest(contract, time)
+        rows.append(
+            {
+                "openInterest": f"{2 * interest:.8f}",
+                "singleOpenInterest": f"{interest:.{contract.size_decimals}f}",
+                "timestamp": str(time),
+            }
+        )
+    head = {"symbol": contract.symbol, "category": "linear"}
+    return {**head, "list": rows, "nextPageCursor": cursor}
 
 
 def _funding_history(moment: _Moment, query: Query) -> Result:
@@ -166,6 +173,62 @@ def _funding_history(moment: _Moment, query: Query) -> Result:
         for time, rate in settled[: -limit - 1 : -1]
     ]
     return {"category": "linear", "list": rows}
+
+
+def _kline(moment: _Moment, query: Query) -> Result:
+    if query.get("category"):
+        _linear(query)
+    contract = moment.contract(query)
+    interval = query.get("interval", "")
+    if interval not in INTERVALS:
+        raise _ParameterError("params error: interval invalid")
+    starts = _candle_starts(moment, query, interval)
+    rows = [
+        _candle_row(contract, candle)
+        for candle in candles(moment.world, contract, interval, starts, moment.now)
+    ]
+    return {"symbol": contract.symbol, "category": "linear", "list": rows[::-1]}
+
+
+def _candle_starts(moment: _Moment, query: Query, interval: str) -> list[int]:
+    limit = _limit(query, 200, 1000)
+    start, end = _integer(query, "start"), _integer(query, "end")
+    last = moment.now if end is None else min(end, moment.now)
+    first = last - limit * INTERVALS[interval] if start is None else start
+    time = max(floor(interval, first), floor(interval, moment.world.birth))
+    starts: list[int] = []
+    while time <= last and not (end is None and start is not None and len(starts) == limit):
+        if time >= first:
+            starts.append(time)
+        time = following(interval, time)
+    return starts[-limit:]
+
+
+def _candle_row(contract: Contract, candle: Candle) -> list[str]:
+    places = contract.price_decimals
+    prices = (candle.open, candle.high, candle.low, candle.close)
+    return [
+        str(candle.start),
+        *(f"{price:.{places}f}" for price in prices),
+        f"{candle.volume:.{contract.size_decimals}f}",
+        f"{candle.turnover:.4f}",
+    ]
+
+
+def _periods(moment: _Moment, query: Query, name: str, most: int) -> tuple[list[int], str]:
+    """The times of a history, newest first, and the cursor of its next page."""
+    period = _PERIODS.get(query.get(name, ""))
+    if period is None:
+        raise _ParameterError(f"params error: {name} invalid")
+    limit = _limit(query, 50, most)
+    start, end = _integer(query, "startTime"), _integer(query, "endTime")
+    before = _cursor(query, "lasttime")
+    last = moment.now if end is None else min(end, moment.now)
+    last = last if before is None else min(last, before * 1000 - 1)
+    earliest = max(moment.world.birth, start or 0)
+    times = list(range(last - last % period, earliest - 1, -period)[:limit])
+    more = bool(times) and times[-1] - period >= earliest
+    return times, f"lastid%3D0%26lasttime%3D{times[-1] // 1000}" if more else ""
 
 
 def _linear(query: Query) -> None:
@@ -206,7 +269,9 @@ _ENDPOINTS: Final[dict[str, Callable[[_Moment, Query], Result]]] = {
     "/v5/market/instruments-info": _instruments,
     "/v5/market/tickers": _tickers,
     "/v5/market/account-ratio": _account_ratio,
+    "/v5/market/open-interest": _open_interest,
     "/v5/market/funding/history": _funding_history,
+    "/v5/market/kline": _kline,
 }
 
 PATHS: Final = tuple(_ENDPOINTS)

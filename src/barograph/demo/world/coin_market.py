@@ -296,6 +296,10 @@ class CoinMarket:
         """The log-odds of an account being long."""
         return self._interpolate(self.crowd, time)
 
+    def turnover_until(self, time: int) -> float:
+        """Everything traded since the start of the world, in units of typical open interest."""
+        return self._interpolate(self.turnover_sum, time)
+
     def _interpolate(self, series: "array[float]", time: int) -> float:
         hour, along = self.locate(time)
         first = series[hour]

@@ -184,6 +184,12 @@ class World:
         noise = NORMAL[mix(self._ratio_keys[contract.coin] ^ period) & QUANTILE_MASK]
         return 1.0 / (1.0 + math.exp(-(crowd + 0.012 * noise)))
 
+    def turnover(self, contract: Contract, start: int, end: int) -> float:
+        """Turnover between two times, in the quote coin."""
+        market = self._markets[contract.coin]
+        share = market.turnover_until(end) - market.turnover_until(start)
+        return share * contract.open_interest_usd
+
     def liquidations(self, start: int, end: int) -> list[SimulatedLiquidation]:
         """The liquidations from `start` up to but not including `end`, in order."""
         return self._liquidations.between(start, end)
