@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from granian.server import Server
 
-import barograph.limits.callers
+import barograph.limits.rate_limits
 import barograph.web.server
 from barograph.kit.http import ASGIApp
 from barograph.kit.operating_system import die_with_parent
@@ -90,7 +90,7 @@ def _ample_service(settings: Settings) -> Iterator[Child]:
 
 def ample_web_app() -> ASGIApp:
     """The product's own application, with the ample allowance in this process."""
-    patch.object(barograph.limits.callers, "ANONYMOUS", AMPLE).start()
+    patch.object(barograph.limits.rate_limits, "ANONYMOUS", AMPLE).start()
     return barograph.web.server.web_app()
 
 

@@ -49,6 +49,7 @@ def generated(folder: Path) -> Iterator[str]:
     """The package that openapi-python-client makes of the description, ready to import."""
     config = {
         "post_hooks": [],
+        "package_name_override": "generated_client",
         "content_type_overrides": {"image/svg+xml": "application/octet-stream"},
     }
     (folder / "config.json").write_text(json.dumps(config))
@@ -59,7 +60,7 @@ def generated(folder: Path) -> Iterator[str]:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     sys.path.insert(0, str(folder / "python"))
-    yield "barograph_client"
+    yield "generated_client"
     sys.path.remove(str(folder / "python"))
 
 

@@ -204,7 +204,7 @@ def test_one_that_was_added_since_is_one(record: Record, verifier: Verifier) -> 
 
     verifier.alter_list(grow)
 
-    assert "1 was added since." in verifier.check(record.newest[RATES, "versions"])
+    assert "1 entry was added since." in verifier.check(record.newest[RATES, "versions"])
 
 
 @pytest.mark.thorough
