@@ -81,7 +81,7 @@ def outcomes_page() -> str:
     lines = [
         "# What happens when",
         "",
-        "What the service does when something fails. Generated from the tests that show each row.",
+        "What the service does when something fails. Each row comes from the test that proves it.",
     ]
     for topic in TOPICS:
         lines += ["", f"## {topic}", "", "| When | Then | Shown by |", "|---|---|---|"]

@@ -96,8 +96,8 @@ class Settings(BaseModel):
         "addresses of key owners), `history.sqlite3` (stances) and `limits.sqlite3` (rate "
         "limits). It also holds the API-key pepper and the checkpoint key, unless "
         "`BAROGRAPH_KEY_PEPPER` and `BAROGRAPH_HISTORY_KEY` are set. The service creates these "
-        "files readable by their owner only. It doesn't start while every user of the machine can "
-        "read or change one of the two secrets.",
+        "files readable by their owner only. It refuses to start if either secret is readable or "
+        "writable by every user of the machine.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info",
@@ -211,8 +211,8 @@ class Settings(BaseModel):
     )
     record_since: str = Field(
         "",
-        description="Start of the paper record that `/badge/record.svg` shows, such as "
-        "`2025-01-31`. If empty, the badge says that it has not started.",
+        description="Start date of the paper-trading record whose age `/badge/record.svg` shows, "
+        "such as `2025-01-31`. If empty, the badge says that it has not started.",
     )
 
     security_contact: Contact = Field(
@@ -248,7 +248,9 @@ class Settings(BaseModel):
         description="Mail server: `smtp://host:port`, `smtp+starttls://user:password@host:587` "
         "or `smtps://user:password@host:465`. If empty, nobody can register a key by e-mail.",
     )
-    mail_from: str = Field("", description="Sender of mails, such as `barograph@example.com`.")
+    mail_from: str = Field(
+        "", description="From address of outgoing e-mail, such as `barograph@example.com`."
+    )
 
     history_url: str = Field(
         "",
@@ -283,8 +285,8 @@ class Settings(BaseModel):
     etf_fund: str = Field(
         "IBIT",
         pattern="^[A-Z0-9]{1,10}$",
-        description="Ticker of the fund in the holdings file. The ETF stance names it as its "
-        "coverage.",
+        description="Ticker of the fund in the holdings file. The ETF stance names it as the "
+        "fund that it covers.",
     )
     etf_file: Path | None = Field(
         None,
@@ -379,9 +381,9 @@ class Settings(BaseModel):
     )
     x402_chain_url: str = Field(
         "",
-        description="JSON-RPC URL of a node of that chain. The collector uses it to resolve "
-        "payments whose result the facilitator didn't report. If empty, the operator must resolve "
-        "them.",
+        description="JSON-RPC URL of a node of the chain in `BAROGRAPH_X402_NETWORK`. The "
+        "collector uses it to resolve payments whose result the facilitator didn't report. If "
+        "empty, the operator must resolve them.",
     )
     feed_price_usd: Decimal = Field(
         Decimal(25), gt=0, le=100_000, description="Price of one period of Feed by x402, in USD."

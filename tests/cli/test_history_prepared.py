@@ -31,7 +31,8 @@ def test_the_record_is_made_where_its_address_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [None, b"", b"what I did in May\n" * 300])
 @pytest.mark.outcome(
     "The service starts and the history file is missing, empty or not a history",
-    "It serves without one and says so. It creates no new one, which would start another chain.",
+    "It runs without a history and says so. "
+    "It doesn't create one, because that would start a second chain.",
 )
 def test_no_other_record_is_made_beside_a_service(
     settings: Settings, content: bytes | None, caplog: pytest.LogCaptureFixture

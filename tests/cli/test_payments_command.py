@@ -140,7 +140,7 @@ def test_a_payment_that_does_not_exist_is_said_so(journal: Path) -> None:
 
 @pytest.mark.outcome(
     "The result of a payment was never recorded, and no chain is configured",
-    "The operator records it by hand. What it paid for is granted; the trail says by whom.",
+    "The operator records it. What it paid for is granted, and the trail names the operator.",
 )
 @pytest.mark.parametrize("state", ["unknown", "settling"])
 def test_an_operator_settles_what_was_left_behind_and_it_is_granted(

@@ -1,4 +1,4 @@
-"""docs/architecture.md names every room, and the docs name only files that exist."""
+"""docs/architecture.md names every package, and the docs name only files that exist."""
 
 import re
 from pathlib import Path
@@ -12,18 +12,18 @@ NOT_NAMED = {"__init__.py", "__main__.py", "__pycache__/"}
 PAGES = sorted(DOCS.glob("*.md"))
 
 
-def test_table_of_rooms_names_exactly_the_rooms_of_the_package() -> None:
+def test_table_names_exactly_the_packages_and_modules() -> None:
     page = (DOCS / "architecture.md").read_text("utf-8")
-    table = page.partition("## Rooms")[2].partition("\n\nInside")[0]
+    table = page.partition("## Packages")[2].partition("\n\nWithin")[0]
     first_cells = " ".join(re.findall(r"^\|(.*?)\|", table, re.MULTILINE))
     named = set(re.findall(r"`(\w+(?:\.py|/))`", first_cells))
-    rooms = {
+    existing = {
         each.name + "/" * each.is_dir()
         for each in PACKAGE.iterdir()
         if each.suffix == ".py" or any(each.rglob("*.py")) or any(each.rglob("*.sql"))
     }
 
-    assert named == rooms - NOT_NAMED
+    assert named == existing - NOT_NAMED
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

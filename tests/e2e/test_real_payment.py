@@ -215,7 +215,7 @@ def test_stock_client_refuses_feed_until_its_cap_is_raised(shop: Shop) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.outcome(
-    "A wallet pays with more than it has",
+    "A wallet tries to pay more than its balance",
     "The facilitator refuses. The wallet is not charged and gets nothing.",
 )
 def test_wallet_without_funds_is_refused_everywhere(shop: Shop) -> None:

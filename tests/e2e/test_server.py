@@ -105,7 +105,7 @@ def test_idle_connections_do_not_keep_others_out(web: Web) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.outcome(
-    "Clients open more connections with stalled bodies than a worker may open files",
+    "Clients with stalled bodies open more connections than a worker's open-file limit allows",
     "Each gets 408 after its time limit, and the worker serves other clients again.",
 )
 @pytest.mark.parametrize("before", ["ulimit -Sn 100", "ulimit -n 100"])

@@ -63,7 +63,8 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 @pytest.mark.outcome(
     "The collector is killed",
-    "The web serves until the freshness limit, then returns 502. Another collector takes over.",
+    "The web workers serve until the freshness limit, then return 502. "
+    "Another collector takes over.",
 )
 def test_second_collector_takes_over_from_a_killed_one(live: Live) -> None:
     first, second = live.collector("first.log"), live.collector("second.log")

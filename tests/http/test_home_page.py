@@ -148,7 +148,7 @@ def test_what_is_watched_too_little_for_a_column_is_that_of_the_setting(
 
 @pytest.mark.outcome(
     "The market feed is stale while a visitor reads the home page",
-    "The page says so and since when, and shows no old number as current.",
+    "The page says when the exchange was last read, and shows no old number as current.",
 )
 def test_stale_numbers_are_not_shown(service: Service) -> None:
     fresh = renewed(service)

@@ -279,7 +279,7 @@ OWN_PAGES: list[dict[str, str]] = [
 
 @pytest.mark.outcome(
     "Another website makes a visitor's browser request a key or use a key link",
-    "403. Nothing is mailed, counted or used up.",
+    "403. No e-mail is sent, nothing is counted, and the link stays valid.",
 )
 @pytest.mark.parametrize("fields", OTHER_SITES)
 def test_pages_of_another_site_get_403(desk: Desk, fields: dict[str, str]) -> None:
@@ -334,7 +334,7 @@ def test_a_database_that_is_away_is_503_with_a_time_to_come_back(tmp_path: Path)
 
 @pytest.mark.outcome(
     "Another process holds the database's write lock when someone requests a key",
-    "503 each time, and no limit is used up.",
+    "503 each time, and nothing counts against a limit.",
 )
 def test_failed_writes_use_up_no_limit(desk: Desk) -> None:
     peer = apsw.Connection(str(desk.path))

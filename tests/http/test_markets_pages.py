@@ -216,7 +216,8 @@ def test_the_same_table_is_written_once_however_it_is_asked_for(fresh: Service) 
 
 @pytest.mark.outcome(
     "The market feed is stale while a visitor reads a market page",
-    "The page says since when and shows no old number as current. Charts stay.",
+    "The page says when the exchange was last read and shows no old number as current. "
+    "Charts remain.",
 )
 @pytest.mark.parametrize("path", [LIST, PAGE, f"{LIST}?q=btc", f"{PAGE}?days=30"])
 def test_a_stale_feed_is_said_and_shows_no_number(service: Service, path: str) -> None:

@@ -55,7 +55,7 @@ def test_the_host_of_the_base_address_is_accepted(market: Service, host: str) ->
 
 @pytest.mark.outcome(
     "Another website makes a browser call `/api/mcp`",
-    "It can read what any page may read. With another `Host` (DNS rebinding) it gets 421.",
+    "It gets only public data. With another `Host` (DNS rebinding) it gets 421.",
 )
 @pytest.mark.parametrize(
     "host",
@@ -289,7 +289,7 @@ def test_nesting_is_accepted_up_to_the_limit(market: Service, revision: str) -> 
 
 
 @pytest.mark.outcome(
-    "A client sends `/api/mcp` more than 128 lists or objects",
+    "A client sends more than 128 JSON arrays and objects to `/api/mcp`",
     "400 before decoding.",
 )
 @pytest.mark.parametrize("values", ['"a":' + "[" * 9_999, '"a":[' + "[1,2]," * 1_000 + "1]}}}"])

@@ -285,7 +285,7 @@ def test_payer_repeats_a_paid_read_with_what_never_goes_on_chain(
 
 @pytest.mark.outcome(
     "An observer rebuilds a settled payment proof from the chain",
-    "409 once the body was delivered. Without the payer's idempotency key nothing is used up.",
+    "409 once the body was delivered, and no further charge.",
 )
 def test_delivered_body_is_409_without_a_key_of_the_first_request(
     shop: Shop, pair: tuple[Version, Version]
@@ -498,7 +498,7 @@ NOT_SOLD = {
 
 @pytest.mark.parametrize("event", NOT_SOLD)
 @pytest.mark.outcome(
-    "A buyer requests a stance that has expired, was withdrawn or can't be referenced",
+    "A buyer requests a stance that has expired, was withdrawn or is not on record",
     "404 or 503 instead of 402, and no charge. Feed subscribers still read it.",
 )
 def test_what_cannot_be_sold_is_refused_before_money_is_mentioned(shop: Shop, event: str) -> None:

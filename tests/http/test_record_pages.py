@@ -429,7 +429,7 @@ def test_a_record_with_a_digest_that_is_none_is_called_lost(
 
 
 @pytest.mark.outcome(
-    "The service starts with another history than the one it published",
+    "The service starts with a different history from the one it published",
     "The record pages return 503 and say that it is not the published one.",
 )
 @EVERY_PAGE

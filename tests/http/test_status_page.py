@@ -119,7 +119,8 @@ def recorded(service: Service, *minutes: int) -> None:
 
 @pytest.mark.outcome(
     "The identity provider or the facilitator stops answering",
-    "Within a minute `/api/status` says since when, even without traffic, or that it is back.",
+    "Within a minute, even without traffic, `/api/status` reports the outage "
+    "and when it began, or the recovery.",
 )
 @pytest.mark.parametrize("name", ["identity", "payments"])
 def test_who_is_away_shows_without_traffic_and_so_does_who_is_back(watch: Watch, name: str) -> None:

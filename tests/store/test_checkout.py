@@ -216,7 +216,8 @@ def test_a_proof_that_was_used_at_one_door_opens_no_other(counter: Counter) -> N
 
 @pytest.mark.outcome(
     "A paid response is lost on its way",
-    "With its `Idempotency-Key` the payer reads it again, free, while the proof is valid.",
+    "The payer can read it again at no charge with the same `Idempotency-Key` "
+    "while the proof is valid.",
 )
 def test_what_was_delivered_can_be_had_again_while_the_proof_is_valid(counter: Counter) -> None:
     first = counter.take(key=KEY)
@@ -525,7 +526,7 @@ def test_nothing_moves_that_the_journal_could_not_note_before(
 
 @pytest.mark.outcome(
     "The database rejects writes after the facilitator settled a payment",
-    "The service retries for several seconds, then grants and delivers what was paid.",
+    "The service retries for several seconds, then grants and delivers what was paid for.",
 )
 @pytest.mark.parametrize("failures", [1, len(RETRY_PAUSES)])
 def test_the_end_of_a_payment_is_noted_again_until_it_is_noted(

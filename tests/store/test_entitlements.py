@@ -282,7 +282,7 @@ def test_a_period_is_part_of_its_transaction(desk: Desk) -> None:
 
 @pytest.mark.outcome(
     "A Feed period is bought while entitlements overlap or one is planned",
-    "It fills the gaps and then extends them. No paid day is lost.",
+    "The period first fills any gaps, then follows the last entitlement. No paid day is lost.",
 )
 def test_a_period_adds_its_whole_length_also_beside_overlapping_grants(desk: Desk) -> None:
     running = desk.grant(START - DAY, START + 10 * DAY)

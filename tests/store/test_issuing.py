@@ -593,7 +593,7 @@ def all_shown(stances: dict[str, CurrentStance]) -> dict[str, tuple[object, ...]
 @pytest.mark.parametrize("can_read", [False, True])
 @pytest.mark.outcome(
     "A stance can't be recorded for a while",
-    "It keeps its first `issued_at`, also under another leader, until its evidence changes.",
+    "It keeps its first `issued_at`, even under a new leader, until its evidence changes.",
 )
 def test_what_cannot_be_recorded_keeps_the_instant_of_its_first_issue(
     instance: Instance, restarts: bool, can_read: bool
@@ -913,7 +913,7 @@ def test_a_withdrawn_kind_stays_so_until_something_is_recorded(instance: Instanc
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.outcome(
     "The collector finds an older or a new history in place of its own",
-    "It records nothing there, calls nothing durable, and no checkpoint is signed.",
+    "It records nothing there and marks no stance as durable, and no checkpoint is signed.",
 )
 def test_a_record_that_lacks_what_was_recorded_is_not_gone_on_with(
     instance: Instance, restarts: bool, tmp_path: Path

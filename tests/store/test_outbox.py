@@ -114,7 +114,7 @@ def test_pauses_double_from_ten_seconds_to_a_quarter_of_an_hour() -> None:
 
 
 @pytest.mark.outcome(
-    "The mail server is down or defers a mail",
+    "The mail server is down or defers an e-mail",
     "The collector retries after 10 s, then at growing intervals of up to 15 min.",
 )
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_a_mail_that_is_not_taken_now_is_tried_again_later(
 
 
 @pytest.mark.outcome(
-    "The mail server rejects a mail permanently (550)",
-    "The collector gives it up at once.",
+    "The mail server rejects an e-mail permanently (550)",
+    "The collector gives up on that e-mail at once.",
 )
 def test_a_mail_that_is_refused_for_good_is_given_up_and_the_others_go_out(
     office: Office, caplog: pytest.LogCaptureFixture
@@ -231,8 +231,8 @@ def test_who_does_not_lead_sends_nothing(office: Office) -> None:
 
 
 @pytest.mark.outcome(
-    "A leader freezes while it sends a mail, and another takes over",
-    "The mail goes out at least once, and twice only if the freeze lasts a minute.",
+    "A leader freezes while sending an e-mail, and another takes over",
+    "The e-mail goes out at least once, and twice only if the freeze lasts a minute.",
 )
 @pytest.mark.parametrize(
     ("frozen_seconds", "sent"), [(15, ["a", "b"]), (IN_FLIGHT / 1_000, ["a", "a", "b"])]
@@ -263,8 +263,8 @@ def test_a_mail_that_is_being_sent_is_sent_by_the_next_leader_only_after_a_minut
 
 
 @pytest.mark.outcome(
-    "The process dies after it sent a mail and before it noted that",
-    "The mail goes out again a minute later.",
+    "The process dies after sending an e-mail but before recording it as sent",
+    "The e-mail goes out again a minute later.",
 )
 def test_a_crash_after_sending_makes_the_mail_go_out_again_a_minute_later(
     office: Office, runner: asyncio.Runner

@@ -223,7 +223,7 @@ def test_whoever_goes_on_at_the_last_moment_is_let_go_on(desk: Desk) -> None:
 
 @pytest.mark.outcome(
     "The service dies while the facilitator settles a payment",
-    "The chain decides: it was settled and is granted, or it was not charged.",
+    "The chain decides: the payment was settled and Feed is granted, or nothing was charged.",
 )
 @pytest.mark.parametrize(
     ("word", "state"),
@@ -319,7 +319,7 @@ def test_what_is_not_settled_yet_is_asked_for_again(desk: Desk) -> None:
 
 @pytest.mark.outcome(
     "The result of a payment is unknown and no chain is configured",
-    "It stays unknown for the operator to see. It is neither granted nor charged again.",
+    "It stays `unknown` until the operator resolves it. It is neither granted nor charged again.",
 )
 def test_without_a_chain_what_is_unknown_stays_so(desk: Desk) -> None:
     unknown, settling = desk.pay(1), desk.pay(2, "settling")

@@ -127,7 +127,7 @@ def test_a_link_works_once(desk: Desk) -> None:
 
 
 @pytest.mark.outcome(
-    "A visitor presses the button of a key link twice at once",
+    "A visitor presses the button on a key link twice in quick succession",
     "One key is created.",
 )
 def test_two_who_use_a_link_at_once_get_one_key(

@@ -715,8 +715,8 @@ def test_a_crash_while_listening_ends_the_collector_and_frees_the_lease(play: Pl
 
 
 @pytest.mark.outcome(
-    "Sending a mail fails unexpectedly",
-    "The collector keeps collecting and retries the mail a minute later.",
+    "Sending an e-mail fails unexpectedly",
+    "The collector keeps collecting and retries the e-mail a minute later.",
 )
 def test_a_mail_that_fails_unexpectedly_does_not_end_the_measuring(
     play: Play, caplog: pytest.LogCaptureFixture

@@ -90,7 +90,7 @@ def test_the_set_is_asked_for_once_while_it_is_fresh() -> None:
 
 @pytest.mark.outcome(
     "The identity provider adds a key",
-    "It is found at once. The old key counts until keys are renewed, 10 minutes or more later.",
+    "It is picked up at once. The old key works until the next refresh, 10 minutes or more later.",
 )
 def test_a_new_key_is_found_at_once_and_the_old_one_stays_while_it_is_published() -> None:
     kept = Kept()
@@ -123,7 +123,7 @@ def test_unknown_keys_make_us_ask_at_most_once_in_thirty_seconds() -> None:
 
 @pytest.mark.outcome(
     "Someone sends an invented key id just before the identity provider adds a key",
-    "Tokens of the new key get 503, not 401, for up to 30 seconds.",
+    "Tokens signed with the new key get 503, not 401, for up to 30 seconds.",
 )
 def test_an_invented_key_makes_a_new_one_unknown_for_a_while_but_not_refused() -> None:
     kept = Kept()
@@ -143,7 +143,7 @@ def test_an_invented_key_makes_a_new_one_unknown_for_a_while_but_not_refused() -
 
 @pytest.mark.outcome(
     "The identity provider's keys are unreadable",
-    "Known keys count for one hour. After that, tokens get 503.",
+    "Known keys stay valid for one hour. After that, tokens get 503.",
 )
 def test_old_keys_count_for_an_hour_while_the_provider_is_down() -> None:
     kept = Kept()
@@ -207,7 +207,7 @@ def test_many_at_once_ask_once_and_one_who_gives_up_does_not_stop_the_others() -
 
 
 @pytest.mark.outcome(
-    "The identity provider hangs while its keys are renewed",
+    "The identity provider hangs while its key set is refreshed",
     "Tokens with known keys are verified at once; only unknown keys wait.",
 )
 def test_while_the_provider_hangs_the_known_keys_count_at_once() -> None:

@@ -414,8 +414,8 @@ def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
 
 
 @pytest.mark.outcome(
-    "The database or the exchange fails across the end of an hour",
-    "Every hour of liquidations that is still known is recorded later.",
+    "The database or the exchange is down when an hour ends",
+    "Every hour of liquidations that is still in memory is recorded later.",
 )
 def test_hours_that_ended_while_nothing_could_be_stored_are_all_recorded_later(
     judge: MarketJudge,

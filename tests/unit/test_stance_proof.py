@@ -132,7 +132,7 @@ def test_a_checkpoint_of_another_log_is_refused(
 
 
 @pytest.mark.outcome(
-    "Someone rewrites a recorded stance by going around the database",
+    "Someone rewrites a recorded stance directly in the database file",
     "It contradicts any checkpoint kept from before, and `stances prove` says so.",
 )
 def test_a_history_that_was_rewritten_contradicts_an_older_checkpoint(

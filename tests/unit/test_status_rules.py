@@ -180,7 +180,7 @@ def test_who_is_asked_by_some_requests_only_is_told_as_far_as_it_is_known(
 
 @pytest.mark.outcome(
     "A source of daily figures fails",
-    "`/api/status` names it, the kind of failure and since when.",
+    "`/api/status` shows the source, the kind of failure and when it began.",
 )
 def test_a_source_of_figures_that_fails_is_named() -> None:
     sources = {
@@ -386,7 +386,8 @@ def test_values_that_were_refused_are_counted_by_field() -> None:
 
 @pytest.mark.outcome(
     "An instance has tracked liquidations for less than a day",
-    "`/api/status` shows `warming_up` and until when. It is not degraded or an incident.",
+    "`/api/status` shows `warming_up` and when that will end. "
+    "It counts neither as degraded nor as an incident.",
 )
 @pytest.mark.parametrize(
     ("hours", "missed", "condition", "ready_at"),

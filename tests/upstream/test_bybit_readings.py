@@ -220,7 +220,7 @@ def _inflate(venue: Venue) -> None:
 
 @pytest.mark.outcome(
     "The exchange lists thousands of contracts that have no ticker",
-    "The collector keeps its last good list, or reads it again within a minute.",
+    "The collector keeps its last good list, or fetches a new one within a minute.",
 )
 def test_an_inflated_list_is_read_again_within_a_minute_and_never_replaces_one_that_fits() -> None:
     first, later = Venue(), Venue()

@@ -116,7 +116,7 @@ def test_only_users_with_a_confirmed_address_are_identified() -> None:
             "lying",
             "refused",
             marks=pytest.mark.outcome(
-                "The identity provider returns another user than the token's",
+                "The identity provider returns a different user from the one in the token",
                 "The token is refused with 401.",
             ),
         ),

@@ -15,7 +15,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
 
 @pytest.mark.outcome(
     "Hundreds of subscribers send tokens while the identity provider is slow",
-    "Requests that time out get 503. Once it recovers, so does everyone.",
+    "Requests that time out get 503. Once the provider recovers, requests succeed again.",
 )
 def test_a_burst_that_runs_out_of_time_costs_nobody_later() -> None:
     async def ask(http: IdentityHttp, address: str) -> str:

@@ -107,8 +107,8 @@ PACKED: dict[str, tuple[str, Callable[[], bytes]]] = {
 
 
 @pytest.mark.outcome(
-    "An upstream reply is compressed more than once, inflates endlessly, or is damaged",
-    "It counts as an invalid reply. Inflating stops at the size limit.",
+    "An upstream reply is compressed more than once, decompresses endlessly, or is damaged",
+    "It counts as an invalid reply. Decompression stops at the size limit.",
 )
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("how", PACKED)

@@ -48,14 +48,14 @@ class Perpetuals(Struct, frozen=True):
     """When the exchange took the reading, in milliseconds since the Unix epoch."""
 
     source: str
-    """The venue, worded as in every published `source`."""
+    """The venue's name, exactly as published in `source`."""
 
     contracts: tuple[Perpetual, ...]
 
     refused: dict[str, list[str]] = {}
-    """By field, the contracts with a value out of range, one entry per value. Such values are not
-    published. If price, funding or open interest is out of range, `contracts` leaves the contract
-    out."""
+    """For each field, the contracts whose value was out of range, listed once per bad value. Such
+    values are not published. If price, funding or open interest is out of range, `contracts` omits
+    the contract."""
 
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
@@ -120,4 +120,4 @@ class ExchangeHealth(Struct, frozen=True):
     """The kind of failure, as in `barograph.errors`; None after a success."""
 
     failing_since: int | None = None
-    """When the first of the current failures in a row came."""
+    """When the current run of failures began."""
