@@ -34,8 +34,8 @@ def doctor(data: Path | None, as_json: bool) -> None:
     """Check what could keep this instance from working.
 
     \b
-    Checks the port, SQLite, the disk, the secrets, the schema, the exchange, its stream and
-    the clock, the guide catalog, the mail server and the payments.
+    Checks the port, SQLite, the disk, the secrets, the schema, the exchange, its stream, the
+    clock, the guide catalog, the mail server and the payments.
     Exits with 1 if a check fails.
 
     \b
