@@ -125,7 +125,7 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
-    """Liquidations in one hour, in USD, reached the 99th percentile of all hours of up to 30 days.
+    """Liquidations in one hour, in USD, reached the 99th percentile of the last 30 days' hours.
 
     Only hours with enough coverage count, and at least seven days of such hours are required.
     """

@@ -281,7 +281,7 @@ async def _clock(settings: "Settings") -> Diagnosis:
         return _failed("clock", detail, "make the exchange reachable first")
     finally:
         await exchange.close()
-    detail = f"{skew / 1000:+.1f} s against the exchange"
+    detail = f"{skew / 1000:+.1f} s compared with the exchange"
     if abs(skew) > MAX_SKEW_MS:
         return _failed("clock", detail, "synchronise this machine's clock")
     return _ok("clock", detail)

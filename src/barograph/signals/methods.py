@@ -107,7 +107,7 @@ def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalRes
 
 
 def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> SignalResult:
-    """Liquidations in the last 60 minutes, compared with each hour of up to 30 days.
+    """Liquidations in the last 60 minutes, compared with every recorded hour of the last 30 days.
 
     The label follows the percentile of their USD total among all hours that we covered: quiet up to
     the 20th, elevated from the 90th, extreme from the 99th, normal in between. On the way back
@@ -124,7 +124,7 @@ def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> Sign
 
 
 def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalResult:
-    """The share of accounts that are long BTC, compared with its hourly values of up to 30 days.
+    """The share of accounts that are long BTC, compared with its hourly values of the last 30 days.
 
     The label follows its percentile among those values: long-extreme from the 95th, short-extreme
     up to the 5th, typical in between. On the way back towards typical, the percentile must pass the
@@ -157,7 +157,7 @@ def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> S
 
 
 def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> SignalResult:
-    """The 24-hour volatility of BTC's hourly returns, compared with its values of up to 30 days.
+    """The 24-hour volatility of BTC's hourly returns, compared with its values of the last 30 days.
 
     It is annualised without subtracting the mean. The label follows its percentile among the values
     computed for each recorded hour: calm up to the 20th, turbulent from the 80th, normal in
