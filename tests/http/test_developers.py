@@ -111,7 +111,7 @@ def test_each_parameter_is_shown_with_type_default_and_limits(service: Service) 
 def test_what_is_entitled_or_paid_says_what_it_needs(service: Service) -> None:
     blocks = developers(service).split('<details class="operation"')
     needs = {
-        name: re.findall(r"(?:Needs| or) <code>(.*?)</code>", block)
+        name: re.findall(r"(?:Requires| or) <code>(.*?)</code>", block)
         for block in blocks
         for name in re.findall(r'data-operation="(\w+)"', block)
     }

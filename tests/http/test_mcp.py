@@ -176,7 +176,7 @@ def test_every_tool_has_a_title_a_description_and_schemas(peer: Peer) -> None:
 @pytest.mark.parametrize(
     ("tool", "words"),
     [
-        *((tool, ("Seconds old", "error")) for tool in MARKET_TOOLS),
+        *((tool, ("seconds old", "error")) for tool in MARKET_TOOLS),
         ("get_briefs", ("newest first", "error")),
         ("get_signals", ("unknown when stale", "120 calls per hour", "1,000", "error")),
         ("get_guides", ("Rarely changes",)),

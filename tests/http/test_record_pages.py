@@ -112,10 +112,7 @@ def test_the_page_tells_of_every_kind_how_much_is_recorded_and_what_is_newest(
 
     assert answer.status == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert (
-        "We record three kinds of stance, and later events such as withdrawals, once and never"
-        in page
-    )
+    assert "We record each version of three kinds of stance once and never change it." in page
     for retained in (
         "ETH and SOL) after 30",
         "contract after 730",

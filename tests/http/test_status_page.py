@@ -167,7 +167,7 @@ def test_parts_that_are_not_there_are_said_to_be_absent(service: Service) -> Non
     text = page(service)
 
     assert "not configured" in part(text, "identity")
-    assert "Feed x402 is disabled" in part(text, "payments")
+    assert "this instance does not sell Feed by x402" in part(text, "payments")
 
 
 def test_the_page_shows_what_the_api_says_and_links_to_it(service: Service) -> None:

@@ -415,7 +415,7 @@ def test_a_brief_says_where_it_comes_from() -> None:
         "2026-11-06T13:00:00.000Z. Source: test venue, as of 2026-11-06T21:00:00.000Z."
     )
     assert "- `funding_rate_pct`: -0.0025\n" in brief.body
-    how = "\n## How it was found\n\nThe sign of a major's funding rate changed"
+    how = "\n## How it was found\n\nThe funding rate of BTC, ETH or SOL changed its sign"
     assert how in brief.body
 
 

@@ -67,7 +67,7 @@ def test_refusal_names_the_limit_the_wait_and_where_a_key_comes_from() -> None:
         (PERSONAL, "1,000 requests with this key are allowed in any hour"),
         (BAD_KEYS, "60 requests with an invalid key are allowed in any hour"),
         (REGISTRATIONS, "10 registrations from one address are allowed in any hour"),
-        (MAILBOX, "3 mails to one mailbox are allowed in any 24 hours"),
+        (MAILBOX, "3 e-mails to one mailbox are allowed in any 24 hours"),
         (RateLimit("other", 5, 90_000), "5 requests (other) are allowed in any 90 seconds"),
     ],
 )

@@ -181,7 +181,9 @@ def test_breadth_is_the_share_above_less_the_share_below(
     seen = funding_breadth(evidence(contracts(above, below, 100)), None)
 
     assert seen.label == label
-    assert seen.value == f"{above} % above and {below} % below rest, of 100 contracts"
+    assert seen.value == (
+        f"{above} % of 100 contracts have high funding, {below} % clearly negative funding"
+    )
 
 
 def test_breadth_compares_rates_at_eight_hours() -> None:
@@ -227,7 +229,7 @@ def test_pressure_is_the_percentile_of_the_last_hour(total: float, label: str) -
 
 def test_pressure_names_the_amount_and_the_percentile() -> None:
     assert liquidation_pressure(pressed(2e6), None).value == (
-        "$2.00M in an hour, percentile 100 of 200 hours"
+        "$2.00M in an hour, 100th percentile of 200 hours"
     )
 
 
@@ -266,7 +268,7 @@ def test_long_accounts_are_compared_with_their_own_past(share: float, label: str
 @pytest.mark.parametrize("hours", [FORTNIGHT, 400])
 def test_long_accounts_name_the_share_and_the_hours_that_it_was_compared_with(hours: int) -> None:
     assert btc_long_accounts(positioned(99.5, hours), None).value == (
-        f"99.5 % of accounts, percentile 100 of {hours} hours"
+        f"99.5 % of accounts, 100th percentile of {hours} hours"
     )
 
 
@@ -343,7 +345,7 @@ def test_volatility_that_grew_all_the_time_is_turbulent_and_calm_when_it_shrank(
 
     turbulent = btc_realised_volatility(evidence(trailing=growing), None)
     assert turbulent.label == "turbulent"
-    assert turbulent.value.endswith(f"% a year, percentile 100 of {FORTNIGHT} hours")
+    assert turbulent.value.endswith(f"% annualised, 100th percentile of {FORTNIGHT} hours")
     assert btc_realised_volatility(evidence(trailing=shrinking), None).label == "calm"
 
 
@@ -351,7 +353,7 @@ def test_volatility_of_a_price_that_stands_still_is_known() -> None:
     still = add_hours(TrailingRecord(), FORTNIGHT + 24)
 
     assert btc_realised_volatility(evidence(trailing=still), None) == SignalResult(
-        "normal", f"0 % a year, percentile 50 of {FORTNIGHT} hours"
+        "normal", f"0 % annualised, 50th percentile of {FORTNIGHT} hours"
     )
 
 

@@ -148,7 +148,7 @@ def test_allowances_that_are_not_counted_together_are_said() -> None:
 @pytest.mark.parametrize(
     ("reach", "condition", "identity", "payments"),
     [
-        (None, "not_configured", "not configured", "Feed x402 is disabled"),
+        (None, "not_configured", "not configured", "this instance does not sell Feed by x402"),
         (Reachability(), "ok", "not called yet", "not called yet"),
         (Reachability(START), "ok", *["answered at 2026-11-06T21:20:00.000Z"] * 2),
         (Reachability(START, NOW), "degraded", *["unreachable since 2026-11-06T21:20:02.000Z"] * 2),
@@ -368,7 +368,7 @@ def test_too_little_coverage_is_said_with_what_is_needed() -> None:
     status = assess(seen)
 
     assert check(status, "liquidations").detail == (
-        "12.5 % of the last 24 hours watched, 95 % needed"
+        "12.5 % of the last 24 hours covered, 95 % needed"
     )
     assert (status.status, status.feed.status) == ("degraded", "ok")
 

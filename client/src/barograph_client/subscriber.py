@@ -75,7 +75,7 @@ class Later:
 
 @record
 class Stopped:
-    """The credential doesn't open Feed; retrying won't help."""
+    """The credential doesn't give access to Feed; retrying won't help."""
 
     event: ClassVar = "stopped"
 
@@ -148,7 +148,7 @@ class _Routine:
         """The event of a kind, if it has a new version.
 
         Raises:
-            Refused: the credential doesn't open Feed.
+            Refused: the credential doesn't give access to Feed.
         """
         kind, after = entry.kind, reference_of(entry)
         if after is None:

@@ -33,7 +33,7 @@ TURN_COOLDOWN = 3 * DAY
 
 
 def regime_change(evidence: MarketEvidence) -> Iterator[Draft]:
-    """The label of the BTC funding regime changed; both labels are known."""
+    """The label of the BTC funding regime changed. Neither the old nor the new label is unknown."""
     before, after = evidence.previous_regime, evidence.regime
     if before is None or "unknown" in {before.label, after.label} or before.label == after.label:
         return
@@ -54,9 +54,9 @@ def regime_change(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def funding_flip(evidence: MarketEvidence) -> Iterator[Draft]:
-    """The sign of a major's funding rate changed from its last nonzero settlement to this one.
+    """The funding rate of BTC, ETH or SOL changed its sign since its last nonzero settlement.
 
-    The rate of a settlement is the last rate that was read before it.
+    The rate of a settlement is the last rate that we read before it.
     """
     bases = {each.contract: base for base, each in evidence.majors.items()}
     for settled in evidence.settlements:
@@ -91,9 +91,9 @@ def funding_flip(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
-    """Open interest of a major moved by 8 % or more in 24 hours, its price by 1 % at most.
+    """Open interest of BTC, ETH or SOL moved by 8 % or more in 24 hours, its price by at most 1 %.
 
-    Open interest is counted in coins, so that the price alone cannot move it.
+    Open interest is measured in coins, so that the price alone has no effect.
     """
     at = evidence.reading.as_of
     for base, now in evidence.majors.items() if evidence.closed_hour is not None else ():
@@ -125,9 +125,9 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
-    """The liquidations of an hour, in USD, reached the 99th percentile of up to 30 days of hours.
+    """Liquidations in one hour, in USD, reached the 99th percentile of the last 30 days' hours.
 
-    Only hours with enough coverage count, and there must be seven days of them.
+    Only hours with enough coverage count, and at least seven days of such hours are required.
     """
     hour = evidence.closed_hour
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
@@ -160,9 +160,9 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
-    """The share of long accounts of a major reached the highest or lowest 2.5 % of its last hours.
+    """The share of long accounts in BTC, ETH or SOL reached the top or bottom 2.5 % of its values.
 
-    It is compared with the hourly shares of 14 to 30 days. It counts accounts, not money.
+    It is compared with its hourly values of the last 14 to 30 days. It counts accounts, not money.
     """
     at = evidence.reading.as_of
     for base, share in (
@@ -196,10 +196,10 @@ def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
-    """The realised volatility of a major over 24 hours reached the highest 2.5 % of its last hours.
+    """The 24-hour realised volatility of BTC, ETH or SOL reached the top 2.5 % of its values.
 
-    It is that of hourly returns, annualised without subtracting a mean, and is compared with the
-    same figure at each hour of 14 to 30 days.
+    It is computed from hourly returns, annualised without subtracting the mean, and compared with
+    its value at each hour of the last 14 to 30 days.
     """
     for base in MAJORS if evidence.closed_hour is not None else ():
         hours = evidence.trailing.hours(base, since=evidence.reading.as_of - 2 * HOUR)
@@ -251,9 +251,9 @@ def outage(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def liquidation_coverage(evidence: MarketEvidence) -> Iterator[Draft]:
-    """We watched less of an hour's liquidations than is needed to publish them.
+    """We covered too little of an hour to publish its liquidations.
 
-    This applies only after an earlier hour had enough coverage: a first start is no event.
+    This rule applies only after an earlier hour had enough coverage, so never at the first start.
     """
     hour, needed = evidence.closed_hour, evidence.min_watched_pct
     if hour is None or hour.watched_pct >= needed:
@@ -272,9 +272,9 @@ def liquidation_coverage(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
-    """Five days of net flow reached 0.5 % of assets, on at least four of them with the same sign.
+    """Net flow over five days reached 0.5 % of assets, and at least four days had the same sign.
 
-    A flow is the operator's own figure, or the change of a fund's shares times their net asset
+    A flow is the operator's own figure, or the change in a fund's shares times their net asset
     value. Only the named funds count.
     """
     week = flow_week(evidence)

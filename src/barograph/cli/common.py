@@ -25,8 +25,10 @@ DEMO_FILE = "demo.json"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-why_option = click.option("--why", required=True, help="The reason; the trail keeps it.")
-by_option = click.option("--by", default="operator", show_default=True, help="Who decides.")
+why_option = click.option("--why", required=True, help="The reason; it is kept in the trail.")
+by_option = click.option(
+    "--by", default="operator", show_default=True, help="Who made the decision."
+)
 
 
 def data_option(function: F) -> F:

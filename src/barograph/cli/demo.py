@@ -29,7 +29,9 @@ _data_option = click.option(
     help="Port of the site and the API.",
 )
 @_data_option
-@click.option("--seed", type=int, default=1, show_default=True, help="Number of a new world.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Random seed of a new simulation."
+)
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
@@ -37,7 +39,7 @@ _data_option = click.option(
     show_default=True,
     help="Number of web processes.",
 )
-@click.option("--x402/--no-x402", default=True, help="Sell with simulated payments or not at all.")
+@click.option("--x402/--no-x402", default=True, help="Turn simulated x402 payments on or off.")
 @click.pass_context
 def demo(
     context: click.Context, port: int, data: Path, seed: int, workers: int, x402: bool
@@ -45,7 +47,7 @@ def demo(
     """Run the complete service on simulated data. It needs no network and no account.
 
     The first start replays 60 simulated days, which takes less than a minute. Later starts in the
-    same folder continue its world and ignore --seed.
+    same folder continue the same simulation and ignore --seed.
 
     While the demo runs, use the commands below in a second terminal: break a server, read
     captured mail, get a token or a payment proof.
@@ -146,10 +148,10 @@ def _break_stances(data: Path, on: bool, kind: str | None) -> None:
 
 
 @demo.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the mails as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the e-mails as JSON.")
 @_data_option
 def mail(as_json: bool, data: Path) -> None:
-    """Show the mails that the demo captured. It delivers none.
+    """Show the e-mails that the demo captured instead of delivering.
 
     \b
     Examples:

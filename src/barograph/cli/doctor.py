@@ -34,8 +34,8 @@ def doctor(data: Path | None, as_json: bool) -> None:
     """Check what could keep this instance from working.
 
     \b
-    Checks the port, SQLite, the disk, the secrets, the schema, the exchange, its stream and
-    the clock, the guide catalog, the mail server and the payments.
+    Checks the port, SQLite, the disk, the secrets, the schema, the exchange, its stream, the
+    clock, the guide catalog, the mail server and the payments.
     Exits with 1 if a check fails.
 
     \b
@@ -281,7 +281,7 @@ async def _clock(settings: "Settings") -> Diagnosis:
         return _failed("clock", detail, "make the exchange reachable first")
     finally:
         await exchange.close()
-    detail = f"{skew / 1000:+.1f} s against the exchange"
+    detail = f"{skew / 1000:+.1f} s compared with the exchange"
     if abs(skew) > MAX_SKEW_MS:
         return _failed("clock", detail, "synchronise this machine's clock")
     return _ok("clock", detail)

@@ -1,4 +1,4 @@
-"""`barograph entitlements`: grants, revokes and lists Feed and Reserve."""
+"""`barograph entitlements`: grants, revokes and lists entitlements to Feed and Reserve."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -42,14 +42,14 @@ def _instant(_context: click.Context, _option: click.Parameter, given: str | Non
 
 def _holder_options(function: F) -> F:
     """`--user SUB` and `--wallet 0x…`."""
-    user = click.option("--user", metavar="SUB", help="The identity provider's id of a user.")
+    user = click.option("--user", metavar="SUB", help="The user's ID at the identity provider.")
     wallet = click.option("--wallet", metavar="0x…", help="The address of a wallet.")
     return user(wallet(function))
 
 
 @click.group()
 def entitlements() -> None:
-    """Grant, revoke and list Feed and Reserve.
+    """Grant, revoke and list entitlements to Feed and Reserve.
 
     \b
     Examples:
@@ -69,7 +69,9 @@ def entitlements() -> None:
 @click.option(
     "--from", "since", callback=_instant, metavar="DATE", help="When it starts (default: now)."
 )
-@click.option("--source", default="operator", show_default=True, help="Where it comes from.")
+@click.option(
+    "--source", default="operator", show_default=True, help="Where the entitlement comes from."
+)
 @why_option
 @by_option
 @json_option

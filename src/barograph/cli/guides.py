@@ -25,8 +25,8 @@ def guides() -> None:
 def check(file: Path, as_json: bool) -> None:
     """Check whether FILE (.toml or .json) is a valid catalog.
 
-    Prints every problem on its own line; exit code 1 if there is one. To serve a valid catalog,
-    set BAROGRAPH_GUIDES_FILE to its path.
+    Prints every problem on its own line, and exits with 1 if there is one. To serve a valid
+    catalog, set BAROGRAPH_GUIDES_FILE to its path.
 
     \b
     Example:

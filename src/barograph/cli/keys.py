@@ -115,7 +115,7 @@ def revoke(key_id: str, yes: bool, data: Path | None) -> None:
 def forget(email: str, yes: bool, data: Path | None) -> None:
     """Delete everything stored about a mailbox.
 
-    That is its keys, which stop working, its links and its queued mails. Backups keep them.
+    This deletes its keys (which stop working), its links and its queued e-mails. Backups keep them.
 
     \b
     Examples:
@@ -134,7 +134,7 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
     if not yes:
         click.confirm(f"Forget {mailbox}? This cannot be undone", abort=True)
     gone = run_on_database(settings, lambda database: forget_mailbox(database, mailbox))
-    click.echo(f"deleted: keys {gone.keys}, links {gone.links}, queued mails {gone.mails}")
+    click.echo(f"deleted: keys {gone.keys}, links {gone.links}, queued e-mails {gone.mails}")
 
 
 def _key_json(record: "KeyRecord") -> dict[str, str | None]:

@@ -113,7 +113,7 @@ def show(payment_id: str, as_json: bool, data: Path | None) -> None:
 @json_option
 @data_option
 def reconcile(as_json: bool, data: Path | None) -> None:
-    """Resolve unfinished payments by what the chain says.
+    """Look up unfinished payments on the chain and resolve them.
 
     A running collector does the same once per minute.
 
@@ -141,7 +141,7 @@ def reconcile(as_json: bool, data: Path | None) -> None:
         return
     click.echo("  ".join(f"{name} {count}" for name, count in done._asdict().items()))
     if done.waiting and not settings.x402_chain_url:
-        click.echo("set BAROGRAPH_X402_CHAIN_URL to resolve the waiting payments by the chain")
+        click.echo("set BAROGRAPH_X402_CHAIN_URL to look up the waiting payments on the chain")
 
 
 @payments.command()
@@ -169,8 +169,8 @@ def settle(
 ) -> None:
     """Mark a payment as made, because you saw it on the chain.
 
-    Only for a payment that is unknown, or was interrupted while settling. It grants what was
-    bought, as if the facilitator had answered.
+    Use this only for a payment whose result is unknown or whose settlement was interrupted. It
+    grants the purchase, as if the facilitator had answered.
 
     \b
     Example:
@@ -195,8 +195,8 @@ def settle(
 def fail(payment_id: str, why: str, by: str, yes: bool, as_json: bool, data: Path | None) -> None:
     """Mark a payment as not made, because it is not on the chain.
 
-    Only for a payment that is unknown, or was interrupted while settling, and whose authorization
-    has expired. Until then it can still move the money.
+    Use this only for a payment whose result is unknown or whose settlement was interrupted. Its
+    authorization must have expired; until then it can still move the money.
 
     \b
     Example:

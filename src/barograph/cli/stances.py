@@ -46,14 +46,14 @@ def _acceptable(_context: click.Context, option: click.Parameter, given: str) ->
 _kind = click.argument("kind", type=click.Choice(KINDS))
 _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 _why = click.option(
-    "--why", required=True, callback=_acceptable, help="The reason, one line; it is recorded."
+    "--why", required=True, callback=_acceptable, help="The reason (one line, recorded)."
 )
 _by = click.option(
     "--by",
     default="operator",
     show_default=True,
     callback=_acceptable,
-    help="The person who decides, one line; it is recorded.",
+    help="Name of the person making the decision (one line, recorded).",
 )
 
 
@@ -142,7 +142,7 @@ def show(kind: str, sequence: int | None, as_json: bool, data: Path | None) -> N
 @json_option
 @data_option
 def revise(kind: str, decision: str, why: str, by: str, as_json: bool, data: Path | None) -> None:
-    """Record another decision on the newest leg.
+    """Record a different decision for the newest period (leg).
 
     It becomes the next revision, on the same evidence. The reason becomes its rationale.
 
@@ -175,7 +175,7 @@ def revise(kind: str, decision: str, why: str, by: str, as_json: bool, data: Pat
 def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path | None) -> None:
     """Permanently withdraw the newest version.
 
-    The kind is terminal until the next version is recorded.
+    Until the next version is recorded, this kind has no active stance.
 
     \b
     Example:
@@ -214,7 +214,7 @@ def verify(as_json: bool, data: Path | None) -> None:
 
     Exit code 1 means that the record is broken; the output names the first broken entry. If the
     service's own database is beside the record, the record must also hold everything that the
-    service published. An older copy of the record, or a new one, does not.
+    service published, so the check fails for an older copy of the record or a new, empty one.
 
     \b
     Example:
@@ -256,7 +256,8 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
 
     FILE is the delivered body. With an older checkpoint, also prove that nothing it covers was
     rewritten. The name of a checkpoint begins with the address of the instance, so set
-    BAROGRAPH_BASE_URL as for the service. For a running demo the command knows the address.
+    BAROGRAPH_BASE_URL to the value that the service uses. For a running demo the command knows
+    the address.
 
     \b
     Examples:

@@ -67,7 +67,7 @@ class TokenRefused(WatchEnded):
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help=f"File with the access token, read before each look. Default: the variable {TOKEN}.",
+    help=f"File with the access token, read before each poll. Default: the variable {TOKEN}.",
 )
 @click.option(
     "--references",
@@ -81,9 +81,9 @@ class TokenRefused(WatchEnded):
     type=click.IntRange(1, LONGEST),
     default=60,
     show_default=True,
-    help="Seconds between looks.",
+    help="Seconds between polls.",
 )
-@click.option("--once", is_flag=True, help="Look once and exit.")
+@click.option("--once", is_flag=True, help="Poll once and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def watch(
     kinds: tuple[str, ...],
@@ -96,11 +96,12 @@ def watch(
 ) -> None:
     """Follow the stances of a service and print a comparison for each new version.
 
-    You need a Feed token. The command ends if the token doesn't open Feed. It never pays.
+    You need a Feed token. The command exits if the token doesn't give access to Feed. It
+    never pays.
 
     \b
     Exit codes:
-      0  looked once, or stopped by Ctrl-C or a closed pipe
+      0  polled once, or stopped by Ctrl-C or a closed pipe
       1  the file of references can't be read or written
       2  the command line is wrong, or there is no service at --url (404)
       3  there is no readable token
@@ -141,7 +142,7 @@ def follow(
     """Look at the feed every `interval` seconds and show what is new; once without an interval.
 
     Raises:
-        TokenRefused: the token doesn't open Feed.
+        TokenRefused: the token doesn't give access to Feed.
         NoService: the first look got 404.
         Unanswered: a single look got no answer.
         BarographError: the file of references can't be read or written.

@@ -254,10 +254,10 @@ or lower case.
 {limits.PERSONAL.requests:,} with a personal key in `X-API-Key`. In `RateLimit`, \
 `r` is the number of requests left; one more is available in `t` seconds.
 - Invalid keys: 401, and 429 after {limits.BAD_KEYS.requests:,} per hour.
-- POST /api/v1/keys: {limits.REGISTRATIONS.requests:,} requests per hour from one caller, \
-{limits.MAILBOX.requests:,} mails per day to one mailbox.
+- POST /api/v1/keys: {limits.REGISTRATIONS.requests:,} requests per hour per caller, \
+{limits.MAILBOX.requests:,} e-mails per day per mailbox.
 - MCP, per minute and caller: {limits.TOOL_CALLS.requests:,} tool calls, then `isError`; \
-{limits.MCP_POSTS.requests:,} requests of at most {MAX_BODY_BYTES // 1024} KiB, then 429. \
+{limits.MCP_POSTS.requests:,} requests, each of at most {MAX_BODY_BYTES // 1024} KiB, then 429. \
 `get_signals` also counts against the signals limit.
 - Proofs and uncached `/data/`: {limits.RENDERS.requests:,} per minute.
 - Other free endpoints: no limit. Follow `Cache-Control`. Send the `ETag` in `If-None-Match` to \
@@ -265,10 +265,11 @@ get 304 while it is current.
 
 ## Errors
 
-The body is `{{"error": "<one sentence>"}}`. Badges draw the error; MCP mostly returns JSON-RPC \
-errors. 400, 413, 414: correct the request. 401: invalid key; send none. 404: not found. \
-405: see `Allow`. 429, 503: wait `Retry-After` seconds, or 30 without it. 502: no fresh data; \
-retry after a few seconds, and don't show older data as current. 500: retry later.
+The body is `{{"error": "<one sentence>"}}`. A badge shows the error as its text; MCP mostly \
+returns JSON-RPC errors. 400, 413, 414: correct the request. 401: invalid key; send none. \
+404: not found. 405: see `Allow`. 429, 503: wait `Retry-After` seconds, or 30 without it. \
+502: no fresh data; retry after a few seconds, and don't show older data as current. \
+500: retry later.
 """
 
 

@@ -38,9 +38,9 @@ TAGS: Mapping[str, str] = {
     BADGES: "Live images, cached for ten minutes (one minute if a value is unknown). Replace "
     "`.svg` with `.json` for the JSON version.",
     DATA: "The data behind the site's charts, for the last 1, 7, 30 or 60 days. Free.",
-    HISTORY: "Digests, signed roots and proofs for the record of stances. Free. They prove that "
-    "nothing was changed without revealing the stances, which need Feed. A leaf of a tree is the "
-    "SHA-256 of 0x00 and the digest's 32 bytes (RFC 6962).",
+    HISTORY: "Digests, signed roots and proofs for the record of stances. Free. Without "
+    "revealing the stances, which need Feed, they prove that nothing was changed. A leaf of a tree "
+    "is the SHA-256 of 0x00 and the digest's 32 bytes (RFC 6962).",
     ENTITLED: "For Feed subscribers. Responses are private and must not be cached.",
     PAID: "Bought by x402 v2. Responses are private and must not be cached.",
     MCP: "The free endpoints as tools of the Model Context Protocol, over streamable HTTP.",
@@ -49,7 +49,7 @@ TAGS: Mapping[str, str] = {
 
 _UNAVAILABLE = "Returns 502 when no fresh data is available; retry after a few seconds."
 _RETRY = "After a 429, wait `Retry-After` seconds."
-_ALLOWS = f"Send it in `X-API-Key` for {PERSONAL.requests:,} signals requests per hour."
+_ALLOWS = f"Send the key in `X-API-Key` to get {PERSONAL.requests:,} signals requests per hour."
 _RECOMPUTE = "Digests only. RFC 6962: a leaf is the SHA-256 of 0x00 and the digest's 32 bytes."
 _OF_A_DEMO = "The example has the log and key of a demo, not of this instance."
 _NEXT_PAGE = "For the next page, pass `next` as `after`."
@@ -71,8 +71,8 @@ TEXTS: Mapping[str, str] = {
     "getIndex": "Index of the free endpoints. Name, site, the endpoints under /api/agent and the "
     "address of the MCP server. Always available.",
     "getDerivatives": "Price, funding, open interest and positioning of one perpetual. "
-    "`fundingRatePct` is per funding interval of the contract, usually 8 or 4 hours; the funding "
-    "badge shows it. For an unknown symbol `available` is false and every number is null. The "
+    "`fundingRatePct` is the rate per funding interval, usually 8 or 4 hours; the funding badge "
+    "shows the interval. For an unknown symbol `available` is false and every number is null. The "
     f"time of the data is in `Last-Modified`. {_UNAVAILABLE}",
     "getMarket": "Funding and price snapshot of BTC, ETH and SOL. Also open interest in USD and "
     "the share of long accounts. The data is a few seconds old; its time is in `Last-Modified`. "
@@ -94,8 +94,8 @@ TEXTS: Mapping[str, str] = {
     "whether or not the address is known. A person opens the link within a day and sees the key "
     f"once. Returns 503 if this instance sends no mail. {_ALLOWS}",
     "getHistoryCheckpoints": "Signed roots over the lists of digests. The newest checkpoint of "
-    "every list, signed, in the C2SP format. Keep one, and later request a consistency proof "
-    f"from its size. {_RECOMPUTE} {_OF_A_DEMO}",
+    "every list, signed, in the C2SP format. Keep one; later, pass its size as `from` to request a "
+    f"consistency proof. {_RECOMPUTE} {_OF_A_DEMO}",
     "getHistory": "Digests of all recorded versions of a stance, oldest first. In recording "
     f"order, without gaps. {_NEXT_PAGE} {_RECOMPUTE}",
     "getHistoryEvents": "Digests of all recorded events of a stance, oldest first. Such as "
@@ -104,12 +104,12 @@ TEXTS: Mapping[str, str] = {
     f"changed. {_PROOF}",
     "getHistoryEventsProof": "Proofs that an event is in the history and that nothing older was "
     f"changed. {_PROOF}",
-    "getSeries": "One measure of one perpetual over the last days. At most 361 evenly spaced "
+    "getSeries": "Recent history of one measure of one perpetual. At most 361 evenly spaced "
     "samples of one contract: price, funding per 8 hours, open interest or long accounts. A "
     "sample that was not measured is null.",
     "getSeriesTable": "The same as CSV. With a header. A sample that was not measured is an empty "
     "cell.",
-    "getLiquidations": "Liquidations of all perpetuals over the last days. USD value of "
+    "getLiquidations": "Recent liquidations of all perpetuals. USD value of "
     "liquidated long and short positions, all contracts combined, in intervals of 1, 6 or 24 "
     "hours, with the coverage of each. Intervals without coverage are null. The last interval is "
     "still in progress.",
@@ -118,9 +118,9 @@ TEXTS: Mapping[str, str] = {
     "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
     "`revision`, `history_digest` and `issued_at` of the durable stances; skip the others. Each "
     "stance has the address of its full version.",
-    "getBtcEtfStance": f"The newest btc-etf-stance. {_STANCE}",
-    "getRatesDesk": f"The newest rates-desk. {_STANCE}",
-    "getFundingRegime": f"The newest funding-regime-stance. {_STANCE}",
+    "getBtcEtfStance": f"The newest stance on BTC ETF flows (btc-etf-stance). {_STANCE}",
+    "getRatesDesk": f"The newest stance on US rates (rates-desk). {_STANCE}",
+    "getFundingRegime": f"The newest stance on BTC funding (funding-regime-stance). {_STANCE}",
     "buyFeed": "Buy one period of Feed for the paying wallet, by x402 v2. Settles the proof once "
     "and grants the paying wallet one period. If you repeat the request with the same "
     "`Idempotency-Key`, you get the same purchase; without a key you get 409. 503 "
@@ -131,8 +131,8 @@ TEXTS: Mapping[str, str] = {
     "and digest of each exactly as delivered. All seven parameters are required, and no others "
     "are accepted. After 404 comparison_reference_unavailable, read the current stance; do not "
     "try older references. Nothing is charged.",
-    "getRecordBadge": "Age of the legacy paper record. Days since a legacy paper-trading record "
-    "began. Days without data count too, and the record was not checked for gaps. The badge says "
+    "getRecordBadge": "Age of the legacy paper-trading record. Days since that record began. "
+    "Days without data count too, and the record was not checked for gaps. The badge says "
     "nothing about trading with real money or about the paid stances.",
     "getRegimeBadge": "The market regime. The label from BTC funding; `unavailable` without fresh "
     "data.",
@@ -145,8 +145,8 @@ TEXTS: Mapping[str, str] = {
     "revisions listed for `MCP-Protocol-Version` are supported. Protocol errors are JSON-RPC "
     "errors (status 200 before revision 2026-07-28, 400 or 404 since). Tool failures, including "
     "an exceeded limit, are results with `isError`. The seven tools read free endpoints, and web "
-    f"pages of any origin may call them. Each address may send {MCP_POSTS.requests:,} requests "
-    f"per minute of at most {MAX_BODY_BYTES // 1024} KiB.",
+    f"pages from any origin may call them. Each IP address may send {MCP_POSTS.requests:,} "
+    f"requests per minute, each of at most {MAX_BODY_BYTES // 1024} KiB.",
     "getOpenApi": "OpenAPI document. This description.",
     "getGptActions": "OpenAPI document for GPT actions. The endpoints under /api/agent, signals "
     "and status, within the limits of GPT actions. None of them needs a key.",

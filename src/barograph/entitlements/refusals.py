@@ -82,4 +82,6 @@ class FeedEntryClosed(PrivateError):
     code = "not_found"
 
     def __init__(self) -> None:
-        super().__init__("Feed x402 is disabled here; if you have Feed, send your bearer token")
+        super().__init__(
+            "this instance does not sell Feed by x402; if you have Feed, send your bearer token"
+        )

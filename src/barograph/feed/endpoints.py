@@ -163,7 +163,7 @@ _FEED_ERRORS: dict[int, str | Schema] = {
         "description": "No active Feed entitlement. The body has the terms of /api/x402/feed, "
         "where you can buy it.",
     },
-    404: "Feed x402 is disabled.",
+    404: "This instance doesn't sell Feed by x402.",
     405: "Only GET is supported.",
     503: "Temporarily unavailable.",
 }
@@ -173,7 +173,7 @@ _BUYING_ERRORS: dict[int, str | Schema] = {
         "model": PaymentRequiredBody,
         "description": "Payment required. Nothing was charged. The body has the terms.",
     },
-    404: "Feed x402 is disabled.",
+    404: "This instance doesn't sell Feed by x402.",
     405: "Only GET is supported.",
     409: "This payment was already used. Do not pay again.",
     429: "Too many payment proofs.",

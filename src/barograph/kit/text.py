@@ -18,6 +18,7 @@ def one_line(name: str, text: str, longest: int) -> str:
 LETTERS = ("k", "M", "B", "T")
 THOUSAND = 1_000
 HUNDRED = 100
+ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
 def usd(amount: float) -> str:
@@ -29,6 +30,12 @@ def usd(amount: float) -> str:
         amount /= THOUSAND
         shown = f"{amount:.2f}{letter}"
     return f"${shown}"
+
+
+def ordinal(number: int) -> str:
+    """A position, such as `1st`, `12th` or `93rd`."""
+    is_teen = number % 100 in {11, 12, 13}
+    return f"{number}{'th' if is_teen else ENDINGS.get(number % 10, 'th')}"
 
 
 def price(amount: float) -> str:

@@ -240,7 +240,7 @@ _WORDS = {
     PERSONAL.name: ("requests with this key", ""),
     BAD_KEYS.name: ("requests with an invalid key", ", or send a valid key or none"),
     REGISTRATIONS.name: ("registrations from one address", ""),
-    MAILBOX.name: ("mails to one mailbox", ""),
+    MAILBOX.name: ("e-mails to one mailbox", ""),
     TOOL_CALLS.name: ("tool calls from one address", ""),
     MCP_POSTS.name: ("requests to the MCP server from one address", ""),
     RENDERS.name: ("uncached pages, downloads and proofs from one address", ""),

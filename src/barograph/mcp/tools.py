@@ -77,23 +77,23 @@ TOOLS = (
     Tool(
         MARKET_STATE,
         "Market state",
-        "BTC, ETH, SOL perpetuals, 24 h liquidations, funding regime, citation. Seconds old; "
-        "stale data is an error.",
+        "BTC, ETH, SOL perpetuals, 24 h liquidations, funding regime, citation. Data is "
+        "seconds old; an error if stale.",
         MarketState,
     ),
     Tool(
         DERIVATIVES,
         "Derivatives",
         "Price, funding, open interest, long accounts of one perpetual; available is false if "
-        "unknown. Seconds old; stale data is an error.",
+        "unknown. Data is seconds old; an error if stale.",
         PerpetualRecord,
         {"symbol": _SYMBOL},
     ),
     Tool(
         MARKET,
         "Market snapshot",
-        "Price, funding, open interest, long accounts of BTC, ETH, SOL. Seconds old; stale data is "
-        "an error.",
+        "Price, funding, open interest, long accounts of BTC, ETH, SOL. Data is seconds old; an "
+        "error if stale.",
         Market,
     ),
     Tool(
@@ -113,7 +113,7 @@ TOOLS = (
     Tool(
         GUIDES,
         "Guide catalog",
-        "27 trading guides with prices in USD; the guides are paid. Rarely changes.",
+        "27 paid trading guides with prices in USD. Rarely changes.",
         Guides,
     ),
     Tool(

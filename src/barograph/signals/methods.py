@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from barograph.kit.text import usd
+from barograph.kit.text import ordinal, usd
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.evidence import MacroEvidence, flow_regime, flow_week, yield_curve
 from barograph.markets.evidence import (
@@ -73,9 +73,9 @@ VOLATILITY = Bands(("calm", "normal", "turbulent"), (20, 80), middle=1, margin=5
 def btc_funding_regime(evidence: MarketEvidence, _previous: str | None) -> SignalResult:
     """The regime of the BTC perpetual's funding rate, converted to eight hours.
 
-    short-crowded at -0.03 % or less, short-leaning below -0.005 %, neutral, long-leaning from
-    +0.015 %, long-crowded from +0.03 %. A label ends when the rate is 0.0025 % inside its edge, and
-    a new label must last before it is taken.
+    short-crowded at -0.03 % or less, short-leaning below -0.005 %, long-leaning from +0.015 %,
+    long-crowded from +0.03 %, neutral in between. On the way back towards neutral, the rate must
+    pass the edge by 0.0025 %. A new label must hold for 15 minutes before it takes effect.
     """
     regime = evidence.regime
     if regime.funding_8h_pct is None:
@@ -88,7 +88,8 @@ def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalRes
 
     Each contract's rate is converted to eight hours. The value is the share of contracts at +0.015
     % or more, less the share at -0.005 % or less, in points: longs-pay from +20, shorts-pay from
-    -20, balanced between. A label ends 3 points inside its edge.
+    -20, balanced in between. On the way back towards balanced, the value must pass the edge by more
+    than 3 points.
     """
     contracts = evidence.reading.contracts
     if not contracts:
@@ -98,48 +99,53 @@ def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalRes
     ]
     above = 100 * sum(rate >= LONG_EDGE_PCT for rate in rates) / len(rates)
     below = 100 * sum(rate <= SHORT_EDGE_PCT for rate in rates) / len(rates)
-    value = f"{above:.0f} % above and {below:.0f} % below rest, of {len(rates)} contracts"
+    value = (
+        f"{above:.0f} % of {len(rates)} contracts have high funding, {below:.0f} % clearly "
+        "negative funding"
+    )
     return SignalResult(BREADTH.label(above - below, previous), value)
 
 
 def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> SignalResult:
-    """The liquidations of the last sixty minutes against the hours of up to 30 days.
+    """Liquidations in the last 60 minutes, compared with every recorded hour of the last 30 days.
 
-    The percentile of their total in USD among all hours that we watched: quiet up to the 20th,
-    normal, elevated from the 90th, extreme from the 99th. A label ends 2 points inside its edge.
-    Unknown if we watched too little of the last hour, or with less than seven days of hours to
-    compare with.
+    The label follows the percentile of their USD total among all hours that we covered: quiet up to
+    the 20th, elevated from the 90th, extreme from the 99th, normal in between. On the way back
+    towards normal, the percentile must pass the edge by more than 2 points. Unknown if we covered
+    too little of the last hour, or have less than seven days of hourly data.
     """
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if evidence.last_hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
         return NOT_KNOWN
     total = evidence.last_hour.total_usd
     rank = ordered_percentile_rank(total, known)
-    value = f"{usd(total)} in an hour, percentile {rank:.0f} of {len(known)} hours"
+    value = f"{usd(total)} in an hour, {ordinal(round(rank))} percentile of {len(known)} hours"
     return SignalResult(PRESSURE.label(rank, previous), value)
 
 
 def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalResult:
-    """The share of accounts that are long BTC, against its own hours of up to 30 days.
+    """The share of accounts that are long BTC, compared with its hourly values of the last 30 days.
 
-    Its percentile among the hourly shares: long-extreme from the 95th, short-extreme up to the 5th,
-    typical between. A label ends 3 points inside its edge. The share counts accounts, not money.
-    Unknown without a fresh share, or with less than fourteen days of hours to compare with.
+    The label follows its percentile among those values: long-extreme from the 95th, short-extreme
+    up to the 5th, typical in between. On the way back towards typical, the percentile must pass the
+    edge by more than 3 points. The share counts accounts, not money. Unknown without a fresh value,
+    or with less than fourteen days of hourly data.
     """
     share = evidence.long_account_pct.get("BTC")
     known = evidence.trailing.long_accounts("BTC")
     if share is None or len(known) < FORTNIGHT_OF_HOURS:
         return NOT_KNOWN
     rank = ordered_percentile_rank(share, known)
-    value = f"{share:.1f} % of accounts, percentile {rank:.0f} of {len(known)} hours"
+    value = f"{share:.1f} % of accounts, {ordinal(round(rank))} percentile of {len(known)} hours"
     return SignalResult(POSITIONING.label(rank, previous), value)
 
 
 def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> SignalResult:
-    """The change of BTC open interest in 24 hours, in coins, so that price cannot move it.
+    """The 24-hour change in BTC open interest, measured in coins so that the price has no effect.
 
-    rising from +5 %, falling from -5 %, flat between. A label ends 1 point inside its edge. The
-    reference is the full hour nearest to 24 hours ago; unknown without it.
+    rising from +5 %, falling from -5 %, flat in between. On the way back towards flat, the change
+    must pass the edge by more than 1 point. The reference is the full hour nearest to 24 hours ago;
+    unknown without it.
     """
     bitcoin = evidence.majors.get("BTC")
     before = evidence.trailing.hour_at("BTC", evidence.reading.as_of - DAY)
@@ -151,12 +157,13 @@ def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> S
 
 
 def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> SignalResult:
-    """The volatility of BTC's hourly returns over 24 hours, against its own of up to 30 days.
+    """The 24-hour volatility of BTC's hourly returns, compared with its values of the last 30 days.
 
-    Annualised without subtracting a mean. Its percentile among the same figure at each recorded
-    hour: calm up to the 20th, normal, turbulent from the 80th. A label ends 5 points inside its
-    edge. Unknown if an hour of the last day is missing, or with less than fourteen days to compare
-    with.
+    It is annualised without subtracting the mean. The label follows its percentile among the values
+    computed for each recorded hour: calm up to the 20th, turbulent from the 80th, normal in
+    between. On the way back towards normal, the percentile must pass the edge by more than 5
+    points. Unknown if an hour of the last day is missing, or with less than fourteen days of hourly
+    data.
     """
     hours = evidence.trailing.hours("BTC", since=evidence.reading.as_of - 2 * HOUR)
     known = evidence.trailing.volatility("BTC")
@@ -164,7 +171,7 @@ def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> S
         return NOT_KNOWN
     swing = hours[-1].volatility_pct
     rank = ordered_percentile_rank(swing, known)
-    value = f"{swing:.0f} % a year, percentile {rank:.0f} of {len(known)} hours"
+    value = f"{swing:.0f} % annualised, {ordinal(round(rank))} percentile of {len(known)} hours"
     return SignalResult(VOLATILITY.label(rank, previous), value)
 
 
@@ -173,12 +180,13 @@ _flow_regime = lru_cache(maxsize=1)(flow_regime)
 
 
 def btc_etf_flow(evidence: MacroEvidence) -> SignalResult:
-    """Five days of net flow into the covered BTC ETFs, in percent of their assets.
+    """Net flow into the covered BTC ETFs over five days, in percent of their assets.
 
     accumulation from +0.5 % with inflows on four of the five days, distribution from -0.5 % with
-    outflows on four of them, mixed otherwise. A label ends inside 0.25 %. The value names the
-    newest day and the funds that count. Unknown with less than 20 days of figures, if a flow of the
-    five days is missing, or if the newest day is more than two US business days old.
+    outflows on four of them, mixed otherwise. Both labels last until the flow is back within
+    0.25 % of zero. The value names the newest day and the funds that count. Unknown with less than
+    20 days of figures, if a flow of the five days is missing, or if the newest day is more than two
+    US business days old.
     """
     week = flow_week(evidence)
     if week is None:
@@ -191,7 +199,7 @@ def btc_etf_flow(evidence: MacroEvidence) -> SignalResult:
 
 
 def us_rates(evidence: MacroEvidence) -> SignalResult:
-    """How US Treasury par yields moved over 20 published days: the 10-year yield and the slope.
+    """How the 10-year US Treasury par yield and the slope of the curve moved over 20 days of data.
 
     The slope is the 10-year yield less the 3-month yield. bear if the 10-year yield rose by 5 basis
     points or more, bull if it fell by as much; steepening and flattening likewise for the slope;
@@ -203,7 +211,8 @@ def us_rates(evidence: MacroEvidence) -> SignalResult:
         return NOT_KNOWN
     change, slope = 100 * now.us10y_change, 100 * now.slope
     value = (
-        f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days; slope {slope:+.0f} bp; of {now.day}"
+        f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days; slope {slope:+.0f} bp; "
+        f"as of {now.day}"
     )
     return SignalResult(now.move, value)
 

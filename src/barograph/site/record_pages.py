@@ -23,10 +23,11 @@ TITLES: Mapping[str, str] = {
     "funding-regime-stance": "Funding regime",
 }
 ABOUT: Mapping[str, str] = {
-    "btc-etf-stance": "Our reading of BTC ETF flows, one per data day. A day gets a new version "
-    "when its figures or the decision change.",
-    "rates-desk": "Our reading of US Treasury yields and overnight rates, one per data day. These "
-    "rates are published at different times, so most days have several versions.",
+    "btc-etf-stance": "Our reading of BTC ETF flows, one for each day with published data. A day "
+    "gets a new version when its figures or the decision change.",
+    "rates-desk": "Our reading of US Treasury yields and overnight rates, one for each day with "
+    "published data. These rates are published at different times, so most days have several "
+    "versions.",
     "funding-regime-stance": "Our reading of the settled funding of the BTC perpetual, one per "
     "funding interval. An interval gets a new version when a rate is corrected or the decision "
     "changes.",

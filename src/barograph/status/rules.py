@@ -111,7 +111,7 @@ def assess(inputs: StatusInputs) -> ServiceStatus:
         _stances(inputs),
         _history(inputs),
         _outside("identity", inputs.identity, "not configured"),
-        _outside("payments", inputs.payments, "Feed x402 is disabled"),
+        _outside("payments", inputs.payments, "this instance does not sell Feed by x402"),
     ]
     by_name = {check.name: check.status for check in checks}
     return ServiceStatus(
@@ -224,7 +224,7 @@ def _liquidations(inputs: StatusInputs) -> Check:
     name, totals, bounds = "liquidations", inputs.liquidations, inputs.bounds
     if totals is None or not is_fresh(totals.as_of, bounds.liquidations, inputs.now):
         return _check(name, "degraded", "not counted recently")
-    watched = f"{totals.watched_pct:g} % of the last 24 hours watched"
+    watched = f"{totals.watched_pct:g} % of the last 24 hours covered"
     # The first connection gets as much time as any other.
     heard_at = totals.watching_since if totals.watched_until is None else totals.watched_until
     if heard_at is None or not is_fresh(heard_at, bounds.liquidations, inputs.now):
@@ -264,9 +264,9 @@ def _database(inputs: StatusInputs) -> Check:
 
 def _limits(inputs: StatusInputs) -> Check:
     if inputs.limits_failing_since is None:
-        return _check("limits", "ok", "rate limits are counted")
+        return _check("limits", "ok", "requests are being counted")
     since = iso_timestamp(inputs.limits_failing_since)
-    detail = f"the shared store fails since {since}; each worker counts for itself"
+    detail = f"the shared store has been failing since {since}; each worker counts for itself"
     return _check("limits", "degraded", detail)
 
 
@@ -285,7 +285,7 @@ def _macro(inputs: StatusInputs) -> Check:
     if failing:
         return _check(name, "degraded", "; ".join(failing))
     return _check(
-        name, "ok", ", ".join(f"{source} to {each.newest_day}" for source, each in sources)
+        name, "ok", ", ".join(f"{source} through {each.newest_day}" for source, each in sources)
     )
 
 

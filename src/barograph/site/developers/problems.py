@@ -104,7 +104,8 @@ ERRORS = [
     ),
     Problem(
         503,
-        "the data or the rate-limit store is unavailable, the server is busy, or it has no mail",
+        "the data or the rate-limit store is unavailable, the server is busy, or no mail server is "
+        "configured",
         "yes: after Retry-After, or after a few seconds",
     ),
 ]
@@ -161,9 +162,14 @@ CODED_ERRORS: Sequence[CodedProblem] = [
         ComparisonReferenceUnavailable,
         _COMPARISON,
         "the pair is not the latest two versions, or the latest has expired or was withdrawn",
-        "no: read the current stance, and stop if it has no pair",
+        "no: read the current stance, and stop if there is no earlier version to compare it with",
     ),
-    _coded(FeedEntryClosed, _ALL, "no token was sent, and x402 is disabled here", "no"),
+    _coded(
+        FeedEntryClosed,
+        _ALL,
+        "no token was sent, and this instance doesn't sell Feed by x402",
+        "no",
+    ),
     _coded(NoStance, _STANCES, "no stance of this kind has been issued yet", "no: see /api/status"),
     _coded(
         StanceNotActive,

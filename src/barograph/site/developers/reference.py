@@ -46,7 +46,7 @@ SECTIONS = {
     "badges": "Badges",
     "mcp": "Model Context Protocol",
     "gpt": "GPT actions",
-    "agents": "Texts for agents",
+    "agents": "Documentation for agents",
     "feed": "For Feed subscribers",
     "x402": "Paying by x402",
     "client": "Client and terminal",
@@ -175,10 +175,10 @@ BADGES = [
     BadgeEntry(
         "paper record",
         f"{BADGE_FOLDER}record.svg",
-        "Days since sinceDate of a legacy paper-strategy record, or “not started” if the operator "
-        "configured no start. This is elapsed time, not a number of observations and not "
-        "uninterrupted operation. Continuity is unverified. It is not evidence of live-capital "
-        "results or of paid stance outcomes.",
+        "Number of days since a legacy paper-trading record began (sinceDate), or “not started” if "
+        "the operator configured no start. The badge counts elapsed time: days without "
+        "observations count too, and the record was not checked for gaps. The badge is not "
+        "evidence of results with real money or of the outcomes of paid stances.",
         f"{DEVELOPERS_PATH}#badges",
     ),
 ]
@@ -247,12 +247,12 @@ RELEASES = (
         "",
         (
             "Free, without a key: market data of every perpetual, briefs, guides, signals, badges",
-            "Personal keys by e-mail, with exact sliding windows",
+            "Personal keys by e-mail; rate limits use an exact sliding window",
             "The record of stances: append-only, hash-chained, with signed checkpoints and proofs",
             "Feed for subscribers, by token or wallet, and the comparison of two versions",
             "Payments by x402 v2, each settled once",
             "The site: markets, charts with downloads, the record and the recorded status",
-            "MCP, OpenAPI, GPT actions, texts for agents and a Python client",
+            "MCP, OpenAPI, GPT actions, documentation for agents and a Python client",
         ),
     ),
 )
