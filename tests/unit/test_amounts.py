@@ -55,6 +55,7 @@ def test_a_price_has_every_digit_and_no_fewer_than_others_of_its_size(
         (13, "13th"),
         (93, "93rd"),
         (100, "100th"),
+        (111, "111th"),
     ],
 )
 def test_an_ordinal_ends_as_in_english(number: int, text: str) -> None:

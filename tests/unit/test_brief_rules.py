@@ -224,8 +224,8 @@ def test_a_burst_names_the_three_largest_assets_and_the_share_of_longs() -> None
 
     assert draft.coins == ["BTC", "ETH", "SOL"]
     assert "$1.00M of positions" in draft.sentence
-    assert "75 % of it longs" in draft.sentence
-    assert "percentile 100.0 of 200 watched hours" in draft.sentence
+    assert "75 % of them long" in draft.sentence
+    assert "100.0th percentile of 200 covered hours" in draft.sentence
     assert draft.window == (AT - HOUR, AT)
     assert draft.inputs["largest_usd"] == {"BTC": 3.0, "ETH": 2.0, "SOL": 1.0}
 
@@ -270,10 +270,10 @@ def test_positioning_is_extreme_in_the_outer_2_5_pct(share: float, subjects: lis
 @pytest.mark.parametrize(
     ("share", "hours", "ends"),
     [
-        (99.0, FORTNIGHT, "99.0 %, near the high of 14 days"),
-        (0.0, FORTNIGHT + 23, "0.0 %, near the low of 14 days"),
-        (99.0, FORTNIGHT + 24, "99.0 %, near the high of 15 days"),
-        (99.0, 40 * 24, "99.0 %, near the high of 30 days"),
+        (99.0, FORTNIGHT, "99.0 %, near the 14-day high"),
+        (0.0, FORTNIGHT + 23, "0.0 %, near the 14-day low"),
+        (99.0, FORTNIGHT + 24, "99.0 %, near the 15-day high"),
+        (99.0, 40 * 24, "99.0 %, near the 30-day high"),
     ],
 )
 def test_positioning_says_how_many_days_it_was_compared_with(
@@ -282,7 +282,7 @@ def test_positioning_says_how_many_days_it_was_compared_with(
     (draft,) = positioning_extreme(positioned(share, hours))
 
     assert draft.headline == f"BTC long accounts at {ends}"
-    assert f" of {min(hours, 30 * 24 + 1)} hourly shares" in draft.sentence
+    assert f" of {min(hours, 30 * 24 + 1)} hourly values" in draft.sentence
 
 
 def test_positioning_is_told_of_every_major_with_a_fresh_share() -> None:
@@ -320,8 +320,8 @@ def test_volatility_at_the_high_of_its_past_is_told() -> None:
 
     assert draft.subject == "btc"
     assert draft.window == (AT - HOUR - DAY, AT - HOUR)
-    assert f"of {FORTNIGHT} hourly figures" in draft.sentence
-    assert draft.headline.endswith("% a year, near the high of 14 days")
+    assert f"of {FORTNIGHT} hourly values" in draft.sentence
+    assert draft.headline.endswith("% annualised, near the 14-day high")
 
 
 def test_volatility_is_silent_at_rest_without_history_and_within_the_hour() -> None:

@@ -53,9 +53,9 @@ def test_a_streak_is_cited_with_coverage_source_day_and_when_it_was_read() -> No
 
     assert brief.headline == "BTC ETF outflows reach 0.60 % of assets in five days (IBIT only)"
     assert brief.summary == (
-        "Net flow on the five days from 2026-10-30 to 2026-11-05 was -$6.00k, -0.60 % of assets of "
-        "$1.00M; 4 of the days had outflows. Coverage: IBIT only. Source: an issuer, figures of "
-        f"2026-11-05, as of {iso_timestamp(READ_AT)}."
+        "Net flow over the five days from 2026-10-30 to 2026-11-05 was -$6.00k, or -0.60 % of "
+        "$1.00M in assets; 4 of the five days had outflows. Coverage: IBIT only. Source: an "
+        f"issuer, figures of 2026-11-05, as of {iso_timestamp(READ_AT)}."
     )
     assert (brief.category, brief.coins, brief.source) == ("etf-flows", ("BTC",), ISSUER)
     assert brief.slug == "2026-11-06-2120-etf-streak-btc-outflows"

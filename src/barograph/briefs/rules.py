@@ -9,7 +9,7 @@ cooldown after the figures were read. The docstrings are printed in the briefs.
 from collections.abc import Iterator
 
 from barograph.briefs.records import Citation, Draft, Rule
-from barograph.kit.text import price, usd
+from barograph.kit.text import ordinal, price, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
 from barograph.macro.evidence import MacroEvidence, curve_turn, day_start, flow_week
 from barograph.markets.evidence import (
@@ -109,9 +109,9 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
             subject=base.lower(),
             headline=f"{base} open interest {way} {abs(coins):.1f} % in 24 hours at a "
             "near-constant price",
-            sentence=f"{base} open interest changed by {coins:+.1f} % in coins in 24 hours, to "
-            f"{usd(now.open_interest_usd)} single-sided, while the last price changed by "
-            f"{moved:+.2f} % to {price(now.last_price)} USDT.",
+            sentence=f"Measured in coins, {base} open interest changed by {coins:+.1f} % in 24 "
+            f"hours; it is now {usd(now.open_interest_usd)} (single-sided). The last price changed "
+            f"by {moved:+.2f} % to {price(now.last_price)} USDT.",
             coins=[base],
             window=(before.at, at),
             inputs={
@@ -143,9 +143,9 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
         subject="market",
         headline=f"Liquidations reach {usd(hour.total_usd)} in one hour",
         sentence=f"{usd(hour.total_usd)} of positions were liquidated in the hour from "
-        f"{iso_timestamp(hour.at)}, {longs:.0f} % of it longs: percentile {rank:.1f} of "
-        f"{len(known)} watched hours. The largest: {named}. "
-        f"{hour.watched_pct:g} % of the hour was watched.",
+        f"{iso_timestamp(hour.at)}, {longs:.0f} % of them long. That is the {ordinal(rank, 1)} "
+        f"percentile of {len(known)} covered hours. The largest: {named}. "
+        f"We covered {hour.watched_pct:g} % of that hour.",
         coins=[asset for asset, _ in assets],
         window=(hour.at, hour.at + HOUR),
         inputs={
@@ -178,10 +178,10 @@ def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
         end = "high" if rank >= EXTREME_PERCENTILE else "low"
         yield Draft(
             subject=f"{base.lower()}-{end}",
-            headline=f"{base} long accounts at {share:.1f} %, near the {end} of "
-            f"{len(known) // HOURS_PER_DAY} days",
-            sentence=f"{share:.1f} % of accounts with a position in {base} were net long, "
-            f"percentile {rank:.1f} of {len(known)} hourly shares; they ranged from "
+            headline=f"{base} long accounts at {share:.1f} %, near the "
+            f"{len(known) // HOURS_PER_DAY}-day {end}",
+            sentence=f"{share:.1f} % of accounts with a position in {base} were net long, the "
+            f"{ordinal(rank, 1)} percentile of {len(known)} hourly values, which ranged from "
             f"{known[0]:.1f} % to {known[-1]:.1f} %.",
             coins=[base],
             window=(max(hours[0].at, at - TRAILING), at),
@@ -212,11 +212,11 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
             continue
         yield Draft(
             subject=base.lower(),
-            headline=f"{base} realised volatility at {swing:.0f} % a year, near the high of "
-            f"{len(known) // HOURS_PER_DAY} days",
-            sentence=f"The hourly returns of {base} over the 24 hours to {iso_timestamp(last.at)} "
-            f"had a volatility of {swing:.1f} % a year, percentile {rank:.1f} of {len(known)} "
-            "hourly figures.",
+            headline=f"{base} realised volatility at {swing:.0f} % annualised, near the "
+            f"{len(known) // HOURS_PER_DAY}-day high",
+            sentence=f"{base}'s hourly returns over the 24 hours to {iso_timestamp(last.at)} had "
+            f"an annualised volatility of {swing:.1f} %, the {ordinal(rank, 1)} percentile of "
+            f"{len(known)} hourly values.",
             coins=[base],
             window=(last.at - DAY, last.at),
             inputs={
@@ -262,9 +262,9 @@ def liquidation_coverage(evidence: MarketEvidence) -> Iterator[Draft]:
         return
     yield Draft(
         subject="liquidations",
-        headline=f"Only {hour.watched_pct:.0f} % of an hour's liquidations was watched",
-        sentence=f"{hour.watched_pct:g} % of the hour from {iso_timestamp(hour.at)} was watched "
-        f"for liquidations, {needed:g} % is needed. There is no history to fill the gap from.",
+        headline=f"Only {hour.watched_pct:.0f} % of an hour's liquidations covered",
+        sentence=f"We covered {hour.watched_pct:g} % of the hour from {iso_timestamp(hour.at)} "
+        f"for liquidations; {needed:g} % is needed. There is no history to fill the gap from.",
         coins=[],
         window=(hour.at, hour.at + HOUR),
         inputs={"watched_pct": hour.watched_pct, "needed_pct": needed},
@@ -290,9 +290,9 @@ def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
         subject=f"btc-{week.side}",
         headline=f"BTC ETF {week.side} reach {abs(week.share_pct):.2f} % of assets in five days "
         f"({week.coverage})",
-        sentence=f"Net flow on the five days from {first.day} to {newest.day} was "
-        f"{sign}{usd(abs(week.flow_usd))}, {week.share_pct:+.2f} % of assets of "
-        f"{usd(newest.aum_usd)}; {counted} of the days had {week.side}. "
+        sentence=f"Net flow over the five days from {first.day} to {newest.day} was "
+        f"{sign}{usd(abs(week.flow_usd))}, or {week.share_pct:+.2f} % of {usd(newest.aum_usd)} in "
+        f"assets; {counted} of the five days had {week.side}. "
         f"Coverage: {week.coverage}.",
         coins=["BTC"],
         window=(day_start(first.day), day_start(newest.day, following=True)),

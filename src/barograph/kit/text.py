@@ -18,7 +18,7 @@ def one_line(name: str, text: str, longest: int) -> str:
 LETTERS = ("k", "M", "B", "T")
 THOUSAND = 1_000
 HUNDRED = 100
-ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+ENDINGS = {"1": "st", "2": "nd", "3": "rd"}
 
 
 def usd(amount: float) -> str:
@@ -32,10 +32,11 @@ def usd(amount: float) -> str:
     return f"${shown}"
 
 
-def ordinal(number: int) -> str:
-    """A position, such as `1st`, `12th` or `93rd`."""
-    is_teen = number % 100 in {11, 12, 13}
-    return f"{number}{'th' if is_teen else ENDINGS.get(number % 10, 'th')}"
+def ordinal(number: float, decimals: int = 0) -> str:
+    """A position or a percentile, such as `1st`, `12th`, `93rd` or `97.5th`."""
+    shown = f"{number:.{decimals}f}"
+    is_teen = shown[-2:] in {"11", "12", "13"}
+    return f"{shown}{'th' if is_teen else ENDINGS.get(shown[-1], 'th')}"
 
 
 def price(amount: float) -> str:

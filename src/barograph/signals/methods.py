@@ -119,7 +119,7 @@ def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> Sign
         return NOT_KNOWN
     total = evidence.last_hour.total_usd
     rank = ordered_percentile_rank(total, known)
-    value = f"{usd(total)} in an hour, {ordinal(round(rank))} percentile of {len(known)} hours"
+    value = f"{usd(total)} in an hour, {ordinal(rank)} percentile of {len(known)} hours"
     return SignalResult(PRESSURE.label(rank, previous), value)
 
 
@@ -136,7 +136,7 @@ def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalR
     if share is None or len(known) < FORTNIGHT_OF_HOURS:
         return NOT_KNOWN
     rank = ordered_percentile_rank(share, known)
-    value = f"{share:.1f} % of accounts, {ordinal(round(rank))} percentile of {len(known)} hours"
+    value = f"{share:.1f} % of accounts, {ordinal(rank)} percentile of {len(known)} hours"
     return SignalResult(POSITIONING.label(rank, previous), value)
 
 
@@ -171,7 +171,7 @@ def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> S
         return NOT_KNOWN
     swing = hours[-1].volatility_pct
     rank = ordered_percentile_rank(swing, known)
-    value = f"{swing:.0f} % annualised, {ordinal(round(rank))} percentile of {len(known)} hours"
+    value = f"{swing:.0f} % annualised, {ordinal(rank)} percentile of {len(known)} hours"
     return SignalResult(VOLATILITY.label(rank, previous), value)
 
 
