@@ -9,7 +9,7 @@ import click
 from barograph.cli.common import child_option, running_demo
 
 DEFAULT_DATA = Path("data/demo")
-_PACKAGES = ("aiosmtpd", "coincurve")
+_PACKAGES = ("aiosmtpd", "coincurve", "joserfc")
 
 _data_option = click.option(
     "--data",
