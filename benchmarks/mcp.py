@@ -230,7 +230,7 @@ def _serve() -> None:
     with patch.object(
         barograph.web.server, "Server", lambda _, **options: Server(target, **options)
     ):
-        barograph.web.server.serve(Settings.from_environment(os.environ))
+        barograph.web.server.run_server(Settings.from_environment(os.environ))
 
 
 def _run(part: str, *rest: str) -> None:

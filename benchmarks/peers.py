@@ -195,7 +195,7 @@ def serve_peer(peer: str, port: int) -> None:
     """
     die_with_parent()
     with patch.object(barograph.web.server, "Server", lambda _, **options: Server(peer, **options)):
-        barograph.web.server.serve(Settings(host=HOST, port=port, workers=1))
+        barograph.web.server.run_server(Settings(host=HOST, port=port, workers=1))
 
 
 if __name__ == "__main__":

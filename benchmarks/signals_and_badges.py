@@ -100,7 +100,7 @@ def _serve() -> None:
     with patch.object(
         barograph.web.server, "Server", lambda _, **options: Server(target, **options)
     ):
-        barograph.web.server.serve(Settings.from_environment(os.environ))
+        barograph.web.server.run_server(Settings.from_environment(os.environ))
 
 
 if __name__ == "__main__":

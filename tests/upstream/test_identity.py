@@ -23,7 +23,7 @@ from barograph.demo.servers.identity import (
     running_identity,
     sign_token,
 )
-from barograph.web.app import identity_provider
+from barograph.upstream.identity_provider import identity_provider
 from support.clock import START, HandClock
 from support.identities import identity_settings, outcome
 

@@ -41,7 +41,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     """
     from barograph.kit.logs import configure_logs
     from barograph.kit.operating_system import die_with_parent, require_free_port
-    from barograph.web.app import check_configuration
+    from barograph.web.server import check_configuration, run_server
 
     settings = read_settings(**options)
     configure_logs(settings.log_level)
@@ -60,8 +60,6 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     else:
         die_with_parent(child)
     upgrade_database(settings)
-    from barograph.web.server import serve as run_server
-
     os.environ.update(settings.to_environment())  # the workers read it after the fork
     run_server(settings)
 
