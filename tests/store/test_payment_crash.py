@@ -18,7 +18,7 @@ from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
 from barograph.payments.records import AlreadyUsed, InProgress, InvalidProof, PaymentRefused
 from support.clock import HandClock
-from support.payment_victim import DOOR, KEY, PERIOD, POINTS, Ledger, feed_grant, proof_of
+from support.payment_victim import KEY, PATH, PERIOD, POINTS, Ledger, feed_grant, proof_of
 from support.payments import show
 
 VICTIM = f"""
@@ -94,7 +94,7 @@ class Aftermath:
         for point in POINTS:
             try:
                 of = proof_of(point)
-                self.runner.run(show(self.cashier, of, DOOR, self.produce, self.grant, key=KEY))
+                self.runner.run(show(self.cashier, of, PATH, self.produce, self.grant, key=KEY))
             except (AlreadyUsed, InProgress, InvalidProof, PaymentRefused) as error:
                 told[point] = type(error).__name__
             else:

@@ -26,7 +26,7 @@ from barograph.payments.records import (
 from support.clock import HandClock
 from support.payments import FEED, proof, show
 
-DOOR = "/api/x402/feed"
+PATH = "/api/x402/feed"
 PERIOD = 30 * DAY
 KEY = "0123456789abcdef"
 
@@ -127,8 +127,8 @@ class MortalJournal(Journal):
         self._death.at("looked up")
         return found
 
-    async def claim(self, proof: Proof, door: str, order: Order = PLAIN_ORDER) -> Payment:
-        claimed = await super().claim(proof, door, order)
+    async def claim(self, proof: Proof, path: str, order: Order = PLAIN_ORDER) -> Payment:
+        claimed = await super().claim(proof, path, order)
         self._death.at("claimed")
         return claimed
 
@@ -191,4 +191,4 @@ def take_and_die(database: Database, charges: Path, point: str) -> None:
 
     death.at("before")
     of = proof_of(point)
-    asyncio.run(show(cashier, of, DOOR, produce, mortal_grant, before_verify=limit, key=KEY))
+    asyncio.run(show(cashier, of, PATH, produce, mortal_grant, before_verify=limit, key=KEY))

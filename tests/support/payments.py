@@ -88,7 +88,7 @@ def header(content: object) -> str:
 async def show(
     cashier: Cashier,
     of: Proof,
-    door: str,
+    path: str,
     produce: Callable[[], Awaitable[T]],
     grant: Grant | None = None,
     *,
@@ -96,15 +96,15 @@ async def show(
     key: str | None = None,
     is_disconnected: IsDisconnected = never_disconnected,
 ) -> Delivery[T]:
-    """Show a proof as a door does: what it was charged for before, or else a new payment."""
+    """Send a proof as an endpoint does: redeliver what it paid for, or take a new payment."""
     resumed = await cashier.redeliver(
-        of, door, lambda _: produce(), key, is_disconnected=is_disconnected
+        of, path, lambda _: produce(), key, is_disconnected=is_disconnected
     )
     if resumed is not None:
         return resumed
     verified = await cashier.verify(of, before_verify)
     return await cashier.charge(
-        verified, door, produce, grant, Order(key=key), is_disconnected=is_disconnected
+        verified, path, produce, grant, Order(key=key), is_disconnected=is_disconnected
     )
 
 

@@ -14,6 +14,9 @@ from barograph.cli.common import (
     run_on_database,
     yes_option,
 )
+from barograph.errors import BarographError, InvalidRequest
+from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
     from barograph.keys.api_keys import ApiKeys, KeyRecord
@@ -47,7 +50,6 @@ def create(email: str, as_json: bool, data: Path | None) -> None:
       barograph keys create --email name@example.com
       barograph keys create --email name@example.com --json
     """
-    from barograph.errors import InvalidRequest
     from barograph.limits.rate_limits import PERSONAL
 
     try:
@@ -55,8 +57,8 @@ def create(email: str, as_json: bool, data: Path | None) -> None:
     except InvalidRequest as error:
         raise click.BadParameter(error.message, param_hint="--email") from error
     if as_json:
-        allowance = {"requests_per_hour": PERSONAL.requests}
-        click.echo(json.dumps({"key": new.key, "id": new.id, "email": new.email, **allowance}))
+        limit = {"requests_per_hour": PERSONAL.requests}
+        click.echo(json.dumps({"key": new.key, "id": new.id, "email": new.email, **limit}))
     else:
         click.echo(new.key)
         click.echo("store it now, it is not shown again; send it as X-API-Key", err=True)
@@ -99,8 +101,6 @@ def revoke(key_id: str, yes: bool, data: Path | None) -> None:
       barograph keys revoke 0123456789abcdef
       barograph keys revoke 0123456789abcdef --yes
     """
-    from barograph.errors import BarographError
-
     if not yes:
         click.confirm(f"Revoke {key_id}? This cannot be undone", abort=True)
     if not _on_keys(data, lambda api_keys: api_keys.revoke(key_id)):
@@ -122,7 +122,6 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
       barograph keys forget --email name@example.com
       barograph keys forget --email name@example.com --yes
     """
-    from barograph.errors import InvalidRequest
     from barograph.keys.email_address import parse_address
     from barograph.keys.registration import forget_mailbox
 
@@ -138,7 +137,6 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
 
 
 def _key_json(record: "KeyRecord") -> dict[str, str | None]:
-    from barograph.kit.timestamps import iso_timestamp
 
     return {
         "id": record.id,
@@ -150,7 +148,6 @@ def _key_json(record: "KeyRecord") -> dict[str, str | None]:
 
 def _on_keys(data: Path | None, use: "Callable[[ApiKeys], Awaitable[T]]") -> T:
     from barograph.keys.api_keys import ApiKeys, load_pepper
-    from barograph.kit.clock import system_clock
 
     settings = read_settings(data=data)
 

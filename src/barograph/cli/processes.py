@@ -18,6 +18,7 @@ from barograph.cli.common import (
     upgrade_history,
     warn_if_world_writable,
 )
+from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
     from barograph.settings import Settings
@@ -106,7 +107,6 @@ def collect(data: Path | None, child: int | None) -> None:
 
 async def _collect(settings: "Settings") -> None:
     from barograph.collector.app import open_collector
-    from barograph.kit.clock import system_clock
 
     async with open_collector(settings, system_clock) as collector:
         running = asyncio.create_task(collector.run())
