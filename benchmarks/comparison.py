@@ -22,11 +22,11 @@ import msgspec
 from fastapi import FastAPI, Response
 from pydantic import SecretStr
 
+from barograph.demo.servers.control import ServerAddress
 from barograph.demo.servers.identity import (
     API_KEY,
     DEMO_USERS,
     KEYS_PATH,
-    IdentityAddress,
     demo_token,
     load_or_create_key,
     running_identity,
@@ -109,7 +109,7 @@ def measure(plan: Plan, folder: Path) -> Section:
     return Section(TITLE, figures)
 
 
-def entitled_settings(data: Path, provider: IdentityAddress) -> Settings:
+def entitled_settings(data: Path, provider: ServerAddress) -> Settings:
     """A service in a new folder that uses this identity provider."""
     data.mkdir()
     who = {
@@ -232,9 +232,9 @@ def _lasting(answer: Answer) -> tuple[list[tuple[str, str]], dict[str, Any]]:
 
 
 @contextmanager
-def identity_provider(folder: Path) -> Iterator[IdentityAddress]:
+def identity_provider(folder: Path) -> Iterator[ServerAddress]:
     """The demo's identity provider as a process."""
-    address = IdentityAddress(HOST, unused_port())
+    address = ServerAddress(HOST, unused_port())
     command = (*COMMAND, "identity", str(address.port), str(folder))
     with running(command, log=folder / "identity.log") as child:
         until(lambda: answers(address.port, KEYS_PATH), child)

@@ -28,7 +28,7 @@ from barograph.upstream.bybit.messages import (
     decode_message,
     subscribe_requests,
 )
-from barograph.upstream.bybit.rest import Sleep
+from barograph.upstream.http import Sleep
 
 log = logging.getLogger(__name__)
 
