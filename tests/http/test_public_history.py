@@ -15,8 +15,7 @@ from barograph.history.merkle import EMPTY_ROOT, TreeHead, is_consistent, is_inc
 from barograph.history.records import KINDS, ChainEnd, Version
 from barograph.history.signing import load_history_key
 from barograph.kit.timestamps import iso_timestamp
-from support.checkpoints import parse_verifier
-from support.history import RATES, PublicHistory, delivered
+from support.history import RATES, PublicHistory, delivered, parse_verifier
 
 SIZE = 23
 ETF = "btc-etf-stance"

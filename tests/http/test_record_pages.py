@@ -19,8 +19,7 @@ from barograph.history.digest import leg_document
 from barograph.history.merkle import tree_root
 from barograph.history.records import KINDS, ChainEnd, Version, VersionEvent
 from barograph.site.record_pages import PAGE_SIZE
-from support.checkpoints import parse_verifier
-from support.history import RATES, PublicHistory
+from support.history import RATES, PublicHistory, parse_verifier
 from support.pages import BROWSER
 from support.service import BASE_URL, Answer
 

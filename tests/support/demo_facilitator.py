@@ -1,4 +1,4 @@
-"""The demo's facilitator on loopback, and the service's adapters before it."""
+"""The demo's facilitator on loopback, and the service's adapters for it."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class World:
-    """The demo's facilitator on loopback, and the service's adapters before it."""
+    """The demo's facilitator on loopback, and the service's adapters for it."""
 
     def __init__(
         self, folder: Path, address: ServerAddress, faults: FacilitatorFaults, clock: HandClock
@@ -46,19 +46,19 @@ class World:
         place = f"{address.host}:{address.port}"
         settings = Settings.model_validate(payment_settings(place))
         self.terms = feed_requirements(settings)
-        # Without a chain, which would have to decide about some refusals, each is told.
+        # Without a chain, the adapter reports every refusal.
         self.facilitator = HttpFacilitator(settings.model_copy(update={"x402_chain_url": ""}))
         self.chain = JsonRpcChain(settings)
 
     def proof(self, wallet: str = "none", **changes: Any) -> Proof:
-        """A good proof; changed after it was signed, if told."""
+        """A valid proof; `changes` are made after it was signed."""
         terms = wire_requirements(self.terms)
         text = demo_proof(self.folder, wallet, terms, self.clock())
         made = match_offer(decode_proof(text), [self.terms])
         return Proof(**{name: getattr(made, name) for name in Proof.__struct_fields__} | changes)
 
     async def verified(self, proof: Proof) -> str:
-        """How a look at a proof ends."""
+        """The outcome of verifying a proof."""
         try:
             await self.facilitator.verify(proof)
         except InvalidProof as error:
@@ -68,7 +68,7 @@ class World:
         return "valid"
 
     async def settled(self, proof: Proof) -> str:
-        """How settling a proof ends."""
+        """The outcome of settling a proof."""
         try:
             outcome = await self.facilitator.settle(proof)
         except SettlementUnknown:
@@ -78,7 +78,7 @@ class World:
         return "settled" if isinstance(outcome, Settled) else outcome.reason
 
     async def on_chain(self, proof: Proof) -> str:
-        """What the chain tells of a proof."""
+        """What the chain shows about a proof."""
         try:
             return (await self.chain.authorization(payment(proof, self.clock()))).word
         except ChainUnavailable:

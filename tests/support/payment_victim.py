@@ -1,4 +1,4 @@
-"""A process that takes one payment and kills itself at a named point of the way."""
+"""A process that takes one payment and kills itself at a named point."""
 
 import asyncio
 import os
@@ -49,20 +49,20 @@ POINTS = [
 
 
 def proof_of(point: str) -> Proof:
-    """A proof of its own for each point, and a payer of its own."""
+    """A different proof and payer for each point."""
     number = POINTS.index(point) + 1
     return proof(number, offer=FEED, payer=f"0x{number:040x}")
 
 
 class Ledger:
-    """A facilitator and its chain, as a file: what was charged stays charged whoever dies."""
+    """A facilitator and its chain as a file, so charges survive a crash."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
         self.clock = clock
 
     def charges(self) -> list[str]:
-        """The nonces that moved money, as often as they did."""
+        """The nonces that moved money, once per charge."""
         return self.path.read_text().split() if self.path.exists() else []
 
     async def verify(self, proof: Proof) -> None:
@@ -105,7 +105,7 @@ def feed_grant(entitlements: Entitlements, clock: Clock) -> Grant:
 
 
 class Death:
-    """Comes by SIGKILL at one point."""
+    """Kills the process at one point."""
 
     def __init__(self, point: str) -> None:
         self.point = point
@@ -149,7 +149,7 @@ class MortalJournal(Journal):
 
 
 class MortalLedger(Ledger):
-    """Dies around its answers."""
+    """Dies before or after its answers."""
 
     def __init__(self, path: Path, clock: Clock, death: Death) -> None:
         super().__init__(path, clock)
@@ -169,7 +169,7 @@ class MortalLedger(Ledger):
 
 
 def take_and_die(database: Database, charges: Path, point: str) -> None:
-    """Take the payment of a point, and come no further than that."""
+    """Take a payment and die at that point."""
     clock, death = HandClock(), Death(point)
     cashier = Cashier(
         MortalJournal(database, clock, death), MortalLedger(charges, clock, death), clock

@@ -1,4 +1,4 @@
-"""Payment proofs that are well-formed, and a facilitator that does what it is told."""
+"""Well-formed payment proofs, and a facilitator that tests control."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ PAYMENTS = {
     "x402_asset_name": STANCE.name,
     "x402_asset_version": STANCE.version,
 }
-"""The settings of a service that takes payments, but for who settles them."""
+"""The settings of a service that takes payments."""
 
 
 def proof(
@@ -63,7 +63,7 @@ def proof(
     signature: str = SIGNATURE,
     now_seconds: int = NOW_SECONDS,
 ) -> Proof:
-    """One of as many proofs as there are numbers."""
+    """A different proof for each number."""
     return Proof(
         requirements=offer,
         payer=payer,
@@ -75,7 +75,7 @@ def proof(
 
 
 def payload(of: Proof | None = None) -> dict[str, Any]:
-    """What a payer encodes, free to be changed."""
+    """The payload of a proof, which a test may change."""
     return wire_payload(of or proof())
 
 
@@ -109,7 +109,7 @@ async def show(
 
 
 class HandFacilitator:
-    """Says and does what it was told to; without a word it settles everything, each nonce once."""
+    """Settles each nonce once, unless a test sets another behaviour."""
 
     def __init__(self) -> None:
         self.verified: list[str] = []
@@ -126,15 +126,15 @@ class HandFacilitator:
         self.before_verifying: Callable[[], Awaitable[None]] | None = None
 
     def refuse(self) -> None:
-        """Find every proof invalid."""
+        """Reject every proof."""
         self.on_verify = InvalidProof("insufficient_funds")
 
     def go_away(self) -> None:
-        """Be out of reach for verifying and settling, before anything is sent."""
+        """Be unreachable for verifying and settling."""
         self.on_verify = self.on_settle = FacilitatorUnavailable("unreachable")
 
     def fall_silent(self, *, after_charging: bool) -> None:
-        """Never answer a settlement that was sent."""
+        """Never answer a settlement."""
         self.on_settle = SettlementUnknown("no answer")
         self.settles_before_failing = after_charging
 

@@ -24,7 +24,7 @@ def proposal(
     issued_at: int | None = None,
     by: str = "rules",
 ) -> Proposal:
-    """The stance of the period that begins `number` periods after the usual instant."""
+    """The stance of the period that begins `number` periods after `START`."""
     start = START + number * PERIOD
     leg = Leg(
         period={"start": iso_timestamp(start), "end": iso_timestamp(start + PERIOD)},
