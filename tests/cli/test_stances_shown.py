@@ -10,25 +10,9 @@ from barograph.history.proof import recompute_digest
 from barograph.kit.json import Json
 from barograph.kit.timestamps import iso_timestamp
 from support.operator import REVISE, WITHDRAW, Operator
-from support.stances import FUNDING
+from support.stances import FUNDING, STANCE_MEMBERS
 
-MEMBERS = [
-    "schema",
-    "kind",
-    "leg_id",
-    "revision",
-    "issued_at",
-    "expires_at",
-    "state",
-    "history_durable",
-    "history_digest",
-    "leg",
-    "events",
-    "salt",
-    "notice",
-    "sequence",
-    "previous_digest",
-]
+MEMBERS = [*STANCE_MEMBERS, "sequence", "previous_digest"]
 
 
 def recomputed(told: dict[str, Any]) -> str:

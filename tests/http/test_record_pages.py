@@ -43,14 +43,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicHistory
     history.close()
 
 
-@pytest.fixture
-def history(tmp_path: Path) -> Iterator[PublicHistory]:
-    """A record in which there is nothing yet."""
-    history = PublicHistory(tmp_path)
-    yield history
-    history.close()
-
-
 def text_of(answer: Answer, name: str) -> str:
     """The text of the element with this id."""
     found = re.search(rf'<(\w+)[^>]*\bid="{name}"[^>]*>(.*?)</\1>', answer.body.decode(), re.DOTALL)

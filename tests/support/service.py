@@ -43,6 +43,23 @@ BADGE_PATHS = tuple(
     for form in ("svg", "json")
 )
 
+CHECKS = [
+    "market-feed",
+    "exchange",
+    "collector",
+    "long-accounts",
+    "liquidations",
+    "database",
+    "limits",
+    "daily-figures",
+    "etf-flows",
+    "stances",
+    "history",
+    "identity",
+    "payments",
+]
+"""The checks of `/api/status`, in order."""
+
 
 class Answer(NamedTuple):
     """A response, byte for byte."""
