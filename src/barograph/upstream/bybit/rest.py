@@ -192,12 +192,17 @@ class RestClient:
             endpoint,
             CircuitBreaker(self._clock, self._breaker_seconds, (Unreachable, InvalidReply)),
         )
+
+        async def attempt(seconds: float) -> T:
+            reply = await self._fetch(endpoint, params, seconds)
+            return read(open_envelope(reply, self._clock()))
+
         # Both checks come first: a call that one refuses must not count as a success for the other.
         self._host.check()
         breaker.check()
         try:
             with self._host.guard(), breaker.guard():
-                answer = await self._try(endpoint, params, read, budget)
+                answer = await _RETRIES.run(attempt, budget, self._sleep, self._random)
         except UnknownToUpstream:
             self._note_success(endpoint)
             raise
@@ -210,19 +215,6 @@ class RestClient:
     async def close(self) -> None:
         """Release every connection."""
         await self._http.aclose()
-
-    async def _try(
-        self,
-        endpoint: Endpoint,
-        params: Mapping[str, str],
-        read: Callable[[Envelope], T],
-        budget: TimeBudget,
-    ) -> T:
-        async def attempt(seconds: float) -> T:
-            reply = await self._fetch(endpoint, params, seconds)
-            return read(open_envelope(reply, self._clock()))
-
-        return await _RETRIES.run(attempt, budget, self._sleep, self._random)
 
     async def _fetch(
         self, endpoint: Endpoint, params: Mapping[str, str], seconds: float
