@@ -20,7 +20,6 @@ from barograph.payments.records import (
     ChainUnavailable,
     FacilitatorUnavailable,
     InvalidProof,
-    Payment,
     Proof,
     Settled,
     SettlementUnknown,
@@ -29,6 +28,7 @@ from barograph.settings import Settings
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.facilitator import HttpFacilitator
 from support.clock import HandClock
+from support.payments import payment
 
 T = TypeVar("T")
 
@@ -102,28 +102,6 @@ class World:
         account = wallets[wallet].address if wallet in wallets else wallet
         call = {"to": ASSET, "data": f"0x70a08231{account[2:]:0>64}"}
         return int(await self.rpc("eth_call", call, block), 16)
-
-
-def payment(proof: Proof, now: int) -> Payment:
-    return Payment(
-        id="pay_1",
-        network=proof.requirements.network,
-        asset=proof.requirements.asset,
-        payer=proof.payer,
-        nonce=proof.nonce,
-        door="/api/x402/feed",
-        pay_to=proof.requirements.pay_to,
-        amount=str(proof.requirements.amount),
-        valid_before=proof.valid_before * 1_000,
-        state="unknown",
-        claimed_at=now,
-        updated_at=now,
-        transaction=None,
-        entitlement_id=None,
-        reason=None,
-        released_at=None,
-        signature_digest="",
-    )
 
 
 @asynccontextmanager

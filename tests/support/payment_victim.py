@@ -6,13 +6,12 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from barograph.entitlements.store import FEED as FEED_TIER
-from barograph.entitlements.store import Entitlements, Holder
+from barograph.entitlements.purchases import FeedGrants
+from barograph.entitlements.store import Entitlements
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
-from barograph.kit.timestamps import DAY
 from barograph.payments.checkout import Cashier
-from barograph.payments.journal import PLAIN_ORDER, Grant, Journal
+from barograph.payments.journal import PLAIN_ORDER, Journal
 from barograph.payments.records import (
     ChainFinding,
     InvalidProof,
@@ -27,7 +26,7 @@ from support.clock import HandClock
 from support.payments import FEED, proof, show
 
 PATH = "/api/x402/feed"
-PERIOD = 30 * DAY
+PERIOD_DAYS = 30
 KEY = "0123456789abcdef"
 
 POINTS = [
@@ -83,25 +82,6 @@ class Ledger:
 
     async def close(self) -> None:
         """Nothing to release."""
-
-
-def feed_grant(entitlements: Entitlements, clock: Clock) -> Grant:
-    """Grants the payer a period of Feed."""
-
-    async def grant(tx: Transaction, payment: Payment) -> str | None:
-        granted = await entitlements.grant_period(
-            tx,
-            Holder("wallet", payment.payer),
-            FEED_TIER,
-            period_ms=PERIOD,
-            source="x402",
-            by=payment.id,
-            why="x402",
-            now=clock(),
-        )
-        return granted.id
-
-    return grant
 
 
 class Death:
@@ -174,7 +154,7 @@ def take_and_die(database: Database, charges: Path, point: str) -> None:
     cashier = Cashier(
         MortalJournal(database, clock, death), MortalLedger(charges, clock, death), clock
     )
-    grant = feed_grant(Entitlements(database, clock), clock)
+    grants = FeedGrants(Entitlements(database, clock), clock, period_days=PERIOD_DAYS)
 
     async def limit() -> None:
         death.at("limited")
@@ -185,7 +165,7 @@ def take_and_die(database: Database, charges: Path, point: str) -> None:
         return b"{}"
 
     async def mortal_grant(tx: Transaction, payment: Payment) -> str | None:
-        granted = await grant(tx, payment)
+        granted = await grants.grant(tx, payment)
         death.at("granted")
         return granted
 

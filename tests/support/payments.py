@@ -14,6 +14,7 @@ from barograph.payments.records import (
     InvalidProof,
     NotSettled,
     Order,
+    Payment,
     Proof,
     Requirements,
     Settled,
@@ -72,6 +73,27 @@ def proof(
         nonce=f"0x{number:064x}",
         signature=signature,
     )
+
+
+def payment(of: Proof, now: int = START, **changes: Any) -> Payment:
+    """The unknown payment of a proof; `changes` are made to its record."""
+    unknown = Payment(
+        "pay_1",
+        *of.key,
+        door="/api/x402/feed",
+        pay_to=of.requirements.pay_to,
+        amount=str(of.requirements.amount),
+        valid_before=of.valid_before * 1_000,
+        state="unknown",
+        claimed_at=now,
+        updated_at=now,
+        transaction=None,
+        entitlement_id=None,
+        reason=None,
+        released_at=None,
+        signature_digest="",
+    )
+    return unknown._replace(**changes)
 
 
 def payload(of: Proof | None = None) -> dict[str, Any]:

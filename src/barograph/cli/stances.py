@@ -210,7 +210,7 @@ def verify(as_json: bool, data: Path | None) -> None:
     """Recompute every digest of the record.
 
     Exit code 1 means that the record is broken; the output names the first broken entry. If the
-    service's own database is beside the record, the record must also hold everything that the
+    service's own database is in the same folder, the record must also hold everything that the
     service published. An older copy of the record, or a new one, does not.
 
     \b

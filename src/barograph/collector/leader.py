@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 LEASE = "collector"
 HOUSEKEEPING_SECONDS = 600
 LASTING_POLLS = 3
-"""A change of the listing must last so many polls before the collector listens again."""
+"""The collector subscribes again after the listing has changed for this many polls."""
 
 
 class Collector:

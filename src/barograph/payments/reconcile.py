@@ -164,7 +164,7 @@ class TooEarly(BarographError):
 
 
 class ManualReconciler:
-    """Finishes payments on the word of an operator, whom the trail names."""
+    """Finishes payments by an operator's decision; the trail names the operator."""
 
     def __init__(self, journal: Journal, clock: Clock, grant_for: GrantFor) -> None:
         self._journal = journal

@@ -225,8 +225,8 @@ class JsonHttp:
     async def _send(
         self, method: str, address: str, content: bytes | None, seconds: float
     ) -> JsonReply:
-        # Each wait for a connection ends well before the deadline: after it, nobody could tell
-        # whether the request was sent.
+        # Each wait for a connection ends well before the deadline; after the deadline we could not
+        # know whether the request was sent.
         before = min(CONNECT_SECONDS, seconds / 3)
         timeout = httpx2.Timeout(seconds, connect=before, pool=before)
         try:

@@ -169,7 +169,7 @@ async def running_exchange(
 
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
-        _log.error("exchange_task_failed", exc_info=task.exception())
+        _log.error("exchange task failed", exc_info=task.exception())
 
 
 async def run_exchange(world: World, host: str, port: int, clock: Clock = system_clock) -> None:

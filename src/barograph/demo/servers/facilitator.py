@@ -123,7 +123,7 @@ class PaymentRequest(_Wire, frozen=True):
 
     @property
     def payer(self) -> str:
-        """The address that is said to pay."""
+        """The address that the authorization names as payer."""
         return self.payment_payload.payload.authorization.payer
 
     @property
