@@ -18,6 +18,7 @@ from websockets.http11 import Request, Response
 
 from barograph.demo.files import write_once
 from barograph.demo.servers.control import (
+    HOST,
     HTML,
     OTHER,
     TEXT,
@@ -238,11 +239,10 @@ def _gateway_refusal(status: HTTPStatus, **members: str) -> Response:
 async def running_identity(
     key: ECKey,
     faults: IdentityFaults | None = None,
-    host: str = "127.0.0.1",
     port: int = 0,
     clock: Clock = system_clock,
 ) -> AsyncIterator[ServerAddress]:
     """Run a provider until the context ends; port 0 picks a free one."""
     server = IdentityServer(key, clock, IdentityFaults() if faults is None else faults)
-    async with server.running(host, port) as bound:
-        yield ServerAddress(host, bound)
+    async with server.running(HOST, port) as bound:
+        yield ServerAddress(HOST, bound)

@@ -10,6 +10,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 from barograph.demo.servers.control import (
+    HOST,
     HTML,
     OTHER,
     GetServer,
@@ -62,11 +63,10 @@ class MacroServer(GetServer[MacroFaults]):
 async def running_macro(
     world: MacroWorld,
     faults: MacroFaults | None = None,
-    host: str = "127.0.0.1",
     port: int = 0,
     clock: Clock = system_clock,
 ) -> AsyncIterator[ServerAddress]:
     """Run the publishers until the context ends; port 0 picks a free one."""
     server = MacroServer(world, clock, MacroFaults() if faults is None else faults)
-    async with server.running(host, port) as bound:
-        yield ServerAddress(host, bound)
+    async with server.running(HOST, port) as bound:
+        yield ServerAddress(HOST, bound)
