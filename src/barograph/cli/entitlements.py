@@ -23,7 +23,6 @@ from barograph.kit.timestamps import DAY, iso_timestamp
 
 if TYPE_CHECKING:
     from barograph.entitlements.store import Entitlement, Entitlements, Holder, Tier, TrailEntry
-    from barograph.kit.database import Database
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -300,7 +299,5 @@ def _state(entitlement: "Entitlement") -> str:
 def _on_store(data: Path | None, use: "Callable[[Entitlements], Coroutine[Any, Any, T]]") -> T:
     from barograph.entitlements.store import Entitlements
 
-    async def action(database: "Database") -> T:
-        return await use(Entitlements(database, system_clock))
-
-    return run_on_database(read_settings(data=data), action)
+    settings = read_settings(data=data)
+    return run_on_database(settings, lambda database: use(Entitlements(database, system_clock)))

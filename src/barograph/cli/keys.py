@@ -1,9 +1,9 @@
 """`barograph keys`: creates, lists and revokes personal API keys."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,7 +20,6 @@ from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
     from barograph.keys.api_keys import ApiKeys, KeyRecord
-    from barograph.kit.database import Database
 
 T = TypeVar("T")
 
@@ -146,12 +145,10 @@ def _key_json(record: "KeyRecord") -> dict[str, str | None]:
     }
 
 
-def _on_keys(data: Path | None, use: "Callable[[ApiKeys], Awaitable[T]]") -> T:
+def _on_keys(data: Path | None, use: "Callable[[ApiKeys], Coroutine[Any, Any, T]]") -> T:
     from barograph.keys.api_keys import ApiKeys, load_pepper
 
     settings = read_settings(data=data)
-
-    async def action(database: "Database") -> T:
-        return await use(ApiKeys(database, load_pepper(settings), system_clock))
-
-    return run_on_database(settings, action)
+    return run_on_database(
+        settings, lambda database: use(ApiKeys(database, load_pepper(settings), system_clock))
+    )

@@ -251,10 +251,7 @@ def _paid_settings(data: Path | None) -> "Settings":
 def _on_journal(settings: "Settings", use: "Callable[[Journal], Coroutine[Any, Any, T]]") -> T:
     from barograph.payments.journal import Journal
 
-    async def action(database: "Database") -> T:
-        return await use(Journal(database, system_clock))
-
-    return run_on_database(settings, action)
+    return run_on_database(settings, lambda database: use(Journal(database, system_clock)))
 
 
 def _payment_json(payment: "Payment") -> dict[str, Any]:
