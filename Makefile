@@ -3,17 +3,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
-# Write bytecode, also where Python is told not to: otherwise each start compiles all tests again.
+# Write bytecode even if the environment says not to, or each start compiles all tests again.
 unexport PYTHONDONTWRITEBYTECODE
-# `make test` runs each part in one process, because handing out 10,000 short tests to workers takes
-# half as long as running them. Tests that wait for other processes have several workers; a file
-# stays with one of them, because its tests share a demo. The longest parts start first.
+# `make test` runs each part in one process, because distributing 10,000 short tests to workers takes
+# half as long as running them. Tests that wait for other processes use several workers; a file stays
+# with one worker, because its tests share a demo. The longest parts start first.
 PARTS := http e2e-cli store upstream unit docs contract
 AT_ONCE := $(shell expr $$(nproc) + 1)
 SHARED := -n 3 --dist loadfile --no-loadscope-reorder
 QUICK := -m "not long and not thorough"
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
-# Compiled here, because where Python is told to write no bytecode each start would do it again.
+# Compile now, or each start does it again where Python writes no bytecode.
 INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e client -e . && \
 	$(BIN)/python -m compileall -q -j 0 src client/src
 

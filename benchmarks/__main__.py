@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks import (
-    allowances,
     badges,
     charts,
     comparison,
@@ -23,6 +22,7 @@ from benchmarks import (
     mcp,
     pages,
     payments,
+    rate_limits,
     signals_and_badges,
     snapshot,
     tokens,
@@ -41,7 +41,7 @@ SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     pages.measure,
     charts.measure,
     floods.measure,
-    allowances.measure,
+    rate_limits.measure,
     upstream_calls.measure,
     snapshot.measure,
     ledger.measure,
@@ -55,7 +55,7 @@ SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
 def main() -> None:
     """Measure everything, one subject after the other."""
     plan = _plan()
-    # Being ended by a signal must end the children too.
+    # A signal must also end the child processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     started = time.monotonic()
     try:

@@ -1,4 +1,4 @@
-"""Badges drawn a second, against badge-maker, the library that Shields draws with."""
+"""Badges drawn per second, compared with badge-maker, the library that Shields uses."""
 
 import json
 import subprocess
@@ -49,8 +49,7 @@ class Peer:
 
 
 def measure(plan: Plan, _folder: Path) -> Section:
-    """Draw the same badges with both, round by round: every text new, and every text seen."""
-    print("badges", file=sys.stderr)
+    """Draw the same badges with both, round by round: each text for the first time, then again."""
     figures = []
     with _peer() as peer:
         for style in STYLES:
@@ -85,10 +84,10 @@ def _seconds(badges: list[Badge]) -> float:
 def _peer() -> Iterator[Peer]:
     command = (sys.executable, "-P", str(TESTS / "support" / "node.py"))
     try:
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     except subprocess.CalledProcessError as error:
         raise BenchmarkFailed(f"badge-maker cannot be installed: {error.stderr}") from error
-    node, folder = told.splitlines()
+    node, folder = printed.splitlines()
     with subprocess.Popen(
         (node, str(TESTS / "node" / "pace.mjs")),
         cwd=folder,

@@ -1,7 +1,6 @@
 """What a chart costs: reading sixty days of one contract, drawing them, and the bytes."""
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable, Iterator
 from math import sin
@@ -34,7 +33,6 @@ MIN_WATCHED_PCT = 95.0
 
 def measure(plan: Plan, folder: Path) -> Section:
     """Fill a record, then read and draw from it again and again."""
-    print("charts", file=sys.stderr)
     contracts = CONTRACTS if plan.demo else FEW_CONTRACTS
     figures = asyncio.run(_measure(folder, contracts))
     return Section(TITLE.format(contracts=contracts), figures)

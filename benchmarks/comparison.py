@@ -1,9 +1,8 @@
-"""The entitled comparison: how long it takes over a short and a long record, and what it costs.
+"""Material change: its latency with a short and a long record, and its cost.
 
-Beside the service runs the simulated identity provider, and one subscriber asks. The peer is a
-plain FastAPI route that reads the same versions twice, with nothing but the driver, and makes the
-product's pydantic model of an answer that it was given. It looks at no token, entitlement or
-parameter, checks no digest and compares nothing.
+One subscriber of the simulated identity provider sends requests. The comparison is a plain FastAPI
+route that reads the same versions twice by the driver alone and builds the service's pydantic model
+from a prepared response. It checks no token, entitlement, parameter or digest and compares nothing.
 
 Run as `python -m benchmarks.comparison identity PORT FOLDER` or `… peer PORT FILE HISTORY`.
 """
@@ -23,11 +22,11 @@ import msgspec
 from fastapi import FastAPI, Response
 from pydantic import SecretStr
 
+from barograph.demo.servers.control import ServerAddress
 from barograph.demo.servers.identity import (
     API_KEY,
     DEMO_USERS,
     KEYS_PATH,
-    IdentityAddress,
     demo_token,
     load_or_create_key,
     running_identity,
@@ -92,7 +91,7 @@ LEVELS: Mapping[str, float] = {
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Ask two services that differ in the length of their record, then one of them and its peer."""
+    """Measure two services with records of different lengths, then one of them and its peer."""
     long = long_record(plan)
     with ExitStack() as stack:
         provider = stack.enter_context(identity_provider(folder))
@@ -104,15 +103,14 @@ def measure(plan: Plan, folder: Path) -> Section:
             token = demo_token(folder, "feed", system_clock(), provider.url)
             child = stack.enter_context(web_service(settings))
             services[count] = Contender(child, settings.port, (f"Authorization: Bearer {token}",))
-        print("the comparison", file=sys.stderr)
         figures = _latencies(services, targets, plan.rounds)
         history = folder / str(long) / "history.sqlite3"
         figures += _costs(services[long], targets[long], history, plan.rounds)
     return Section(TITLE, figures)
 
 
-def entitled_settings(data: Path, provider: IdentityAddress) -> Settings:
-    """A service in a new folder that asks this provider who somebody is."""
+def entitled_settings(data: Path, provider: ServerAddress) -> Settings:
+    """A service in a new folder that uses this identity provider."""
     data.mkdir()
     who = {
         "identity": "supabase",
@@ -123,7 +121,7 @@ def entitled_settings(data: Path, provider: IdentityAddress) -> Settings:
 
 
 def fill_service(settings: Settings, count: int) -> tuple[Version, Version]:
-    """A market, a subscriber, and a record whose newest two versions the product itself made."""
+    """A market, a subscriber, and a record whose newest two versions the service itself made."""
     publish_market(settings)
     load_record(settings.history_path, count - 2, rates.KIND)
 
@@ -146,7 +144,7 @@ def fill_service(settings: Settings, count: int) -> tuple[Version, Version]:
 
 
 def _proposal(day: date) -> Proposal:
-    """What the rules say about rates that rise a little every day, up to this one."""
+    """The stance on rates that rise a little every day, up to this one."""
     now = system_clock()
     today = datetime.now(UTC).date()
     days = [day - timedelta(days=back) for back in range(DAYS, -1, -1)]
@@ -183,7 +181,7 @@ def _target(before: Version, after: Version) -> str:
 def _latencies(
     services: Mapping[int, Contender], targets: Mapping[int, str], rounds: int
 ) -> list[Figure]:
-    """One reader after the other, forwards and backwards, after a round that does not count."""
+    """One reader after the other, forwards and backwards, after a warm-up round."""
     found: dict[int, list[Latency]] = {count: [] for count in services}
     for number in range(-1, rounds):
         for count in list(services)[:: 1 if number % 2 == 0 else -1]:
@@ -227,16 +225,16 @@ def _costs(service: Contender, target: str, history: Path, rounds: int) -> list[
 
 
 def _lasting(answer: Answer) -> tuple[list[tuple[str, str]], dict[str, Any]]:
-    """What an answer says, but for when it was given."""
+    """A response without its time."""
     body: dict[str, Any] = msgspec.json.decode(answer.body)
     headers = [(name.lower(), value) for name, value in answer.headers]
     return sorted(each for each in headers if each[0] != "date"), {**body, "compared_at": ""}
 
 
 @contextmanager
-def identity_provider(folder: Path) -> Iterator[IdentityAddress]:
-    """The demo's, as a process."""
-    address = IdentityAddress(HOST, unused_port())
+def identity_provider(folder: Path) -> Iterator[ServerAddress]:
+    """The demo's identity provider as a process."""
+    address = ServerAddress(HOST, unused_port())
     command = (*COMMAND, "identity", str(address.port), str(folder))
     with running(command, log=folder / "identity.log") as child:
         until(lambda: answers(address.port, KEYS_PATH), child)

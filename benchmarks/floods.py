@@ -44,7 +44,7 @@ end
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """A flood from one address, which is soon refused, and from many, which is not."""
+    """A flood from one address, which soon gets 429, and from many, which never does."""
     script = folder / "flood.lua"
     script.write_text(SCRIPT.format(targets=", ".join(f'"{each}"' for each in _targets())))
     figures = []

@@ -1,4 +1,4 @@
-"""What running it takes: memory, and seconds until the first answer."""
+"""Memory, and the time until the first response."""
 
 import sys
 import time
@@ -26,7 +26,7 @@ TITLE = "Footprint: resident memory (and what belongs to the process alone), sta
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Weigh the processes and start them."""
+    """Measure the memory of the processes and the time that they take to start."""
     figures = [*_memory(folder / "live"), _start_up(folder / "web", plan.starts)]
     return Section(TITLE, figures + (_demo(folder) if plan.demo else []))
 
@@ -38,12 +38,12 @@ def _memory(data: Path) -> list[Figure]:
     with live_service(data, wide=True) as live:
         requests_in(live.web_port, MARKET_STATE_PATH, 3)
         return [
-            _weight(f"web worker, {CONTRACTS} contracts", live.web),
-            _weight(f"collector, {CONTRACTS} contracts", live.collector),
+            _memory_figure(f"web worker, {CONTRACTS} contracts", live.web),
+            _memory_figure(f"collector, {CONTRACTS} contracts", live.collector),
         ]
 
 
-def _weight(name: str, child: Child) -> Figure:
+def _memory_figure(name: str, child: Child) -> Figure:
     memory = child.memory()
     return Figure(name, f"{memory.rss:.0f} MB ({memory.uss:.0f} MB)")
 

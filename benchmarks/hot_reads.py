@@ -1,7 +1,7 @@
-"""Hot reads: the service beside three other servers that give the same answer.
+"""Hot reads: the service compared with three other servers that send the same response.
 
-What is compared is the number of requests that a server answers in one second of its own CPU
-time, because the number in a second of wall time depends on who else uses the machine.
+We count requests per second of the server's CPU time, because requests per second of wall time
+depend on what else runs on the machine.
 """
 
 import sys
@@ -42,7 +42,7 @@ class Contender(NamedTuple):
     child: Child
     port: int
     fields: tuple[str, ...] = ()
-    """Header fields that its requests have beside the usual ones."""
+    """Additional header fields of its requests."""
 
     script: Path | None = None
     """What wrk sends instead of a GET."""
@@ -90,7 +90,7 @@ def _compare(service: Contender, target: str, file: Path, rounds: int) -> list[F
 
 @contextmanager
 def _contenders(service: Contender, target: str, file: Path) -> Iterator[dict[str, Contender]]:
-    """Everybody who gives this answer; the twin is a second bare application."""
+    """All servers with this response; the twin is a second bare application."""
     with ExitStack() as stack:
         bare, twin, fastapi = (
             Contender(*stack.enter_context(python_peer(kind, target, file)))
@@ -104,7 +104,7 @@ def _contenders(service: Contender, target: str, file: Path) -> Iterator[dict[st
 
 
 def alternate(contenders: dict[str, Contender], target: str, rounds: int) -> Rates:
-    """Measure everybody in turn, forwards and backwards, after a round that does not count."""
+    """Measure all in turn, forwards and backwards, after a warm-up round."""
     for contender in contenders.values():
         contender.rate(target)
     rates: Rates = {name: [] for name in contenders}
@@ -116,13 +116,13 @@ def alternate(contenders: dict[str, Contender], target: str, rounds: int) -> Rat
 
 
 def ratios(rates: Rates, ours: str, *theirs: str) -> list[float]:
-    """Round by round; two bare servers, measured before and after, make a steadier measure."""
+    """The ratio of each round; several others count by their mean."""
     others = [fmean(each) for each in zip(*(rates[name] for name in theirs), strict=True)]
     return [one / other for one, other in zip(rates[ours], others, strict=True)]
 
 
 def _check_same(contenders: dict[str, Contender], target: str, answer: Answer) -> None:
-    """Let nobody be compared who says something else."""
+    """Compare only servers that send the same response."""
     for name, contender in contenders.items():
         found = answer_of(contender, target)
         if msgspec.json.decode(found.body) != msgspec.json.decode(answer.body):
@@ -136,10 +136,10 @@ def _undated(answer: Answer) -> tuple[list[tuple[str, str]], bytes]:
 
 
 def answer_of(contender: Contender, target: str) -> Answer:
-    """What a server answers.
+    """The response of a server.
 
     Raises:
-        BenchmarkFailed: nothing.
+        BenchmarkFailed: there is none.
     """
     answer = answers(contender.port, target, contender.fields)
     if answer is None:

@@ -43,17 +43,17 @@ BATCH = 5_000
 PERIOD = 8 * HOUR
 START = 1_700_006_400_000
 FULL_ROUNDS = 10
-"""From as many rounds on, the long record is the whole million."""
+"""From this many rounds on, the long record has a million versions."""
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Load a short and a long record and use both in the same way."""
+    """Load a short and a long record and measure both in the same way."""
     long = long_record(plan)
     print(f"the record: loading {long:,} versions", file=sys.stderr)
     paths = {count: folder / f"history-{count}.sqlite3" for count in (SHORT, long)}
     for count, path in paths.items():
         load_record(path, count)
-    # On the event loop of the product's server.
+    # On the event loop of the service's server.
     figures = uvloop.run(_reads(paths[SHORT], paths[long], long, plan.rounds))
     figures.append(_digest_figure(plan.rounds))
     figures += [_appends(folder, writers) for writers in (1, WRITERS)]
@@ -90,7 +90,7 @@ def _proposal(number: int) -> Proposal:
 
 
 def _chain(count: int, kind: str) -> Iterator[tuple[object, ...]]:
-    """Rows as the ledger would write them, of one text that is filled in anew for each."""
+    """Rows as the ledger would write them, from one template."""
     version = _version(_proposal(1), 1, "PREVIOUS")
     version = replace(version, kind=kind, leg_id="LEG", salt="SALT")
     pattern = canonical(version_document(version))
@@ -177,14 +177,14 @@ async def _reads(short: Path, long: Path, count: int, rounds: int) -> list[Figur
             f"  {count:,} versions / {SHORT:,}", _over(long_times, times["short"]), LENGTH_BOUND
         ),
         at_most(
-            "  product / driver's own queries", _over(long_times, times["driver"]), DRIVER_BOUND
+            "  service / driver's own queries", _over(long_times, times["driver"]), DRIVER_BOUND
         ),
         Figure("  decoded by the ledger, p50", f"{median(times['decoded']):.0f} µs"),
     ]
 
 
 def driver_reader(path: Path) -> Callable[[str], tuple[list[Row], list[Row]]]:
-    """The same two questions in one consistent view, with nothing but the driver."""
+    """The same two queries in one transaction, by the driver alone."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     newest = (
         "SELECT sequence, leg_id, revision, issued_at, history_digest, document "
@@ -232,7 +232,7 @@ def _cost(work: Callable[[], object]) -> float:
 
 
 def _appends(folder: Path, writers: int) -> Figure:
-    """Each writer is a process of its own with legs of its own; all on one chain."""
+    """Each writer is a separate process with its own legs; all append to one chain."""
     path = folder / f"appends-{writers}.sqlite3"
     asyncio.run(_make(path))
     context = get_context("spawn")

@@ -27,7 +27,7 @@ POLL_SECONDS = 1
 
 
 class Live(NamedTuple):
-    """What runs, and where."""
+    """The running processes and their addresses."""
 
     exchange: ExchangeAddress
     collector: Child
@@ -48,7 +48,7 @@ def wide_exchange(_: Path, port: int) -> Sequence[str]:
 
 @contextmanager
 def live_service(data: Path, *, wide: bool = False) -> Iterator[Live]:
-    """Everything, collecting and answering."""
+    """Run all of them; the service collects and answers."""
     exchange = ExchangeAddress(HOST, unused_port())
     settings = _settings(data, exchange)
     command = (wide_exchange if wide else simulated_exchange)(data, exchange.port)

@@ -21,7 +21,7 @@ REQUEST_HEADERS = (
 
 
 def require_wrk() -> None:
-    """Make sure that there is a load generator.
+    """Check that the load generator is installed.
 
     Raises:
         BenchmarkFailed: wrk is missing.
@@ -42,11 +42,10 @@ def requests_in(
 ) -> int:
     """Read as fast as possible for some seconds; return how many requests were answered.
 
-    `fields` are header fields beside the usual ones. A `script` of wrk may ask otherwise than by
-    GET.
+    `fields` are additional header fields. A wrk `script` may send other requests than GET.
 
     Raises:
-        BenchmarkFailed: one of them was not answered well.
+        BenchmarkFailed: a request failed.
     """
     scripted = [] if script is None else ["-s", str(script)]
     report = _report([*_command(port, target, seconds, fields), *scripted])
@@ -54,10 +53,10 @@ def requests_in(
 
 
 def latency_in(port: int, target: str, seconds: int, fields: Sequence[str] = ()) -> Latency:
-    """Read over one connection, each request after the answer to the one before it.
+    """Read over one connection, one request at a time.
 
     Raises:
-        BenchmarkFailed: one of them was not answered well.
+        BenchmarkFailed: a request failed.
     """
     report = _report([*_command(port, target, seconds, fields, connections=1), "--latency"])
     found = (_find(rf" {share}%\s+([\d.]+)(us|ms|s)\s", report) for share in (50, 99))

@@ -31,7 +31,7 @@ SEED = 1
 
 
 class WideWorld(World):
-    """The simulated world with more names: each further contract follows a path that exists."""
+    """The simulated world with more contracts, each a copy of another."""
 
     def __init__(self, seed: int, epoch: int) -> None:
         super().__init__(seed, epoch)
@@ -50,7 +50,7 @@ class WideWorld(World):
 
 
 class Market:
-    """The wide market as the collector meets it: bodies from the wire, and the kept contracts."""
+    """The wide market as the collector sees it: replies of the exchange, and the kept contracts."""
 
     def __init__(self, now: int) -> None:
         self.world = WideWorld(SEED, now // HOUR * HOUR - 2 * DAY)
@@ -68,7 +68,7 @@ class Market:
         return Perpetuals(envelope.time, "benchmark", tickers.perpetuals)
 
     def brief(self, judge: Judge, now: int) -> None:
-        """Tell a judge everything but the prices: every share, and a whole day of liquidations."""
+        """Give a judge everything except prices: all shares, and a whole day of liquidations."""
         judge.watched(now - DAY, now)
         for message in liquidation_messages(self.world, now - DAY, now):
             decoded = decode_message(message)
@@ -87,7 +87,7 @@ class Market:
 
 
 def benchmark_settings(data: Path, port: int) -> Settings:
-    """The service as it is by default, with bounds that a published market outlives here."""
+    """The default settings, with freshness limits longer than a benchmark."""
     return Settings(
         data=data,
         port=port,
@@ -110,7 +110,7 @@ async def open_database(settings: Settings) -> tuple[Database, Lease]:
 
 
 def publish_market(settings: Settings) -> None:
-    """Fill a new database with the market as it is now, by the product's own functions."""
+    """Fill a new database with the current market, by the service's own functions."""
 
     async def work() -> None:
         now = system_clock()

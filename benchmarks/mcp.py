@@ -1,11 +1,10 @@
-"""Tool calls: the service beside the SDK's own server with a trivial tool.
+"""Tool calls, compared with the SDK's own server and a trivial tool.
 
-The peer is what the SDK makes of a tool that returns a result which was prepared before: no limit,
-no market, no reading of arguments. Both answer the same call with the same result, in both eras of
-the protocol. The service has an ample allowance; every call is counted all the same.
+The peer returns a prepared result: it has no limit and no market and reads no arguments. Both
+return the same result, in both eras of the protocol. The service has a rate limit that the
+benchmark does not reach.
 
-Run as `python -m benchmarks.mcp service` with the service's settings in the environment, or as
-`python -m benchmarks.mcp peer PORT FILE`; the file holds the result that the tool returns.
+Run as `python -m benchmarks.mcp PORT FILE`; the file holds the result that the tool returns.
 """
 
 import http.client
@@ -15,23 +14,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import mcp_types as types
 import msgspec
-from granian.server import Server
 from mcp.server import Server as ToolServer
 from mcp.server import ServerRequestContext
 
-import barograph.mcp.calls
-import barograph.mcp.endpoints
-import barograph.web.server
 from barograph.kit.http import ASGIApp
 from barograph.kit.operating_system import die_with_parent
-from barograph.kit.timestamps import HOUR
-from barograph.limits.rate_limits import RateLimit
 from barograph.mcp.tools import BY_NAME, MARKET_STATE
-from barograph.settings import Settings
 from benchmarks.hot_reads import Contender, alternate, ratios
 from benchmarks.load import REQUEST_HEADERS
 from benchmarks.market import benchmark_settings, publish_market
@@ -39,19 +30,19 @@ from benchmarks.peers import FILE_VARIABLE, serve_peer
 from benchmarks.plan import Plan
 from benchmarks.processes import HOST, BenchmarkFailed, Child, running, until, unused_port
 from benchmarks.table import Figure, Section, at_least
+from benchmarks.unlimited import unlimited_service
 
 TITLE = "Tool calls: requests per CPU-second, against a trivial tool on the SDK's own server"
 SDK_SHARE = 0.9
 PATH = "/api/mcp"
 TOOL = BY_NAME[MARKET_STATE]
-AMPLE = RateLimit("mcp", 100_000_000, HOUR)
 COMMAND = (sys.executable, "-m", "benchmarks.mcp")
 
 Context = ServerRequestContext[Any, Any]
 
 
 class Era(NamedTuple):
-    """How a call is made: its header fields and parameters beside the tool's name."""
+    """How a call is made: its additional header fields and parameters."""
 
     revision: str
     fields: Mapping[str, str]
@@ -59,14 +50,14 @@ class Era(NamedTuple):
 
     @property
     def message(self) -> bytes:
-        """The call as it is sent."""
+        """The request body."""
         parameters = {"name": TOOL.name, "arguments": {}, **self.parameters}
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": parameters}
         return msgspec.json.encode(call)
 
     @property
     def headers(self) -> dict[str, str]:
-        """Everything that is sent with it."""
+        """All header fields."""
         version = {"MCP-Protocol-Version": self.revision, "Content-Type": "application/json"}
         return {**version, **self.fields}
 
@@ -93,7 +84,7 @@ def measure(plan: Plan, folder: Path) -> Section:
     publish_market(settings)
     file = folder / "result.json"
     figures: list[Figure] = []
-    with _service(settings) as child:
+    with unlimited_service(settings, lambda: _call(settings.port, ERAS[0])) as child:
         file.write_bytes(msgspec.json.encode(_result(settings.port, ERAS[0])))
         with _peer(file) as first, _peer(file) as twin:
             peers = {"sdk": first, "service": (child, settings.port), "twin": twin}
@@ -121,7 +112,7 @@ def _compare(
 
 
 def _script(era: Era) -> str:
-    """What tells wrk to make this call."""
+    """The wrk script that makes this call."""
     headers = [
         f"wrk.headers[{_quoted(name)}] = {_quoted(era.headers[name])}" for name in era.headers
     ]
@@ -130,12 +121,12 @@ def _script(era: Era) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of ASCII is written in Lua as it is in JSON."""
+    """An ASCII string in Lua, which is the same as in JSON."""
     return msgspec.json.encode(text).decode()
 
 
 def _check_same(contenders: Mapping[str, Contender], era: Era) -> None:
-    """Let nobody be compared who says something else, or no longer does."""
+    """Compare only servers that send the same result."""
     expected = _result(contenders["service"].port, era)
     for name, contender in contenders.items():
         if _result(contender.port, era) != expected:
@@ -168,35 +159,21 @@ def _call(port: int, era: Era) -> dict[str, Any] | None:
 
 
 @contextmanager
-def _service(settings: Settings) -> Iterator[Child]:
-    environment = settings.to_environment()
-    command, log = (*COMMAND, "service"), settings.data / "web.log"
-    with running(command, log=log, environment=environment) as child:
-        until(lambda: _call(settings.port, ERAS[0]), child)
-        yield child
-
-
-@contextmanager
 def _peer(file: Path) -> Iterator[tuple[Child, int]]:
     port = unused_port()
-    command = (*COMMAND, "peer", str(port), str(file))
+    command = (*COMMAND, str(port), str(file))
     with running(command, log=file.with_suffix(".log")) as child:
         until(lambda: _call(port, ERAS[0]), child)
         yield child, port
 
 
-def ample_web_app() -> ASGIApp:
-    """The product's own application, with the ample allowance in this process."""
-    patch.object(barograph.mcp.calls, "TOOL_CALLS", AMPLE).start()
-    patch.object(barograph.mcp.endpoints, "MCP_POSTS", AMPLE).start()
-    return barograph.web.server.web_app()
-
-
 def peer() -> ASGIApp:
-    """A server with one tool, made of the SDK alone."""
+    """A server with one tool, by the SDK alone."""
     die_with_parent()
     stored = msgspec.json.decode(Path(os.environ[FILE_VARIABLE]).read_bytes())
-    said = types.Implementation.model_validate(stored.pop("_meta")[types.SERVER_INFO_META_KEY])
+    server_info = types.Implementation.model_validate(
+        stored.pop("_meta")[types.SERVER_INFO_META_KEY]
+    )
     result = types.CallToolResult.model_validate(stored)
     tool = types.Tool(name=TOOL.name, input_schema=TOOL.input_schema)
 
@@ -209,12 +186,12 @@ def peer() -> ASGIApp:
         return result
 
     server = ToolServer(
-        said.name,
-        version=said.version,
-        title=said.title,
-        description=said.description,
-        website_url=said.website_url,
-        icons=said.icons,
+        server_info.name,
+        version=server_info.version,
+        title=server_info.title,
+        description=server_info.description,
+        website_url=server_info.website_url,
+        icons=server_info.icons,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         get_tool_input_schema=lambda _: tool.input_schema,
@@ -224,22 +201,6 @@ def peer() -> ASGIApp:
     )
 
 
-def _serve() -> None:
-    die_with_parent()
-    target = "benchmarks.mcp:ample_web_app"
-    with patch.object(
-        barograph.web.server, "Server", lambda _, **options: Server(target, **options)
-    ):
-        barograph.web.server.serve(Settings.from_environment(os.environ))
-
-
-def _run(part: str, *rest: str) -> None:
-    if part == "service":
-        _serve()
-    else:
-        os.environ[FILE_VARIABLE] = rest[1]
-        serve_peer("benchmarks.mcp:peer", int(rest[0]))
-
-
 if __name__ == "__main__":
-    _run(*sys.argv[1:])
+    os.environ[FILE_VARIABLE] = sys.argv[2]
+    serve_peer("benchmarks.mcp:peer", int(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Pages from the cache, beside a bare application that gives the same bytes."""
+"""Cached pages, compared with a bare application that sends the same bytes."""
 
 import sys
 from contextlib import ExitStack

@@ -1,7 +1,7 @@
-"""Payments: what reading a proof costs, what a paid read costs, and how far a flood comes.
+"""Payments: the cost of reading a proof and of a paid read, and the effect of a flood.
 
-The facilitator is a stand-in that checks each signature at once and moves no money, so that what
-is left is the product's own time. Run as `python -m benchmarks.payments PORT`.
+The facilitator is a stand-in that checks each signature at once and moves no money, so the rest is
+the service's own time. Run as `python -m benchmarks.payments PORT`.
 """
 
 import sys
@@ -58,7 +58,7 @@ from benchmarks.table import Figure, Section, at_least
 TITLE = "Payments by x402: median of the rounds (middle half)"
 PAYMENTS = 100_000
 READS = 50
-"""How many reads of each kind a round has."""
+"""Reads of each kind per round."""
 
 BAD_PROOFS = 200
 PATH = STANCE_PATHS[rates.KIND]
@@ -68,7 +68,7 @@ BAD_SIGNATURE = "invalid_exact_evm_payload_signature"
 
 
 class Shop(NamedTuple):
-    """A service that takes payments, and everything that a payer needs."""
+    """A service that takes payments, and what a payer needs."""
 
     settings: Settings
     child: Child
@@ -82,7 +82,7 @@ class Shop(NamedTuple):
         return sum(each.user + each.system for each in times) * 1_000
 
     def asked(self) -> Counter[str]:
-        """How often its facilitator was asked, by path."""
+        """Requests to its facilitator, by path."""
         answer = answers(self.facilitator_port, COUNT_PATH)
         if answer is None:
             raise BenchmarkFailed("the facilitator does not respond")
@@ -90,7 +90,7 @@ class Shop(NamedTuple):
 
 
 class Request(NamedTuple):
-    """Something to be sent, all of it prepared."""
+    """A prepared request."""
 
     path: str
     fields: Mapping[str, str] = {}
@@ -98,23 +98,23 @@ class Request(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Of one read of each kind, the median of the time until its answer and the CPU time, in ms."""
+    """Median response time and CPU time of one read of each kind, in ms."""
 
     entitled: float
     entitled_cpu: float
     paid: float
     paid_cpu: float
     facilitator: float
-    """Both questions, as a plain client asks them."""
+    """Both calls, by a plain client."""
 
     @property
     def added(self) -> float:
-        """What paying adds, but for the facilitator's own time."""
+        """What paying adds, without the facilitator's own time."""
         return self.paid - self.entitled - self.facilitator
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Read proofs, then pay for reads, then send proofs that are bad."""
+    """Read proofs, then pay for reads, then send bad proofs."""
     print(f"payments: loading {PAYMENTS:,}", file=sys.stderr)
     with _shop(folder) as shop:
         terms, database = stance_requirements(shop.settings), shop.settings.database_path
@@ -129,7 +129,7 @@ def measure(plan: Plan, folder: Path) -> Section:
 
 
 def _paid_reads(shop: Shop, rounds: int) -> list[Figure]:
-    """Entitled and paid reads in turns, after a round that does not count."""
+    """Entitled and paid reads in turns, after a warm-up round."""
     found = [_round(shop, number) for number in range(rounds + 1)][1:]
     middle = Round(*(median(column) for column in zip(*found, strict=True)))
     return [
@@ -145,7 +145,7 @@ def _round(shop: Shop, number: int) -> Round:
     wallets = [new_wallet() for _ in range(READS)]
     now = system_clock()
     proofs = [stock_proof(wallet, shop.offer, now).header for wallet in wallets]
-    # An allowance of proofs is one address's, and none of these comes twice in a minute.
+    # Each from another address, because proofs are limited per address.
     paid = [_paying(proof, f"198.18.{number % 256}.{place}") for place, proof in enumerate(proofs)]
     started = shop.cpu_ms()
     entitled_p50 = _p50(shop.settings.port, entitled)
@@ -166,7 +166,7 @@ def _paying(proof: str, address: str) -> Request:
 
 
 def _questions(shop: Shop, path: str, proofs: Sequence[str]) -> list[Request]:
-    """What the service asks about proofs."""
+    """The service's calls about these proofs."""
     terms = stance_requirements(shop.settings)
     wire = wire_requirements(terms)
     read = [match_offer(decode_proof(each), [terms]) for each in proofs]
@@ -178,7 +178,7 @@ def _questions(shop: Shop, path: str, proofs: Sequence[str]) -> list[Request]:
 
 
 def _flood(shop: Shop) -> Figure:
-    """Bad proofs from one address, each well-formed and each another one."""
+    """Bad proofs from one address, each well-formed and new."""
     forger = new_wallet()._replace(address=new_wallet().address)
     now = system_clock()
     proofs = [stock_proof(forger, shop.offer, now).header for _ in range(BAD_PROOFS)]
@@ -196,7 +196,7 @@ def _flood(shop: Shop) -> Figure:
 
 
 def _p50(port: int, requests: Sequence[Request]) -> float:
-    """Each request after the answer to the one before it; milliseconds."""
+    """One request at a time; milliseconds."""
     spans = []
     with _connected(port) as send:
         for request in requests:
@@ -210,7 +210,7 @@ def _p50(port: int, requests: Sequence[Request]) -> float:
 
 @contextmanager
 def _connected(port: int) -> Iterator[Callable[[Request], int]]:
-    """One connection; sending a request over it gives the status of the answer."""
+    """One connection; sending a request returns the status of its response."""
     connection = HTTPConnection(HOST, port, timeout=60)
 
     def send(request: Request) -> int:
@@ -231,7 +231,7 @@ def _shop(folder: Path) -> Iterator[Shop]:
     with ExitStack() as stack:
         provider = stack.enter_context(identity_provider(folder))
         port = stack.enter_context(_stand_in(folder))
-        # Behind a proxy, so that each payer can have an address of its own.
+        # Behind a proxy, so that each payer can have its own address.
         paying = {**payment_settings(f"{HOST}:{port}"), "trusted_proxies": HOST}
         settings = entitled_settings(folder / "shop", provider).model_copy(update=paying)
         fill_service(settings, VERSIONS)
@@ -252,7 +252,7 @@ def _stand_in(folder: Path) -> Iterator[int]:
 
 
 def facilitator() -> ASGIApp:
-    """The stand-in: it counts what it is asked."""
+    """The stand-in, which counts its requests."""
     die_with_parent()
     asked: Counter[str] = Counter()
 

@@ -1,4 +1,4 @@
-"""What the service is compared with: three other servers that give the same answer.
+"""Three other servers that send the same response, for comparison.
 
 Run as `python -m benchmarks.peers bare|fastapi PORT FILE`; the file holds the answer.
 """
@@ -45,7 +45,7 @@ OF_THE_FRAMEWORK = ("content-type", "content-length")
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """An answer on its way to a peer."""
+    """A response that a peer sends."""
 
     path: str
     headers: list[tuple[str, str]]
@@ -53,14 +53,14 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 def store(file: Path, target: str, answer: Answer) -> None:
-    """Put an answer where a peer finds it."""
+    """Store a response for a peer."""
     headers = [field for field in answer.headers if field[0].lower() not in OF_THE_SERVER]
     path = target.partition("?")[0]
     file.write_bytes(msgspec.json.encode(Stored(path, headers, answer.body)))
 
 
 def bare() -> ASGIApp:
-    """The least that an ASGI application can do: send what it has."""
+    """The minimum that an ASGI application can do: send prepared bytes."""
     stored = stored_answer()
     headers = [(name.encode(), value.encode()) for name, value in stored.headers]
     start = {"type": "http.response.start", "status": 200, "headers": headers}
@@ -75,7 +75,7 @@ def bare() -> ASGIApp:
 
 
 def fastapi() -> ASGIApp:
-    """The usual way: a route that makes a model of the facts and leaves the rest to FastAPI.
+    """The usual way: a route that builds a model and leaves the rest to FastAPI.
 
     It sends the same headers as the others.
     """
@@ -189,13 +189,15 @@ def _serve(kind: str, port: int, file: str) -> None:
 
 
 def serve_peer(peer: str, port: int) -> None:
-    """Run the product's own server function around another application.
+    """Run a peer on the service's own server configuration."""
+    run_instead(peer, Settings(host=HOST, port=port, workers=1))
 
-    Only the application is exchanged, so every setting of the server is the product's.
-    """
+
+def run_instead(app: str, settings: Settings) -> None:
+    """Run the service's server with another application in place of its own."""
     die_with_parent()
-    with patch.object(barograph.web.server, "Server", lambda _, **options: Server(peer, **options)):
-        barograph.web.server.serve(Settings(host=HOST, port=port, workers=1))
+    with patch.object(barograph.web.server, "Server", lambda _, **options: Server(app, **options)):
+        barograph.web.server.run_server(settings)
 
 
 if __name__ == "__main__":

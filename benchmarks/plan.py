@@ -31,10 +31,10 @@ class Plan(NamedTuple):
 
 
 def quick(rounds: int | None) -> Plan:
-    """A look in less than a minute; its figures are coarse."""
+    """A coarse run of about 3 minutes."""
     return Plan(3 if rounds is None else rounds, HOT_READS[:1], 5, 20, 1, demo=False)
 
 
 def full(rounds: int | None) -> Plan:
-    """What the README's table is made with."""
+    """The plan of the README's table."""
     return Plan(ROUNDS if rounds is None else rounds)

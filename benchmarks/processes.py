@@ -1,4 +1,4 @@
-"""Child processes: started on free ports, looked at from outside, always cleaned up."""
+"""Child processes, started on free ports and always cleaned up."""
 
 import http.client
 import os
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class BenchmarkFailed(Exception):
-    """Something that has to work before it can be measured does not."""
+    """The measured service or a tool does not work."""
 
 
 class Memory(NamedTuple):
@@ -65,7 +65,7 @@ class Child:
         return Memory(largest.rss / 1e6, largest.uss / 1e6)
 
     def end(self) -> None:
-        """Leave nothing behind: ask it to stop, and end whatever is still there."""
+        """Ask it to stop, and kill what is left."""
         family = [self._top]
         with suppress(psutil.NoSuchProcess):
             family += self.workers()
@@ -107,10 +107,10 @@ def unused_port() -> int:
 
 
 def until(look: Callable[[], T | None], child: Child, seconds: float = 60) -> T:
-    """Look again and again until there is something to see.
+    """Call `look` until it returns something.
 
     Raises:
-        BenchmarkFailed: there is not, or the child that should bring it about has ended.
+        BenchmarkFailed: it returned nothing in time, or the child ended.
     """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and child.is_running:
@@ -122,7 +122,7 @@ def until(look: Callable[[], T | None], child: Child, seconds: float = 60) -> T:
 
 
 class Answer(NamedTuple):
-    """What a server sent."""
+    """A response."""
 
     headers: list[tuple[str, str]]
     body: bytes

@@ -1,8 +1,7 @@
-"""Payment proofs as a stock client makes them, and what it costs to read one.
+"""Payment proofs of a stock client, and the cost of reading one.
 
-A proof is read, and looked for among payments that there are, beside nothing but the check of its
-signature. A facilitator does that check for the product; whoever sells something by x402 pays for
-it one way or another, which makes it the measure of what may come before it.
+The service parses a proof and looks it up among stored payments. The comparison is a bare check of
+its signature, which the facilitator does for the service: every seller by x402 pays at least that.
 """
 
 import asyncio
@@ -33,10 +32,10 @@ from benchmarks.table import Figure, at_least
 SHARE = 0.7
 PAYERS = 100
 TURNS = 5
-"""How often each of their proofs comes in a round."""
+"""How often a round reads each proof."""
 
 BATCH = 10_000
-DOOR = "/api/x402/rates-desk"
+PATH = "/api/x402/rates-desk"
 
 
 class StockProof(NamedTuple):
@@ -53,19 +52,19 @@ class Costs(NamedTuple):
     bare: float
     parse: float
     found: float
-    """Parsed, and looked for in the journal."""
+    """Parsed, and looked up in the journal."""
 
     twin: float
 
 
 def new_wallet() -> Wallet:
-    """An account of which nobody has heard."""
+    """A new account."""
     key = randbelow(ORDER - 1) + 1
     return Wallet(key, address_of(key))
 
 
 def stock_proof(wallet: Wallet, offer: Mapping[str, Any], now: int) -> StockProof:
-    """What a client sends for a payment-required object: it repeats nearly all of that."""
+    """The proof of a client, which repeats nearly all of the payment-required object."""
     accepted = offer["accepts"][0]
     payload = signed_payload(wallet, accepted, now, token_bytes(32))
     whole = {
@@ -89,7 +88,7 @@ def stock_proof(wallet: Wallet, offer: Mapping[str, Any], now: int) -> StockProo
 
 
 def load_payments(database: Path, terms: Requirements, known: Sequence[str], count: int) -> None:
-    """Fill the journal with payments that were settled; those of the `known` proofs are there."""
+    """Fill the journal with settled payments, including those of the `known` proofs."""
     keys = [match_offer(decode_proof(header), [terms]).key for header in known]
     rows = _payments(asyncio.run(_claimed(database, terms, known[0])), keys[1:], count - 1)
     connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -103,11 +102,11 @@ def load_payments(database: Path, terms: Requirements, known: Sequence[str], cou
 
 
 async def _claimed(path: Path, terms: Requirements, header: str) -> Payment:
-    """A payment as the journal itself writes it, which the others are made like."""
+    """A payment that the journal itself wrote, as the model for the others."""
     database = SQLiteDatabase(path)
     try:
         return await Journal(database, system_clock).claim(
-            match_offer(decode_proof(header), [terms]), DOOR
+            match_offer(decode_proof(header), [terms]), PATH
         )
     finally:
         await database.close()
@@ -132,18 +131,18 @@ def _payments(model: Payment, known: Sequence[PaymentKey], count: int) -> Iterat
 def proof_figures(
     database: Path, terms: Requirements, proofs: Sequence[StockProof], count: int, rounds: int
 ) -> list[Figure]:
-    """Read proofs, on the event loop of the product's server, beside checks of their signatures."""
+    """Read proofs on the server's event loop, compared with checks of their signatures."""
     costs = uvloop.run(_alternate(database, terms, proofs, rounds))
     bare = [(each.bare + each.twin) / 2 for each in costs]
     parsed = median(each.parse for each in costs)
     found = median(each.found for each in costs)
     size = median(len(each.header) for each in proofs)
     return [
-        _rate(f"proofs of {size:,.0f} bytes parsed in a CPU-second", parsed),
+        _rate(f"proofs of {size:,.0f} bytes parsed per CPU-second", parsed),
         _rate(f"  and looked up among {count:,} payments", found),
         at_least("parse + look-up / bare check in C", _over(bare, costs), SHARE),
         at_least("  A/A control: bare check / bare check", [one.bare / one.twin for one in costs]),
-        _rate("  bare checks in a CPU-second", median(bare)),
+        _rate("  bare checks per CPU-second", median(bare)),
     ]
 
 
@@ -158,7 +157,7 @@ def _rate(name: str, seconds: float) -> Figure:
 async def _alternate(
     path: Path, terms: Requirements, proofs: Sequence[StockProof], rounds: int
 ) -> list[Costs]:
-    """The product between two bare checks, after a round that does not count."""
+    """Measure the service between two bare checks, after a warm-up round."""
     checks = [bare_check(each.authorization, each.signature) for each in proofs]
     _require_signers(proofs, checks)
     database = SQLiteDatabase(path)

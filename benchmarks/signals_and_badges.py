@@ -1,46 +1,31 @@
-"""Signals and badges: the service beside a bare application that gives the same answer.
+"""Signals and badges, compared with a bare application that sends the same response.
 
-A reader at full speed would spend the anonymous allowance in a blink, so the worker that is
-measured has an ample one; every request is counted all the same.
-
-Run as `python -m benchmarks.signals_and_badges` with the service's settings in the environment.
+The service has a rate limit that a reader at full speed does not reach.
 """
 
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from unittest.mock import patch
 
-from granian.server import Server
-
-import barograph.limits.rate_limits
-import barograph.web.server
-from barograph.kit.http import ASGIApp
-from barograph.kit.operating_system import die_with_parent
-from barograph.kit.timestamps import HOUR
-from barograph.limits.rate_limits import RateLimit
-from barograph.settings import Settings
+from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.signals.documents import SIGNALS_PATH
 from benchmarks.hot_reads import Contender, alternate, answer_of, ratios
 from benchmarks.market import benchmark_settings, publish_market
 from benchmarks.peers import python_peer, store
 from benchmarks.plan import Plan
-from benchmarks.processes import BenchmarkFailed, Child, answers, running, until, unused_port
+from benchmarks.processes import BenchmarkFailed, answers, unused_port
 from benchmarks.table import Figure, Section, at_least
+from benchmarks.unlimited import unlimited_service
 
 TITLE = "Signals and badges: requests per CPU-second, against a bare ASGI reply"
 SIGNALS_SHARE = 0.7
 BADGE_SHARE = 0.8
 BADGE_PATH = "/badge/regime.svg"
-AMPLE = RateLimit("anon", 100_000_000, HOUR)
-# Each answer says anew how much is left.
+# These change with each response.
 COUNTED = ("date", "ratelimit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Signals with both stores of allowances, and a badge."""
+    """Signals with both stores of rate limits, and a badge."""
     figures = _compare(plan, folder, "memory", SIGNALS_PATH, SIGNALS_SHARE)
     figures += _compare(plan, folder, "sqlite", SIGNALS_PATH, None)
     figures += _compare(plan, folder, "memory", BADGE_PATH, BADGE_SHARE)
@@ -56,7 +41,7 @@ def _compare(
     settings = benchmark_settings(place, unused_port()).model_copy(update={"limits": limits})
     publish_market(settings)
     file = place / "answer"
-    with _ample_service(settings) as child:
+    with unlimited_service(settings, lambda: answers(settings.port, MARKET_STATE_PATH)) as child:
         service = Contender(child, settings.port)
         answer = answer_of(service, target)
         store(file, target, answer)
@@ -74,34 +59,6 @@ def _compare(
 
 
 def _lasting(contender: Contender, target: str) -> tuple[list[tuple[str, str]], bytes]:
-    """What an answer says, but for the count."""
+    """A response without its count."""
     answer = answer_of(contender, target)
     return sorted(each for each in answer.headers if each[0].lower() not in COUNTED), answer.body
-
-
-@contextmanager
-def _ample_service(settings: Settings) -> Iterator[Child]:
-    command = (sys.executable, "-m", "benchmarks.signals_and_badges")
-    environment = settings.to_environment()
-    with running(command, log=settings.data / "web.log", environment=environment) as child:
-        until(lambda: answers(settings.port, "/api/agent/market-state"), child)
-        yield child
-
-
-def ample_web_app() -> ASGIApp:
-    """The product's own application, with the ample allowance in this process."""
-    patch.object(barograph.limits.rate_limits, "ANONYMOUS", AMPLE).start()
-    return barograph.web.server.web_app()
-
-
-def _serve() -> None:
-    die_with_parent()
-    target = "benchmarks.signals_and_badges:ample_web_app"
-    with patch.object(
-        barograph.web.server, "Server", lambda _, **options: Server(target, **options)
-    ):
-        barograph.web.server.serve(Settings.from_environment(os.environ))
-
-
-if __name__ == "__main__":
-    _serve()

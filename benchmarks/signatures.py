@@ -1,7 +1,6 @@
-"""Who signed an EIP-3009 authorization: the check that a payment's verifier cannot do without.
+"""The signer of an EIP-3009 authorization: the check that every verifier of payments needs.
 
-By the fastest means at hand in the environment of the tests: Bitcoin Core's libsecp256k1, and
-Keccak-256 in C. The service needs neither: it asks a facilitator.
+It uses libsecp256k1 and Keccak-256 in C. The service needs neither: it asks a facilitator.
 """
 
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from Crypto.Hash import keccak
 from barograph.demo.servers.wallets import TOKEN, Authorization, domain_separator
 
 Check = Callable[[], str]
-"""Recovers the signer's address from bytes that are prepared."""
+"""Recovers the signer's address from prepared bytes."""
 
 WORD = 32
 V_EVEN = 27
@@ -23,9 +22,9 @@ TYPE = (
 
 
 def bare_check(authorization: Authorization, signature: bytes) -> Check:
-    """The digest of EIP-712 and the recovery of the key that signed it, and nothing else.
+    """Only the EIP-712 digest and the recovery of the signing key.
 
-    The check itself raises ValueError for a signature that nobody can have made.
+    The check raises ValueError for a signature that no key can have made.
     """
     fields = _keccak(TYPE) + b"".join(_words(authorization))
     start = b"\x19\x01" + domain_separator(TOKEN)

@@ -1,8 +1,7 @@
-"""A reading's way from the exchange's bytes to the answers: CPU time of each step."""
+"""One reading, from the exchange's bytes to the responses: CPU time of each step."""
 
 import asyncio
 import gzip
-import sys
 import time
 from pathlib import Path
 from statistics import median
@@ -44,28 +43,28 @@ class Cost(NamedTuple):
 
 
 class Stopwatch:
-    """CPU time of this process, all threads, since the last look."""
+    """CPU time of this process, all threads, since the last lap."""
 
     def __init__(self) -> None:
         self._last = time.process_time()
 
     def lap(self) -> float:
-        """Milliseconds since the last look."""
+        """Milliseconds since the last lap."""
         now = time.process_time()
         spent, self._last = now - self._last, now
         return spent * 1000
 
 
 class Line:
-    """The collector's part and the web's part on one database, with a clock moved by hand."""
+    """The collector's part and the web's part on one database, with a manual clock."""
 
     def __init__(self, settings: Settings, database: Database, lease: Lease) -> None:
         self._database = database
         self._lease = lease
         self.now = system_clock()
         self._market = Market(self.now)
-        self._desk = Judge(settings)
-        self._market.brief(self._desk, self.now)
+        self._judge = Judge(settings)
+        self._market.brief(self._judge, self.now)
         self._reader = SQLiteDatabase(settings.database_path)
         self._board: Board = create_app(
             settings,
@@ -75,7 +74,7 @@ class Line:
         ).board
 
     async def carry(self, step: int) -> Cost:
-        """Take the reading of `step` milliseconds later all the way."""
+        """Process the reading of `step` milliseconds later, step by step."""
         self.now += step
         packed = gzip.compress(self._market.tickers(self.now), 6)
         watch = Stopwatch()
@@ -83,10 +82,10 @@ class Line:
         unpack = watch.lap()
         reading = self._market.read(body, self.now)
         decode = watch.lap()
-        conclusion = self._desk.conclude(reading)
+        conclusion = self._judge.conclude(reading)
         conclude = watch.lap()
         await write_conclusions(self._database, self._lease, [conclusion])
-        self._desk.written(conclusion)
+        self._judge.written(conclusion)
         write = watch.lap()
         await self._board.refresh()
         return Cost(unpack, decode, conclude, write, watch.lap())
@@ -97,8 +96,7 @@ class Line:
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Carry many readings, one after the other."""
-    print("readings", file=sys.stderr)
+    """Process many readings, one after the other."""
     usual, hourly = asyncio.run(_carry(benchmark_settings(folder, unused_port()), plan.snapshots))
     middle = Cost(*(median(column) for column in zip(*usual, strict=True)))
     total = median(cost.snapshot for cost in usual)
@@ -118,7 +116,7 @@ def measure(plan: Plan, folder: Path) -> Section:
 
 
 async def _carry(settings: Settings, count: int) -> tuple[list[Cost], list[Cost]]:
-    """Readings as they come every few seconds, and some that open an hour and record it."""
+    """Readings every few seconds, and some at a full hour, which is also recorded."""
     database, lease = await open_database(settings)
     line = Line(settings, database, lease)
     try:

@@ -1,4 +1,4 @@
-"""Figures, and the one table that they are printed in."""
+"""Figures and the printed table."""
 
 from collections.abc import Sequence
 from statistics import median, quantiles
@@ -17,14 +17,14 @@ class Figure(NamedTuple):
 
 
 class Section(NamedTuple):
-    """What was measured about one subject, and how to read it."""
+    """The figures of one subject."""
 
     title: str
     figures: Sequence[Figure]
 
 
 def at_least(name: str, ratios: Sequence[float], bound: float | None = None) -> Figure:
-    """A figure of per-round ratios: their median, and between which values half of them lie."""
+    """A figure of per-round ratios: their median and the middle half."""
     middle = median(ratios)
     measured = f"{middle:.2f}{_middle_half(ratios)}"
     if bound is None:
@@ -33,7 +33,7 @@ def at_least(name: str, ratios: Sequence[float], bound: float | None = None) -> 
 
 
 def at_most(name: str, ratios: Sequence[float], bound: float | None = None) -> Figure:
-    """A figure of per-round ratios of which less is better."""
+    """A figure of per-round ratios where less is better."""
     figure = at_least(name, ratios)
     if bound is None:
         return figure

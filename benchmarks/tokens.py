@@ -1,7 +1,6 @@
-"""Bearer tokens: verified by the product, beside nothing but the check of their signatures."""
+"""Bearer tokens: the service verifies them, compared with a bare check of their signatures."""
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,28 +28,27 @@ TITLE = "Token verification: operations per CPU-second, against the bare signatu
 SHARE = 0.7
 SUBSCRIBERS = 100
 TURNS = 5
-"""How often each of their tokens comes in a round."""
+"""How often a round verifies each token."""
 
 PROVIDER = "http://127.0.0.1:1"
 RSA_BITS = 2048
 HALF = 32
-"""Bytes of each of the two numbers that an ES256 signature is."""
+"""Bytes of each of the two numbers of an ES256 signature."""
 
 Key = ECKey | RSAKey
 Check = Callable[[], None]
 
 
 class Costs(NamedTuple):
-    """CPU seconds of one round: the bare check, the product, the bare check again."""
+    """CPU seconds of one round: the bare check, the service, the bare check again."""
 
     bare: float
-    product: float
+    service: float
     twin: float
 
 
 def measure(plan: Plan, folder: Path) -> Section:  # noqa: ARG001 - nothing is written
     """Verify tokens of both common algorithms."""
-    print("tokens", file=sys.stderr)
     keys: dict[str, Key] = {
         "ES256": ECKey.generate_key("P-256"),
         "RS256": RSAKey.generate_key(RSA_BITS),
@@ -66,19 +64,19 @@ def measure(plan: Plan, folder: Path) -> Section:  # noqa: ARG001 - nothing is w
 
 
 def _figures(algorithm: str, costs: Sequence[Costs]) -> list[Figure]:
-    shares = [(each.bare + each.twin) / 2 / each.product for each in costs]
-    each = median(cost.product for cost in costs) / (SUBSCRIBERS * TURNS)
+    shares = [(each.bare + each.twin) / 2 / each.service for each in costs]
+    each = median(cost.service for cost in costs) / (SUBSCRIBERS * TURNS)
     return [
         at_least(f"{algorithm} / bare check", shares, SHARE),
         at_least(
             "  A/A control: bare check / bare check", [cost.bare / cost.twin for cost in costs]
         ),
-        Figure("  verified in a CPU-second", f"{1 / each:,.0f} ({each * 1e6:.0f} µs each)"),
+        Figure("  verified per CPU-second", f"{1 / each:,.0f} ({each * 1e6:.0f} µs each)"),
     ]
 
 
 def _tokens(algorithm: str, key: Key) -> list[str]:
-    """Tokens of as many users, with the claims that the simulated provider gives them."""
+    """One token per user, with the claims of the simulated provider."""
     signer, now = ECKey.generate_key("P-256"), system_clock()
     header = {"alg": algorithm, "kid": key.thumbprint()}
     found = []
@@ -90,7 +88,7 @@ def _tokens(algorithm: str, key: Key) -> list[str]:
 
 
 def _bare_check(key: Key, token: str) -> Check:
-    """The check alone, of bytes that are all prepared; it raises where a signature is wrong."""
+    """Only the check, over prepared bytes; it raises if a signature is wrong."""
     message, _, encoded = token.encode().rpartition(b".")
     signature = urlsafe_b64decode(encoded)
     if isinstance(key, RSAKey):
@@ -113,12 +111,12 @@ def _verifier(algorithm: str, key: Key) -> TokenVerifier:
 async def _alternate(
     verifier: TokenVerifier, tokens: Sequence[str], checks: Sequence[Check], rounds: int
 ) -> list[Costs]:
-    """The product between two bare checks, after a round that does not count and warms the keys."""
+    """Measure the service between two bare checks, after a warm-up round."""
     found = []
     for _ in range(rounds + 1):
         bare = _check_all(checks)
-        product = await _verify_all(verifier, tokens)
-        found.append(Costs(bare, product, _check_all(checks)))
+        service = await _verify_all(verifier, tokens)
+        found.append(Costs(bare, service, _check_all(checks)))
     return found[1:]
 
 

@@ -1,10 +1,9 @@
 """Upstream calls: readers must not cause any.
 
-The simulated exchange counts the requests that it gets. They are counted over two windows of the
-same length, the first without readers, the second with readers at full speed.
+The simulated exchange counts its requests in two windows of the same length: without readers, then
+with readers at full speed.
 """
 
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -20,16 +19,15 @@ from benchmarks.table import Figure, Section
 TITLE = "Upstream calls per minute, counted by the exchange: without and with readers at full speed"
 ENDPOINTS = ("tickers", "account-ratio", "instruments-info")
 ONE_CALL = 1
-"""Calls are timed, so one may fall just inside or just outside of a window."""
+"""Calls are timed, so one may fall just outside a window."""
 
 SLOWER = 0.1
-"""The rotation of account ratios waits a fixed time after each answer, so on a machine that its
-readers keep busy it turns a little slower. It may not turn faster."""
+"""The rotation of account ratios pauses for a fixed time after each reply, so it is slower on a
+busy machine. It must not be faster."""
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Count for a while without readers and for as long with them."""
-    print("upstream calls", file=sys.stderr)
+    """Count without readers, then equally long with readers."""
     with live_service(folder) as live:
         time.sleep(1)  # the first readings come in a burst
         without = _calls_in(live, plan.window_seconds)
@@ -44,7 +42,7 @@ def measure(plan: Plan, folder: Path) -> Section:
 
 
 def _figure(name: str, without: int, with_readers: int, seconds: int) -> Figure:
-    """Judge one endpoint by the calls themselves; the minute is only how they are printed."""
+    """Compare the calls of one endpoint; the printed text shows calls per minute."""
     slack = without * SLOWER if name == "account-ratio" else 0
     fewest = without - max(ONE_CALL, slack)
     minute = 60 / seconds
@@ -64,6 +62,6 @@ def _calls_in(live: Live, seconds: int) -> Counter[str]:
 
 
 def _calls(live: Live) -> Counter[str]:
-    reply = send_command(live.exchange.control_url, {"count": True})
+    reply = send_command(live.exchange.url, {"count": True})
     counts = cast("dict[str, int]", reply["requests"])
     return Counter({path.rpartition("/")[2]: count for path, count in counts.items()})

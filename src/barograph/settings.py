@@ -531,12 +531,7 @@ class Settings(BaseModel):
         """Require TLS: an attacker who can change the replies decides who has paid."""
         if value and _HTTP_ADDRESS.fullmatch(value) is None:
             raise ValueError("an https:// address without a trailing slash is needed")
-        if value and not is_safe_address(value):
-            raise ValueError(
-                "an https:// address is needed, because its replies decide about money; http:// "
-                "works only on this machine (127.0.0.1, [::1] or localhost)"
-            )
-        return value
+        return _safe(value, "its replies decide about money")
 
     @field_validator("identity_url")
     @classmethod
@@ -544,12 +539,7 @@ class Settings(BaseModel):
         """Allow a trailing slash: with and without it are different issuers."""
         if value and _HTTP_ADDRESS.fullmatch(value.removesuffix("/")) is None:
             raise ValueError("an https:// address is needed")
-        if value and not is_safe_address(value):
-            raise ValueError(
-                "an https:// address is needed, because tokens are sent there; http:// works only "
-                "for a provider on this machine (127.0.0.1, [::1] or localhost)"
-            )
-        return value
+        return _safe(value, "tokens are sent there")
 
     @property
     def database_path(self) -> Path:
@@ -654,6 +644,15 @@ def is_safe_address(address: str) -> bool:
         return ip_address(parts.hostname or "").is_loopback
     except ValueError:
         return False
+
+
+def _safe(address: str, reason: str) -> str:
+    if address and not is_safe_address(address):
+        raise ValueError(
+            f"an https:// address is needed, because {reason}; http:// works only on this machine "
+            "(127.0.0.1, [::1] or localhost)"
+        )
+    return address
 
 
 def is_setting(name: str) -> bool:

@@ -255,8 +255,9 @@ def test_doctor_and_serve_refuse_a_bad_catalog_and_doctor_a_silent_mail_server(
     assert "Traceback" not in served.stderr
 
 
-def test_the_demo_without_its_extra_says_what_to_install() -> None:
-    program = "import sys; sys.modules['coincurve'] = None; from barograph.cli import main; main()"
+@pytest.mark.parametrize("package", ["aiosmtpd", "coincurve", "joserfc"])
+def test_the_demo_without_its_extra_says_what_to_install(package: str) -> None:
+    program = f"import sys; sys.modules['{package}'] = None; from barograph.cli import main; main()"
 
     ended = subprocess.run(
         [sys.executable, "-c", program, "demo"], capture_output=True, text=True, check=False

@@ -30,7 +30,7 @@ def test_a_whole_record_is_verified_with_its_counts(operator: Operator) -> None:
     operator.run(*WITHDRAW)
     text = operator.run("verify")
 
-    assert operator.told("verify") == {
+    assert operator.read_json("verify") == {
         "ok": True,
         "kinds": {FUNDING: {"versions": 2, "events": 1}, RATES: {"versions": 1, "events": 0}},
         "published": None,
@@ -43,7 +43,7 @@ def test_a_whole_record_is_verified_with_its_counts(operator: Operator) -> None:
 
 
 def test_an_empty_record_is_whole(operator: Operator) -> None:
-    assert operator.told("verify") == {"ok": True, "kinds": {}, "published": None}
+    assert operator.read_json("verify") == {"ok": True, "kinds": {}, "published": None}
     assert operator.run("verify").stdout == "nothing is recorded yet\n"
 
 
@@ -143,7 +143,7 @@ def test_a_record_elsewhere_is_found_by_its_address(operator: Operator, tmp_path
 
     assert f"no history in {elsewhere}" in str(operator.refused("verify", **address))
     operator.history.rename(elsewhere)
-    assert len(operator.told("list", FUNDING, **address)) == 1
+    assert len(operator.read_json("list", FUNDING, **address)) == 1
 
 
 def copied(operator: Operator) -> bytes:
@@ -162,7 +162,7 @@ def test_a_record_is_compared_with_what_was_published(operator: Operator) -> Non
     operator.record(2)
     operator.record(0, kind=RATES)
 
-    assert operator.told("verify")["published"] == {FUNDING: 2}
+    assert operator.read_json("verify")["published"] == {FUNDING: 2}
     assert operator.run("verify").stdout.splitlines() == [
         "funding-regime-stance: 3 versions, 0 events, all as recorded, up to number 2 as published",
         "rates-desk: 1 versions, 0 events, all as recorded",
@@ -225,7 +225,7 @@ def test_a_service_s_database_that_is_none_leaves_the_record_to_itself(
     operator.record()
     operator.database.write_bytes(content)
 
-    assert operator.told("verify")["published"] is None
+    assert operator.read_json("verify")["published"] is None
     assert operator.database.read_bytes() == content
 
 
@@ -241,7 +241,7 @@ class Holder:
         self.kept = folder / "kept.txt"
 
     def take(self) -> None:
-        body = self.operator.told("show", FUNDING)
+        body = self.operator.read_json("show", FUNDING)
         self.stance.write_text(json.dumps(body))
 
     def keep(self, base_url: str = BASE_URL) -> None:
@@ -273,7 +273,7 @@ def holder(operator: Operator, tmp_path: Path) -> Holder:
 
 
 def proved(operator: Operator, *arguments: str, **environment: str) -> Any:
-    told = operator.told(*arguments, **environment)
+    told = operator.read_json(*arguments, **environment)
     return told["sequence"], told["size"], told["older_size"]
 
 

@@ -54,12 +54,12 @@ def test_a_wrong_label_is_refused_with_the_list(operator: Operator) -> None:
 
     assert result.exit_code == 2
     assert all(label in result.stderr for label in LABELS)
-    assert len(operator.told("list", FUNDING)) == 1
+    assert len(operator.read_json("list", FUNDING)) == 1
 
 
 def test_an_empty_record_says_so(operator: Operator) -> None:
     assert operator.run("list", RATES).stdout == "no rates-desk is recorded yet\n"
-    assert operator.told("list", RATES) == []
+    assert operator.read_json("list", RATES) == []
     assert "no such version" in str(operator.refused("show", RATES))
     assert "no funding-regime-stance" in str(operator.refused(*REVISE))
     assert "no funding-regime-stance" in str(operator.refused(*WITHDRAW))
@@ -68,7 +68,7 @@ def test_an_empty_record_says_so(operator: Operator) -> None:
 @pytest.mark.contract("stance.revision-keeps-leg")
 def test_a_decision_is_the_next_revision_on_the_same_evidence(operator: Operator) -> None:
     before = operator.record()
-    after = operator.told(*REVISE, "--by", "night desk")
+    after = operator.read_json(*REVISE, "--by", "night desk")
 
     assert (after["leg_id"], after["revision"]) == (before.leg_id, 2)
     assert after["previous_digest"] == before.history_digest
@@ -87,7 +87,7 @@ def test_the_same_decision_again_is_recorded_once_and_says_so(operator: Operator
 
     assert first.startswith("recorded  ")
     assert second.startswith("recorded already: ")
-    assert len(operator.told("list", FUNDING)) == 2
+    assert len(operator.read_json("list", FUNDING)) == 2
 
 
 UNWRITABLE = ["", "  ", "two\nlines", "a \x1b[2J screen", "half \udcff a letter"]
@@ -113,7 +113,7 @@ def test_a_reason_or_a_name_that_is_not_one_line_is_a_usage_error(
 
     assert result.exit_code == 2
     assert f"must be one line of 1 to {longest} printable characters" in result.stderr
-    assert len(operator.told("list", FUNDING)) == 1
+    assert len(operator.read_json("list", FUNDING)) == 1
     assert operator.events() == []
 
 
@@ -125,14 +125,14 @@ def test_nobody_signs_as_the_rule(operator: Operator, verb: tuple[str, ...], nam
 
     assert result.exit_code == 2
     assert "only rules sign as" in result.stderr
-    assert len(operator.told("list", FUNDING)) == 1
+    assert len(operator.read_json("list", FUNDING)) == 1
     assert operator.events() == []
 
 
 def test_the_longest_reason_and_name_are_recorded(operator: Operator) -> None:
     operator.record()
     why, by = "é" * 500, "ß" * 100
-    decided = operator.told(
+    decided = operator.read_json(
         "revise", FUNDING, "--decision", "neutral", "--why", f" {why} ", "--by", f"{by}\n"
     )
 
@@ -149,17 +149,17 @@ def test_a_version_that_has_expired_is_not_revised(operator: Operator) -> None:
 @pytest.mark.contract("events.evidence-digest")
 def test_a_withdrawal_is_an_event_and_changes_no_version(operator: Operator) -> None:
     version = operator.record()
-    told = operator.told(*WITHDRAW)
+    told = operator.read_json(*WITHDRAW)
 
     assert (told["kind"], told["type"], told["version_sequence"]) == (FUNDING, "withdrawn", 1)
     assert version.history_digest not in told.values()
-    assert operator.told("show", FUNDING)["history_digest"] == version.history_digest
+    assert operator.read_json("show", FUNDING)["history_digest"] == version.history_digest
 
 
 def test_withdrawing_twice_is_one_event(operator: Operator) -> None:
     operator.record()
-    first = operator.told(*WITHDRAW)
-    second = operator.told("withdraw", FUNDING, "--why", "another reason", "--yes")
+    first = operator.read_json(*WITHDRAW)
+    second = operator.read_json("withdraw", FUNDING, "--why", "another reason", "--yes")
 
     assert first == second
     assert len(operator.events()) == 1
@@ -221,9 +221,9 @@ def test_what_was_not_looked_at_is_not_withdrawn(operator: Operator) -> None:
 def test_a_withdrawn_stance_is_opened_again_by_a_decision(operator: Operator) -> None:
     operator.record()
     operator.run(*WITHDRAW)
-    assert operator.told(*REVISE)["revision"] == 2
+    assert operator.read_json(*REVISE)["revision"] == 2
 
-    assert operator.told(*WITHDRAW)["version_sequence"] == 2
+    assert operator.read_json(*WITHDRAW)["version_sequence"] == 2
     assert len(operator.events()) == 2
 
 
@@ -246,12 +246,12 @@ def test_what_is_not_guarded_is_read_but_not_added_to(operator: Operator) -> Non
     operator.record()
     on_database(operator.history, lambda database: database.write(drop_a_guard))
 
-    assert len(operator.told("list", FUNDING)) == 1
+    assert len(operator.read_json("list", FUNDING)) == 1
     for change in (REVISE, WITHDRAW):
         refusal = operator.refused(*change)
         assert isinstance(refusal, ConfigurationError)
         assert "stance_versions_never_go" in str(refusal)
-    assert len(operator.told("list", FUNDING)) == 1
+    assert len(operator.read_json("list", FUNDING)) == 1
 
 
 async def drop_a_guard(tx: Transaction) -> None:
@@ -270,7 +270,7 @@ def test_demo_fault_expires_active_stances_until_it_is_off(operator: Operator) -
         return CliRunner().invoke(cli, ["demo", "fault", "stance", *arguments, *data])
 
     def newest(kind: str) -> tuple[str, str, int]:
-        found = operator.told("show", kind)
+        found = operator.read_json("show", kind)
         return found["state"], found["leg"]["decision"]["by"], found["sequence"]
 
     data = ("--data", str(operator.data))

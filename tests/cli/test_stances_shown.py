@@ -10,25 +10,9 @@ from barograph.history.proof import recompute_digest
 from barograph.kit.json import Json
 from barograph.kit.timestamps import iso_timestamp
 from support.operator import REVISE, WITHDRAW, Operator
-from support.stances import FUNDING
+from support.stances import FUNDING, STANCE_MEMBERS
 
-MEMBERS = [
-    "schema",
-    "kind",
-    "leg_id",
-    "revision",
-    "issued_at",
-    "expires_at",
-    "state",
-    "history_durable",
-    "history_digest",
-    "leg",
-    "events",
-    "salt",
-    "notice",
-    "sequence",
-    "previous_digest",
-]
+MEMBERS = [*STANCE_MEMBERS, "sequence", "previous_digest"]
 
 
 def recomputed(told: dict[str, Any]) -> str:
@@ -41,7 +25,7 @@ def test_versions_are_listed_newest_first(operator: Operator) -> None:
 
     assert [line.split()[0] for line in lines] == ["3", "2"]
     assert "neutral (medium, rules)" in lines[0]
-    assert [each["history_digest"] for each in operator.told("list", FUNDING)] == [
+    assert [each["history_digest"] for each in operator.read_json("list", FUNDING)] == [
         each.history_digest for each in reversed(versions)
     ]
 
@@ -54,7 +38,7 @@ def test_the_list_tells_the_state_of_each_version(operator: Operator) -> None:
     lines = operator.run("list", FUNDING).stdout.splitlines()
 
     assert [line.split()[5] for line in lines] == ["active", "withdrawn", "expired"]
-    assert [each["state"] for each in operator.told("list", FUNDING)] == [
+    assert [each["state"] for each in operator.read_json("list", FUNDING)] == [
         "active",
         "terminal",
         "expired",
@@ -63,14 +47,14 @@ def test_the_list_tells_the_state_of_each_version(operator: Operator) -> None:
 
 def test_a_version_is_told_as_it_is_delivered_with_its_place(operator: Operator) -> None:
     first, second = operator.record(0), operator.record(1)
-    newest, before = operator.told("list", FUNDING)
-    decided = operator.told(*REVISE)
+    newest, before = operator.read_json("list", FUNDING)
+    decided = operator.read_json(*REVISE)
 
     for told in (newest, before, decided):
         assert list(told) == MEMBERS
         assert recomputed(told) == told["history_digest"]
     assert (newest["sequence"], newest["previous_digest"]) == (2, first.history_digest)
-    assert newest == operator.told("show", FUNDING, "--sequence", "2")
+    assert newest == operator.read_json("show", FUNDING, "--sequence", "2")
     assert newest["events"] == [
         {
             "type": "issued",
@@ -83,7 +67,7 @@ def test_a_version_is_told_as_it_is_delivered_with_its_place(operator: Operator)
 @pytest.mark.contract("stance.evidence-digests-distinct")
 def test_a_version_is_shown_whole(operator: Operator) -> None:
     first, second = operator.record(0), operator.record(1)
-    shown = operator.told("show", FUNDING)
+    shown = operator.read_json("show", FUNDING)
     text = operator.run("show", FUNDING, "--sequence", "1").stdout
     leg = first.leg
 
@@ -113,15 +97,15 @@ def test_a_version_is_shown_whole(operator: Operator) -> None:
 
 def test_an_event_is_shown_whole_with_the_version_that_it_is_about(operator: Operator) -> None:
     operator.record(0)
-    told = operator.told(*WITHDRAW, "--by", "night desk")
+    told = operator.read_json(*WITHDRAW, "--by", "night desk")
     operator.record(1)
-    newest, withdrawn = operator.told("list", FUNDING)
+    newest, withdrawn = operator.read_json("list", FUNDING)
     recorded = dict(told)
     digest = recorded.pop("event_digest")
 
     assert len(newest["events"]) == 1
     assert withdrawn["events"][1:] == [told]
-    assert operator.told("show", FUNDING, "--sequence", "1") == withdrawn
+    assert operator.read_json("show", FUNDING, "--sequence", "1") == withdrawn
     assert (told["why"], told["by"]) == ("a wrong file", "night desk")
     assert len(bytes.fromhex(told["salt"])) == 32
     assert told["salt"] != withdrawn["salt"]

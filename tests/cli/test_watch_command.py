@@ -52,7 +52,7 @@ class Watcher:
     def run(self, *arguments: str, **environment: str) -> Result:
         return CliRunner(env=environment).invoke(cli, [*self.arguments, *arguments])
 
-    def told(self, *arguments: str) -> list[dict[str, Any]]:
+    def read_json(self, *arguments: str) -> list[dict[str, Any]]:
         result = self.run("--json", *arguments)
         assert result.exit_code == 0, result.output
         return [json.loads(line) for line in result.stdout.splitlines()]
@@ -70,7 +70,7 @@ def revise(service: SubscriberService, label: str) -> None:
 def test_each_line_of_json_is_a_stance_or_an_event(
     watcher: Watcher, service: SubscriberService
 ) -> None:
-    first = watcher.told()
+    first = watcher.read_json()
     assert [(each["event"], each.get("kind")) for each in first] == [
         ("stance", None),
         ("stance", None),
@@ -79,7 +79,7 @@ def test_each_line_of_json_is_a_stance_or_an_event(
     ]
     assert [each["stance"]["kind"] for each in first[:2]] == [RATES, FUNDING]
     revise(service, "cautious")
-    *stances, compared = watcher.told()
+    *stances, compared = watcher.read_json()
     assert [each["stance"]["revision"] for each in stances] == [1, 2]
     assert (compared["event"], compared["kind"]) == ("compared", FUNDING)
     assert compared["comparison"]["schema"] == "feed-material-change-v1"
@@ -108,7 +108,7 @@ def test_piped_it_is_plain_lines(watcher: Watcher, service: SubscriberService) -
 
 
 def test_only_the_kinds_that_are_asked_for_are_shown(watcher: Watcher) -> None:
-    told = watcher.told("--kind", RATES)
+    told = watcher.read_json("--kind", RATES)
     assert [each["event"] for each in told] == ["stance", "kept"]
     assert "gold" in watcher.run("--kind", "gold").output
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from support.history import PublicHistory
 from support.markets import reading, shares
 from support.pages import FOUND, NOTE, SiteService
 from support.service import Service
+from support.subscribers import SubscriberService
 
 
 @pytest.fixture
@@ -42,3 +44,21 @@ def site(tmp_path: Path) -> Iterator[SiteService]:
     found.service.keep_briefs(NOTE, FOUND)
     yield found
     found.close()
+
+
+@pytest.fixture
+def subscribed(tmp_path: Path) -> Iterator[SubscriberService]:
+    """A service with subscribers and a fresh market."""
+    service = SubscriberService(tmp_path)
+    service.watch_day()
+    service.publish(reading(), shares())
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[PublicHistory]:
+    """An empty record."""
+    history = PublicHistory(tmp_path)
+    yield history
+    history.close()

@@ -19,23 +19,8 @@ from barograph.stances.reader import STANCES
 from barograph.web.app import create_app
 from support.clock import START, HandClock
 from support.markets import BTC, ETH, PEPE, reading, shares
-from support.service import Answer, Service, ask, fresh_service
+from support.service import CHECKS, Answer, Service, ask, fresh_service
 
-CHECKS = [
-    "market-feed",
-    "exchange",
-    "collector",
-    "long-accounts",
-    "liquidations",
-    "database",
-    "limits",
-    "daily-figures",
-    "etf-flows",
-    "stances",
-    "history",
-    "identity",
-    "payments",
-]
 CONDITIONS = {"ok", "degraded", "down"}
 NO_FAILURE = {"ok", "not_configured", "warming_up"}
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

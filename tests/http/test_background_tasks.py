@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from barograph.web.app import Task, lifespan
+from barograph.web.lifespan import Task, lifespan
 from support.service import Service
 
 CLOSED = "closed"

@@ -32,7 +32,7 @@ from barograph_client.errors import (
 )
 from barograph_client.records import Derivatives, Presence, RecordedDecisions, Reference
 from barograph_client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
-from support.markets import BTC, reading, shares
+from support.markets import BTC
 from support.payments import FEED, HandFacilitator, header, payload, proof
 from support.readers import InProcess, Reader, result
 from support.service import Service
@@ -61,15 +61,6 @@ def reader(way: str, service: Service) -> Iterator[Reader]:
     reader = Reader(way, InProcess(service.app), sleep=service.clock.pass_seconds)
     yield reader
     reader.close()
-
-
-@pytest.fixture
-def subscribed(tmp_path: Path) -> Iterator[SubscriberService]:
-    service = SubscriberService(tmp_path)
-    service.watch_day()
-    service.publish(reading(), shares())
-    yield service
-    service.close()
 
 
 class Follower:

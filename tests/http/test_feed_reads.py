@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +11,8 @@ from msgspec.structs import replace
 
 from barograph.history.records import NOT_RECORDED, ChainEnd
 from barograph.stances.reader import recorded_stance
-from support.markets import reading, shares
 from support.service import BASE_URL, Answer
-from support.stances import FUNDING, PERIOD, proposal
+from support.stances import FUNDING, PERIOD, STANCE_MEMBERS, proposal
 from support.subscribers import (
     FEED_NOW,
     STANCE_READS,
@@ -23,31 +20,6 @@ from support.subscribers import (
     comparison_of,
     publish_stances,
 )
-
-MEMBERS = (
-    "schema",
-    "kind",
-    "leg_id",
-    "revision",
-    "issued_at",
-    "expires_at",
-    "state",
-    "history_durable",
-    "history_digest",
-    "leg",
-    "events",
-    "salt",
-    "notice",
-)
-
-
-@pytest.fixture
-def subscribed(tmp_path: Path) -> Iterator[SubscriberService]:
-    service = SubscriberService(tmp_path)
-    service.watch_day()
-    service.publish(reading(), shares())
-    yield service
-    service.close()
 
 
 def body_of(answer: Answer) -> Any:
@@ -65,7 +37,7 @@ def test_a_feed_subscriber_reads_the_newest_stance_of_each_kind(
 ) -> None:
     _, after = subscribed.two_versions(kind)
     body = body_of(subscribed.read(STANCE_READS[kind]))
-    assert tuple(body) == MEMBERS
+    assert tuple(body) == STANCE_MEMBERS
     assert body["schema"] == "stance-v1"
     assert (body["kind"], body["leg_id"], body["revision"]) == (kind, after.leg_id, 2)
     assert body["history_durable"] is True

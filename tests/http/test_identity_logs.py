@@ -20,7 +20,7 @@ from barograph.kit.database import Transaction
 from barograph.kit.logs import EventFormatter
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
-from barograph.web.app import identity_provider
+from barograph.upstream.identity_provider import identity_provider
 from support.clock import START, HandClock
 from support.identities import identity_settings, resolve_example
 from support.processes import unused_port

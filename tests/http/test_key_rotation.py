@@ -16,7 +16,7 @@ from barograph.demo.servers.identity import BY_ID, DEMO_USERS, IdentityServer, s
 from barograph.entitlements.store import Entitlements, Holder
 from barograph.identity.key_set import ASK_AGAIN
 from barograph.kit.timestamps import DAY
-from barograph.web.app import identity_provider
+from barograph.upstream.identity_provider import identity_provider
 from support.clock import HandClock
 from support.identities import identity_settings
 from support.processes import HOST, unused_port

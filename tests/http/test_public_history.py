@@ -3,7 +3,6 @@
 import asyncio
 from base64 import b64decode
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,7 @@ from barograph.history.merkle import EMPTY_ROOT, TreeHead, is_consistent, is_inc
 from barograph.history.records import KINDS, ChainEnd, Version
 from barograph.history.signing import load_history_key
 from barograph.kit.timestamps import iso_timestamp
-from support.checkpoints import parse_verifier
-from support.history import RATES, PublicHistory, delivered
+from support.history import RATES, PublicHistory, delivered, parse_verifier
 
 SIZE = 23
 ETF = "btc-etf-stance"
@@ -32,14 +30,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicHistory
     history = PublicHistory(tmp_path_factory.mktemp("history"))
     for size in (7, SIZE):
         history.withdraw(history.record(size)[-1])
-    yield history
-    history.close()
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> Iterator[PublicHistory]:
-    """A history without any record."""
-    history = PublicHistory(tmp_path)
     yield history
     history.close()
 

@@ -19,8 +19,7 @@ from barograph.history.digest import leg_document
 from barograph.history.merkle import tree_root
 from barograph.history.records import KINDS, ChainEnd, Version, VersionEvent
 from barograph.site.record_pages import PAGE_SIZE
-from support.checkpoints import parse_verifier
-from support.history import RATES, PublicHistory
+from support.history import RATES, PublicHistory, parse_verifier
 from support.pages import BROWSER
 from support.service import BASE_URL, Answer
 
@@ -40,14 +39,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicHistory
     history = PublicHistory(tmp_path_factory.mktemp("history"))
     for size in (7, SIZE):
         history.withdraw(history.record(size)[-1])
-    yield history
-    history.close()
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> Iterator[PublicHistory]:
-    """A record in which there is nothing yet."""
-    history = PublicHistory(tmp_path)
     yield history
     history.close()
 

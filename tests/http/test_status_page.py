@@ -20,7 +20,8 @@ from barograph.status.incidents import INCIDENT_RULE, check_results
 from barograph.status.recorder import record_results
 from barograph.status.rules import ServiceStatus
 from barograph.upstream.facilitator import HttpFacilitator
-from barograph.web.app import create_app, identity_provider
+from barograph.upstream.identity_provider import identity_provider
+from barograph.web.app import create_app
 from support.clock import HandClock
 from support.identities import identity_settings
 from support.markets import reading, shares

@@ -11,14 +11,16 @@ from typing import NamedTuple
 import pytest
 
 import support
+from barograph.entitlements.purchases import FeedGrants
 from barograph.entitlements.store import Entitlements
 from barograph.kit.database import Database
+from barograph.kit.timestamps import DAY
 from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
 from barograph.payments.records import AlreadyUsed, InProgress, InvalidProof, PaymentRefused
 from support.clock import HandClock
-from support.payment_victim import DOOR, KEY, PERIOD, POINTS, Ledger, feed_grant, proof_of
+from support.payment_victim import KEY, PATH, PERIOD_DAYS, POINTS, Ledger, proof_of
 from support.payments import show
 
 VICTIM = f"""
@@ -71,7 +73,7 @@ class Aftermath:
         self.ledger = Ledger(charges, self.clock)
         self.journal = Journal(database, self.clock)
         self.entitlements = Entitlements(database, self.clock)
-        self.grant = feed_grant(self.entitlements, self.clock)
+        self.grant = FeedGrants(self.entitlements, self.clock, period_days=PERIOD_DAYS).grant
         self.cashier = Cashier(self.journal, self.ledger, self.clock)
         self.bodies: Counter[str] = Counter()
 
@@ -79,7 +81,7 @@ class Aftermath:
         charges = Counter(self.ledger.charges())
         periods: Counter[str] = Counter()
         for each in self.runner.run(self.entitlements.find()):
-            periods[each.holder] += (each.ends_at - each.starts_at) // PERIOD
+            periods[each.holder] += (each.ends_at - each.starts_at) // (PERIOD_DAYS * DAY)
         found = {}
         for point in POINTS:
             proof = proof_of(point)
@@ -94,7 +96,7 @@ class Aftermath:
         for point in POINTS:
             try:
                 of = proof_of(point)
-                self.runner.run(show(self.cashier, of, DOOR, self.produce, self.grant, key=KEY))
+                self.runner.run(show(self.cashier, of, PATH, self.produce, self.grant, key=KEY))
             except (AlreadyUsed, InProgress, InvalidProof, PaymentRefused) as error:
                 told[point] = type(error).__name__
             else:

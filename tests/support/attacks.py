@@ -1,4 +1,4 @@
-"""Tokens and queries that must open nothing, for a provider whose real key the test holds."""
+"""Tokens and queries that the service must refuse; the test has the provider's real key."""
 
 import hmac
 import json
@@ -20,7 +20,7 @@ INJECTED_KEY_IDS: tuple[Any, ...] = (
 
 
 class Forger:
-    """Knows everything about a provider's tokens; what is wrong with one is in its name."""
+    """Makes tokens of a provider, each with one fault; the name says which."""
 
     def __init__(self, provider_key: ECKey, issuer: str, now: int, elsewhere: str) -> None:
         self._key = provider_key
@@ -40,11 +40,11 @@ class Forger:
         }
 
     def good(self) -> str:
-        """What all of them would be with nothing wrong."""
+        """A valid token."""
         return self._signed({})
 
     def of_nobody(self) -> str:
-        """The provider's own, for a user whom it does not know."""
+        """A token that the provider signed, for an unknown user."""
         return self._signed({}, sub="00000000-0000-4000-8000-000000000000")
 
     def forged(self) -> dict[str, str]:
@@ -120,13 +120,13 @@ class Forger:
 
 
 def query_of(given: Mapping[str, str], **changes: str | None) -> str:
-    """The parameters as they are, unencoded; None leaves one out."""
+    """A query with these parameters, unencoded; None leaves one out."""
     changed = {**given, **changes}
     return "&".join(f"{name}={value}" for name, value in changed.items() if value is not None)
 
 
 def malformed(given: Mapping[str, str]) -> Iterator[str]:
-    """Queries that refer to nothing, because they are not seven well-formed parameters."""
+    """Queries that are not seven well-formed parameters."""
     good = query_of(given)
     for name, value in given.items():
         others = query_of(given, **{name: None})
@@ -153,7 +153,7 @@ def _wrong_values(name: str, value: str) -> tuple[str, ...]:
 
 
 def mismatched(given: Mapping[str, str]) -> Iterator[str]:
-    """Queries whose every parameter is well-formed, and which refer to no pair."""
+    """Queries of well-formed parameters that match no pair."""
     for side in ("before", "after"):
         leg, revision, digest = f"{side}_leg", f"{side}_revision", f"{side}_digest"
         for each in (given[leg].swapcase(), given[leg].lower(), "x" * 200, "%D9%A1"):

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, s
 from support.processes import HOST, Process, eventually, running, unused_port
 
 ARTEFACTS = Path(__file__).parents[2] / "artefacts"
-"""Where screenshots are kept for people to look at."""
+"""The folder for screenshots."""
 
 HEIGHT = 900
 
@@ -39,12 +39,12 @@ class Demo(NamedTuple):
 
     @property
     def log(self) -> Path:
-        """What it has printed."""
+        """Its log."""
         return self.process.log
 
 
 class View(NamedTuple):
-    """How somebody looks at a page."""
+    """A window size and colour scheme."""
 
     name: str
     width: int
@@ -61,7 +61,7 @@ VIEWS = (
 
 @contextmanager
 def running_demo(folder: Path) -> Iterator[Demo]:
-    """A demo in a folder of its own, with a past that was replayed once in this run."""
+    """A demo in its own folder; the test run replays its past only once."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         shutil.copytree(_replayed(folder.parents[1] / "replayed"), folder / "data")
     with started_demo(folder) as found:
@@ -69,7 +69,7 @@ def running_demo(folder: Path) -> Iterator[Demo]:
 
 
 def _replayed(shared: Path) -> Path:
-    """The data of a demo that has ended, in a folder that all workers of a run share."""
+    """The data of a stopped demo, in a folder that all workers of a run share."""
     shared.mkdir(exist_ok=True)
     with (shared / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -81,7 +81,7 @@ def _replayed(shared: Path) -> Path:
 
 @contextmanager
 def started_demo(folder: Path) -> Iterator[Demo]:
-    """A demo over the data in a folder; without any, it replays its past first."""
+    """A demo on the data in a folder; without data it first replays its past."""
     port, log = unused_port(), folder / "log"
     arguments = ("demo", "--port", str(port), "--data", str(folder / "data"))
     with running(*arguments, log=log) as process:
@@ -91,7 +91,7 @@ def started_demo(folder: Path) -> Iterator[Demo]:
 
 @contextmanager
 def chromium(*arguments: str) -> Iterator[Browser]:
-    """Debian's Chromium, as it is built to run without a window."""
+    """Debian's headless Chromium."""
     found = shutil.which("chromium-headless-shell")
     assert found is not None, "chromium-headless-shell is missing: `make browser` installs it"
     with sync_playwright() as playwright:
@@ -104,7 +104,7 @@ def chromium(*arguments: str) -> Iterator[Browser]:
 def looking(
     browser: Browser, base_url: str, view: View = VIEWS[0], **options: Any
 ) -> Iterator["Look"]:
-    """Look at the demo in one way, for the length of a block."""
+    """Open a page of the demo in one view."""
     context = browser.new_context(
         base_url=base_url,
         viewport={"width": view.width, "height": HEIGHT},
@@ -119,7 +119,7 @@ def looking(
 
 
 class Look:
-    """A page, and everything that went wrong on it."""
+    """A page and its errors."""
 
     def __init__(self, context: BrowserContext) -> None:
         self.context = context
@@ -135,7 +135,7 @@ class Look:
             self.problems.append(message.text)
 
     def visit(self, address: str, view: View = VIEWS[0]) -> None:
-        """Go to a page, and forget what went wrong on the one before."""
+        """Go to a page and forget earlier errors."""
         self.page.goto("about:blank")
         self.change(view)
         self.problems.clear()
@@ -143,17 +143,17 @@ class Look:
         self.page.goto(address)
 
     def change(self, view: View) -> None:
-        """Look at the same page in another way."""
+        """Show the same page in another view."""
         self.page.emulate_media(color_scheme=view.scheme)
         self.page.set_viewport_size({"width": view.width, "height": HEIGHT})
 
     def violations(self, out_of: str | None = None) -> list[str]:
-        """What axe finds, in one line each; not in what is not ours."""
-        # Its own package would inject it for each view, and send back all that it looked at.
+        """The violations that axe finds, one line each, without those in `out_of`."""
+        # The package would inject the script for each view and return every checked element.
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(_AXE)
         where = {"include": [["html"]], "exclude": [] if out_of is None else [[out_of]]}
-        # What it says about elements that are in order takes it half of its time.
+        # Reporting the elements without violations would take half of the time.
         found = self.page.evaluate(_VIOLATIONS, [where, {"resultTypes": ["violations"]}])
         return [
             f"{each['id']}: {', '.join(node['target'][0] for node in each['nodes'][:5])}"
@@ -168,6 +168,6 @@ class Look:
         return width
 
     def picture(self, name: str) -> None:
-        """Keep a screenshot of the whole page."""
+        """Save a screenshot of the whole page."""
         ARTEFACTS.mkdir(exist_ok=True)
         self.page.screenshot(path=ARTEFACTS / f"{name}.jpeg", full_page=True, quality=80)

@@ -1,11 +1,11 @@
-"""A clock that stands still until it is moved."""
+"""A manual clock."""
 
 START = 1_794_000_000_000
-"""2026-11-06T21:20:00.000Z: an ordinary instant, on a minute, not on an hour."""
+"""2026-11-06T21:20:00.000Z: a full minute, not a full hour."""
 
 
 class HandClock:
-    """Milliseconds that move only by hand."""
+    """Milliseconds that only a test advances."""
 
     def __init__(self, now: int = START) -> None:
         self.now = now

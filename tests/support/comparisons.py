@@ -1,4 +1,4 @@
-"""Stances of every kind by their own rules, recorded and compared."""
+"""Stances of every kind, recorded and compared."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ def version(proposed: Proposal, revision: int = 1) -> Version:
 
 
 def text(proposed: Proposal) -> str:
-    """The version as its record holds it."""
+    """The recorded text of a version."""
     return canonical(version_document(version(proposed)))
 
 
@@ -62,7 +62,7 @@ def assess(before: Proposal, after: Proposal) -> AssessmentBody:
 
 
 def decided(proposed: Proposal, label: str = "cautious") -> Proposal:
-    """An operator's own decision on the same evidence."""
+    """An operator's decision on the same evidence."""
     return revision_of(
         [version(proposed)],
         proposed.kind,
@@ -74,7 +74,7 @@ def decided(proposed: Proposal, label: str = "cautious") -> Proposal:
 
 
 def of_funding(*newest: float, count: int = 93, until: int = SETTLED_AT) -> Proposal:
-    """What settlements at these rates give, those before them being zero."""
+    """The stance on these newest settlement rates; earlier ones are zero."""
     settled_rates = [*[0.0] * (count - len(newest)), *newest]
     first = until - (len(settled_rates) - 1) * 8 * HOUR
     settlements = [
@@ -92,7 +92,7 @@ RATES: Mapping[str, float] = {US3M: 4.1, US2Y: 3.8, US10Y: 4.3, SOFR: 3.9, EFFR:
 def of_rates(
     newest: Mapping[str, float] = RATES, /, day: str = NEWEST, *, now: int = START
 ) -> Proposal:
-    """What yields give that were the usual ones until the newest day."""
+    """The stance on yields that were the usual ones until the newest day."""
     series: dict[str, Sequence[RecordedFigure]] = {
         name: yields(name, [*[RATES[name]] * 29, value], day) for name, value in newest.items()
     }
@@ -103,7 +103,7 @@ def of_rates(
 
 
 def of_flows(*shares: float, day: str = NEWEST, coverage: str = "IBIT only") -> Proposal:
-    """What flows in percent of one million of assets give."""
+    """The stance on flows in percent of one million of assets."""
     series = replace(flows(*shares, day=day), coverage=coverage)
     proposed = etf.propose(series, now=START, today=TODAY, grace=GRACE, previous=None)
     assert isinstance(proposed, Proposal), proposed
@@ -115,7 +115,7 @@ def with_leg(proposed: Proposal, **changes: Any) -> Proposal:
 
 
 def with_levels(proposed: Proposal, **levels: Json) -> Proposal:
-    """The same with other levels, and evidence to go with them; None takes a level away."""
+    """The same with other levels and matching evidence; None removes a level."""
     changed = {
         name: value
         for name, value in {**proposed.leg.levels, **levels}.items()
@@ -128,13 +128,13 @@ def with_levels(proposed: Proposal, **levels: Json) -> Proposal:
 
 
 def with_inputs(proposed: Proposal, **levels: Json) -> Proposal:
-    """A funding stance whose retained input holds these levels."""
+    """A funding stance whose recorded input has these levels."""
     inputs = {**proposed.leg.evidence.inputs, "levels": levels}
     return with_leg(proposed, evidence=replace(proposed.leg.evidence, inputs=inputs))
 
 
 def edited(proposed: Proposal, *path: str, to: Json) -> RetainedVersion:
-    """The record with one member replaced, as no version of this service would write it."""
+    """A record with one member replaced, which this service would never write."""
     document: dict[str, Any] = json.loads(text(proposed))
     place = document
     for name in path[:-1]:
@@ -166,5 +166,5 @@ def decision_of(leg: Leg) -> dict[str, str]:
 
 
 def at_work(proposed: Proposal, *path: str, to: Json) -> AssessmentBody:
-    """What is told when a later version has another value in this place."""
+    """The assessment if a later version has another value at this path."""
     return compare(read_retained(text(proposed)), edited(decided(proposed), *path, to=to))

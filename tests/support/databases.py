@@ -1,4 +1,4 @@
-"""Databases as an upgrade makes them, without an upgrade for each test."""
+"""Upgraded databases, copied instead of upgraded for each test."""
 
 import asyncio
 from functools import cache
@@ -13,7 +13,7 @@ from support.clock import HandClock
 def upgraded_database(
     path: Path, schema: str = "", *, write_busy_ms: int | None = None
 ) -> SQLiteDatabase:
-    """The database at a path, made where it is missing; nobody waits for the disk."""
+    """The database at a path, created if missing; it does not wait for the disk."""
     if not path.exists():
         path.write_bytes(_upgraded(schema))
     return SQLiteDatabase(path, write_busy_ms=write_busy_ms, survives_power_cuts=False)

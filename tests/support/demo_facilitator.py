@@ -1,4 +1,4 @@
-"""The demo's facilitator on loopback, and the service's adapters before it."""
+"""The demo's facilitator on loopback, and the service's adapters for it."""
 
 import asyncio
 import json
@@ -20,7 +20,6 @@ from barograph.payments.records import (
     ChainUnavailable,
     FacilitatorUnavailable,
     InvalidProof,
-    Payment,
     Proof,
     Settled,
     SettlementUnknown,
@@ -29,12 +28,13 @@ from barograph.settings import Settings
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.facilitator import HttpFacilitator
 from support.clock import HandClock
+from support.payments import payment
 
 T = TypeVar("T")
 
 
 class World:
-    """The demo's facilitator on loopback, and the service's adapters before it."""
+    """The demo's facilitator on loopback, and the service's adapters for it."""
 
     def __init__(
         self, folder: Path, address: ServerAddress, faults: FacilitatorFaults, clock: HandClock
@@ -46,19 +46,19 @@ class World:
         place = f"{address.host}:{address.port}"
         settings = Settings.model_validate(payment_settings(place))
         self.terms = feed_requirements(settings)
-        # Without a chain, which would have to decide about some refusals, each is told.
+        # Without a chain, the adapter reports every refusal.
         self.facilitator = HttpFacilitator(settings.model_copy(update={"x402_chain_url": ""}))
         self.chain = JsonRpcChain(settings)
 
     def proof(self, wallet: str = "none", **changes: Any) -> Proof:
-        """A good proof; changed after it was signed, if told."""
+        """A valid proof; `changes` are made after it was signed."""
         terms = wire_requirements(self.terms)
         text = demo_proof(self.folder, wallet, terms, self.clock())
         made = match_offer(decode_proof(text), [self.terms])
         return Proof(**{name: getattr(made, name) for name in Proof.__struct_fields__} | changes)
 
     async def verified(self, proof: Proof) -> str:
-        """How a look at a proof ends."""
+        """The outcome of verifying a proof."""
         try:
             await self.facilitator.verify(proof)
         except InvalidProof as error:
@@ -68,7 +68,7 @@ class World:
         return "valid"
 
     async def settled(self, proof: Proof) -> str:
-        """How settling a proof ends."""
+        """The outcome of settling a proof."""
         try:
             outcome = await self.facilitator.settle(proof)
         except SettlementUnknown:
@@ -78,7 +78,7 @@ class World:
         return "settled" if isinstance(outcome, Settled) else outcome.reason
 
     async def on_chain(self, proof: Proof) -> str:
-        """What the chain tells of a proof."""
+        """What the chain shows about a proof."""
         try:
             return (await self.chain.authorization(payment(proof, self.clock()))).word
         except ChainUnavailable:
@@ -102,28 +102,6 @@ class World:
         account = wallets[wallet].address if wallet in wallets else wallet
         call = {"to": ASSET, "data": f"0x70a08231{account[2:]:0>64}"}
         return int(await self.rpc("eth_call", call, block), 16)
-
-
-def payment(proof: Proof, now: int) -> Payment:
-    return Payment(
-        id="pay_1",
-        network=proof.requirements.network,
-        asset=proof.requirements.asset,
-        payer=proof.payer,
-        nonce=proof.nonce,
-        door="/api/x402/feed",
-        pay_to=proof.requirements.pay_to,
-        amount=str(proof.requirements.amount),
-        valid_before=proof.valid_before * 1_000,
-        state="unknown",
-        claimed_at=now,
-        updated_at=now,
-        transaction=None,
-        entitlement_id=None,
-        reason=None,
-        released_at=None,
-        signature_digest="",
-    )
 
 
 @asynccontextmanager

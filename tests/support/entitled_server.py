@@ -32,7 +32,7 @@ Tables = dict[str, list[Any]]
 
 
 class EntitledServer:
-    """A server with subscribers, the provider that vouches for them, and what both wrote."""
+    """A server with subscribers, their identity provider, and the logs of both."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,11 +51,11 @@ class EntitledServer:
 
     @property
     def key(self) -> ECKey:
-        """The provider's own."""
+        """The provider's signing key."""
         return load_or_create_key(self.folder / "world")
 
     def knock(self, target: str | bytes, *fields: bytes) -> Answer:
-        """Send a GET byte for byte: a client library would refuse to, or tidy it up."""
+        """Send a GET byte for byte; a client library would refuse or change it."""
         raw = target if isinstance(target, bytes) else target.encode()
         head = (b"GET " + raw + b" HTTP/1.1", b"Host: x", b"Connection: close", *fields)
         with socket.create_connection((HOST, self.port), 20) as connection:
@@ -68,7 +68,7 @@ class EntitledServer:
         return Answer(response.status, named, body)
 
     def ask(self, path: str, token: str) -> Answer:
-        """Read an entitled address; the comparison is that of the pair."""
+        """Read a subscriber endpoint; the comparison is of the pair."""
         pair = "&".join(f"{name}={value}" for name, value in self.given.items())
         query = f"?{pair}" if path == MATERIAL_CHANGE else ""
         return self.knock(path + query, bearer(token))
@@ -77,20 +77,20 @@ class EntitledServer:
         return send_command(self.identity_url, command)
 
     def questions(self) -> dict[str, int]:
-        """How often the provider was asked, by path."""
+        """Requests to the provider, by path."""
         return dict(self.tell_provider(count=True)["requests"])
 
     def probes(self) -> int:
-        """How often the service set out to ask the provider by itself, to know how it is."""
+        """The number of the service's health checks of the provider."""
         return (self.folder / "web.log").read_text().count("probing outside services")
 
     def tables(self) -> Tables:
-        """Every row of both databases, but for the status, which is recorded by the minute."""
+        """Every row of both databases, except the status, which is recorded every minute."""
         files = [self.folder / f"data/{name}.sqlite3" for name in ("barograph", "history")]
         return {name: rows for file in files for name, rows in _tables(file)}
 
     def log(self) -> str:
-        """What every process wrote."""
+        """The logs of every process."""
         return "".join(each.read_text() for each in sorted(self.folder.glob("*.log")))
 
     @contextmanager
@@ -104,7 +104,7 @@ class EntitledServer:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Serve until told to stop, and log everything; the provider must be there already."""
+        """Serve until the context ends, and log everything; start the provider first."""
         environment = {
             "BAROGRAPH_DATA": str(self.folder / "data"),
             "BAROGRAPH_PORT": str(self.port),
@@ -127,7 +127,7 @@ def bearer(token: str) -> bytes:
 
 
 async def _recorded(data: Path) -> tuple[Version, Version]:
-    """Make both databases, with a pair of each kind and with those who may compare it."""
+    """Create both databases, with a pair of each kind and its subscribers."""
     database = SQLiteDatabase(data / "barograph.sqlite3")
     history = SQLiteDatabase(data / "history.sqlite3")
     await upgrade(database, packaged_migrations(), system_clock)

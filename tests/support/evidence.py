@@ -17,7 +17,7 @@ from support.clock import START
 from support.markets import BTC, ETH, MARKET, SOL, changed, reading
 
 AT = START // HOUR * HOUR
-"""A whole hour: the readings here are the first after the hour before has ended."""
+"""A full hour: the readings here are the first after it."""
 
 FORTNIGHT = 14 * 24
 WEEK = 7 * 24
@@ -65,7 +65,7 @@ def add_liquidations(
 def evidence(
     contracts: tuple[Perpetual, ...] = MARKET, as_of: int = AT, **fields: Any
 ) -> MarketEvidence:
-    """A market in which nothing happens, but for what is given."""
+    """A quiet market, except for what is given."""
     usual: dict[str, Any] = {
         "reading": reading(as_of, contracts),
         "majors": {each.base: each for each in contracts if each.base in MAJORS},
@@ -85,7 +85,7 @@ def evidence(
 
 
 class Month:
-    """Five weeks in which everything happens that a rule looks for."""
+    """Five weeks in which every rule finds something."""
 
     HOURS = 35 * 24
     UNWATCHED = range(400, 403)
@@ -101,7 +101,7 @@ class Month:
         self._price = 60_000.0
 
     def conclusions(self) -> Iterator[Conclusion]:
-        """What a judge says, hour by hour."""
+        """The conclusions of a judge, hour by hour."""
         judge = Judge(Settings.model_validate({}))
         for number in range(self.HOURS):
             yield self._hour(judge, number)

@@ -1,4 +1,4 @@
-"""Daily figures made by hand, tersely: the newest day is the one before the tests' instant."""
+"""Daily figures for tests; the newest day is the one before `START`."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -26,7 +26,7 @@ def last_days(count: int, newest: str = NEWEST, calendar: Calendar = business_da
 def flows(
     *newest: float | None, count: int = 30, day: str = NEWEST, read_at: int = READ_AT
 ) -> EtfSeries:
-    """Days of flow in percent of assets, all zero but for the newest."""
+    """Daily flows in percent of assets, all zero except the newest."""
     shares = [*[0.0] * (count - len(newest)), *newest]
     return EtfSeries(
         "IBIT only",
@@ -61,6 +61,6 @@ def of_yields(
 
 
 def of_slopes(*newest: float, **how: Any) -> MacroEvidence:
-    """Thirty days of slopes in basis points, all 30 but for the newest."""
+    """Thirty days of slopes in basis points, all 30 except the newest."""
     slopes = [*[30.0] * (30 - len(newest)), *newest]
     return of_yields([round(4 + each / 100, 4) for each in slopes], [4.0] * 30, **how)

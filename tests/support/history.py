@@ -1,6 +1,7 @@
-"""A record of stances in a folder, and its public half over HTTP."""
+"""A record of stances in a folder, and its public part over HTTP."""
 
 import asyncio
+from base64 import b64decode
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from barograph import NOTICE
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
+from barograph.history.checkpoint import ED25519, Verifier
 from barograph.history.digest import leg_document
 from barograph.history.ledger import Ledger
 from barograph.history.records import (
@@ -41,7 +43,7 @@ def salts() -> Callable[[], str]:
 
 
 def proposal(number: int, kind: str = RATES) -> Proposal:
-    """The stance of one hour, unlike that of any other."""
+    """A different stance for each hour."""
     at = START + number * HOUR
     inputs: dict[str, Json] = {"levels": {"us10y": 4 + number / 1000, "sofr": 0.0, "us2y": None}}
     leg = Leg(
@@ -56,7 +58,7 @@ def proposal(number: int, kind: str = RATES) -> Proposal:
 
 
 def delivered(version: Version) -> dict[str, Any]:
-    """A durable stance as its payer gets it."""
+    """The body that the payer of a durable stance gets."""
     return {
         "schema": SCHEMA,
         "kind": version.kind,
@@ -74,8 +76,18 @@ def delivered(version: Version) -> dict[str, Any]:
     }
 
 
+def parse_verifier(text: str) -> Verifier:
+    """Read a published public key, `<name>+<identifier>+<key>`."""
+    name, key_id, encoded = text.split("+", 2)
+    raw = b64decode(encoded, validate=True)
+    verifier = Verifier(name, raw[1:])
+    assert raw[:1] == ED25519
+    assert verifier.key_id.hex() == key_id
+    return verifier
+
+
 async def tamper(tx: Transaction, *statements: str) -> None:
-    """Do to the record what its guards refuse, and put the guards back."""
+    """Change the record without its guards, and restore the guards."""
     guards = await tx.fetch("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
     for name, _ in guards:
         await tx.script(f"DROP TRIGGER {name}")
@@ -86,7 +98,7 @@ async def tamper(tx: Transaction, *statements: str) -> None:
 
 
 class PublicHistory:
-    """Records as the collector does and reads as a stranger does."""
+    """Records as the collector does and reads as any caller does."""
 
     def __init__(self, folder: Path, base_url: str = BASE_URL) -> None:
         self.service = Service(folder, base_url=base_url)
@@ -94,13 +106,13 @@ class PublicHistory:
         self.app = self.service.app
 
     def new_worker(self, **changed: object) -> ASGIApp:
-        """The application as another process has it, or one with other settings."""
+        """The application of another process, perhaps with other settings."""
         settings = self.service.settings.model_copy(update=changed)
         parts = (self.service.database, self.service.history)
         return create_app(settings, *parts, clock=self.service.clock).app
 
     def record(self, size: int, kind: str = RATES) -> list[Version]:
-        """Append until the chain has this size; the stances that were appended."""
+        """Append until the chain has this size; return the appended versions."""
 
         async def work() -> list[Version]:
             known = await self.ledger.count(kind, "versions")
@@ -123,7 +135,7 @@ class PublicHistory:
         return found
 
     def execute(self, sql: str) -> None:
-        """Do to the record what no part of the service does."""
+        """Run SQL that no part of the service runs."""
 
         async def work(tx: Transaction) -> None:
             await tx.script(sql)
@@ -134,7 +146,7 @@ class PublicHistory:
         asyncio.run(self.service.history.write(lambda tx: tamper(tx, *statements)))
 
     def publish_end(self, mark: ChainEnd) -> None:
-        """Publish where the record of rates ended, as the collector does."""
+        """Publish the end of the record of rates, as the collector does."""
         stances = Stances(as_of=0, stances=(), silent={}, recorded={RATES: mark})
 
         async def work(tx: Transaction) -> None:

@@ -1,4 +1,4 @@
-"""How a test asks an identity provider."""
+"""Identity providers in tests."""
 
 from ipaddress import ip_address
 from typing import Any
@@ -13,7 +13,7 @@ PROJECT = "https://id.example"
 
 
 def identity_settings(url: str = PROJECT, **changes: Any) -> Settings:
-    """A provider that is given up soon and asked every time."""
+    """Settings with a short timeout and no cache."""
     values = {
         "identity": "supabase",
         "identity_url": url,
@@ -26,7 +26,7 @@ def identity_settings(url: str = PROJECT, **changes: Any) -> Settings:
 
 
 async def outcome(provider: IdentityProvider, text: str) -> str:
-    """Whose token it is, or how it ended."""
+    """The user of a token, or why there is none."""
     try:
         return (await provider.identify(text)).user_id
     except IdentityRefused:

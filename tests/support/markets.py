@@ -1,4 +1,4 @@
-"""Small markets made by hand."""
+"""Small markets for tests."""
 
 from typing import Any
 

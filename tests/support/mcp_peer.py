@@ -42,16 +42,16 @@ class Peer(NamedTuple):
         )
 
     def result(self, method: str, /, **params: Any) -> dict[str, Any]:
-        """What a request results in."""
+        """The result of a request."""
         return _result(self.post(method, **params))
 
     def call(self, name: str, arguments: dict[str, Any] | None = None, **fields: str) -> Any:
-        """What a call of a tool results in."""
+        """The result of a tool call."""
         given = {} if arguments is None else {"arguments": arguments}
         return _result(self.send("tools/call", {"name": name, **given}, **fields))
 
     def refusal(self, name: str, arguments: dict[str, Any] | None = None, **fields: str) -> str:
-        """The sentence with which a tool says that it failed."""
+        """The error message of a tool."""
         result = self.call(name, arguments, **fields)
         assert result["isError"] is True
         assert "structuredContent" not in result

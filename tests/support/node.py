@@ -1,9 +1,8 @@
 """Node and the npm packages that the service is compared with.
 
 Node comes from a Python wheel. The packages come by `npm ci`, exactly as `tests/node` locks them,
-once into a folder beside the installed Python packages, whoever asks first. Suites of the Model
-Context Protocol are many packages and have a lock of their own, in `tests/node/mcp`. Run as a
-program it prints where Node is, and the folder of the other packages.
+once into a folder beside the installed Python packages. The MCP suites have a lock file of their
+own, in `tests/node/mcp`. Run as a program, this module prints the paths of Node and the packages.
 """
 
 import fcntl
@@ -32,7 +31,7 @@ Ended = subprocess.CompletedProcess[str]
 
 
 class NodeFailed(Exception):
-    """Node or npm ended with an error; what it said is the message."""
+    """Node or npm failed; the message is its output."""
 
 
 def run_script(name: str, given: Any, *, packages: Path = SCRIPTS) -> Any:
@@ -44,17 +43,14 @@ def run_script(name: str, given: Any, *, packages: Path = SCRIPTS) -> Any:
 def run_program(
     name: str, *arguments: str, packages: Path, home: Path, **environment: str
 ) -> Ended:
-    """Run a program that one of the packages brings, however it ends.
-
-    It finds an empty home, and may leave there what it likes.
-    """
+    """Run a program of one of the packages in an empty home folder, whatever its exit code."""
     program = installed(packages) / "node_modules" / ".bin" / name
     command = [str(NODE), str(program), *arguments]
     return _ended(command, home, "", RUN_SECONDS, HOME=str(home), **environment)
 
 
 def installed(packages: Path = SCRIPTS) -> Path:
-    """The folder whose `node_modules` holds the packages; it is filled by who comes first."""
+    """The folder whose `node_modules` has the packages; the first caller installs them."""
     texts = [(packages / name).read_bytes() for name in LOCKED]
     folder = Path(sys.prefix) / "npm" / sha256(b"\0".join(texts)).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)

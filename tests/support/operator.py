@@ -1,4 +1,4 @@
-"""Somebody who runs `barograph stances`."""
+"""An operator who runs `barograph stances`."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ WITHDRAW = ("withdraw", FUNDING, "--why", "a wrong file", "--yes")
 
 
 class Operator:
-    """Who runs the command in a folder of their own."""
+    """Runs the command in its own folder."""
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"
@@ -50,7 +50,7 @@ class Operator:
         everything = ["stances", *arguments, "--data", str(self.data)]
         return CliRunner().invoke(cli, everything, input=answers, env=environment)
 
-    def told(self, *arguments: str, **environment: str) -> Any:
+    def read_json(self, *arguments: str, **environment: str) -> Any:
         result = self.run(*arguments, "--json", **environment)
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
@@ -84,7 +84,7 @@ class Operator:
         return self.on_ledger(lambda ledger: ledger.events(kind))
 
     def publish(self) -> None:
-        """Publish as the collector does: the end of every chain as it is now."""
+        """Publish the current end of every chain, as the collector does."""
 
         async def ends(ledger: Ledger) -> dict[str, ChainEnd]:
             return {

@@ -1,4 +1,4 @@
-"""The pages of a service, asked as a browser asks, and read strictly."""
+"""The pages of a service, requested like a browser and parsed strictly."""
 
 import asyncio
 import re
@@ -56,7 +56,7 @@ _VOID = {"meta", "link", "img", "input", "br", "hr"}
 
 
 class SiteService:
-    """The pages of a service, with a clock held by hand."""
+    """The pages of a service with a manual clock."""
 
     def __init__(self, folder: Path, *, mails: bool = True, **settings: Any) -> None:
         given: dict[str, Any] = {**(MAIL if mails else {}), **settings}
@@ -80,7 +80,7 @@ class SiteService:
         return asyncio.run(call())
 
     def look(self, path: str) -> "Checked":
-        """A page that must be there."""
+        """A page that must exist."""
         answer = self.ask(path)
         assert answer.status_code == 200, path
         return Checked(answer)
@@ -93,7 +93,7 @@ class SiteService:
         return str(re.findall(rf"{BASE_URL}(/keys/[\w-]+)", mails[0][0])[0])
 
     def judged(self, label: str = "calm & quiet", at: int = START) -> None:
-        """Publish signals that all say the same."""
+        """Publish the same label for all signals."""
         signals = [
             Signal(method.key, method.name, label, f"value of {method.key}", at)
             for method in METHODS
@@ -116,7 +116,7 @@ class SiteService:
             )
 
     def rename(self, old: str, new: str) -> None:
-        """Put a table away, or back."""
+        """Rename a table, or restore its name."""
         self.service.execute(f"ALTER TABLE {old} RENAME TO {new}")
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class SiteService:
 
 
 class Checked(HTMLParser):
-    """A page, read strictly: what is opened is closed, in order, and only our scripts act."""
+    """A page, parsed strictly: tags are closed in order, and only our scripts run."""
 
     def __init__(self, response: httpx2.Response) -> None:
         super().__init__()

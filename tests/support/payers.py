@@ -1,4 +1,4 @@
-"""Money that really moves: the programs of `tests/payer`, in an environment of their own."""
+"""Real token transfers: the programs of `tests/payer`, in their own environment."""
 
 import json
 import os
@@ -15,35 +15,35 @@ PYTHON = ROOT / ".venv-payer/bin/python"
 
 BALANCE_OF = "70a08231"
 AUTHORIZATION_STATE = "e94a0102"
-"""The first four bytes of the calls' hashes, as every token of the kind knows them."""
+"""The selectors of the token's calls."""
 
 
 class Wallet(NamedTuple):
-    """Who pays."""
+    """A payer."""
 
     address: str
     key: str
 
 
 class Outcome(NamedTuple):
-    """What a stock client brought home."""
+    """The result of a stock client."""
 
     proofs: list[str]
-    """Every one that it made, newest last."""
+    """Every payment that it made, newest last."""
 
     status: int | None = None
     body: Any = None
     receipt: dict[str, Any] | None = None
     refused: str = ""
-    """Why the client itself would not pay; then there is no status."""
+    """Why the client itself refused to pay; then there is no status."""
 
 
 class Program:
-    """One of the programs, spoken with line by line."""
+    """One of the programs, with one JSON line per message."""
 
     def __init__(self, module: str, arguments: Sequence[str], log: Path) -> None:
         assert PYTHON.exists(), "the payer's environment is missing: make setup"
-        # No proxy stands between two programs of this machine.
+        # No proxy between two programs of this machine.
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "NO_PROXY": "*"}
         with log.open("ab") as output:
             self._popen = subprocess.Popen(
@@ -77,21 +77,21 @@ class Chain:
     """A chain with a token, wallets, and the x402 package's facilitator."""
 
     def __init__(self, program: Program) -> None:
-        told = program.hear()
-        self.url: str = told["url"]
-        self.network: str = told["network"]
-        self.asset: str = told["asset"]
-        self.name: str = told["name"]
-        self.version: str = told["version"]
-        self.pay_to: str = told["pay_to"]
-        self.wallets = {name: Wallet(**wallet) for name, wallet in told["wallets"].items()}
+        found = program.hear()
+        self.url: str = found["url"]
+        self.network: str = found["network"]
+        self.asset: str = found["asset"]
+        self.name: str = found["name"]
+        self.version: str = found["version"]
+        self.pay_to: str = found["pay_to"]
+        self.wallets = {name: Wallet(**wallet) for name, wallet in found["wallets"].items()}
 
     @property
     def rpc_url(self) -> str:
         return f"{self.url}/rpc"
 
     def balance(self, address: str) -> int:
-        """How much a wallet has, in the token's smallest unit."""
+        """The balance of a wallet, in the token's smallest unit."""
         return self._number(BALANCE_OF, address)
 
     def is_used(self, payer: str, nonce: str) -> bool:
@@ -123,12 +123,12 @@ class Payer:
         self._program = program
 
     def get(self, wallet: Wallet, url: str, cap: str | None = None) -> Outcome:
-        """Get it, and pay when asked to; without a cap the client's own counts."""
+        """Get an address and pay if asked; without a cap the client's own counts."""
         self._program.say({"url": url, "key": wallet.key, "cap": cap})
         return Outcome(**self._program.hear())
 
     def sign(self, wallet: Wallet, offer: str, cap: str | None = None) -> str:
-        """A proof for what is offered at an address, which nobody has seen yet."""
+        """A new proof for the offer at an address."""
         self._program.say({"offer": offer, "key": wallet.key, "cap": cap})
         (proof,) = self._program.hear()["proofs"]
         return str(proof)
@@ -146,7 +146,7 @@ def stock_payer(folder: Path) -> Iterator[Payer]:
 
 @contextmanager
 def chain_and_payer(folder: Path, wallets: Sequence[str]) -> Iterator[tuple[Chain, Payer]]:
-    """Start both; they take a few seconds, side by side."""
+    """Start both in parallel, which takes a few seconds."""
     chain = Program("payer.chain", wallets, folder / "chain.log")
     try:
         with stock_payer(folder) as payer:

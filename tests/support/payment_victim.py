@@ -1,4 +1,4 @@
-"""A process that takes one payment and kills itself at a named point of the way."""
+"""A process that takes one payment and kills itself at a named point."""
 
 import asyncio
 import os
@@ -6,13 +6,12 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from barograph.entitlements.store import FEED as FEED_TIER
-from barograph.entitlements.store import Entitlements, Holder
+from barograph.entitlements.purchases import FeedGrants
+from barograph.entitlements.store import Entitlements
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
-from barograph.kit.timestamps import DAY
 from barograph.payments.checkout import Cashier
-from barograph.payments.journal import PLAIN_ORDER, Grant, Journal
+from barograph.payments.journal import PLAIN_ORDER, Journal
 from barograph.payments.records import (
     ChainFinding,
     InvalidProof,
@@ -26,8 +25,8 @@ from barograph.payments.records import (
 from support.clock import HandClock
 from support.payments import FEED, proof, show
 
-DOOR = "/api/x402/feed"
-PERIOD = 30 * DAY
+PATH = "/api/x402/feed"
+PERIOD_DAYS = 30
 KEY = "0123456789abcdef"
 
 POINTS = [
@@ -49,20 +48,20 @@ POINTS = [
 
 
 def proof_of(point: str) -> Proof:
-    """A proof of its own for each point, and a payer of its own."""
+    """A different proof and payer for each point."""
     number = POINTS.index(point) + 1
     return proof(number, offer=FEED, payer=f"0x{number:040x}")
 
 
 class Ledger:
-    """A facilitator and its chain, as a file: what was charged stays charged whoever dies."""
+    """A facilitator and its chain as a file, so charges survive a crash."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
         self.clock = clock
 
     def charges(self) -> list[str]:
-        """The nonces that moved money, as often as they did."""
+        """The nonces that moved money, once per charge."""
         return self.path.read_text().split() if self.path.exists() else []
 
     async def verify(self, proof: Proof) -> None:
@@ -85,27 +84,8 @@ class Ledger:
         """Nothing to release."""
 
 
-def feed_grant(entitlements: Entitlements, clock: Clock) -> Grant:
-    """Grants the payer a period of Feed."""
-
-    async def grant(tx: Transaction, payment: Payment) -> str | None:
-        granted = await entitlements.grant_period(
-            tx,
-            Holder("wallet", payment.payer),
-            FEED_TIER,
-            period_ms=PERIOD,
-            source="x402",
-            by=payment.id,
-            why="x402",
-            now=clock(),
-        )
-        return granted.id
-
-    return grant
-
-
 class Death:
-    """Comes by SIGKILL at one point."""
+    """Kills the process at one point."""
 
     def __init__(self, point: str) -> None:
         self.point = point
@@ -127,8 +107,8 @@ class MortalJournal(Journal):
         self._death.at("looked up")
         return found
 
-    async def claim(self, proof: Proof, door: str, order: Order = PLAIN_ORDER) -> Payment:
-        claimed = await super().claim(proof, door, order)
+    async def claim(self, proof: Proof, path: str, order: Order = PLAIN_ORDER) -> Payment:
+        claimed = await super().claim(proof, path, order)
         self._death.at("claimed")
         return claimed
 
@@ -149,7 +129,7 @@ class MortalJournal(Journal):
 
 
 class MortalLedger(Ledger):
-    """Dies around its answers."""
+    """Dies before or after its answers."""
 
     def __init__(self, path: Path, clock: Clock, death: Death) -> None:
         super().__init__(path, clock)
@@ -169,12 +149,12 @@ class MortalLedger(Ledger):
 
 
 def take_and_die(database: Database, charges: Path, point: str) -> None:
-    """Take the payment of a point, and come no further than that."""
+    """Take a payment and die at that point."""
     clock, death = HandClock(), Death(point)
     cashier = Cashier(
         MortalJournal(database, clock, death), MortalLedger(charges, clock, death), clock
     )
-    grant = feed_grant(Entitlements(database, clock), clock)
+    grants = FeedGrants(Entitlements(database, clock), clock, period_days=PERIOD_DAYS)
 
     async def limit() -> None:
         death.at("limited")
@@ -185,10 +165,10 @@ def take_and_die(database: Database, charges: Path, point: str) -> None:
         return b"{}"
 
     async def mortal_grant(tx: Transaction, payment: Payment) -> str | None:
-        granted = await grant(tx, payment)
+        granted = await grants.grant(tx, payment)
         death.at("granted")
         return granted
 
     death.at("before")
     of = proof_of(point)
-    asyncio.run(show(cashier, of, DOOR, produce, mortal_grant, before_verify=limit, key=KEY))
+    asyncio.run(show(cashier, of, PATH, produce, mortal_grant, before_verify=limit, key=KEY))

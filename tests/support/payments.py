@@ -1,4 +1,4 @@
-"""Payment proofs that are well-formed, and a facilitator that does what it is told."""
+"""Well-formed payment proofs, and a facilitator that tests control."""
 
 import asyncio
 import json
@@ -14,6 +14,7 @@ from barograph.payments.records import (
     InvalidProof,
     NotSettled,
     Order,
+    Payment,
     Proof,
     Requirements,
     Settled,
@@ -52,7 +53,7 @@ PAYMENTS = {
     "x402_asset_name": STANCE.name,
     "x402_asset_version": STANCE.version,
 }
-"""The settings of a service that takes payments, but for who settles them."""
+"""The settings of a service that takes payments."""
 
 
 def proof(
@@ -63,7 +64,7 @@ def proof(
     signature: str = SIGNATURE,
     now_seconds: int = NOW_SECONDS,
 ) -> Proof:
-    """One of as many proofs as there are numbers."""
+    """A different proof for each number."""
     return Proof(
         requirements=offer,
         payer=payer,
@@ -74,8 +75,29 @@ def proof(
     )
 
 
+def payment(of: Proof, now: int = START, **changes: Any) -> Payment:
+    """The unknown payment of a proof; `changes` are made to its record."""
+    unknown = Payment(
+        "pay_1",
+        *of.key,
+        door="/api/x402/feed",
+        pay_to=of.requirements.pay_to,
+        amount=str(of.requirements.amount),
+        valid_before=of.valid_before * 1_000,
+        state="unknown",
+        claimed_at=now,
+        updated_at=now,
+        transaction=None,
+        entitlement_id=None,
+        reason=None,
+        released_at=None,
+        signature_digest="",
+    )
+    return unknown._replace(**changes)
+
+
 def payload(of: Proof | None = None) -> dict[str, Any]:
-    """What a payer encodes, free to be changed."""
+    """The payload of a proof, which a test may change."""
     return wire_payload(of or proof())
 
 
@@ -88,7 +110,7 @@ def header(content: object) -> str:
 async def show(
     cashier: Cashier,
     of: Proof,
-    door: str,
+    path: str,
     produce: Callable[[], Awaitable[T]],
     grant: Grant | None = None,
     *,
@@ -96,20 +118,20 @@ async def show(
     key: str | None = None,
     is_disconnected: IsDisconnected = never_disconnected,
 ) -> Delivery[T]:
-    """Show a proof as a door does: what it was charged for before, or else a new payment."""
+    """Send a proof as an endpoint does: redeliver what it paid for, or take a new payment."""
     resumed = await cashier.redeliver(
-        of, door, lambda _: produce(), key, is_disconnected=is_disconnected
+        of, path, lambda _: produce(), key, is_disconnected=is_disconnected
     )
     if resumed is not None:
         return resumed
     verified = await cashier.verify(of, before_verify)
     return await cashier.charge(
-        verified, door, produce, grant, Order(key=key), is_disconnected=is_disconnected
+        verified, path, produce, grant, Order(key=key), is_disconnected=is_disconnected
     )
 
 
 class HandFacilitator:
-    """Says and does what it was told to; without a word it settles everything, each nonce once."""
+    """Settles each nonce once, unless a test sets another behaviour."""
 
     def __init__(self) -> None:
         self.verified: list[str] = []
@@ -126,15 +148,15 @@ class HandFacilitator:
         self.before_verifying: Callable[[], Awaitable[None]] | None = None
 
     def refuse(self) -> None:
-        """Find every proof invalid."""
+        """Reject every proof."""
         self.on_verify = InvalidProof("insufficient_funds")
 
     def go_away(self) -> None:
-        """Be out of reach for verifying and settling, before anything is sent."""
+        """Be unreachable for verifying and settling."""
         self.on_verify = self.on_settle = FacilitatorUnavailable("unreachable")
 
     def fall_silent(self, *, after_charging: bool) -> None:
-        """Never answer a settlement that was sent."""
+        """Never answer a settlement."""
         self.on_settle = SettlementUnknown("no answer")
         self.settles_before_failing = after_charging
 

@@ -17,7 +17,7 @@ NAME, REAL = "power-cut", "unix"
 
 
 class _Remembered:
-    """One file as the disk has it for sure, and what was written since."""
+    """The durable bytes of one file, and the writes since."""
 
     def __init__(self) -> None:
         self.durable: bytearray | None = None
@@ -29,7 +29,7 @@ class _Remembered:
         _put(self.current, offset, data)
 
     def truncate(self, size: int) -> None:
-        # Cutting a file short is kept at once: leaving stale bytes would be the kinder case.
+        # Truncation is durable at once; keeping stale bytes would be the easier case.
         del self.current[size:]
         self.pending = [(at, data[: size - at]) for at, data in self.pending if at < size]
         if self.durable is not None:
@@ -40,7 +40,7 @@ class _Remembered:
         self.pending.clear()
 
     def survivors(self, chance: random.Random) -> bytes | None:
-        """What is found after a cut; None when there is no file."""
+        """The content after a cut; None if there is no file."""
         if self.durable is None and chance.random() < 0.5:
             return None
         found = bytearray(self.durable or b"")
@@ -84,7 +84,7 @@ class _File(apsw.VFSFile):
 
 
 class Disk(apsw.VFS):
-    """The VFS; registered as the process's default, so that the product opens its files by it."""
+    """The VFS, registered as the process's default, so the service opens its files with it."""
 
     def __init__(self, at_each_step: Callable[["Disk"], None]) -> None:
         self._files: dict[Path, _Remembered] = {}
@@ -108,7 +108,7 @@ class Disk(apsw.VFS):
         self._at_each_step(self)
 
     def after_a_cut(self, folder: Path, chance: random.Random) -> None:
-        """Write what would be found into a folder."""
+        """Write the files after a cut into a folder."""
         folder.mkdir()
         for path, file in self._files.items():
             found = file.survivors(chance)

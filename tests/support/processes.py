@@ -26,7 +26,7 @@ class Process:
     def __init__(
         self, *arguments: str, log: Path, before: str = "true", **environment: str
     ) -> None:
-        """Run a command; `before` is done by the shell that becomes it, such as `ulimit`."""
+        """Run a command; the shell first runs `before`, such as `ulimit`."""
         self.log = log
         with log.open("ab") as output:
             self.popen = subprocess.Popen(
@@ -58,7 +58,7 @@ class Process:
         return time.monotonic() - started
 
     def end(self) -> None:
-        """Leave nothing behind, whatever state it is in."""
+        """Kill it and everything that it started."""
         for process in self.family():
             with suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -76,7 +76,7 @@ def running(*arguments: str, log: Path, **environment: str) -> Iterator[Process]
 
 
 def eventually(look: Callable[[], T | None], what: str, seconds: float = 90) -> T:
-    """Look again and again until there is something to see."""
+    """Call `look` until it returns something."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         seen = look()
@@ -87,7 +87,7 @@ def eventually(look: Callable[[], T | None], what: str, seconds: float = 90) -> 
 
 
 def none_left(family: list[psutil.Process]) -> bool:
-    """Whether all of them are gone, or are within ten seconds; a zombie has ended already."""
+    """Whether all of them end within ten seconds; a zombie has ended."""
     return not any(_is_alive(each) for each in psutil.wait_procs(family, timeout=10)[1])
 
 
@@ -99,9 +99,9 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def get(address: str) -> httpx2.Response | None:
-    """One request; None when nobody answers."""
+    """One request; None if there is no answer."""
     try:
-        # To read the certificates for each request would take longer than the request.
+        # Reading the certificates would take longer than the request.
         return httpx2.get(address, timeout=30, trust_env=False, verify=False)
     except httpx2.TransportError:
         return None

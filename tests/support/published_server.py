@@ -1,4 +1,4 @@
-"""`barograph serve` as a process, over a market that was published once and does not change."""
+"""`barograph serve` as a process, with a market that does not change."""
 
 import asyncio
 from collections.abc import Iterator

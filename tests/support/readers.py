@@ -1,4 +1,4 @@
-"""Clients of a service that runs in process, and one that answers on a real port."""
+"""Clients of a service in process, and a server on a real port."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ from support.service import BASE_URL, Answer
 
 
 class InProcess(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
-    """Carries requests to an application, for both clients, and remembers them."""
+    """Sends requests of both clients to an application, and records them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
@@ -35,7 +35,7 @@ class InProcess(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
 
 
 class Reader:
-    """One of the two clients; a test says the same to both."""
+    """The synchronous or the asynchronous client; a test uses both in the same way."""
 
     def __init__(
         self,
@@ -76,13 +76,13 @@ class Reader:
 
 
 def result(given: Any) -> Any:
-    """What a method gives, also where it must be awaited."""
+    """The result of a method, awaited if necessary."""
     return asyncio.run(given) if iscoroutine(given) else given
 
 
 @contextmanager
 def on_a_port(ask: Callable[..., Answer]) -> Iterator[str]:
-    """Answer GET on a real port of this machine; gives the address."""
+    """Answer GET on a real port of this machine; yields the address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -96,7 +96,7 @@ def on_a_port(ask: Callable[..., Answer]) -> Iterator[str]:
             self.wfile.write(answer.body)
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -1,4 +1,4 @@
-"""The production web application in process, over a real database, with a clock held by hand."""
+"""The production web application in process, with a real database and a manual clock."""
 
 import asyncio
 import json
@@ -43,9 +43,26 @@ BADGE_PATHS = tuple(
     for form in ("svg", "json")
 )
 
+CHECKS = [
+    "market-feed",
+    "exchange",
+    "collector",
+    "long-accounts",
+    "liquidations",
+    "database",
+    "limits",
+    "daily-figures",
+    "etf-flows",
+    "stances",
+    "history",
+    "identity",
+    "payments",
+]
+"""The checks of `/api/status`, in order."""
+
 
 class Answer(NamedTuple):
-    """What the application sent, byte for byte."""
+    """A response, byte for byte."""
 
     status: int
     fields: list[tuple[bytes, bytes]]
@@ -53,7 +70,7 @@ class Answer(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers by lower-case name; none may come twice."""
+        """The headers by lower-case name; none may be repeated."""
         found = {name.decode().lower(): value.decode() for name, value in self.fields}
         assert len(found) == len(self.fields)
         return found
@@ -74,7 +91,7 @@ def ask(
 ) -> Answer:
     """Send one request unchanged; one that `stalls` never sends the rest of its body.
 
-    A client library would tidy the query up and hide a body that comes in answer to HEAD.
+    A client library would normalize the query and hide a body in the response to HEAD.
     """
     raw = target if isinstance(target, bytes) else target.encode()
     path, _, query = raw.partition(b"?")
@@ -108,7 +125,7 @@ def ask(
         try:
             await app(scope, receive, send)
         except Exception:
-            if not sent:  # what is raised after the answer is for the server's log
+            if not sent:  # an error after the response only reaches the server's log
                 raise
 
     asyncio.run(call())
@@ -155,7 +172,7 @@ class Service:
         self._store(self.judge.conclude_failure(error, self.clock()))
 
     def watch_day(self, liquidations: Sequence[Liquidation] = ()) -> None:
-        """Watch the whole last day and hear these liquidations."""
+        """Cover the whole last day, with these liquidations."""
         self.judge.watched(self.clock() - 86_400_000, self.clock())
         self.judge.liquidated(liquidations)
 
@@ -199,7 +216,7 @@ class Service:
         return asyncio.run(self.keys.create(email))
 
     def execute(self, sql: str, *values: Value) -> None:
-        """Do to the database what no part of the service does."""
+        """Run SQL that no part of the service runs."""
 
         async def work(tx: Transaction) -> None:
             await tx.execute(sql, *values)
@@ -227,7 +244,7 @@ class Service:
 
 @contextmanager
 def fresh_service(folder: Path, **settings: Any) -> Iterator[Service]:
-    """A service with a fresh market of four contracts and a wholly watched day."""
+    """A service with a fresh market of four contracts and a fully covered day."""
     service = Service(folder, **settings)
     service.watch_day()
     service.publish(reading(), shares())

@@ -33,7 +33,7 @@ RESTLESS = 10 * MINUTE
 
 
 class ShiftedClock:
-    """The real clock, which a test may move ahead for everyone."""
+    """The real clock, which a test may move ahead."""
 
     def __init__(self) -> None:
         self.ahead = 0
@@ -59,14 +59,14 @@ class Stack:
         self.seen: list[tuple[str, int, dict[str, Any]]] = []
 
     async def get(self, path: str) -> tuple[int, dict[str, Any]]:
-        """Ask; an answer that takes a minute is a hang, also on a busy machine."""
+        """Send a request; a response that takes a minute is a hang."""
         response = await asyncio.wait_for(self._client.get(path), 60)
         body = response.json()
         self.seen.append((path, response.status_code, body))
         return response.status_code, body
 
     async def until(self, seen: Callable[[], Awaitable[bool]], what: str) -> None:
-        """Wait for something to be seen, looking at all data paths meanwhile."""
+        """Wait for a condition, and check all data paths meanwhile."""
         deadline = asyncio.get_running_loop().time() + 180
         while not await seen():
             assert asyncio.get_running_loop().time() < deadline, f"never seen: {what}"
@@ -83,7 +83,7 @@ class Stack:
 
 @asynccontextmanager
 async def running_stack(folder: Path, **overrides: Any) -> AsyncIterator[Stack]:
-    """Run everything with short bounds over a day that was wholly watched."""
+    """Run everything with short limits and a fully covered day."""
     clock = ShiftedClock()
     world = _world(clock() // HOUR * HOUR)
     faults = ExchangeFaults()
@@ -130,9 +130,8 @@ def stack_settings(folder: Path, rest_url: str, stream_url: str, **overrides: An
 
 @cache
 def _world(hour: int) -> World:
-    """One world for all stacks of an hour, in which there is always somebody to be liquidated.
-
-    What happens in a world at an hour is a matter of its seed: in many nobody is, for half an hour.
+    """A world per hour in which liquidations happen soon; with many seeds there is none for half an
+    hour.
     """
     worlds = (World(seed, hour - 3 * DAY) for seed in count(7))
     return next(each for each in worlds if _is_restless(each, hour))

@@ -11,6 +11,11 @@ from support.clock import START, HandClock
 
 FUNDING = "funding-regime-stance"
 RATES = "rates-desk"
+STANCE_MEMBERS = (
+    *("schema", "kind", "leg_id", "revision", "issued_at", "expires_at", "state"),
+    *("history_durable", "history_digest", "leg", "events", "salt", "notice"),
+)
+"""The members of a delivered stance, in order."""
 PERIOD = 8 * HOUR
 INPUTS: Mapping[str, Json] = {"levels": {"score": 0.5, "score24hAgo": 0, "delta24h": 0.5}}
 
@@ -24,7 +29,7 @@ def proposal(
     issued_at: int | None = None,
     by: str = "rules",
 ) -> Proposal:
-    """The stance of the period that begins `number` periods after the usual instant."""
+    """The stance of the period that begins `number` periods after `START`."""
     start = START + number * PERIOD
     leg = Leg(
         period={"start": iso_timestamp(start), "end": iso_timestamp(start + PERIOD)},

@@ -1,4 +1,4 @@
-"""A service with subscribers and a record to compare, all held by hand."""
+"""A service with subscribers and a record to compare."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -36,7 +36,7 @@ ENTITLED_PATHS = (MATERIAL_CHANGE, FEED_NOW, *STANCE_READS.values())
 
 
 class Identities:
-    """An identity provider that knows a few tokens, and can be broken."""
+    """An identity provider with a few tokens, which can fail."""
 
     def __init__(self) -> None:
         self.users = {FEED_TOKEN: "user-feed", RESERVE_TOKEN: "user-reserve", PLAIN_TOKEN: "user"}
@@ -62,7 +62,7 @@ Meanwhile = Callable[[], Awaitable[None]]
 
 
 class WatchedHistory:
-    """The record, with something that happens after somebody looked at it first."""
+    """The record, with an action after its first read."""
 
     def __init__(self, history: Database) -> None:
         self._history = history
@@ -84,7 +84,7 @@ class WatchedHistory:
 
 
 class SubscriberService(Service):
-    """A service with one Feed subscriber, one Reserve subscriber and one who has neither."""
+    """A service with one Feed subscriber, one Reserve subscriber and one user without either."""
 
     def __init__(
         self, folder: Path, *, facilitator: Facilitator | None = None, **settings: Any
@@ -140,7 +140,7 @@ class SubscriberService(Service):
         return self.ask(path, authorization=f"Bearer {token}")
 
     def after_first_look(self, meanwhile: Meanwhile) -> None:
-        """Let something happen once the next request has looked at the record."""
+        """Run an action after the next request has read the record once."""
         self.watched.looks = 0
         self.watched.after_first = meanwhile
 
@@ -167,7 +167,7 @@ class SubscriberService(Service):
 def publish_stances(
     service: SubscriberService, *stances: Any, recorded: dict[str, ChainEnd] | None = None
 ) -> None:
-    """Publish what stands, as the collector does."""
+    """Publish stances as the collector does."""
     published = Stances(service.clock(), stances, {}, recorded or {})
 
     async def work(tx: Transaction) -> None:

@@ -1,4 +1,4 @@
-"""An issuer of bearer tokens whose every byte a test can choose."""
+"""Bearer tokens whose every byte a test can choose."""
 
 import hmac
 import json
@@ -20,7 +20,7 @@ SigningKey = RSAKey | ECKey | OKPKey
 
 @cache
 def key(kind: str = "EC", number: int = 0) -> SigningKey:
-    """One key a kind and number for all tests: making them takes long."""
+    """One key per kind and number for all tests, because generating one is slow."""
     parameters: Any = {"kid": f"{kind}-{number}"}
     match kind:
         case "RSA":
@@ -35,14 +35,14 @@ ALGORITHMS = {"EC": "ES256", "RSA": "RS256", "OKP": "Ed25519"}
 
 
 def key_set(*keys: SigningKey, **changes: Any) -> bytes:
-    """The published half of these keys; `changes` are made to each, None takes a member away."""
+    """The public keys; `changes` apply to each, and None removes a member."""
     public = [{**each.as_dict(), **changes} for each in keys or (key(),)]
     published = [{n: v for n, v in each.items() if v is not None} for each in public]
     return json.dumps({"keys": published}).encode()
 
 
 def claims(**changes: Any) -> dict[str, Any]:
-    """What a good token says, valid for an hour from the start; None takes a claim away."""
+    """The claims of a valid token, for one hour from `START`; None removes a claim."""
     now = START // 1000
     good = {"iss": ISSUER, "aud": AUDIENCE, "sub": SUBJECT, "iat": now, "exp": now + 3600}
     return {name: value for name, value in {**good, **changes}.items() if value is not None}
@@ -55,7 +55,7 @@ def token(
     by: SigningKey | None = None,
     **changes: Any,
 ) -> str:
-    """A token with a good signature, whatever else is wrong; `changes` are made to its header."""
+    """A token with a valid signature; `changes` apply to its header."""
     signer = by or key()
     algorithm = ALGORITHMS[signer.key_type]
     if header is None:
@@ -67,7 +67,7 @@ def token(
 
 
 def confused_token(secret: bytes, algorithm: str = "HS256", kind: str = "EC") -> str:
-    """A token whose signature is a keyed hash, with a secret that everybody knows."""
+    """A token whose signature is a keyed hash with a public secret."""
     message = b".".join(map(segment, ({"alg": algorithm, "kid": key(kind).kid}, claims())))
     signature = hmac.digest(secret, message, "sha512" if algorithm == "HS512" else "sha256")
     return (message + b"." + segment(signature)).decode()

@@ -17,7 +17,7 @@ from barograph.history.checkpoint import (
     verifier_of,
 )
 from barograph.history.merkle import EMPTY_ROOT
-from support.checkpoints import parse_verifier
+from support.history import parse_verifier
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))

@@ -749,7 +749,7 @@ def test_a_lease_that_is_lost_while_mails_are_sent_ends_the_leading(
         await world.put_mail("first")
         await world.pass_seconds(1, sleepers)
 
-        assert caplog.messages == ["collector lost the lease and stands by"]
+        assert caplog.messages == ["collector lost the lease"]
         assert not running.done()
 
     play(scenario)

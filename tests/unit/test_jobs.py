@@ -21,7 +21,6 @@ from barograph.kit.database import (
     Transaction,
     Work,
 )
-from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
 from barograph.macro.records import MACRO_HEALTH, Figure, RecordedFigure, SourceHealth
 from barograph.macro.store import latest_figures
@@ -30,30 +29,10 @@ from barograph.stances.issue import StanceIssuer
 from barograph.stances.reader import STANCES
 from barograph.upstream.files import FileClient
 from support.clock import START, HandClock
-from support.databases import upgraded_database
+from support.jobs import FailingDatabase, Leader, Rounds, Stopped
 from support.stances import make_history, proposal
 
 T = TypeVar("T")
-
-
-class Stopped(Exception):
-    """The test has seen enough."""
-
-
-class Rounds:
-    """A pause that lets so many rounds happen, and notes how long each was to be."""
-
-    def __init__(self, count: int, clock: HandClock) -> None:
-        self._left = count
-        self._clock = clock
-        self.pauses: list[float] = []
-
-    async def __call__(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self._clock.pass_seconds(seconds)
-        self._left -= 1
-        if self._left == 0:
-            raise Stopped
 
 
 class Source:
@@ -72,49 +51,17 @@ class Source:
         return now
 
 
-class Broken:
-    """A database that fails in one way or another, so many times."""
-
-    def __init__(self, database: SQLiteDatabase, *errors: Exception) -> None:
-        self._database = database
-        self._errors = list(errors)
-
-    def _fail(self) -> None:
-        if self._errors:
-            raise self._errors.pop(0)
-
-    async def read(self, work: Work[T]) -> T:
-        self._fail()
-        return await self._database.read(work)
-
-    async def write(self, work: Work[T]) -> T:
-        self._fail()
-        return await self._database.write(work)
-
-    async def close(self) -> None:
-        await self._database.close()
-
-
-class Office:
+class Office(Leader):
     """Two databases and the lease of a leader."""
 
     def __init__(self, folder: Path, runner: asyncio.Runner) -> None:
-        self.run = runner.run
-        self.clock = HandClock()
-        self.database = upgraded_database(folder / "barograph.sqlite3")
+        super().__init__(folder, runner)
         self.history = SQLiteDatabase(folder / "history.sqlite3")
         self.run(make_history(self.history))
-        self.lease = self.new_lease("first")
-        assert self.run(self.lease.acquire())
 
-    def new_lease(self, holder: str) -> Lease:
-        return Lease(self.database, "collector", holder, clock=self.clock, milliseconds=SECOND)
-
-    def lose_the_lease(self) -> None:
-        self.clock.pass_seconds(2)
-        assert self.run(self.new_lease("other").acquire())
-
-    def collect(self, *sources: Source, rounds: int = 1, database: Broken | None = None) -> Rounds:
+    def collect(
+        self, *sources: Source, rounds: int = 1, database: FailingDatabase | None = None
+    ) -> Rounds:
         pause = Rounds(rounds, self.clock)
         used = self.database if database is None else database
         job = MacroJob(sources, used, seconds=60, clock=self.clock, sleep=pause)
@@ -123,12 +70,16 @@ class Office:
         return pause
 
     def stance_job(
-        self, pause: Rounds, *, database: Broken | None = None, history: Broken | None = None
+        self,
+        pause: Rounds,
+        *,
+        database: FailingDatabase | None = None,
+        history: FailingDatabase | None = None,
     ) -> StanceJob:
         ledger = Ledger(self.history if history is None else history, self.clock)
         used = self.database if database is None else database
-        desk = StanceIssuer(Settings.model_validate({}), used, ledger, self.clock)
-        return StanceJob(desk, ledger, sleep=pause)
+        issuer = StanceIssuer(Settings.model_validate({}), used, ledger, self.clock)
+        return StanceJob(issuer, ledger, sleep=pause)
 
     def healths(self) -> dict[str, SourceHealth]:
         found = self.run(self.database.read(lambda tx: latest_snapshot(tx, MACRO_HEALTH)))
@@ -146,7 +97,7 @@ class Office:
 
     def close(self) -> None:
         self.run(self.history.close())
-        self.run(self.database.close())
+        super().close()
 
 
 @pytest.fixture
@@ -219,7 +170,7 @@ def test_a_source_that_is_no_longer_configured_is_forgotten(office: Office) -> N
 def test_figures_that_cannot_be_stored_are_read_again(office: Office, failure: Exception) -> None:
     source = Source("sofr", [sofr(3.9)])
 
-    office.collect(source, rounds=2, database=Broken(office.database, failure))
+    office.collect(source, rounds=2, database=FailingDatabase(office.database, failure))
 
     assert source.asked == 2
     assert len(office.figures("sofr")) == 1
@@ -251,12 +202,12 @@ class Remembering(Source):
 def test_a_source_is_told_only_what_was_stored(office: Office, failure: Exception) -> None:
     source = Remembering("sofr", [sofr(3.9)], [sofr(3.95)], Unreachable("away"))
 
-    office.collect(source, rounds=3, database=Broken(office.database, failure))
+    office.collect(source, rounds=3, database=FailingDatabase(office.database, failure))
 
     assert source.told == [[sofr(3.95)], []]
 
 
-class Transactions(Broken):
+class Transactions(FailingDatabase):
     """A database that notes how many figures are known after each transaction."""
 
     def __init__(self, database: SQLiteDatabase, *, most: int = 100) -> None:
@@ -348,7 +299,7 @@ def test_stances_are_issued_again_and_again(office: Office) -> None:
 def test_a_failing_round_is_followed_by_the_next(
     office: Office, failure: Exception, where: str
 ) -> None:
-    broken = Broken(office.database if where == "database" else office.history, failure)
+    broken = FailingDatabase(office.database if where == "database" else office.history, failure)
     job = office.stance_job(Rounds(3, office.clock), **{where: broken})
 
     with pytest.raises(Stopped):
@@ -358,7 +309,7 @@ def test_a_failing_round_is_followed_by_the_next(
 
 
 def test_a_leader_that_could_not_announce_itself_does_so_later(office: Office) -> None:
-    broken = Broken(office.history, *[DatabaseUnavailable("away")] * 4)
+    broken = FailingDatabase(office.history, *[DatabaseUnavailable("away")] * 4)
     ledger = Ledger(office.history, office.clock)
 
     with pytest.raises(Stopped):

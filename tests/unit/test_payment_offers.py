@@ -15,10 +15,9 @@ from barograph.payments.offers import (
     payment_response_field,
 )
 from barograph.payments.proof import MAX_PROOF, parse_proof
-from barograph.payments.records import Payment
 from barograph.settings import Settings
 from support.clock import START
-from support.payments import PAYER, STANCE, header, payload, proof
+from support.payments import PAYER, STANCE, header, payload, payment, proof
 
 SETTINGS = Settings(
     x402_facilitator_url="http://127.0.0.1:1",
@@ -133,23 +132,8 @@ def test_a_proof_that_repeats_the_longest_offer_is_read() -> None:
 
 @pytest.mark.parametrize("transaction", ["0x" + "ab" * 32, None])
 def test_the_receipt_names_the_transaction_where_it_is_known(transaction: str | None) -> None:
-    payment = Payment(
-        "pay_x",
-        *proof().key,
-        door="/door",
-        pay_to=STANCE.pay_to,
-        amount="250000",
-        valid_before=START,
-        state="settled",
-        claimed_at=START,
-        updated_at=START,
-        transaction=transaction,
-        entitlement_id=None,
-        reason=None,
-        released_at=None,
-        signature_digest="",
-    )
-    name, value = payment_response_field(payment)
+    paid = payment(proof(), state="settled", transaction=transaction)
+    name, value = payment_response_field(paid)
     assert name == b"payment-response"
     receipt = json.loads(b64decode(value))
     assert receipt["payer"].lower() == PAYER

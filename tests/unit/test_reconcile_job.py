@@ -9,20 +9,14 @@ import pytest
 from barograph.collector.jobs import RECONCILE_SECONDS, ReconcileJob
 from barograph.errors import LeaseLost
 from barograph.kit.database import Database, DatabaseUnavailable
-from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
 from barograph.payments.journal import Journal
 from barograph.payments.reconcile import STALE_MS, Reconciled, Reconciler
 from barograph.payments.records import Payment
-from support.clock import HandClock
-from support.databases import upgraded_database
+from support.jobs import Leader, Rounds, Stopped
 from support.payments import proof
 
-DOOR = "/api/x402/rates-desk"
-
-
-class Stopped(Exception):
-    """The test has seen enough."""
+PATH = "/api/x402/rates-desk"
 
 
 class Failing(Reconciler):
@@ -36,30 +30,18 @@ class Failing(Reconciler):
         return await super().once()
 
 
-class Office:
-    """A database, the lease of a leader, and one payment that was left behind."""
+class Office(Leader):
+    """A database, the lease of a leader, and one unfinished payment."""
 
     def __init__(self, folder: Path, runner: asyncio.Runner) -> None:
-        self.run = runner.run
-        self.clock = HandClock()
-        self.database = upgraded_database(folder / "barograph.sqlite3")
+        super().__init__(folder, runner)
         self.journal = Journal(self.database, self.clock)
-        self.payment = self.run(self.journal.claim(proof(), DOOR))
+        self.payment = self.run(self.journal.claim(proof(), PATH))
         self.clock.now += STALE_MS + SECOND
-        self.lease = self.new_lease("first")
-        assert self.run(self.lease.acquire())
-
-    def new_lease(self, holder: str) -> Lease:
-        return Lease(self.database, "collector", holder, clock=self.clock, milliseconds=SECOND)
 
     def job(self, rounds: int, *errors: Exception) -> tuple[ReconcileJob, list[float]]:
-        pauses: list[float] = []
+        pause = Rounds(rounds, self.clock)
         left = list(errors)
-
-        async def pause(seconds: float) -> None:
-            pauses.append(seconds)
-            if len(pauses) == rounds:
-                raise Stopped
 
         def reconciler(database: Database) -> Reconciler:
             journal = Journal(database, self.clock)
@@ -67,7 +49,7 @@ class Office:
             made.errors = left
             return made
 
-        return ReconcileJob(self.database, reconciler, sleep=pause), pauses
+        return ReconcileJob(self.database, reconciler, sleep=pause), pause.pauses
 
     def now(self) -> Payment:
         return self.run(self.journal.get(self.payment.id))
@@ -78,7 +60,7 @@ def office(tmp_path: Path) -> Iterator[Office]:
     with asyncio.Runner() as runner:
         office = Office(tmp_path, runner)
         yield office
-        runner.run(office.database.close())
+        office.close()
 
 
 def test_payments_are_looked_after_once_a_minute(office: Office) -> None:
@@ -105,8 +87,7 @@ def test_a_round_that_fails_is_made_up_for_by_the_next(
 
 
 def test_a_lost_lease_ends_it_and_changes_no_payment(office: Office) -> None:
-    office.clock.pass_seconds(2)
-    assert office.run(office.new_lease("other").acquire())
+    office.lose_the_lease()
     job, _ = office.job(1)
 
     with pytest.raises(LeaseLost):

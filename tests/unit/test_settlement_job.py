@@ -11,22 +11,17 @@ from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.collector.jobs import SETTLEMENT_SECONDS, SettlementJob
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
-from barograph.kit.lease import Lease
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.markets.settlements import SettledRate, SettlementReport
 from barograph.markets.store import newest_settlement_reports
 from barograph.markets.view import PERPETUALS
-from support.clock import START, HandClock
-from support.databases import upgraded_database
+from support.clock import START
+from support.jobs import FailingDatabase, Leader, Rounds, Stopped
 from support.markets import BTC, changed, reading
 
 T = TypeVar("T")
 AT = START // (8 * HOUR) * 8 * HOUR
-
-
-class Stopped(Exception):
-    """The test has seen enough."""
 
 
 class History:
@@ -44,53 +39,17 @@ class History:
         return now
 
 
-class Failing:
-    """A database whose writing fails so many times."""
-
-    def __init__(self, database: Database, *errors: Exception) -> None:
-        self._database = database
-        self._errors = list(errors)
-
-    async def read(self, work: Work[T]) -> T:
-        return await self._database.read(work)
-
-    async def write(self, work: Work[T]) -> T:
-        if self._errors:
-            raise self._errors.pop(0)
-        return await self._database.write(work)
-
-    async def close(self) -> None:
-        await self._database.close()
-
-
-class Office:
-    """A database and the lease of a leader."""
-
-    def __init__(self, folder: Path, runner: asyncio.Runner) -> None:
-        self.run = runner.run
-        self.clock = HandClock()
-        self.database = upgraded_database(folder / "barograph.sqlite3")
-        self.lease = self.new_lease("first")
-        assert self.run(self.lease.acquire())
-
-    def new_lease(self, holder: str) -> Lease:
-        return Lease(self.database, "collector", holder, clock=self.clock, milliseconds=SECOND)
+class Office(Leader):
+    """A leader that reads settled funding."""
 
     def read(self, history: History, rounds: int, database: Database | None = None) -> list[float]:
-        """Let the job go so many rounds; the pauses that it made."""
-        pauses: list[float] = []
-
-        async def pause(seconds: float) -> None:
-            pauses.append(seconds)
-            self.clock.pass_seconds(seconds)
-            if len(pauses) == rounds:
-                raise Stopped
-
+        """Run the job for some rounds; return its pauses."""
+        pause = Rounds(rounds, self.clock)
         used = self.database if database is None else database
         job = SettlementJob(history, used, clock=self.clock, sleep=pause)
         with pytest.raises(Stopped):
             self.run(job(self.lease))
-        return pauses
+        return pause.pauses
 
     def kept(self, contract: str = "BTCUSDT") -> list[SettlementReport]:
         return self.run(self.database.read(lambda tx: newest_settlement_reports(tx, contract, 100)))
@@ -101,7 +60,7 @@ def office(tmp_path: Path) -> Iterator[Office]:
     with asyncio.Runner() as runner:
         office = Office(tmp_path, runner)
         yield office
-        runner.run(office.database.close())
+        office.close()
 
 
 def rates(*values: float, contract: str = "BTCUSDT") -> list[SettledRate]:
@@ -158,7 +117,7 @@ def test_a_report_that_fails_is_asked_for_again(
     "failure", [DatabaseUnavailable("full"), RuntimeError("a defect")], ids=["away", "defect"]
 )
 def test_a_report_that_cannot_be_stored_is_read_again(office: Office, failure: Exception) -> None:
-    office.read(History(rates(0.01)), rounds=2, database=Failing(office.database, failure))
+    office.read(History(rates(0.01)), rounds=2, database=FailingDatabase(office.database, failure))
 
     assert office.kept() == [SettlementReport("BTCUSDT", AT, 1, 0.01, START + 60 * SECOND)]
 

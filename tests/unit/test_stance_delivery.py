@@ -12,7 +12,7 @@ from barograph.kit.json import canonical
 from barograph.kit.timestamps import iso_timestamp
 from barograph.stances.documents import stance_body, state_of
 from barograph.stances.reader import recorded_stance
-from support.stances import proposal
+from support.stances import STANCE_MEMBERS, proposal
 
 PROPOSED = proposal()
 RECORDED = read_version(
@@ -52,21 +52,7 @@ WITHDRAWN = VersionEvent(
 def test_a_body_has_the_decided_members_in_order() -> None:
     body = stance_body(recorded_stance(RECORDED, None), RECORDED.issued_at)
 
-    assert list(body) == [
-        "schema",
-        "kind",
-        "leg_id",
-        "revision",
-        "issued_at",
-        "expires_at",
-        "state",
-        "history_durable",
-        "history_digest",
-        "leg",
-        "events",
-        "salt",
-        "notice",
-    ]
+    assert tuple(body) == STANCE_MEMBERS
     assert body["notice"] == NOTICE
     assert body["leg"] == json.loads(canonical(leg_document(RECORDED.leg)))
 

@@ -24,6 +24,7 @@ from barograph.status.rules import (
 )
 from support.clock import START
 from support.markets import BTC, ETH, SOL, SOURCE, reading, shares
+from support.service import CHECKS
 
 BOUNDS = freshness_limits(Settings.model_validate({}))
 NOW = START + 2_000
@@ -62,24 +63,8 @@ def test_all_is_ok_when_everything_is_fresh() -> None:
 
 
 def test_every_check_is_always_listed_in_the_same_order() -> None:
-    names = [
-        "market-feed",
-        "exchange",
-        "collector",
-        "long-accounts",
-        "liquidations",
-        "database",
-        "limits",
-        "daily-figures",
-        "etf-flows",
-        "stances",
-        "history",
-        "identity",
-        "payments",
-    ]
-
-    assert [each.name for each in assess(WELL).checks] == names
-    assert [each.name for each in assess(NOTHING).checks] == names
+    assert [each.name for each in assess(WELL).checks] == CHECKS
+    assert [each.name for each in assess(NOTHING).checks] == CHECKS
 
 
 def test_the_feed_names_its_venue_age_bound_and_coverage() -> None:

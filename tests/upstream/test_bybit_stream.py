@@ -18,7 +18,7 @@ from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
-from barograph.upstream.bybit.stream import _Connection, _GroupWatcher, _State
+from barograph.upstream.bybit.stream import _GroupWatcher, _State, _StreamConnection
 
 REPLIES = Path(__file__).parent / "bybit_replies"
 BATCH = (REPLIES / "liquidations.json").read_text()
@@ -329,7 +329,7 @@ def test_time_counts_as_watched_only_when_every_part_was() -> None:
 def test_time_that_this_process_slept_through_is_not_watched() -> None:
     now = 1_000_000
     watcher = Watcher()
-    connection = _Connection(watcher, lambda: now, 1, 30_000, _State(0))
+    connection = _StreamConnection(watcher, lambda: now, 1, 30_000, _State(0))
     connection.handle(SUBSCRIBED.encode())
     now += 20_000
     connection.handle(PONG.encode())
@@ -341,7 +341,7 @@ def test_time_that_this_process_slept_through_is_not_watched() -> None:
 
 def test_a_liquidation_that_has_not_happened_yet_is_dropped() -> None:
     watcher = Watcher()
-    connection = _Connection(watcher, lambda: STORED_AT, 1, 30_000, _State(0))
+    connection = _StreamConnection(watcher, lambda: STORED_AT, 1, 30_000, _State(0))
     row = {"T": STORED_AT + 61_000, "s": "BTCUSDT", "S": "Buy", "v": "1", "p": "1"}
     connection.handle(json.dumps({"topic": "allLiquidation.BTCUSDT", "data": [row]}).encode())
     assert watcher.heard == []

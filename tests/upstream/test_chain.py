@@ -22,7 +22,7 @@ from barograph.upstream.chain import (
     JsonRpcChain,
 )
 from support.clock import START
-from support.payments import PAYER, STANCE
+from support.payments import PAYER, STANCE, payment, proof
 
 URL = "https://node.test/v2/secret-key"
 NOW = START // 1000
@@ -33,25 +33,7 @@ OTHER_NONCE = "0x" + "7f" * 32
 SOMEBODY = "0x" + "dd" * 20
 HASH = "0x" + "ab" * 32
 OTHER_HASH = "0x" + "cd" * 32
-PAYMENT = Payment(
-    id="pay_1",
-    network=STANCE.network,
-    asset=STANCE.asset,
-    payer=PAYER,
-    nonce=NONCE,
-    door="/api/x402/rates-desk",
-    pay_to=STANCE.pay_to,
-    amount=str(STANCE.amount),
-    valid_before=START + 60_000,
-    state="unknown",
-    claimed_at=START,
-    updated_at=START,
-    transaction=None,
-    entitlement_id=None,
-    reason=None,
-    released_at=None,
-    signature_digest="",
-)
+PAYMENT = payment(proof(), nonce=NONCE, door="/api/x402/rates-desk")
 
 
 def word(value: str | int) -> str:

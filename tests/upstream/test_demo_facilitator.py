@@ -14,7 +14,8 @@ from barograph.demo.servers.wallets import FUNDS, PAY_TO, Authorization, load_or
 from barograph.errors import ConfigurationError
 from barograph.payments.records import Proof, Settled
 from support.clock import START
-from support.demo_facilitator import World, payment, question, with_world
+from support.demo_facilitator import World, question, with_world
+from support.payments import payment
 
 PRICE = 25_000_000
 USED = "invalid_exact_evm_nonce_already_used"

@@ -10,7 +10,7 @@ import pytest
 from joserfc.jwk import ECKey
 from pydantic import SecretStr
 
-from barograph.demo.servers.control import send_command
+from barograph.demo.servers.control import ServerAddress, send_command
 from barograph.demo.servers.faults import IdentityFault, IdentityFaults
 from barograph.demo.servers.identity import (
     API_KEY,
@@ -19,11 +19,10 @@ from barograph.demo.servers.identity import (
     KEYS_PATH,
     USER_PATH,
     DemoUser,
-    IdentityAddress,
     running_identity,
     sign_token,
 )
-from barograph.web.app import identity_provider
+from barograph.upstream.identity_provider import identity_provider
 from support.clock import START, HandClock
 from support.identities import identity_settings, outcome
 
@@ -33,7 +32,7 @@ T = TypeVar("T")
 class World:
     """The demo's provider on loopback, and the service's adapter before it."""
 
-    def __init__(self, address: IdentityAddress, faults: IdentityFaults, made: ECKey) -> None:
+    def __init__(self, address: ServerAddress, faults: IdentityFaults, made: ECKey) -> None:
         self.address = address
         self.faults = faults
         self.clock = HandClock()
@@ -231,6 +230,6 @@ def test_faults_are_switched_by_command_and_unknown_ones_are_named() -> None:
     assert set(IdentityFault) == {"outage", "hang", "redirect", "lying", "html"}
 
 
-def _requests(address: IdentityAddress) -> dict[str, int]:
+def _requests(address: ServerAddress) -> dict[str, int]:
     counted: Any = send_command(address.url, {"count": True})["requests"]
     return dict(counted)

@@ -10,12 +10,11 @@ import msgspec
 import pytest
 from websockets.asyncio.client import connect
 
-from barograph.demo.servers.control import send_command
+from barograph.demo.servers.control import ServerAddress, send_command
 from barograph.demo.servers.faults import MacroFault, MacroFaults
 from barograph.demo.servers.macro_files import FUND_PATH, FUND_QUERY, TREASURY_PATH, answer
-from barograph.demo.servers.macro_server import MacroAddress, running_macro
+from barograph.demo.servers.macro_server import running_macro
 from barograph.demo.world.macro import MacroWorld
-from barograph.demo.world.rates import day_of
 from barograph.demo.world.world import World
 from barograph.errors import InvalidReply
 from barograph.upstream.etf import decode_holdings
@@ -40,7 +39,7 @@ T = TypeVar("T")
 class Client:
     """What a test needs of a running server of files."""
 
-    def __init__(self, address: MacroAddress, http: httpx2.AsyncClient) -> None:
+    def __init__(self, address: ServerAddress, http: httpx2.AsyncClient) -> None:
         self.address = address
         self.http = http
 
@@ -287,10 +286,3 @@ def test_a_path_that_is_no_file_is_not_found() -> None:
         return status, (await client.command(count=True))["requests"]
 
     assert during(scenario) == (404, {"other": 1})
-
-
-def test_the_funds_address_is_complete() -> None:
-    async def scenario(client: Client) -> bytes:
-        return (await client.http.get(client.address.fund_url)).content
-
-    assert day_of(NOW).strftime("%Y").encode() in during(scenario)

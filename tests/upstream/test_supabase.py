@@ -12,7 +12,7 @@ import pytest
 from barograph.demo.servers.identity import API_KEY
 from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
 from barograph.settings import Settings
-from barograph.web.app import identity_provider
+from barograph.upstream.identity_provider import identity_provider
 from support.clock import HandClock
 from support.identities import PROJECT, identity_settings, outcome
 from support.tokens import SUBJECT, claims, key, key_set, token

@@ -13,6 +13,7 @@ import click
 
 from barograph import __version__
 from barograph.cli.briefs import briefs
+from barograph.cli.common import drop_output
 from barograph.cli.demo import demo
 from barograph.cli.doctor import doctor
 from barograph.cli.entitlements import entitlements
@@ -76,14 +77,6 @@ def main() -> None:
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        _drop_output()
+        drop_output()
         click.echo(f"barograph: can't write any more ({error.strerror})", err=True)
         sys.exit(EXIT_FAILED)
-
-
-def _drop_output() -> None:
-    """Discard unwritten output, or Python would try to write it again at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

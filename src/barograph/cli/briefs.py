@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from barograph.cli.common import data_option, json_option, read_settings, run_on_database
+from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
     from barograph.briefs.records import Brief
@@ -48,7 +50,6 @@ def publish(file: Path, as_json: bool, data: Path | None) -> None:
     from barograph.briefs.documents import PAGE_FOLDER
     from barograph.briefs.operator import InvalidBrief, parse_brief
     from barograph.briefs.store import brief_by_slug, record_briefs
-    from barograph.kit.clock import system_clock
     from barograph.kit.database import Transaction
 
     try:
@@ -85,7 +86,6 @@ def list_briefs(last: int, as_json: bool, data: Path | None) -> None:
       barograph briefs list --last 5 --json
     """
     from barograph.briefs.store import newest_briefs
-    from barograph.kit.timestamps import iso_timestamp
 
     found = run_on_database(
         read_settings(data=data),
@@ -99,7 +99,6 @@ def list_briefs(last: int, as_json: bool, data: Path | None) -> None:
 
 
 def _brief_json(brief: "Brief") -> dict[str, object]:
-    from barograph.kit.timestamps import iso_timestamp
 
     return {
         "slug": brief.slug,

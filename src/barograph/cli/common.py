@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from barograph.errors import ConfigurationError
+from barograph.kit.clock import system_clock
+
 if TYPE_CHECKING:
     from barograph.history.ledger import Ledger
     from barograph.history.records import Stances
@@ -61,8 +64,6 @@ def make_folder(path: Path) -> None:
     Raises:
         ConfigurationError: that is not possible.
     """
-    from barograph.errors import ConfigurationError
-
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -84,8 +85,7 @@ def warn_if_world_writable(folder: Path) -> None:
 
 
 def upgrade_database(settings: "Settings") -> list[str]:
-    """Bring the schema of the service's database up to date; the migrations that were applied."""
-    from barograph.kit.clock import system_clock
+    """Bring the schema of the service's database up to date; return the applied migrations."""
     from barograph.kit.migrations import packaged_migrations, upgrade
 
     make_folder(settings.data)
@@ -103,8 +103,6 @@ def run_on_database(
     Raises:
         ConfigurationError: there is no database; a misspelt folder must not become one.
     """
-    from barograph.errors import ConfigurationError
-
     if not settings.database_path.exists():
         demo = settings.data / "demo"
         found = f" (the demo's is in {demo})" if (demo / "barograph.sqlite3").exists() else ""
@@ -142,7 +140,6 @@ def upgrade_history(settings: "Settings") -> None:
     """
     from barograph.history.guards import require_guards
     from barograph.history.ledger import HISTORY
-    from barograph.kit.clock import system_clock
     from barograph.kit.migrations import packaged_migrations, upgrade
 
     async def work(database: "Database") -> None:
@@ -187,7 +184,6 @@ def read_history(settings: "Settings", action: "Callable[[Database], Coroutine[A
         ConfigurationError: there is no history, or another version created it.
         DatabaseUnavailable: it can't be read.
     """
-    from barograph.errors import ConfigurationError
     from barograph.history.ledger import HISTORY
     from barograph.kit.migrations import missing_migrations, packaged_migrations
 
@@ -208,7 +204,6 @@ def read_history(settings: "Settings", action: "Callable[[Database], Coroutine[A
 def read_ledger(settings: "Settings", action: "Callable[[Ledger], Coroutine[Any, Any, T]]") -> T:
     """Read the hash chains of the history: see `read_history`."""
     from barograph.history.ledger import Ledger
-    from barograph.kit.clock import system_clock
 
     return read_history(settings, lambda database: action(Ledger(database, system_clock)))
 
@@ -222,7 +217,6 @@ def change_ledger(settings: "Settings", action: "Callable[[Ledger], Coroutine[An
     """
     from barograph.history.guards import require_guards
     from barograph.history.ledger import Ledger
-    from barograph.kit.clock import system_clock
 
     async def work(database: "Database") -> T:
         await require_guards(database)
@@ -312,6 +306,14 @@ def named_as_served(settings: "Settings") -> "Settings":
     """The settings with the base URL of the demo that runs in this folder, if one does."""
     base_url = running_demo(settings.data).get("base_url")
     return settings if base_url is None else settings.model_copy(update={"base_url": base_url})
+
+
+def drop_output() -> None:
+    """Discard output that can't be written, or Python would try to write it again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

@@ -7,9 +7,11 @@ from typing import Any
 import click
 
 from barograph.cli.common import child_option, running_demo
+from barograph.errors import ConfigurationError
+from barograph.kit.clock import system_clock
 
 DEFAULT_DATA = Path("data/demo")
-_PACKAGES = ("aiosmtpd", "coincurve")
+_PACKAGES = ("aiosmtpd", "coincurve", "joserfc")
 
 _data_option = click.option(
     "--data",
@@ -191,7 +193,6 @@ def token(tier: str, data: Path) -> None:
       barograph demo token --tier reserve
     """
     from barograph.demo.servers.identity import demo_token
-    from barograph.kit.clock import system_clock
 
     provider = f"http://{_place(data, 'identity')}"
     click.echo(demo_token(data, tier, system_clock(), provider))
@@ -253,8 +254,6 @@ def world(data: Path, child: int | None, port: int, **ports: int | None) -> None
 
 def _place(data: Path, part: str) -> str:
     """Where a server of the running demo listens, as `host:port`."""
-    from barograph.errors import ConfigurationError
-
     running = _running(data)
     if part not in running:
         raise ConfigurationError(f"this demo has no {part}; was it started with --no-x402?")
@@ -262,7 +261,6 @@ def _place(data: Path, part: str) -> str:
 
 
 def _running(data: Path) -> dict[str, str]:
-    from barograph.errors import ConfigurationError
 
     running = running_demo(data)
     if not running:

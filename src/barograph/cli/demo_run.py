@@ -24,9 +24,10 @@ from barograph.cli.common import (
     upgrade_history,
     warn_if_world_writable,
 )
-from barograph.cli.demo_settings import HOST, demo_settings, welcome
+from barograph.cli.demo_settings import demo_settings, welcome
 from barograph.demo.files import load_or_create_anchor
 from barograph.demo.replay.replay import replay
+from barograph.demo.servers.control import HOST
 from barograph.demo.servers.exchange import run_exchange
 from barograph.demo.servers.facilitator import load_ledger, running_facilitator
 from barograph.demo.servers.identity import (

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from barograph.demo.servers.control import HOST
 from barograph.demo.servers.exchange import STREAM_PATH
 from barograph.demo.servers.facilitator import RPC_PATH
 from barograph.demo.servers.identity import API_KEY
@@ -16,8 +17,6 @@ from barograph.entitlements.purchases import feed_requirements, stance_requireme
 from barograph.kit.clock import system_clock
 from barograph.payments.proof import wire_requirements
 from barograph.settings import Settings
-
-HOST = "127.0.0.1"
 
 
 def demo_settings(data: Path, port: int, workers: int, ports: Mapping[str, int]) -> Settings:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from barograph.cli.common import data_option, read_settings
+from barograph.errors import ConfigurationError, UpstreamError
+from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
     from barograph.settings import Settings
@@ -90,7 +92,6 @@ def _failed(name: str, detail: str, remedy: str) -> Diagnosis:
 
 
 async def _port(settings: "Settings") -> Diagnosis:
-    from barograph.errors import ConfigurationError
     from barograph.kit.operating_system import require_free_port
 
     place = f"{settings.host}:{settings.port}"
@@ -183,7 +184,6 @@ async def _secrets(settings: "Settings") -> Diagnosis:
 
 
 async def _schema(settings: "Settings") -> Diagnosis:
-    from barograph.errors import ConfigurationError
     from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
     from barograph.kit.migrations import missing_migrations, packaged_migrations
 
@@ -215,8 +215,6 @@ _REMEDIES = {
 
 
 async def _exchange(settings: "Settings") -> Diagnosis:
-    from barograph.errors import UpstreamError
-    from barograph.kit.clock import system_clock
     from barograph.upstream.bybit import BybitExchange
 
     exchange = BybitExchange(settings, clock=system_clock)
@@ -232,7 +230,6 @@ async def _exchange(settings: "Settings") -> Diagnosis:
 async def _stream(settings: "Settings") -> Diagnosis:
     import asyncio
 
-    from barograph.kit.clock import system_clock
     from barograph.upstream.bybit import BybitExchange
 
     quick = settings.model_copy(update={"stream_ping_seconds": settings.request_seconds / 4})
@@ -267,8 +264,6 @@ class _StreamWatcher:
 
 
 async def _clock(settings: "Settings") -> Diagnosis:
-    from barograph.errors import UpstreamError
-    from barograph.kit.clock import system_clock
     from barograph.upstream.bybit import BybitExchange
 
     exchange = BybitExchange(settings, clock=system_clock)
@@ -288,7 +283,6 @@ async def _clock(settings: "Settings") -> Diagnosis:
 
 
 async def _guides(settings: "Settings") -> Diagnosis:
-    from barograph.errors import ConfigurationError
     from barograph.guides.files import load_catalog
 
     try:
@@ -298,8 +292,6 @@ async def _guides(settings: "Settings") -> Diagnosis:
 
 
 async def _mail(settings: "Settings") -> Diagnosis:
-    from barograph.errors import ConfigurationError, UpstreamError
-    from barograph.kit.clock import system_clock
     from barograph.upstream.mail import SmtpSender
 
     if not settings.sends_mail:

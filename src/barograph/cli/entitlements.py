@@ -18,10 +18,11 @@ from barograph.cli.common import (
     why_option,
     yes_option,
 )
+from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import DAY, iso_timestamp
 
 if TYPE_CHECKING:
     from barograph.entitlements.store import Entitlement, Entitlements, Holder, Tier, TrailEntry
-    from barograph.kit.database import Database
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -100,9 +101,6 @@ def grant(
       barograph entitlements grant --wallet 0x… --tier feed --days 90 --why "a quarter"
       barograph entitlements grant --user 8c5e… --tier reserve --until 2027-01-01 --why "a guest"
     """
-    from barograph.kit.clock import system_clock
-    from barograph.kit.timestamps import DAY
-
     holder = _holder(user, wallet)
     if holder is None:
         raise click.UsageError("give --user SUB or --wallet 0x…")
@@ -222,7 +220,6 @@ def show(entitlement_id: str, as_json: bool, data: Path | None) -> None:
       barograph entitlements show ent_…
       barograph entitlements show ent_… --json
     """
-    from barograph.kit.timestamps import iso_timestamp
 
     async def work(store: "Entitlements") -> "tuple[Entitlement, list[TrailEntry]]":
         return await _get(store, entitlement_id), await store.trail(entitlement_id)
@@ -268,7 +265,6 @@ async def _get(store: "Entitlements", entitlement_id: str) -> "Entitlement":
 
 
 def _entitlement_json(entitlement: "Entitlement") -> dict[str, object]:
-    from barograph.kit.timestamps import iso_timestamp
 
     revoked_at = entitlement.revoked_at
     return {
@@ -286,7 +282,6 @@ def _entitlement_json(entitlement: "Entitlement") -> dict[str, object]:
 
 
 def _line(entitlement: "Entitlement") -> str:
-    from barograph.kit.timestamps import iso_timestamp
 
     span = f"{iso_timestamp(entitlement.starts_at)} to {iso_timestamp(entitlement.ends_at)}"
     whose = f"{entitlement.holder_kind} {entitlement.holder}"
@@ -294,7 +289,6 @@ def _line(entitlement: "Entitlement") -> str:
 
 
 def _state(entitlement: "Entitlement") -> str:
-    from barograph.kit.clock import system_clock
 
     now = system_clock()
     if entitlement.revoked_at is not None:
@@ -306,9 +300,6 @@ def _state(entitlement: "Entitlement") -> str:
 
 def _on_store(data: Path | None, use: "Callable[[Entitlements], Coroutine[Any, Any, T]]") -> T:
     from barograph.entitlements.store import Entitlements
-    from barograph.kit.clock import system_clock
 
-    async def action(database: "Database") -> T:
-        return await use(Entitlements(database, system_clock))
-
-    return run_on_database(read_settings(data=data), action)
+    settings = read_settings(data=data)
+    return run_on_database(settings, lambda database: use(Entitlements(database, system_clock)))

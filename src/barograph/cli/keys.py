@@ -1,9 +1,9 @@
 """`barograph keys`: creates, lists and revokes personal API keys."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,10 +14,12 @@ from barograph.cli.common import (
     run_on_database,
     yes_option,
 )
+from barograph.errors import BarographError, InvalidRequest
+from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
     from barograph.keys.api_keys import ApiKeys, KeyRecord
-    from barograph.kit.database import Database
 
 T = TypeVar("T")
 
@@ -47,7 +49,6 @@ def create(email: str, as_json: bool, data: Path | None) -> None:
       barograph keys create --email name@example.com
       barograph keys create --email name@example.com --json
     """
-    from barograph.errors import InvalidRequest
     from barograph.limits.rate_limits import PERSONAL
 
     try:
@@ -55,8 +56,8 @@ def create(email: str, as_json: bool, data: Path | None) -> None:
     except InvalidRequest as error:
         raise click.BadParameter(error.message, param_hint="--email") from error
     if as_json:
-        allowance = {"requests_per_hour": PERSONAL.requests}
-        click.echo(json.dumps({"key": new.key, "id": new.id, "email": new.email, **allowance}))
+        limit = {"requests_per_hour": PERSONAL.requests}
+        click.echo(json.dumps({"key": new.key, "id": new.id, "email": new.email, **limit}))
     else:
         click.echo(new.key)
         click.echo("store it now, it is not shown again; send it as X-API-Key", err=True)
@@ -99,8 +100,6 @@ def revoke(key_id: str, yes: bool, data: Path | None) -> None:
       barograph keys revoke 0123456789abcdef
       barograph keys revoke 0123456789abcdef --yes
     """
-    from barograph.errors import BarographError
-
     if not yes:
         click.confirm(f"Revoke {key_id}? This cannot be undone", abort=True)
     if not _on_keys(data, lambda api_keys: api_keys.revoke(key_id)):
@@ -122,7 +121,6 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
       barograph keys forget --email name@example.com
       barograph keys forget --email name@example.com --yes
     """
-    from barograph.errors import InvalidRequest
     from barograph.keys.email_address import parse_address
     from barograph.keys.registration import forget_mailbox
 
@@ -138,7 +136,6 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
 
 
 def _key_json(record: "KeyRecord") -> dict[str, str | None]:
-    from barograph.kit.timestamps import iso_timestamp
 
     return {
         "id": record.id,
@@ -148,13 +145,10 @@ def _key_json(record: "KeyRecord") -> dict[str, str | None]:
     }
 
 
-def _on_keys(data: Path | None, use: "Callable[[ApiKeys], Awaitable[T]]") -> T:
+def _on_keys(data: Path | None, use: "Callable[[ApiKeys], Coroutine[Any, Any, T]]") -> T:
     from barograph.keys.api_keys import ApiKeys, load_pepper
-    from barograph.kit.clock import system_clock
 
     settings = read_settings(data=data)
-
-    async def action(database: "Database") -> T:
-        return await use(ApiKeys(database, load_pepper(settings), system_clock))
-
-    return run_on_database(settings, action)
+    return run_on_database(
+        settings, lambda database: use(ApiKeys(database, load_pepper(settings), system_clock))
+    )

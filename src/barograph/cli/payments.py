@@ -18,6 +18,8 @@ from barograph.cli.common import (
     why_option,
     yes_option,
 )
+from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
     from barograph.kit.database import Database
@@ -100,13 +102,13 @@ def show(payment_id: str, as_json: bool, data: Path | None) -> None:
 
     payment, trail = _on_journal(read_settings(data=data), work)
     if as_json:
-        steps = [{**each._asdict(), "at": _instant(each.at)} for each in trail]
+        steps = [{**each._asdict(), "at": iso_timestamp(each.at)} for each in trail]
         click.echo(json.dumps({**_payment_json(payment), "trail": steps}))
         return
     for name, value in _payment_json(payment).items():
         click.echo(f"{name:16} {'-' if value is None else value}")
     for each in trail:
-        click.echo(f"{_instant(each.at)}  {each.step:10} {each.detail or ''}".rstrip())
+        click.echo(f"{iso_timestamp(each.at)}  {each.step:10} {each.detail or ''}".rstrip())
 
 
 @payments.command()
@@ -125,7 +127,6 @@ def reconcile(as_json: bool, data: Path | None) -> None:
 
     async def action(database: "Database") -> "Reconciled":
         from barograph.collector.app import build_reconciler
-        from barograph.kit.clock import system_clock
         from barograph.upstream.chain import JsonRpcChain
 
         chain = JsonRpcChain(settings) if settings.x402_chain_url else None
@@ -180,7 +181,7 @@ def settle(
     if not yes:
         _confirm("Settle", settings, payment_id)
     payment = _decide(
-        settings, lambda by_hand: by_hand.settle(payment_id, transaction, by=by, why=why)
+        settings, lambda manual: manual.settle(payment_id, transaction, by=by, why=why)
     )
     _echo(payment, as_json=as_json)
 
@@ -205,7 +206,7 @@ def fail(payment_id: str, why: str, by: str, yes: bool, as_json: bool, data: Pat
     settings = read_settings(data=data)
     if not yes:
         _confirm("Fail", settings, payment_id)
-    payment = _decide(settings, lambda by_hand: by_hand.fail(payment_id, by=by, why=why))
+    payment = _decide(settings, lambda manual: manual.fail(payment_id, by=by, why=why))
     _echo(payment, as_json=as_json)
 
 
@@ -219,7 +220,6 @@ def _decide(
 ) -> "Payment":
     from barograph.entitlements.purchases import FeedGrants
     from barograph.entitlements.store import Entitlements
-    from barograph.kit.clock import system_clock
     from barograph.payments.journal import Journal
     from barograph.payments.reconcile import ManualReconciler
 
@@ -249,13 +249,9 @@ def _paid_settings(data: Path | None) -> "Settings":
 
 
 def _on_journal(settings: "Settings", use: "Callable[[Journal], Coroutine[Any, Any, T]]") -> T:
-    from barograph.kit.clock import system_clock
     from barograph.payments.journal import Journal
 
-    async def action(database: "Database") -> T:
-        return await use(Journal(database, system_clock))
-
-    return run_on_database(settings, action)
+    return run_on_database(settings, lambda database: use(Journal(database, system_clock)))
 
 
 def _payment_json(payment: "Payment") -> dict[str, Any]:
@@ -264,19 +260,13 @@ def _payment_json(payment: "Payment") -> dict[str, Any]:
     del members["signature_digest"], members["key_digest"]
     for name in ("valid_before", "claimed_at", "updated_at", "released_at"):
         at = members[name]
-        members[name] = None if at is None else _instant(at)
+        members[name] = None if at is None else iso_timestamp(at)
     return members
-
-
-def _instant(at: int) -> str:
-    from barograph.kit.timestamps import iso_timestamp
-
-    return iso_timestamp(at)
 
 
 def _line(payment: "Payment") -> str:
     end = payment.transaction or payment.reason or ""
     return (
-        f"{payment.id}  {payment.state:8}  {_instant(payment.claimed_at)}  {payment.door:26}  "
+        f"{payment.id}  {payment.state:8}  {iso_timestamp(payment.claimed_at)}  {payment.door:26}  "
         f"{payment.amount:>10}  {payment.payer}  {end}"
     ).rstrip()

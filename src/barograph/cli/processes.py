@@ -18,6 +18,7 @@ from barograph.cli.common import (
     upgrade_history,
     warn_if_world_writable,
 )
+from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
     from barograph.settings import Settings
@@ -41,7 +42,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     """
     from barograph.kit.logs import configure_logs
     from barograph.kit.operating_system import die_with_parent, require_free_port
-    from barograph.web.app import check_configuration
+    from barograph.web.server import check_configuration, run_server
 
     settings = read_settings(**options)
     configure_logs(settings.log_level)
@@ -60,8 +61,6 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     else:
         die_with_parent(child)
     upgrade_database(settings)
-    from barograph.web.server import serve as run_server
-
     os.environ.update(settings.to_environment())  # the workers read it after the fork
     run_server(settings)
 
@@ -108,7 +107,6 @@ def collect(data: Path | None, child: int | None) -> None:
 
 async def _collect(settings: "Settings") -> None:
     from barograph.collector.app import open_collector
-    from barograph.kit.clock import system_clock
 
     async with open_collector(settings, system_clock) as collector:
         running = asyncio.create_task(collector.run())

@@ -19,6 +19,8 @@ from barograph.cli.common import (
     read_settings,
     yes_option,
 )
+from barograph.errors import BarographError
+from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
     from barograph.history.ledger import Appended, Ledger
@@ -84,7 +86,6 @@ def list_versions(kind: str, last: int, as_json: bool, data: Path | None) -> Non
       barograph stances list funding-regime-stance --last 3 --json
     """
     from barograph.cli.stances_text import version_json, version_line
-    from barograph.kit.clock import system_clock
 
     found, events = _newest(data, kind, last)
     now = system_clock()
@@ -114,8 +115,6 @@ def show(kind: str, sequence: int | None, as_json: bool, data: Path | None) -> N
       barograph stances show rates-desk --json
     """
     from barograph.cli.stances_text import version_json, version_text
-    from barograph.errors import BarographError
-    from barograph.kit.clock import system_clock
 
     async def work(ledger: "Ledger") -> "tuple[Version | None, list[VersionEvent]]":
         events = await ledger.events(kind)
@@ -151,7 +150,6 @@ def revise(kind: str, decision: str, why: str, by: str, as_json: bool, data: Pat
       barograph stances revise rates-desk --decision neutral --why "auction tomorrow"
     """
     from barograph.cli.stances_text import version_json, version_line
-    from barograph.kit.clock import system_clock
     from barograph.stances.revise import revision_of
 
     async def work(ledger: "Ledger") -> "tuple[Appended, list[VersionEvent]]":
@@ -182,7 +180,6 @@ def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path 
       barograph stances withdraw rates-desk --why "a wrong file was read" --yes
     """
     from barograph.cli.stances_text import event_json, withdrawal_of, withdrawal_text
-    from barograph.errors import BarographError
 
     newest, events = _newest(data, kind, 1)
     if not newest:
@@ -290,7 +287,6 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
 
 def _is_confirmed(version: "Version") -> bool:
     from barograph.cli.stances_text import version_line
-    from barograph.kit.clock import system_clock
 
     what = version_line(version, (), system_clock()).strip()
     return click.confirm(f"Withdraw {what}? This cannot be undone", err=True)
@@ -331,7 +327,6 @@ def _verify(settings: "Settings", published: "Stances | None") -> "IntactRecord 
 
 
 def _read_body(file: Path) -> object:
-    from barograph.errors import BarographError
 
     try:
         return json.loads(file.read_bytes())
@@ -340,7 +335,6 @@ def _read_body(file: Path) -> object:
 
 
 def _read_note(file: Path) -> str:
-    from barograph.errors import BarographError
 
     try:
         return file.read_text("utf-8")

@@ -9,7 +9,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from barograph.cli.common import drop_output
 from barograph.cli.stances import KINDS
+from barograph.errors import BarographError, ConfigurationError
 
 if TYPE_CHECKING:
     from barograph_client import Subscriber
@@ -129,7 +131,7 @@ def watch(
         except KeyboardInterrupt:
             return
         except BrokenPipeError:
-            _drop_output()
+            drop_output()
 
 
 def follow(
@@ -147,27 +149,26 @@ def follow(
         Unanswered: a single look got no answer.
         BarographError: the file of references can't be read or written.
     """
-    from barograph.errors import BarographError
     from barograph_client.errors import ClientError
     from barograph_client.subscriber import Later, Stopped
 
     tape: Sequence[TapeEntry] = ()
-    told: Sequence[Event] | None = None
+    seen: Sequence[Event] | None = None
     while True:
         try:
             events = subscriber.look()
         except (ClientError, ValueError) as error:
             raise BarographError(str(error)) from error
         is_new = subscriber.tape != tape
-        before = told or ()
+        before = seen or ()
         show(subscriber.tape if is_new else (), [each for each in events if each not in before])
         for event in events:
             if isinstance(event, Stopped):
                 raise TokenRefused(f"{_plain(event.message)} ({event.status})")
         pauses = [each for each in events if isinstance(each, Later)]
-        if told is None and any(each.kind is None and each.status == NOT_FOUND for each in pauses):
+        if seen is None and any(each.kind is None and each.status == NOT_FOUND for each in pauses):
             raise NoService(f"there is no service at that address ({NOT_FOUND}): check --url")
-        tape, told = subscriber.tape, events
+        tape, seen = subscriber.tape, events
         if interval is None and pauses:
             raise Unanswered(_plain(pauses[0].message))
         if interval is None:
@@ -178,8 +179,6 @@ def follow(
 
 def token_reader(file: Path | None) -> Callable[[], str]:
     """Return a function that reads the current token; the file may be replaced at any time."""
-    from barograph.errors import ConfigurationError
-
     last = ""
 
     def read() -> str:
@@ -208,11 +207,6 @@ def token_reader(file: Path | None) -> Callable[[], str]:
 def _is_token(text: str) -> bool:
     """Whether the text can be a bearer token: one word of visible characters."""
     return text.isascii() and text.isprintable() and len(text.split()) == 1
-
-
-def _drop_output() -> None:
-    """Discard unwritten output, or Python would retry at exit and complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show(as_json: bool) -> "Show":

@@ -199,9 +199,11 @@ class SettlementJob(Job):
 class StanceJob(Job):
     """Issues a stance whenever its evidence has changed."""
 
-    def __init__(self, desk: StanceIssuer, ledger: Ledger, *, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self, issuer: StanceIssuer, ledger: Ledger, *, sleep: Sleep = asyncio.sleep
+    ) -> None:
         super().__init__(ISSUE_SECONDS, sleep)
-        self._desk = desk
+        self._issuer = issuer
         self._ledger = ledger
         self._announced: int | None = None
 
@@ -212,7 +214,7 @@ class StanceJob(Job):
                 await self._announce(lease)
         with _logged("stances not issued"):
             try:
-                await self._desk.issue(lease)
+                await self._issuer.issue(lease)
             except LeaseLost:
                 await lease.renew()  # raises if the lease is really lost
 

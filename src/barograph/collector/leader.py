@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 LEASE = "collector"
 HOUSEKEEPING_SECONDS = 600
 LASTING_POLLS = 3
-"""A change of the listing must last so many polls before the collector listens again."""
+"""The collector subscribes again after the listing has changed for this many polls."""
 
 
 class Collector:
@@ -61,14 +61,14 @@ class Collector:
     async def run(self) -> None:
         """Lead whenever possible, until cancelled."""
         try:
-            standing_by = False
+            is_waiting = False
             while True:
                 if await self._try_acquire():
                     log.info("collector leads")
                     await self._lead()
-                elif not standing_by:
-                    log.info("collector stands by")
-                standing_by = True
+                elif not is_waiting:
+                    log.info("collector waits for the lease")
+                is_waiting = True
                 await self._sleep(self._settings.lease_seconds / 3)
         finally:
             await self._stop()
@@ -88,9 +88,11 @@ class Collector:
                 for job in self._jobs:
                     tasks.create_task(job(self._lease))
         except* LeaseLost:
-            log.warning("collector lost the lease and stands by")
+            log.warning("collector lost the lease")
         except* DatabaseUnavailable as errors:
-            log.warning("collector stands by", extra={"reason": str(errors.exceptions[0])})
+            log.warning(
+                "collector cannot use the database", extra={"reason": str(errors.exceptions[0])}
+            )
 
     async def _poll(self) -> None:
         """Read all perpetuals every few seconds."""

@@ -75,9 +75,9 @@ class WalletIdentity:
             raise IdentityUnavailable("the payment proof cannot be verified now") from error
         return proof.payer
 
-    async def purchases(self, payer: str, offer: Requirements, door: str) -> Purchases:
+    async def purchases(self, payer: str, offer: Requirements, path: str) -> Purchases:
         """What a wallet has bought at an endpoint so far, and whether a purchase is unfinished."""
-        return await self._journal.purchases(offer.network, offer.asset, payer, door)
+        return await self._journal.purchases(offer.network, offer.asset, payer, path)
 
     async def limit(self, scope: Scope) -> None:
         """Count a proof that we are about to send to the facilitator.

@@ -81,20 +81,12 @@ def _decode(given: str) -> bytes:
 
 
 def _from_file(settings: Settings) -> bytes:
-    file = settings.data / FILE_NAME
-    try:
-        secret = load_or_create_secret(file, SIZE)
-    except OSError as error:
-        raise ConfigurationError(
-            f"{file} cannot be used ({error.strerror}): make {settings.data} writable, or set "
-            "BAROGRAPH_HISTORY_KEY"
-        ) from error
-    if len(secret) != SIZE:
-        raise ConfigurationError(
-            f"{file} is damaged: restore the file of {SIZE} bytes, or delete it. A new key signs "
-            "later checkpoints, and nobody can verify them with the old public key"
-        )
-    return secret
+    return load_or_create_secret(
+        settings.data / FILE_NAME,
+        SIZE,
+        setting="BAROGRAPH_HISTORY_KEY",
+        loss="makes later checkpoints unverifiable with the old public key",
+    )
 
 
 def _open_kept(note: str, name: str, settings: Settings) -> Checkpoint:

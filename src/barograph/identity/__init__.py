@@ -1,1 +1,1 @@
-"""Bearer tokens: how they are verified, and whom they identify."""
+"""Bearer tokens: verification, and the users that they identify."""

@@ -5,7 +5,6 @@ import re
 from secrets import token_hex
 from typing import NamedTuple
 
-from barograph.errors import ConfigurationError
 from barograph.keys.email_address import Address, parse_address
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
@@ -110,17 +109,9 @@ def load_pepper(settings: Settings) -> bytes:
     given = settings.key_pepper.get_secret_value()
     if given:
         return given.encode()
-    file = settings.data / PEPPER_FILE
-    try:
-        pepper = load_or_create_secret(file, PEPPER_BYTES)
-    except OSError as error:
-        raise ConfigurationError(
-            f"{file} cannot be used ({error.strerror}): make the folder {settings.data} writable, "
-            "or set BAROGRAPH_KEY_PEPPER"
-        ) from error
-    if len(pepper) != PEPPER_BYTES:
-        raise ConfigurationError(
-            f"{file} is damaged: restore the file of {PEPPER_BYTES} bytes, or delete it, which "
-            "invalidates every API key"
-        )
-    return pepper
+    return load_or_create_secret(
+        settings.data / PEPPER_FILE,
+        PEPPER_BYTES,
+        setting="BAROGRAPH_KEY_PEPPER",
+        loss="invalidates every API key",
+    )

@@ -107,8 +107,8 @@ class SQLiteDatabase:
         """
         write_busy_ms = busy_ms if write_busy_ms is None else write_busy_ms
         how = _Opening(path, create=create, synchronous="full" if survives_power_cuts else "off")
-        self._reader = _Connection(how, busy_ms, begin="BEGIN")
-        self._writer = _Connection(how, write_busy_ms, begin="BEGIN IMMEDIATE")
+        self._reader = _SQLiteConnection(how, busy_ms, begin="BEGIN")
+        self._writer = _SQLiteConnection(how, write_busy_ms, begin="BEGIN IMMEDIATE")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
 
     async def read(self, work: Work[T]) -> T:
@@ -140,7 +140,7 @@ class _Opening(NamedTuple):
     synchronous: str
 
 
-class _Connection:
+class _SQLiteConnection:
     """One SQLite connection, opened at the first use."""
 
     def __init__(self, how: _Opening, busy_ms: int, begin: str) -> None:

@@ -166,7 +166,7 @@ class ApiRoute(Route):
         description: dict[str, Any],
     ) -> None:
         super().__init__(path, endpoint)
-        # Starlette would add HEAD to GET; `FreeReads` answers HEAD, and only on free paths.
+        # Starlette would add HEAD to GET; `HeadAndOptions` answers HEAD, and only on free paths.
         self.methods = {method}
         self.description = description
 

@@ -5,7 +5,7 @@
 
 LANES = 25
 ROUNDS = 24
-RATE = 136  # bytes taken in between two permutations
+RATE = 136  # bytes absorbed per permutation
 DIGEST = 32
 WORD = 0xFFFFFFFFFFFFFFFF
 

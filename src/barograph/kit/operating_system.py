@@ -87,22 +87,32 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
 
 
-def load_or_create_secret(file: Path, size: int) -> bytes:
+def load_or_create_secret(file: Path, size: int, *, setting: str, loss: str) -> bytes:
     """Return the file's content; create it with `size` random bytes if it is missing or empty.
 
-    A new file is readable by its owner only.
+    A new file is readable by its owner only. Errors name the `setting` that can replace the file,
+    and the `loss` if it is deleted.
 
     Raises:
-        ConfigurationError: every user of the machine may read or change it.
-        OSError: it can neither be read nor created.
+        ConfigurationError: it can neither be read nor created, is damaged, or every user of the
+            machine may read or change it.
     """
-    secret = file.read_bytes() if file.exists() else b""
-    if not secret:
-        return _make(file, size)
-    if is_exposed(file):
+    try:
+        secret = (file.read_bytes() if file.exists() else b"") or _make(file, size)
+        exposed = is_exposed(file)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file} cannot be used ({error.strerror}): make the folder {file.parent} writable, or "
+            f"set {setting}"
+        ) from error
+    if exposed:
         raise ConfigurationError(
             f"every user of this machine may read or change {file}: run `chmod 600 {file}`, and "
             "replace the secret if someone may have read it"
+        )
+    if len(secret) != size:
+        raise ConfigurationError(
+            f"{file} is damaged: restore the file of {size} bytes, or delete it, which {loss}"
         )
     return secret
 

@@ -10,7 +10,7 @@ from barograph.kit.documents import JSON
 
 
 def _publish(schema: dict[str, Any]) -> None:
-    """Publish a looser schema than the model, because a later version may add members.
+    """Publish a looser schema than the model.
 
     A later version may add members. Generated clients compare a boolean `const` with a string and
     reject every body.

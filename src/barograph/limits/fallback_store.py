@@ -1,11 +1,14 @@
 """Rate limits while the shared file is unavailable: each worker counts for itself."""
 
 import logging
+from collections.abc import Callable
 
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import LimitStore, LimitsUnavailable, RateLimit, Usage
+from barograph.limits.sqlite_store import SQLiteStore
+from barograph.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -62,3 +65,14 @@ class FallbackStore:
         if self.failing_since is not None:
             self.failing_since = None
             log.warning("rate limits are shared between workers again")
+
+
+def open_limit_store(
+    settings: Settings, secret: bytes, clock: Clock
+) -> tuple[LimitStore, Callable[[], int | None]]:
+    """The store that the settings name, and since when the workers don't share their counts."""
+    local = MemoryStore(clock)
+    if not settings.limits_are_shared:
+        return local, lambda: None
+    store = FallbackStore(SQLiteStore(settings.limits_path, clock, secret), local, clock)
+    return store, lambda: store.failing_since

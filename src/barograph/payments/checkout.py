@@ -144,7 +144,7 @@ class Cashier:
     async def redeliver(
         self,
         proof: DecodedProof | Proof,
-        door: str,
+        path: str,
         produce: Callable[[Payment], Awaitable[T]],
         key: str | None = None,
         *,
@@ -168,7 +168,7 @@ class Cashier:
         payment = await self._journal.find(proof.key)
         if payment is None or payment.state == "released":
             return None
-        if payment.state != "settled" or not is_paid_with(payment, proof, door, key):
+        if payment.state != "settled" or not is_paid_with(payment, proof, path, key):
             raise conflict_error(payment)
         if payment.released_at is None:
             body = await produce(payment)
@@ -196,7 +196,7 @@ class Cashier:
     async def charge(
         self,
         verified: Verified,
-        door: str,
+        path: str,
         produce: Callable[[], Awaitable[T]],
         grant: Grant | None = None,
         order: Order = PLAIN_ORDER,
@@ -216,7 +216,7 @@ class Cashier:
             DatabaseUnavailable: nothing was charged, or the same proof gets the body later.
             Exception: what `produce` raised. Nothing was charged.
         """
-        payment = await self._claim(verified.proof, door, order)
+        payment = await self._claim(verified.proof, path, order)
         body = await self._produce(payment, produce, is_disconnected)
         settled = await self._settle_shielded(payment, verified.proof, grant)
         return Delivery(body, await self._deliver(settled, is_disconnected))
@@ -225,12 +225,12 @@ class Cashier:
         """Wait for running settlements, whose clients may have disconnected."""
         await asyncio.gather(*self._settling, return_exceptions=True)
 
-    async def _claim(self, proof: Proof, door: str, order: Order) -> Payment:
+    async def _claim(self, proof: Proof, path: str, order: Order) -> Payment:
         async def release(claimed: Payment) -> None:
             await self._release(claimed, NOT_SERVED)
 
         try:
-            return await _finish_or_undo(self._journal.claim(proof, door, order), release)
+            return await _finish_or_undo(self._journal.claim(proof, path, order), release)
         except AlreadyClaimed as error:
             raise _overtaken_by(error.payment, proof) from error
 
@@ -275,7 +275,7 @@ class Cashier:
             raise SettlementPending("the outcome of the payment is unknown", payment) from error
         if payment.state != "settled":
             raise conflict_error(payment)
-        log.info("payment settled", extra={"payment": payment.id, "door": payment.door})
+        log.info("payment settled", extra={"payment": payment.id, "path": payment.door})
         return payment
 
     async def _mark_settling(self, payment: Payment) -> None:

@@ -96,16 +96,16 @@ class Journal:
         """
         return await self._rows(_OPEN, before, limit)
 
-    async def purchases(self, network: str, asset: str, payer: str, door: str) -> Purchases:
-        """What a wallet has bought at a door so far."""
-        return await self._database.read(lambda tx: _purchases(tx, network, asset, payer, door))
+    async def purchases(self, network: str, asset: str, payer: str, path: str) -> Purchases:
+        """What a wallet has bought at an endpoint so far."""
+        return await self._database.read(lambda tx: _purchases(tx, network, asset, payer, path))
 
     async def trail(self, payment_id: str) -> list[TrailStep]:
         """Every step of a payment in order."""
         rows = await self._database.read(lambda tx: tx.fetch(_TRAIL, payment_id))
         return [TrailStep(*row) for row in rows]
 
-    async def claim(self, proof: Proof, door: str, order: Order = PLAIN_ORDER) -> Payment:
+    async def claim(self, proof: Proof, path: str, order: Order = PLAIN_ORDER) -> Payment:
         """Claim a verified proof; no other request can claim it until it is released.
 
         Raises:
@@ -114,7 +114,7 @@ class Journal:
                 arrived, or is buying it. That is recorded, so this proof can never be claimed.
         """
         now = self._clock()
-        new = _new_payment(proof, door, now, order)
+        new = _new_payment(proof, path, now, order)
 
         async def work(tx: Transaction) -> Payment:
             await _require_new_key(tx, new)
@@ -124,7 +124,7 @@ class Journal:
             if not rows:
                 raise AlreadyClaimed(Payment(*(await tx.fetch(_BY_KEY, *proof.key))[0]))
             claimed = Payment(*rows[0])
-            step = TrailStep(claimed.state, now, claimed.reason or door)
+            step = TrailStep(claimed.state, now, claimed.reason or path)
             await tx.execute(_ADD_TO_TRAIL, claimed.id, *step)
             return claimed
 
@@ -214,11 +214,11 @@ class Journal:
         return await self._database.write(lambda tx: _update(tx, sql, values, payment_id, step))
 
 
-def _new_payment(proof: Proof, door: str, now: int, order: Order) -> Payment:
+def _new_payment(proof: Proof, path: str, now: int, order: Order) -> Payment:
     return Payment(
         f"pay_{b32encode(token_bytes(ID_BYTES)).decode().lower()}",
         *proof.key,
-        door=door,
+        door=path,
         pay_to=proof.requirements.pay_to,
         amount=str(proof.requirements.amount),
         valid_before=proof.valid_before * SECOND,
@@ -241,10 +241,10 @@ def signature_digest(proof: Proof | DecodedProof) -> str:
 
 
 def is_paid_with(
-    payment: Payment, proof: Proof | DecodedProof, door: str, key: str | None = None
+    payment: Payment, proof: Proof | DecodedProof, path: str, key: str | None = None
 ) -> bool:
-    """Whether this proof made the payment, at this door and with this idempotency key."""
-    return (payment.door, payment.signature_digest) == (door, signature_digest(proof)) and (
+    """Whether this proof made the payment, at this endpoint and with this idempotency key."""
+    return (payment.door, payment.signature_digest) == (path, signature_digest(proof)) and (
         payment.key_digest in {None, _key_digest(key)}
     )
 

@@ -158,7 +158,7 @@ class TrailStep(NamedTuple):
     step: State | Literal["delivered", "undelivered"]
     at: int
     detail: str | None
-    """The door of a claim, the transaction of a settlement, and the reason if there is one."""
+    """The path of a claim, the transaction of a settlement, and the reason if there is one."""
 
 
 class Settled(NamedTuple):

@@ -4,8 +4,9 @@ import asyncio
 import csv
 import io
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from random import Random
 
 import httpx2
@@ -20,8 +21,7 @@ from barograph.errors import (
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.macro.records import Figure
-from barograph.upstream.bybit.rest import TimeBudget
-from barograph.upstream.http import read_body, tls_context
+from barograph.upstream.http import Retries, Sleep, TimeBudget, read_body, tls_context
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """A year of daily rates takes about 30 kB."""
@@ -43,8 +43,7 @@ PAUSE_SECONDS = 300.0
 
 MAX_PAUSE_SECONDS = 86_400.0
 
-_ATTEMPTS = 3
-_FIRST_BACKOFF_SECONDS = 0.5
+_RETRIES = Retries(attempts=3, first_backoff=0.5, failures=(Unreachable,))
 
 # Python's own float() also takes "nan", "1_000", " 1 " and digits of other scripts.
 _NUMBER = re.compile(r"-?([0-9]{1,3}(,[0-9]{3}){1,6}|[0-9]{1,20})(\.[0-9]{1,20})?")
@@ -59,7 +58,7 @@ class FileClient:
         seconds: float,
         clock: Clock,
         transport: httpx2.AsyncBaseTransport | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Sleep = asyncio.sleep,
         random: Random | None = None,
     ) -> None:
         self._seconds = seconds
@@ -85,16 +84,8 @@ class FileClient:
             Forbidden: the publisher doesn't serve us.
         """
         budget = TimeBudget(self._seconds, self._clock)
-        failed = 0
-        while True:
-            try:
-                return await self._fetch(address, params, budget.attempt())
-            except Unreachable:
-                pause = self._random.uniform(0.0, _FIRST_BACKOFF_SECONDS * 2**failed)
-                failed += 1
-                if failed == _ATTEMPTS or pause >= budget.left():
-                    raise
-            await self._sleep(pause)
+        fetch = partial(self._fetch, address, params)
+        return await _RETRIES.run(fetch, budget, self._sleep, self._random)
 
     async def close(self) -> None:
         """Release every connection."""

@@ -1,18 +1,24 @@
-"""HTTP to facilitator and chain: one attempt, a time limit, and strict reading."""
+"""What upstream clients share: strict reading, retries, and one JSON request without retries."""
 
 import asyncio
 import ssl
 import zlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, NamedTuple
+from random import Random
+from typing import Any, NamedTuple, TypeVar
 
 import httpx2
 import msgspec
 
-from barograph.errors import BarographError, InvalidReply
+from barograph.errors import BarographError, InvalidReply, UpstreamError
+from barograph.kit.clock import Clock
 from barograph.kit.json import strict_object
+from barograph.kit.timestamps import SECOND
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
 
 _GZIP_ONLY = zlib.MAX_WBITS | 16
 
@@ -70,6 +76,57 @@ class _Unpacker:
     def end(self) -> None:
         if self._gzip is not None and not self._gzip.eof:
             raise InvalidReply("the reply's gzip is cut off")
+
+
+class TimeBudget:
+    """The time left for one reading, including its retries and pages."""
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._end = clock() + round(seconds * SECOND)
+
+    def left(self) -> float:
+        """Seconds that remain; never more than the start value, even if the clock is set back."""
+        return min(max((self._end - self._clock()) / SECOND, 0.0), self._seconds)
+
+    def is_half_left(self) -> bool:
+        """Whether there is time for optional work."""
+        return self.left() >= self._seconds / 2
+
+    def attempt(self) -> float:
+        """The timeout of one attempt: at most half of the budget, so that a retry fits."""
+        return min(self.left(), self._seconds / 2)
+
+
+class Retries(NamedTuple):
+    """How an upstream is asked again after some failures."""
+
+    attempts: int
+    first_backoff: float
+    """Seconds; doubled after each attempt."""
+
+    failures: tuple[type[UpstreamError], ...]
+
+    async def run(
+        self,
+        attempt: Callable[[float], Awaitable[T]],
+        budget: TimeBudget,
+        sleep: Sleep,
+        random: Random,
+    ) -> T:
+        """Call `attempt` with its timeout until it succeeds, fails otherwise or time runs out."""
+        failed = 0
+        while True:
+            try:
+                return await attempt(budget.attempt())
+            except self.failures:
+                # Full jitter, so that clients that failed together don't retry together.
+                pause = random.uniform(0.0, self.first_backoff * 2**failed)
+                failed += 1
+                if failed == self.attempts or pause >= budget.left():
+                    raise
+            await sleep(pause)
 
 
 CONNECT_SECONDS = 2.0
@@ -168,8 +225,8 @@ class JsonHttp:
     async def _send(
         self, method: str, address: str, content: bytes | None, seconds: float
     ) -> JsonReply:
-        # Each wait for a connection ends well before the deadline: after it, nobody could tell
-        # whether the request was sent.
+        # Each wait for a connection ends well before the deadline; after the deadline we could not
+        # know whether the request was sent.
         before = min(CONNECT_SECONDS, seconds / 3)
         timeout = httpx2.Timeout(seconds, connect=before, pool=before)
         try:

@@ -1,13 +1,10 @@
 """How the web side is put together: its parts, its routes and its middleware, in that order."""
 
-import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import httpx2
 from starlette.applications import Starlette
 from starlette.routing import Router
 
@@ -48,15 +45,13 @@ from barograph.keys.api_keys import ApiKeys, load_pepper
 from barograph.keys.endpoints import key_routes
 from barograph.keys.registration import Registrations
 from barograph.kit.clock import Clock, system_clock
-from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.database import Database
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
 from barograph.kit.request_limits import RequestLimits, limited
-from barograph.limits.fallback_store import FallbackStore
-from barograph.limits.memory_store import MemoryStore
-from barograph.limits.rate_limits import LimitStore, RateLimiter
-from barograph.limits.sqlite_store import SQLiteStore
+from barograph.limits.fallback_store import open_limit_store
+from barograph.limits.rate_limits import RateLimiter
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
@@ -64,7 +59,7 @@ from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import FEEDS
 from barograph.material_change.endpoints import LatestPair, material_change_routes
-from barograph.mcp.calls import ToolCalls, ToolReads, tool_reads
+from barograph.mcp.calls import ToolCalls, tool_reads
 from barograph.mcp.endpoints import mcp_before_routing, mcp_endpoint, mcp_routes
 from barograph.mcp.tools import TOOLS
 from barograph.payments.checkout import Cashier
@@ -84,19 +79,12 @@ from barograph.stances.documents import STANCE_PATHS
 from barograph.stances.endpoints import StanceReads, stance_offer, stance_routes
 from barograph.stances.reader import STANCES, StanceReader
 from barograph.status.endpoints import status_routes
-from barograph.status.reader import LimitsFailing, StatusReader
+from barograph.status.reader import StatusReader
 from barograph.status.recorder import StatusRecorder
 from barograph.upstream.facilitator import HttpFacilitator
-from barograph.upstream.identity_http import IdentityHttp
-from barograph.upstream.mail import SmtpSender
-from barograph.upstream.oidc import OidcIdentity, Resolve, resolve
-from barograph.upstream.supabase import SupabaseIdentity
+from barograph.upstream.identity_provider import identity_provider
 from barograph.web.errors import PRIVATE_PATHS, allowed_methods, error_handlers, refusal
-
-log = logging.getLogger(__name__)
-
-Task = Callable[[], Coroutine[Any, Any, None]]
-Closing = Callable[[], Awaitable[None]]
+from barograph.web.lifespan import Closing, Task, lifespan
 
 DEPRECATIONS: Deprecations = {}
 """The deprecated paths; docs/versioning.md has the policy."""
@@ -131,8 +119,8 @@ def create_app(
     Raises:
         ConfigurationError: the guide catalog or a secret can't be used.
     """
-    callers = _Callers(settings, database, clock, identity, facilitator)
-    parts = _Parts(settings, database, history, clock, callers)
+    inputs = _Inputs(settings, database, history, clock)
+    parts = _Parts(inputs, _Callers(inputs, identity, facilitator))
     board = parts.public.board
     routers = (*_api_routers(parts), *_page_routers(parts))
     routes = Starlette(
@@ -152,43 +140,36 @@ def create_app(
     return WebApp(app, routed, board)
 
 
-def check_configuration(settings: Settings) -> None:
-    """Check what the workers will need, before they start.
+class _Inputs(NamedTuple):
+    """What every part is made from."""
 
-    Raises:
-        ConfigurationError: the guide catalog, a secret or the mail server can't be used.
-    """
-    load_catalog(settings.guides_file)
-    load_pepper(settings)
-    load_history_key(settings)
-    if settings.sends_mail:
-        SmtpSender(settings, clock=system_clock)
+    settings: Settings
+    database: Database
+    history: Database
+    clock: Clock
 
 
 class _Parts:
     """Everything that routes are made of."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        database: Database,
-        history: Database,
-        clock: Clock,
-        callers: "_Callers",
-    ) -> None:
-        self.settings, self.database, self.clock = settings, database, clock
-        self.history_database = history
-        self.callers = callers
-        signed = SignedHeads(database, clock)
-        self.public = _Public(settings, database, clock, callers, signed)
-        self.history = _History(settings, history, clock, self.public.board, signed)
-        self.subscribers = _Subscribers(settings, database, clock, callers)
-        limiter, base_url = callers.limiter, settings.base_url
-        self.mcp = mcp_endpoint(
-            ToolCalls(self.public.tool_readers(), limiter), limiter, base_url, clock
+    def __init__(self, inputs: _Inputs, callers: "_Callers") -> None:
+        self.inputs, self.callers = inputs, callers
+        signed = SignedHeads(inputs.database, inputs.clock)
+        self.public = public = _Public(inputs, callers, signed)
+        self.history = _History(inputs, public.board, signed)
+        self.subscribers = _Subscribers(inputs, callers)
+        limiter, base_url = callers.limiter, inputs.settings.base_url
+        reads = tool_reads(
+            public.board,
+            markets=public.markets,
+            briefs=public.briefs,
+            signals=public.signals,
+            guides=public.guides,
+            status=public.status,
         )
-        self.signals = signals_answer(self.public.board, self.public.signals, limiter)
-        self.pages = _pages(base_url, settings.exchange_source)
+        self.mcp = mcp_endpoint(ToolCalls(reads, limiter), limiter, base_url, inputs.clock)
+        self.signals = signals_answer(public.board, public.signals, limiter)
+        self.pages = _pages(base_url, inputs.settings.exchange_source)
         self.described = _described(base_url)
 
 
@@ -209,12 +190,11 @@ class _Callers:
 
     def __init__(
         self,
-        settings: Settings,
-        database: Database,
-        clock: Clock,
+        inputs: _Inputs,
         identity: IdentityProvider | None,
         facilitator: Facilitator | None,
     ) -> None:
+        settings, database, _, clock = inputs
         if facilitator is None and settings.takes_payments:
             facilitator = HttpFacilitator(settings, clock=clock)
         self.facilitator = facilitator
@@ -225,47 +205,15 @@ class _Callers:
         if settings.sends_mail:
             base_url = settings.base_url
             self.registrations = Registrations(database, keys, base_url=base_url, clock=clock)
-        self.allowances, self.limits_failing = _limit_store(settings, pepper, clock)
-        self.limiter = RateLimiter(self.allowances, keys.verify, settings.proxy_networks)
-
-
-def identity_provider(
-    settings: Settings,
-    clock: Clock,
-    transport: httpx2.AsyncBaseTransport | None = None,
-    resolve: Resolve = resolve,
-) -> IdentityProvider:
-    """The provider that verifies bearer tokens; `transport` and `resolve` replace the network."""
-    if settings.identity == "none":
-        return NoIdentityProvider()
-    http = IdentityHttp(settings.identity_seconds, transport)
-    if settings.identity == "supabase":
-        return SupabaseIdentity(settings, http, clock)
-    return OidcIdentity(settings, http, clock, resolve)
-
-
-def _limit_store(
-    settings: Settings, pepper: bytes, clock: Clock
-) -> tuple[LimitStore, LimitsFailing]:
-    """Where requests are counted, and since when the workers don't share their counts."""
-    local = MemoryStore(clock)
-    if not settings.limits_are_shared:
-        return local, lambda: None
-    store = FallbackStore(SQLiteStore(settings.limits_path, clock, pepper), local, clock)
-    return store, lambda: store.failing_since
+        self.limit_store, self.limits_failing = open_limit_store(settings, pepper, clock)
+        self.limiter = RateLimiter(self.limit_store, keys.verify, settings.proxy_networks)
 
 
 class _Public:
     """What anyone may read, and the board that it is read from."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        database: Database,
-        clock: Clock,
-        callers: _Callers,
-        signed: SignedHeads,
-    ) -> None:
+    def __init__(self, inputs: _Inputs, callers: _Callers, signed: SignedHeads) -> None:
+        settings, database, _, clock = inputs
         bounds = freshness_limits(settings)
         self.catalog = load_catalog(settings.guides_file)
         self.index = index_document(settings.base_url)
@@ -301,17 +249,6 @@ class _Public:
             documents |= hot_documents(self.markets.view(board, now))
         return documents
 
-    def tool_readers(self) -> ToolReads:
-        """The same, for MCP tools."""
-        return tool_reads(
-            self.board,
-            markets=self.markets,
-            briefs=self.briefs,
-            signals=self.signals,
-            guides=self.guides,
-            status=self.status,
-        )
-
 
 def _health(part: IdentityProvider | Facilitator) -> Sequence[DependencyHealth] | None:
     """How requests to a dependency went; None if it is not configured."""
@@ -323,10 +260,9 @@ def _health(part: IdentityProvider | Facilitator) -> Sequence[DependencyHealth] 
 class _History:
     """The recorded stances."""
 
-    def __init__(
-        self, settings: Settings, history: Database, clock: Clock, board: Board, signed: SignedHeads
-    ) -> None:
-        self.ledger = Ledger(history, clock)
+    def __init__(self, inputs: _Inputs, board: Board, signed: SignedHeads) -> None:
+        settings = inputs.settings
+        self.ledger = Ledger(inputs.history, inputs.clock)
         self.continuity = Continuity(self.ledger, lambda: board.latest(STANCES))
         key = load_history_key(settings)
         self.logs = PublicLogs(self.ledger, key, settings.base_url, signed, self.continuity)
@@ -340,23 +276,22 @@ class _Subscribers:
     offers: Mapping[str, Offer] = {}
     closings: Sequence[Closing] = ()
 
-    def __init__(
-        self, settings: Settings, database: Database, clock: Clock, callers: _Callers
-    ) -> None:
+    def __init__(self, inputs: _Inputs, callers: _Callers) -> None:
+        settings, database, _, clock = inputs
         provider, facilitator = callers.provider, callers.facilitator
         self.entitlements = Entitlements(database, clock)
         self.grants = FeedGrants(self.entitlements, clock, period_days=settings.feed_period_days)
         if facilitator is None:
             self.entry = FeedEntry(settings.base_url)
-            self.door = FeedAccess(provider, self.entitlements, self.entry)
+            self.feed = FeedAccess(provider, self.entitlements, self.entry)
             return
         feed_price, stance_price = feed_requirements(settings), stance_requirements(settings)
         journal = Journal(database, clock)
         cashier = Cashier(journal, facilitator, clock)
         wallets = WalletIdentity(facilitator, journal, callers.limiter, clock)
         self.entry = FeedEntry(settings.base_url, feed_price)
-        self.door = FeedAccess(provider, self.entitlements, self.entry, wallets)
-        self.paid = PaidAccess(self.door, wallets, cashier, feed_price)
+        self.feed = FeedAccess(provider, self.entitlements, self.entry, wallets)
+        self.paid = PaidAccess(self.feed, wallets, cashier, feed_price)
         self.offers = {
             kind: stance_offer(kind, stance_price, settings.base_url) for kind in STANCE_PATHS
         }
@@ -364,16 +299,17 @@ class _Subscribers:
 
 
 def _api_routers(parts: _Parts) -> list[Router]:
-    settings, clock, public, history = parts.settings, parts.clock, parts.public, parts.history
+    settings, _, _, clock = parts.inputs
+    public, history = parts.public, parts.history
     board, stances, limiter = public.board, history.stances, parts.callers.limiter
     seconds, base_url = settings.comparison_seconds, settings.base_url
     access, contact = parts.subscribers, settings.security_contact
     pair = LatestPair(history.ledger, history.continuity)
     feed = FeedParts(board, stances, public.markets, public.briefs, base_url)
-    reads = StanceReads(stances, clock, access.door, access.paid, access.offers)
+    reads = StanceReads(stances, clock, access.feed, access.paid, access.offers)
     return [
         # First, because routes are tried in order and hot documents never reach them.
-        material_change_routes(access.door, pair, clock, seconds),
+        material_change_routes(access.feed, pair, clock, seconds),
         discovery_routes(base_url, public.index, parts.described, clock, security_contact=contact),
         mcp_routes(parts.mcp),
         market_routes(board, public.markets),
@@ -384,24 +320,25 @@ def _api_routers(parts: _Parts) -> list[Router]:
         history_routes(history.ledger, history.logs, history.continuity, limiter, clock),
         stance_routes(reads, seconds),
         buying_routes(access.paid, access.entry, access.entitlements, access.grants),
-        feed_routes(access.door, feed, seconds),
+        feed_routes(access.feed, feed, seconds),
         status_routes(board, public.status),
         badge_routes(board, public.badges),
     ]
 
 
 def _page_routers(parts: _Parts) -> list[Router]:
-    settings, callers, public, history = parts.settings, parts.callers, parts.public, parts.history
+    settings, database, _, clock = parts.inputs
+    callers, public, history = parts.callers, parts.public, parts.history
     site = Site(
         parts.pages,
         public.board,
-        parts.database,
+        database,
         markets=public.markets,
         signals=public.signals,
         briefs=public.briefs,
         status=public.status,
-        series=SeriesReader(parts.database, parts.clock, settings.liquidations_min_coverage_pct),
-        render_queue=RenderQueue(callers.limiter, parts.clock),
+        series=SeriesReader(database, clock, settings.liquidations_min_coverage_pct),
+        render_queue=RenderQueue(callers.limiter, clock),
     )
     terms = Terms(
         feed_price=settings.feed_price_usd,
@@ -431,52 +368,25 @@ def _page_routers(parts: _Parts) -> list[Router]:
     )
 
 
-@asynccontextmanager
-async def lifespan(
-    board: Board, tasks: Sequence[Task], closings: Sequence[Closing]
-) -> AsyncIterator[None]:
-    """Run a worker's background tasks from its start to its end, and then close its parts."""
-    try:
-        await board.refresh()
-    except DatabaseUnavailable as error:
-        log.warning("starting without data", extra={"reason": str(error)})
-    running = [asyncio.create_task(task()) for task in tasks]
-    for each in running:
-        each.add_done_callback(_log_end)
-    yield
-    for each in running:
-        each.cancel()
-    await asyncio.wait(running)
-    for close in closings:
-        await close()
-
-
-def _log_end(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled():
-        log.critical("background task ended", exc_info=task.exception())
-
-
 def _tasks(parts: _Parts) -> list[Task]:
     board, status = parts.public.board, parts.public.status
+    dependencies: Sequence[object] = (parts.callers.provider, parts.callers.facilitator)
+    watched = [each for each in dependencies if isinstance(each, MonitoredDependency)]
     recorder = StatusRecorder(
-        parts.database,
+        parts.inputs.database,
         lambda now: status.status(board, now),
-        [*_watched(parts.callers.provider, parts.callers.facilitator), parts.history.logs],
-        clock=parts.clock,
+        [*watched, parts.history.logs],
+        clock=parts.inputs.clock,
     )
     return [board.follow, recorder.run]
-
-
-def _watched(*dependencies: object) -> list[MonitoredDependency]:
-    return [each for each in dependencies if isinstance(each, MonitoredDependency)]
 
 
 def _closings(parts: _Parts) -> list[Closing]:
     return [
         parts.mcp.close,
         *parts.subscribers.closings,
-        parts.database.close,
-        parts.history_database.close,
-        parts.callers.allowances.close,
+        parts.inputs.database.close,
+        parts.inputs.history.close,
+        parts.callers.limit_store.close,
         parts.callers.provider.close,
     ]

@@ -13,11 +13,16 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import Server
 
+from barograph.guides.files import load_catalog
+from barograph.history.signing import load_history_key
+from barograph.keys.api_keys import load_pepper
+from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase
 from barograph.kit.http import ASGIApp
 from barograph.kit.logs import configure_logs
 from barograph.kit.operating_system import die_with_parent, raise_file_limit, require_free_port
 from barograph.settings import Settings
+from barograph.upstream.mail import SmtpSender
 from barograph.web.app import create_app
 
 BUSY_MS = 50
@@ -38,7 +43,20 @@ BUFFER_BYTES = 64 * 1024
 """How much of a request, or of a response that the client doesn't read, a connection buffers."""
 
 
-def serve(settings: Settings) -> None:
+def check_configuration(settings: Settings) -> None:
+    """Check what the workers will need, before they start.
+
+    Raises:
+        ConfigurationError: the guide catalog, a secret or the mail server can't be used.
+    """
+    load_catalog(settings.guides_file)
+    load_pepper(settings)
+    load_history_key(settings)
+    if settings.sends_mail:
+        SmtpSender(settings, clock=system_clock)
+
+
+def run_server(settings: Settings) -> None:
     """Run the web workers until stopped.
 
     Raises:

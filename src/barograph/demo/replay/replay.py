@@ -83,7 +83,7 @@ async def replay(
         newest = await database.read(_newest)
         start = world.epoch if newest is None else newest
         past = _MarketReplay(settings, world, start)
-        await past.desk.load(database, start)
+        await past.judge.load(database, start)
         writer = _Writer(database, lease, stances)
         return await _replay(past, writer, clock, progress)
     finally:
@@ -101,7 +101,7 @@ async def _replay(
             for seen in newest:
                 await writer.add(past.conclude(seen))
                 if await writer.issue(seen.since, seen.at, now):
-                    await past.desk.refresh(writer.database, seen.at)
+                    await past.judge.refresh(writer.database, seen.at)
             progress(done, len(instants))
     await writer.flush()
     return len(instants)
@@ -127,16 +127,16 @@ class _MarketReplay:
         self.world = world
         self.start = start
         self._source = settings.exchange_source
-        self.desk = Judge(settings)
+        self.judge = Judge(settings)
 
     def conclude(self, seen: MarketObservation) -> Conclusion:
-        self.desk.watched(seen.since, seen.at)
-        self.desk.liquidated(seen.liquidations)
+        self.judge.watched(seen.since, seen.at)
+        self.judge.liquidated(seen.liquidations)
         for share in seen.shares:
-            self.desk.sampled(share)
+            self.judge.sampled(share)
         reading = Perpetuals(seen.at, self._source, seen.perpetuals)
-        conclusion = self.desk.conclude(reading)
-        self.desk.written(conclusion)
+        conclusion = self.judge.conclude(reading)
+        self.judge.written(conclusion)
         return conclusion
 
 
@@ -192,7 +192,7 @@ class StanceReplay:
         sources = macro_sources(settings, files, clock=self._clock)
         self._ledger = Ledger(history, self._clock)
         self._macro = MacroJob(sources, database, seconds=1, clock=self._clock)
-        self._desk = StanceIssuer(settings, database, self._ledger, self._clock)
+        self._issuer = StanceIssuer(settings, database, self._ledger, self._clock)
         self._files = files
         exchange = _DirectTransport(self._ask_exchange)
         self._exchange = BybitExchange(settings, clock=self._clock, transport=exchange)
@@ -204,8 +204,8 @@ class StanceReplay:
             return False
         if not self._begun or self._figures.releases(since, at):
             return True
-        stood = corrections(self._world.seed, since - REVISION_DELAY, at - REVISION_DELAY)
-        return bool(stood) or self._is_reported(since, at)
+        settled = corrections(self._world.seed, since - REVISION_DELAY, at - REVISION_DELAY)
+        return bool(settled) or self._is_reported(since, at)
 
     async def issue(self, since: int, at: int) -> None:
         """Read what was published since then and issue stances on it."""
@@ -217,7 +217,7 @@ class StanceReplay:
         if not self._begun or self._is_reported(since, at):
             await self._settlements.run_once(self._lease)
         self._begun = True
-        await self._desk.issue(self._lease)
+        await self._issuer.issue(self._lease)
         await self._revise_some()
 
     async def close(self) -> None:

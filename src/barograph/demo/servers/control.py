@@ -26,6 +26,7 @@ from barograph.demo.servers.faults import Faults
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock
 
+HOST: Final = "127.0.0.1"
 CONTROL_PATH: Final = "/control"
 OTHER: Final = "other"
 """Requests for unknown paths are counted under this name."""

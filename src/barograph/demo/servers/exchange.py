@@ -13,6 +13,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 from barograph.demo.servers.control import (
+    HOST,
     JSON,
     OTHER,
     TEXT,
@@ -145,7 +146,7 @@ async def running_exchange(
     clock: Clock = system_clock,
     faults: ExchangeFaults | None = None,
     *,
-    host: str = "127.0.0.1",
+    host: str = HOST,
     port: int = 0,
     push_seconds: float = _PUSH_SECONDS,
 ) -> AsyncIterator[ExchangeAddress]:
@@ -169,7 +170,7 @@ async def running_exchange(
 
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
-        _log.error("exchange_task_failed", exc_info=task.exception())
+        _log.error("exchange task failed", exc_info=task.exception())
 
 
 async def run_exchange(world: World, host: str, port: int, clock: Clock = system_clock) -> None:

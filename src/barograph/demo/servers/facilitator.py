@@ -16,7 +16,15 @@ from msgspec import Meta
 from websockets.http11 import Response
 
 from barograph.demo.servers.chain import FILE_NAME, ChainNode, TokenLedger, block_at
-from barograph.demo.servers.control import HTML, OTHER, TEXT, ServerAddress, reply, unavailable
+from barograph.demo.servers.control import (
+    HOST,
+    HTML,
+    OTHER,
+    TEXT,
+    ServerAddress,
+    reply,
+    unavailable,
+)
 from barograph.demo.servers.faults import FacilitatorFault, FacilitatorFaults
 from barograph.demo.servers.http import BodyRequest, BodyServer, stays_until
 from barograph.demo.servers.wallets import (
@@ -123,7 +131,7 @@ class PaymentRequest(_Wire, frozen=True):
 
     @property
     def payer(self) -> str:
-        """The address that is said to pay."""
+        """The address that the authorization names as payer."""
         return self.payment_payload.payload.authorization.payer
 
     @property
@@ -294,11 +302,10 @@ def load_ledger(data: Path) -> TokenLedger:
 async def running_facilitator(
     ledger: TokenLedger,
     faults: FacilitatorFaults | None = None,
-    host: str = "127.0.0.1",
     port: int = 0,
     clock: Clock = system_clock,
 ) -> AsyncIterator[ServerAddress]:
     """Run a facilitator until the context ends; port 0 picks a free one."""
     server = FacilitatorServer(ledger, clock, FacilitatorFaults() if faults is None else faults)
-    async with server.running(host, port) as bound:
-        yield ServerAddress(host, bound)
+    async with server.running(HOST, port) as bound:
+        yield ServerAddress(HOST, bound)

@@ -18,6 +18,7 @@ from websockets.http11 import Request, Response
 
 from barograph.demo.files import write_once
 from barograph.demo.servers.control import (
+    HOST,
     HTML,
     OTHER,
     TEXT,
@@ -158,15 +159,6 @@ def _app_metadata(user: DemoUser) -> dict[str, Any]:
     return {} if user.is_anonymous else {"provider": "email", "providers": ["email"]}
 
 
-class IdentityAddress(ServerAddress):
-    """Where a simulated provider listens."""
-
-    @property
-    def issuer(self) -> str:
-        """The issuer in its tokens."""
-        return issuer(self.url)
-
-
 class IdentityServer(GetServer[IdentityFaults]):
     """Serves the public keys and the user behind a token."""
 
@@ -218,7 +210,7 @@ class IdentityServer(GetServer[IdentityFaults]):
         if user is None:
             return _refusal(HTTPStatus.FORBIDDEN, "user_not_found", "there is no such user")
         if self._faults.is_on(IdentityFault.LYING):
-            user = DemoUser("somebody-else")
+            user = DemoUser("another-user")
         return reply(HTTPStatus.OK, msgspec.json.encode(user_record(user)))
 
     def _claims(self, text: str) -> dict[str, Any] | None:
@@ -247,11 +239,10 @@ def _gateway_refusal(status: HTTPStatus, **members: str) -> Response:
 async def running_identity(
     key: ECKey,
     faults: IdentityFaults | None = None,
-    host: str = "127.0.0.1",
     port: int = 0,
     clock: Clock = system_clock,
-) -> AsyncIterator[IdentityAddress]:
+) -> AsyncIterator[ServerAddress]:
     """Run a provider until the context ends; port 0 picks a free one."""
     server = IdentityServer(key, clock, IdentityFaults() if faults is None else faults)
-    async with server.running(host, port) as bound:
-        yield IdentityAddress(host, bound)
+    async with server.running(HOST, port) as bound:
+        yield ServerAddress(HOST, bound)

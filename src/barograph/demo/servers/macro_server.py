@@ -10,6 +10,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 from barograph.demo.servers.control import (
+    HOST,
     HTML,
     OTHER,
     GetServer,
@@ -19,7 +20,7 @@ from barograph.demo.servers.control import (
     unavailable,
 )
 from barograph.demo.servers.faults import MacroFault, MacroFaults
-from barograph.demo.servers.macro_files import FUND_PATH, FUND_QUERY, answer, file_of
+from barograph.demo.servers.macro_files import answer, file_of
 from barograph.demo.world.macro import MacroWorld
 from barograph.kit.clock import Clock, system_clock
 
@@ -27,15 +28,6 @@ _MAINTENANCE: Final = b"""<!DOCTYPE html>
 <html lang="en"><head><title>Scheduled maintenance</title></head>
 <body><h1>We'll be right back</h1><p>This page is being updated.</p></body></html>
 """
-
-
-class MacroAddress(ServerAddress):
-    """Where the simulated publishers listen."""
-
-    @property
-    def fund_url(self) -> str:
-        """The URL of the fund's newest holdings."""
-        return f"{self.url}{FUND_PATH}?{FUND_QUERY}"
 
 
 class MacroServer(GetServer[MacroFaults]):
@@ -71,11 +63,10 @@ class MacroServer(GetServer[MacroFaults]):
 async def running_macro(
     world: MacroWorld,
     faults: MacroFaults | None = None,
-    host: str = "127.0.0.1",
     port: int = 0,
     clock: Clock = system_clock,
-) -> AsyncIterator[MacroAddress]:
+) -> AsyncIterator[ServerAddress]:
     """Run the publishers until the context ends; port 0 picks a free one."""
     server = MacroServer(world, clock, MacroFaults() if faults is None else faults)
-    async with server.running(host, port) as bound:
-        yield MacroAddress(host, bound)
+    async with server.running(HOST, port) as bound:
+        yield ServerAddress(HOST, bound)

@@ -55,9 +55,9 @@ _FUTURE_FIELDS: Final = {
 
 
 @lru_cache(maxsize=4096)
-def decimal(value: float, places: int = 8) -> str:
+def decimal(value: float) -> str:
     """A number as the exchange writes rates: no exponent, no zeros at the end."""
-    text = f"{value:.{places}f}".rstrip("0").rstrip(".")
+    text = f"{value:.8f}".rstrip("0").rstrip(".")
     return "0" if text in {"-0", ""} else text
 
 

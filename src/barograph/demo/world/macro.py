@@ -16,7 +16,7 @@ from barograph.demo.world.rates import (
     BusinessDays,
     OvernightRate,
     OvernightRates,
-    YieldCurve,
+    SimulatedYields,
     YieldCurves,
     day_of,
     new_york,
@@ -187,7 +187,7 @@ class MacroWorld:
         self._effr = OvernightRates(world.seed, EFFR, self._days, self.policy)
         self._fund = FundHistory(world, self._trading_days)
 
-    def curves(self, at: int) -> list[YieldCurve]:
+    def curves(self, at: int) -> list[SimulatedYields]:
         """The published curves, oldest first."""
         return self._yields.first(self._days.published(at, yields_published_at))
 

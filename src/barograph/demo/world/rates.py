@@ -131,7 +131,7 @@ def policy(seed: int, epoch: date) -> Policy:
     return Policy(low, -WIDTH if direction < _CUTS else WIDTH, since)
 
 
-class YieldCurve(NamedTuple):
+class SimulatedYields(NamedTuple):
     """The yields of a day in percent, one per tenor."""
 
     day: date
@@ -174,15 +174,15 @@ class YieldCurves:
         self._slope = self._home
         self._bill = 0.0
         self._bend = -0.2
-        self._known: list[YieldCurve] = []
+        self._known: list[SimulatedYields] = []
 
-    def first(self, count: int) -> list[YieldCurve]:
+    def first(self, count: int) -> list[SimulatedYields]:
         """The first `count` curves, oldest first."""
         while len(self._known) < count:
             self._known.append(self._step(self._days[len(self._known)]))
         return self._known[:count]
 
-    def _step(self, day: date) -> YieldCurve:
+    def _step(self, day: date) -> SimulatedYields:
         gauss = self._random.gauss
         self._slope += 0.04 * (self._home - self._slope) + 0.045 * gauss(0.0, 1.0)
         self._bill += -0.2 * self._bill + 0.012 * gauss(0.0, 1.0)
@@ -190,7 +190,7 @@ class YieldCurves:
         episode = inversion(self._seed, self._epoch, (day - self._epoch).days // _BLOCK_DAYS)
         slope = self._slope - (0.0 if episode is None else episode.at(day))
         short = self._policy.bill_on(day) + 0.06 + self._bill
-        return YieldCurve(
+        return SimulatedYields(
             day,
             tuple(
                 round(short + _lift(years, slope, self._bend) + gauss(0.0, 0.006), 2)

@@ -84,7 +84,7 @@ def _correction(seed: int, number: int) -> float:
     return 0.000002 + 0.000007 * unit(mix(state)) if locate == state % CORRECTED_EVERY else 0.0
 
 
-class FundingSettlement(NamedTuple):
+class SimulatedSettlement(NamedTuple):
     """A past funding payment."""
 
     time: int
@@ -155,13 +155,13 @@ class World:
         interval = contract.funding_hours * HOUR
         return now - now % interval + interval
 
-    def settlements(self, contract: Contract, start: int, end: int) -> list[FundingSettlement]:
+    def settlements(self, contract: Contract, start: int, end: int) -> list[SimulatedSettlement]:
         """The settled rates between two times, both included, oldest first."""
         interval = contract.funding_hours * HOUR
         market = self._markets[contract.coin]
         first = -(-max(start, self.birth + interval) // interval) * interval
         return [
-            FundingSettlement(
+            SimulatedSettlement(
                 time,
                 funding_rate(
                     market.mean_premium(time - interval, time),

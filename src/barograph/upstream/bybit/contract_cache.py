@@ -11,7 +11,7 @@ from barograph.errors import InvalidReply, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.upstream.bybit.decode import Instrument, TooFewContracts
-from barograph.upstream.bybit.rest import TimeBudget
+from barograph.upstream.http import TimeBudget
 
 log = logging.getLogger(__name__)
 

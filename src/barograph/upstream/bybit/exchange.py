@@ -38,9 +38,10 @@ from barograph.upstream.bybit.decode import (
     decode_tickers,
     decode_time,
 )
-from barograph.upstream.bybit.rest import RestClient, Sleep, TimeBudget
+from barograph.upstream.bybit.rest import RestClient
 from barograph.upstream.bybit.stream import LiquidationStream
 from barograph.upstream.bybit.wire import Envelope, check_clock
+from barograph.upstream.http import Sleep, TimeBudget
 
 _PAGES = 20
 _RATIO_PERIOD = 5 * MINUTE

@@ -8,7 +8,7 @@ and one call per pause tries again.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 from typing import Literal, TypeVar
@@ -27,12 +27,11 @@ from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 from barograph.upstream.bybit.wire import Envelope, HttpReply, open_envelope
-from barograph.upstream.http import read_body, tls_context
+from barograph.upstream.http import Retries, Sleep, TimeBudget, read_body, tls_context
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Sleep = Callable[[float], Awaitable[None]]
 Endpoint = Literal["time", "instruments-info", "tickers", "account-ratio", "funding/history"]
 
 MAX_REPLY_BYTES = 16 * 1024 * 1024
@@ -45,29 +44,7 @@ REFUSED_SECONDS = 60.0
 """How long to wait after the exchange refused to serve us."""
 
 _LONGEST = 6
-_ATTEMPTS = 4
-_FIRST_BACKOFF_SECONDS = 0.2
-
-
-class TimeBudget:
-    """The time left for one reading, including its retries and pages."""
-
-    def __init__(self, seconds: float, clock: Clock) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._end = clock() + round(seconds * SECOND)
-
-    def left(self) -> float:
-        """Seconds that remain; never more than the start value, even if the clock is set back."""
-        return min(max((self._end - self._clock()) / SECOND, 0.0), self._seconds)
-
-    def is_half_left(self) -> bool:
-        """Whether there is time for optional work."""
-        return self.left() >= self._seconds / 2
-
-    def attempt(self) -> float:
-        """The timeout of one attempt: at most half of the budget, so that a retry fits."""
-        return min(self.left(), self._seconds / 2)
+_RETRIES = Retries(attempts=4, first_backoff=0.2, failures=(Unreachable, InvalidReply))
 
 
 class CircuitBreaker:
@@ -215,12 +192,17 @@ class RestClient:
             endpoint,
             CircuitBreaker(self._clock, self._breaker_seconds, (Unreachable, InvalidReply)),
         )
+
+        async def attempt(seconds: float) -> T:
+            reply = await self._fetch(endpoint, params, seconds)
+            return read(open_envelope(reply, self._clock()))
+
         # Both checks come first: a call that one refuses must not count as a success for the other.
         self._host.check()
         breaker.check()
         try:
             with self._host.guard(), breaker.guard():
-                answer = await self._try(endpoint, params, read, budget)
+                answer = await _RETRIES.run(attempt, budget, self._sleep, self._random)
         except UnknownToUpstream:
             self._note_success(endpoint)
             raise
@@ -233,26 +215,6 @@ class RestClient:
     async def close(self) -> None:
         """Release every connection."""
         await self._http.aclose()
-
-    async def _try(
-        self,
-        endpoint: Endpoint,
-        params: Mapping[str, str],
-        read: Callable[[Envelope], T],
-        budget: TimeBudget,
-    ) -> T:
-        failed = 0
-        while True:
-            try:
-                reply = await self._fetch(endpoint, params, budget.attempt())
-                return read(open_envelope(reply, self._clock()))
-            except (Unreachable, InvalidReply):
-                # Full jitter, so that clients that failed together don't retry together.
-                pause = self._random.uniform(0.0, _FIRST_BACKOFF_SECONDS * 2**failed)
-                failed += 1
-                if failed == _ATTEMPTS or pause >= budget.left():
-                    raise
-            await self._sleep(pause)
 
     async def _fetch(
         self, endpoint: Endpoint, params: Mapping[str, str], seconds: float

@@ -28,7 +28,7 @@ from barograph.upstream.bybit.messages import (
     decode_message,
     subscribe_requests,
 )
-from barograph.upstream.bybit.rest import Sleep
+from barograph.upstream.http import Sleep
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class LiquidationStream:
             )
             try:
                 silence = _SILENCE_PINGS * settings.stream_ping_seconds * SECOND
-                connection = _Connection(watcher, self._clock, len(requests), silence, state)
+                connection = _StreamConnection(watcher, self._clock, len(requests), silence, state)
                 await _run_connection(socket, requests, connection, settings.stream_ping_seconds)
             finally:
                 # Not a clean close: an interrupted one would leave the connection open for good.
@@ -171,7 +171,7 @@ class _State:
             )
 
 
-class _Connection:
+class _StreamConnection:
     """Handles the messages of one connection, and reports the time it provably watched."""
 
     def __init__(
@@ -232,7 +232,10 @@ class _Connection:
 
 
 async def _run_connection(
-    socket: ClientConnection, requests: Sequence[str], connection: _Connection, ping_seconds: float
+    socket: ClientConnection,
+    requests: Sequence[str],
+    connection: _StreamConnection,
+    ping_seconds: float,
 ) -> None:
     """Subscribe, then listen and ping until the connection breaks or is silent too long."""
     for request in requests:

@@ -1,7 +1,6 @@
-"""Request allowances: how many a worker can count in a second of its CPU time."""
+"""Rate limits: how many requests a worker counts per second of its CPU time."""
 
 import asyncio
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,16 +20,15 @@ from barograph.limits.sqlite_store import SQLiteStore
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section
 
-TITLE = "Request allowances: operations per CPU-second, median of the rounds"
+TITLE = "Rate limits: operations per CPU-second, median of the rounds"
 OPERATIONS = 5_000
-AMPLE = RateLimit("ample", 1_000_000, HOUR)
+HIGH = RateLimit("high", 1_000_000, HOUR)
 ONE = ("203.0.113.7",)
 MANY = tuple(f"198.18.{number >> 8}.{number & 255}" for number in range(2_000))
 
 
 def measure(plan: Plan, folder: Path) -> Section:
     """Count in memory and in the shared file, and pass the whole limiter."""
-    print("allowances", file=sys.stderr)
     return Section(TITLE, asyncio.run(_measure(plan.rounds, folder)))
 
 
@@ -40,15 +38,15 @@ async def _measure(rounds: int, folder: Path) -> list[Figure]:
     figures = []
     for place, store in (("in memory", memory), ("in the shared file", shared)):
         cases: tuple[tuple[str, RateLimit, Sequence[str]], ...] = (
-            ("one caller, accepted", AMPLE, ONE),
-            (f"{len(MANY):,} callers, accepted", AMPLE, MANY),
+            ("one caller, accepted", HIGH, ONE),
+            (f"{len(MANY):,} callers, accepted", HIGH, MANY),
             ("one caller, refused", ANONYMOUS, ONE),
         )
         for name, limit, callers in cases:
             rates = [await _spend(store, limit, callers) for _ in range(rounds)]
             figures.append(_figure(f"{place}: {name}", rates))
     rates = [await _admit(MemoryStore(system_clock)) for _ in range(rounds)]
-    figures.append(_figure("keyless request through the limiter, with its fields", rates))
+    figures.append(_figure("keyless request with its header fields", rates))
     await shared.close()
     return figures
 
