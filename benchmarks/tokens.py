@@ -19,7 +19,7 @@ from joserfc.util import urlsafe_b64decode
 
 from barograph.demo.servers.identity import AUDIENCE, DemoUser, issuer, sign_token
 from barograph.identity.key_set import KeySetCache
-from barograph.identity.tokens import TokenVerifier
+from barograph.identity.token_verifier import TokenVerifier
 from barograph.kit.clock import system_clock
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section, at_least

@@ -11,7 +11,7 @@ import pytest
 
 from barograph.cli.demo_settings import payment_settings
 from barograph.demo.servers.identity import API_KEY
-from barograph.identity.bearer import NoIdentityProvider
+from barograph.identity.provider import NoIdentityProvider
 from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.timestamps import MINUTE

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from barograph.demo.servers.identity import API_KEY
-from barograph.identity.bearer import IdentityProvider, IdentityRefused, IdentityUnavailable
+from barograph.identity.provider import IdentityProvider, IdentityRefused, IdentityUnavailable
 from barograph.settings import Settings
 
 PROJECT = "https://id.example"

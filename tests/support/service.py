@@ -16,7 +16,7 @@ from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import collector_lease
 from barograph.errors import UpstreamError
 from barograph.history.ledger import HISTORY
-from barograph.identity.bearer import IdentityProvider
+from barograph.identity.provider import IdentityProvider
 from barograph.keys.api_keys import ApiKeys, NewKey, load_pepper
 from barograph.kit.database import Database, Row, Transaction, Value
 from barograph.kit.http import ASGIApp

@@ -11,7 +11,7 @@ from barograph.board.feeds import Publication
 from barograph.entitlements.store import Entitlements, Holder, HolderKind, Tier
 from barograph.history.ledger import Ledger
 from barograph.history.records import ChainEnd, Proposal, Stances, Version
-from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
+from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
 from barograph.kit.database import Database, Transaction, Work
 from barograph.kit.timestamps import DAY
 from barograph.payments.records import Facilitator

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.identity.bearer import MAX_TOKEN, IdentityRefused, bearer_token
+from barograph.identity.provider import MAX_TOKEN, IdentityRefused, bearer_token
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from barograph.demo.servers.identity import (
 )
 from barograph.errors import ConfigurationError
 from barograph.identity.key_set import KeySetCache
-from barograph.identity.tokens import Token, TokenVerifier
+from barograph.identity.token_verifier import Token, TokenVerifier
 from support.clock import START, HandClock
 from support.tokens import key_set
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from barograph.identity.bearer import IdentityRefused, IdentityUnavailable
 from barograph.identity.key_set import (
     ASK_AGAIN,
     FRESH,
@@ -18,6 +17,7 @@ from barograph.identity.key_set import (
     KeySetCache,
     read_key_set,
 )
+from barograph.identity.provider import IdentityRefused, IdentityUnavailable
 from support.clock import HandClock
 from support.tokens import SigningKey, key, key_set
 

@@ -9,9 +9,9 @@ import pytest
 from msgspec import structs
 
 from barograph.errors import BarographError
-from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
 from barograph.identity.key_set import KeySetCache
-from barograph.identity.tokens import Token, UserCache
+from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
+from barograph.identity.token_verifier import Token, UserCache
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.payments.records import FacilitatorUnavailable, InvalidProof, SettlementUnknown

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from barograph.identity.bearer import IdentityRefused, IdentityUnavailable
 from barograph.identity.key_set import ASK_AGAIN, KeySetCache
-from barograph.identity.tokens import LEEWAY_SECONDS, Token, TokenVerifier
+from barograph.identity.provider import IdentityRefused, IdentityUnavailable
+from barograph.identity.token_verifier import LEEWAY_SECONDS, Token, TokenVerifier
 from support.clock import START, HandClock
 from support.tokens import (
     AUDIENCE,

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from barograph.errors import BarographError
-from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
-from barograph.identity.tokens import REFUSAL_SECONDS, Token, UserCache
+from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
+from barograph.identity.token_verifier import REFUSAL_SECONDS, Token, UserCache
 from support.clock import START, HandClock
 
 HOUR = 3_600_000

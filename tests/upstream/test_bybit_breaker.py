@@ -12,7 +12,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.upstream.bybit.rest import CircuitBreaker
+from barograph.upstream.bybit.circuit_breaker import CircuitBreaker
 
 ALL_FAILURES = (Unreachable, InvalidReply, Throttled, Forbidden)
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from barograph.identity.bearer import IdentityUnavailable
+from barograph.identity.provider import IdentityUnavailable
 from barograph.upstream.identity_http import MAX_REQUESTS, IdentityHttp
 
 QUESTIONS = 5 * MAX_REQUESTS

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from barograph.errors import InvalidReply
-from barograph.identity.bearer import IdentityUnavailable
+from barograph.identity.provider import IdentityUnavailable
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.files import FileClient

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from barograph.demo.servers.identity import API_KEY
-from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
+from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
 from barograph.settings import Settings
 from barograph.upstream.identity_provider import identity_provider
 from support.clock import HandClock

@@ -15,7 +15,7 @@ from barograph.entitlements.refusals import (
 )
 from barograph.entitlements.store import FEED, Entitlements, Holder, InvalidHolder
 from barograph.errors import PrivateError
-from barograph.identity.bearer import (
+from barograph.identity.provider import (
     IdentityProvider,
     IdentityRefused,
     IdentityUnavailable,

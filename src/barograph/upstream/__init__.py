@@ -1,1 +1,1 @@
-"""Where data comes from: one folder for each exchange, each an adapter of `markets.exchange`."""
+"""One adapter per outside service: the exchange, publishers of daily figures, identity, payments, mail."""

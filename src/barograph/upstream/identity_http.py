@@ -10,9 +10,9 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import httpx2
 
 from barograph.errors import InvalidReply
-from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
 from barograph.identity.key_set import KeySetCache
-from barograph.identity.tokens import Token, TokenVerifier, UserCache
+from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
+from barograph.identity.token_verifier import Token, TokenVerifier, UserCache
 from barograph.kit.clock import Clock
 from barograph.kit.dependency_health import DependencyHealth, linked
 from barograph.kit.timestamps import SECOND

@@ -2,7 +2,7 @@
 
 import httpx2
 
-from barograph.identity.bearer import IdentityProvider, NoIdentityProvider
+from barograph.identity.provider import IdentityProvider, NoIdentityProvider
 from barograph.kit.clock import Clock
 from barograph.settings import Settings
 from barograph.upstream.identity_http import IdentityHttp

@@ -7,8 +7,8 @@ from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
-from barograph.identity.tokens import Token
+from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
+from barograph.identity.token_verifier import Token
 from barograph.kit.clock import Clock
 from barograph.kit.json import strict_object
 from barograph.settings import Settings, is_safe_address

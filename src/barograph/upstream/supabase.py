@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from barograph.identity.bearer import Identity, IdentityRefused, IdentityUnavailable
-from barograph.identity.tokens import Token
+from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
+from barograph.identity.token_verifier import Token
 from barograph.kit.clock import Clock
 from barograph.kit.json import strict_object
 from barograph.kit.timestamps import SECOND

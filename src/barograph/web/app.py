@@ -40,7 +40,7 @@ from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
 from barograph.history.public_log import PublicLogs
 from barograph.history.signing import load_history_key
-from barograph.identity.bearer import IdentityProvider, NoIdentityProvider
+from barograph.identity.provider import IdentityProvider, NoIdentityProvider
 from barograph.keys.api_keys import ApiKeys, load_pepper
 from barograph.keys.endpoints import key_routes
 from barograph.keys.registration import Registrations

@@ -6,8 +6,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from barograph.identity.bearer import MAX_TOKEN, Identity, IdentityRefused, IdentityUnavailable
 from barograph.identity.key_set import MAX_KEY_ID, KeySetCache, decode_base64url
+from barograph.identity.provider import MAX_TOKEN, Identity, IdentityRefused, IdentityUnavailable
 from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.dependency_health import DependencyHealth
