@@ -1,1 +1,1 @@
-"""One adapter per outside service: the exchange, publishers of daily figures, identity, payments, mail."""
+"""One adapter per outside service: exchange, daily figures, identity, payments and mail."""
