@@ -138,7 +138,7 @@ class ProofQuery(NamedTuple):
 
 
 def page_from_query(query: QueryParams) -> PageQuery:
-    """Read `after` and `limit`: integers are clamped_integer, anything else means the default."""
+    """Read `after` and `limit`: integers are clamped, anything else means the default."""
     after, limit = query.getlist("after"), query.getlist("limit")
     return PageQuery(
         after=clamped_integer(after, default=0, lowest=0, highest=MAX_AFTER),
