@@ -261,8 +261,8 @@ def test_before_the_first_reading_no_contract_is_known(empty_service: Service) -
 def test_paths_are_written_the_way_they_are_read(recorded: Service) -> None:
     for days in DAYS:
         for measure in MEASURES:
-            body = recorded.ask(data_path("BTC", measure, days)).json()
+            body = recorded.ask(data_path("BTC", measure, days, "json")).json()
             assert (body["symbol"], body["measure"], body["days"]) == ("BTC", measure, days)
         assert recorded.ask(data_path("BTC", "price", days, "csv")).status == 200
-        assert recorded.ask(liquidations_path(days)).json()["days"] == days
+        assert recorded.ask(liquidations_path(days, "json")).json()["days"] == days
         assert recorded.ask(liquidations_path(days, "csv")).status == 200

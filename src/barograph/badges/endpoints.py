@@ -33,6 +33,7 @@ from barograph.kit.documents import CORS, JSON, Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.wire import Schema, json_content, operation, parameter
 from barograph.markets.symbols import PATTERN, is_normalized
+from barograph.signals.methods import BY_KEY
 
 
 class _Kind(NamedTuple):
@@ -95,7 +96,7 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
     def status(_: Request, now: int) -> BadgeContent:
         return reader.status(board, now).content
 
-    key = parameter("path", "key", "The key of the signal.", enum=list(reader.signal_names))
+    key = parameter("path", "key", "The key of the signal.", enum=list(BY_KEY))
     return (
         _Kind("record", "getRecordBadge", record, (_SINCE,)),
         _Kind("regime", "getRegimeBadge", regime),

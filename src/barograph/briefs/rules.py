@@ -19,7 +19,7 @@ from barograph.markets.evidence import (
     WEEK_OF_HOURS,
     MarketEvidence,
     change_pct,
-    ordered_percentile_rank,
+    percentile_rank,
 )
 from barograph.markets.records import MAJORS
 from barograph.markets.regime import eight_hour_rate
@@ -133,7 +133,7 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if hour is None or hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
         return
-    rank = ordered_percentile_rank(hour.total_usd, known)
+    rank = percentile_rank(hour.total_usd, known)
     if rank < BURST_PERCENTILE or hour.total_usd <= 0:
         return
     assets = evidence.closed_hour_assets[:3]
@@ -172,7 +172,7 @@ def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
         known = evidence.trailing.long_accounts(base)
         if len(known) < FORTNIGHT_OF_HOURS:
             continue
-        rank = ordered_percentile_rank(share, known)
+        rank = percentile_rank(share, known)
         if 100 - EXTREME_PERCENTILE < rank < EXTREME_PERCENTILE:
             continue
         end = "high" if rank >= EXTREME_PERCENTILE else "low"
@@ -207,7 +207,7 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
         if not hours or hours[-1].volatility_pct is None or len(known) < FORTNIGHT_OF_HOURS:
             continue
         last, swing = hours[-1], hours[-1].volatility_pct
-        rank = ordered_percentile_rank(swing, known)
+        rank = percentile_rank(swing, known)
         if rank < EXTREME_PERCENTILE:
             continue
         yield Draft(

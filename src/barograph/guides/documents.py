@@ -58,12 +58,4 @@ def guide_url(guide: Guide, base_url: str) -> str:
 
 
 def _entry(guide: Guide, base_url: str) -> GuideEntry:
-    return GuideEntry(
-        slug=guide.slug,
-        title=guide.title,
-        description=guide.description,
-        tags=list(guide.tags),
-        pages=guide.pages,
-        price=guide.price,
-        url=guide_url(guide, base_url),
-    )
+    return GuideEntry.model_validate(guide._asdict() | {"url": guide_url(guide, base_url)})

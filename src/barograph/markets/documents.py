@@ -172,9 +172,9 @@ def market_state_document(view: MarketView) -> Document:
     )
     until = view.until
     if view.liquidations is not None:
-        until = min(until, view.liquidations.as_of + view.bounds.liquidations)
+        until = min(until, view.liquidations.as_of + view.limits.liquidations)
     if view.regime is not None:
-        until = min(until, view.regime.as_of + view.bounds.perpetuals)
+        until = min(until, view.regime.as_of + view.limits.perpetuals)
     return _document(view, body, _major_shares(view), until)
 
 
@@ -242,5 +242,5 @@ def _document(
     until = view.until if until is None else until
     for share in shares:
         if share is not None:
-            until = min(until, share.sampled_at + view.bounds.long_accounts)
+            until = min(until, share.sampled_at + view.limits.long_accounts)
     return Document(body.encode(), since=view.now, until=until, modified=view.perpetuals.as_of)

@@ -59,7 +59,7 @@ class Regime(Struct, frozen=True):
 
 
 def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:
-    """Bring a rate to eight hours, so that contracts with other intervals compare."""
+    """Convert a rate to eight hours, so that contracts with different intervals compare."""
     return funding_rate_pct * 8 / interval_hours
 
 

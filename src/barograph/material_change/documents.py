@@ -184,9 +184,4 @@ def comparison_body(
 
 
 def _reference(reference: Reference, issued_at: int) -> VersionReference:
-    return VersionReference(
-        leg_id=reference.leg_id,
-        revision=reference.revision,
-        history_digest=reference.history_digest,
-        issued_at=iso_timestamp(issued_at),
-    )
+    return VersionReference(**reference._asdict(), issued_at=iso_timestamp(issued_at))

@@ -48,8 +48,8 @@ def signals_answer(board: Board, reader: SignalsReader, limiter: RateLimiter) ->
         try:
             fields = rate_limit_fields(await limiter.admit(scope), now)
             document = reader.document(board, now)
-        except CallerRefused as refusal:
-            response = error_response(refusal.status, refusal.message, *refusal.fields(now))
+        except CallerRefused as error:
+            response = error_response(error.status, error.message, *error.fields(now))
             await response(scope, receive, send)
         except DatabaseUnavailable:
             # A key was sent: its limit is known, but not what remains of it.
@@ -66,16 +66,16 @@ def signals_answer(board: Board, reader: SignalsReader, limiter: RateLimiter) ->
     return answer
 
 
-def signals_door(app: ASGIApp, answer: ASGIApp) -> ASGIApp:
+def signals_before_routing(app: ASGIApp, answer: ASGIApp) -> ASGIApp:
     """Answer signals before routing, and pass on the rest."""
 
-    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+    async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == SIGNALS_PATH and scope["method"] in READS:
             await answer(scope, receive, send)
         else:
             await app(scope, receive, send)
 
-    return door
+    return dispatch
 
 
 def signals_routes(answer: ASGIApp) -> ApiRouter:
@@ -87,13 +87,13 @@ def signals_routes(answer: ASGIApp) -> ApiRouter:
         **operation("getSignals", PublicSignals, _KEY, responses=_ANSWERS),
     )
     async def signals(_: Request) -> Response:
-        return _Passed(answer)
+        return _DelegatedResponse(answer)
 
     return router
 
 
-class _Passed(Response):
-    """A response that another application gives."""
+class _DelegatedResponse(Response):
+    """Lets another ASGI application respond."""
 
     def __init__(self, answer: ASGIApp) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ from barograph.markets.evidence import (
     WEEK_OF_HOURS,
     MarketEvidence,
     change_pct,
-    ordered_percentile_rank,
+    percentile_rank,
 )
 from barograph.markets.regime import EDGES_PCT, eight_hour_rate
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, Signal, SignalResult, Signals
@@ -114,7 +114,7 @@ def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> Sign
     if evidence.last_hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
         return NOT_KNOWN
     total = evidence.last_hour.total_usd
-    rank = ordered_percentile_rank(total, known)
+    rank = percentile_rank(total, known)
     value = f"{usd(total)} in an hour, percentile {rank:.0f} of {len(known)} hours"
     return SignalResult(PRESSURE.label(rank, previous), value)
 
@@ -130,7 +130,7 @@ def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalR
     known = evidence.trailing.long_accounts("BTC")
     if share is None or len(known) < FORTNIGHT_OF_HOURS:
         return NOT_KNOWN
-    rank = ordered_percentile_rank(share, known)
+    rank = percentile_rank(share, known)
     value = f"{share:.1f} % of accounts, percentile {rank:.0f} of {len(known)} hours"
     return SignalResult(POSITIONING.label(rank, previous), value)
 
@@ -163,7 +163,7 @@ def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> S
     if not hours or hours[-1].volatility_pct is None or len(known) < FORTNIGHT_OF_HOURS:
         return NOT_KNOWN
     swing = hours[-1].volatility_pct
-    rank = ordered_percentile_rank(swing, known)
+    rank = percentile_rank(swing, known)
     value = f"{swing:.0f} % a year, percentile {rank:.0f} of {len(known)} hours"
     return SignalResult(VOLATILITY.label(rank, previous), value)
 

@@ -187,12 +187,11 @@ def _is_new(site: Site, slug: str) -> bool:
 
 
 async def _read_list(site: Site, query: BriefsQuery) -> BriefsPage:
-    async def work(tx: Transaction) -> BriefsPage:
-        return await briefs_page(
+    return await site.database.read(
+        lambda tx: briefs_page(
             tx, category=query.category, coin=query.coin, offset=query.offset, count=PAGE_SIZE
         )
-
-    return await site.database.read(work)
+    )
 
 
 async def _read_brief(site: Site, slug: str) -> _BriefInList | None:

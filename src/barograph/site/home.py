@@ -82,7 +82,7 @@ class MarketNow(NamedTuple):
     until: int
     """When the first of these values expires."""
 
-    bound: int
+    reading_until: int
     """When the market reading itself expires."""
 
     source: str
@@ -106,16 +106,16 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         UpstreamUnavailable: none of BTC, ETH and SOL is known.
     """
     until = market_state_document(view).until
-    if counted is not None and not is_fresh(counted.as_of, view.bounds.liquidations, view.now):
+    if counted is not None and not is_fresh(counted.as_of, view.limits.liquidations, view.now):
         counted = None
     if counted is not None:
-        until = min(until, counted.as_of + view.bounds.liquidations)
+        until = min(until, counted.as_of + view.limits.liquidations)
     regime, liquidated = view.regime, view.liquidations
     label: Label = "unknown" if regime is None else regime.label
     return MarketNow(
         as_of=view.perpetuals.as_of,
         until=until,
-        bound=view.until,
+        reading_until=view.until,
         source=view.perpetuals.source,
         sentence=_SENTENCES[label],
         note="The regime has not been updated recently." if regime is None else describe(regime),
@@ -164,7 +164,7 @@ def _liquidated_note(counted: LiquidationTotals | None, view: MarketView) -> str
     # Truncated, not rounded: 94.97 must not look like the required 95.0.
     covered = Decimal(str(counted.watched_pct)).quantize(Decimal("0.1"), ROUND_DOWN)
     if view.liquidations is None:
-        return f"only {covered} % of the day covered; {view.bounds.min_coverage_pct:g} % needed"
+        return f"only {covered} % of the day covered; {view.limits.min_coverage_pct:g} % needed"
     most = "" if counted.top_asset is None else f", most in {counted.top_asset}"
     return f"all contracts{most}; {covered} % of the day covered"
 

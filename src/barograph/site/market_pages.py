@@ -81,7 +81,7 @@ class MarketFacts(NamedTuple):
     until: int
     """When the first of its numbers expires."""
 
-    bound: int
+    reading_until: int
     """When the market reading itself expires."""
 
     share: LongAccounts | None
@@ -115,7 +115,7 @@ def market_facts(view: MarketView, found: FoundPerpetual) -> MarketFacts:
     share = view.share(found.perpetual.contract)
     until = view.until
     if share is not None:
-        until = min(until, share.sampled_at + view.bounds.long_accounts)
+        until = min(until, share.sampled_at + view.limits.long_accounts)
     as_of, source = view.perpetuals.as_of, view.perpetuals.source
     citation = (
         f"{SITE_NAME}, {found.symbol} perpetual as of {utc_text(as_of)}. Source: {source}. {NOTICE}"
@@ -218,7 +218,7 @@ class MarketTable(NamedTuple):
     as_of: int
     source: str
     until: int
-    bound: int
+    reading_until: int
     rows: tuple[MarketRow, ...]
 
     def select(self, query: MarketsQuery) -> list[MarketRow]:
@@ -240,7 +240,7 @@ def market_table(view: MarketView) -> MarketTable:
     for each in view.perpetuals.contracts:
         share = view.share(each.contract)
         if share is not None:
-            until = min(until, share.sampled_at + view.bounds.long_accounts)
+            until = min(until, share.sampled_at + view.limits.long_accounts)
         rows.append(
             MarketRow(
                 each,

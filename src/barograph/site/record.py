@@ -43,7 +43,7 @@ PAGE_MS = 5 * SECOND
 """How long a page is cached: new entries don't change the board, so nothing else expires it."""
 
 
-class RecordReplaced(BarographError):
+class RecordContradicted(BarographError):
     """The stored record is not the one that was published: entries are missing or different."""
 
 
@@ -96,7 +96,7 @@ async def _respond(
     """Respond with a page, or say that the record was replaced."""
     try:
         return await site.respond(request, render, query=query)
-    except RecordReplaced:
+    except RecordContradicted:
         return unavailable(site.templates, request, "record_replaced.html", RECORD_PATH)
 
 
@@ -170,7 +170,7 @@ class _RecordPages(NamedTuple):
             return None
         found = await self._entries(kind, log, size - 1, 1)
         if not found:  # it was signed a moment ago and is gone
-            raise RecordReplaced
+            raise RecordContradicted
         return found[0]
 
     async def _entries(self, kind: str, log: LogName, after: int, limit: int) -> list[ListedDigest]:
@@ -178,8 +178,8 @@ class _RecordPages(NamedTuple):
 
 
 async def _from_the_record(reading: Awaitable[T]) -> T:
-    """Turn a damaged record into `RecordReplaced`; an unavailable database stays what it is."""
+    """Turn a damaged record into `RecordContradicted`; an unavailable database stays what it is."""
     try:
         return await reading
     except RecordDamaged as error:
-        raise RecordReplaced from error
+        raise RecordContradicted from error

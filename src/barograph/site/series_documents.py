@@ -91,12 +91,12 @@ class RecordedLiquidations(WireModel):
     points: list[LiquidationPoint]
 
 
-def data_path(symbol: str, measure: Measure, days: int, form: Form = "json") -> str:
+def data_path(symbol: str, measure: Measure, days: int, form: Form) -> str:
     """The path and query of a series."""
     return f"{DATA_FOLDER}{symbol}/{measure}.{form}?days={days}"
 
 
-def liquidations_path(days: int, form: Form = "json") -> str:
+def liquidations_path(days: int, form: Form) -> str:
     """The path and query of the liquidations."""
     return f"{DATA_FOLDER}{LIQUIDATIONS}.{form}?days={days}"
 
@@ -160,13 +160,7 @@ def liquidations_document(series: LiquidationSeries, source: str, form: Form) ->
         days=series.days,
         as_of=iso_timestamp(series.as_of),
         points=[
-            LiquidationPoint(
-                at=iso_timestamp(each.at),
-                long_usd=each.long_usd,
-                short_usd=each.short_usd,
-                watched_pct=each.watched_pct,
-                partial=each.partial,
-            )
+            LiquidationPoint.model_validate(each._asdict() | {"at": iso_timestamp(each.at)})
             for each in series.columns
         ],
     )

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
-from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import DAY
 from barograph.markets.view import PERPETUALS
 from barograph.signals.documents import PAGE_FOLDER
@@ -208,21 +208,16 @@ def _until(site: Site, now: int, *, is_read: bool) -> int:
 
 
 async def _last_changes(site: Site) -> Mapping[str, SignalChange] | None:
-    async def work(tx: Transaction) -> Mapping[str, SignalChange]:
-        return await last_changes(tx, BY_KEY)
-
     try:
-        return await site.database.read(work)
+        return await site.database.read(lambda tx: last_changes(tx, BY_KEY))
     except DatabaseUnavailable:
         return None
 
 
 async def _history(site: Site, method: Method, now: int) -> SignalHistory | None:
-    async def work(tx: Transaction) -> list[SignalChange]:
-        return await changes_since(tx, method.key, now - HISTORY_DAYS * DAY)
-
+    since = now - HISTORY_DAYS * DAY
     try:
-        changes = await site.database.read(work)
+        changes = await site.database.read(lambda tx: changes_since(tx, method.key, since))
     except DatabaseUnavailable:
         return None
     return signal_history(method.key, changes, now, _held_until(site, method, now))

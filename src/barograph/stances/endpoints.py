@@ -126,7 +126,7 @@ class StanceReads:
 
 
 def stance_routes(reads: StanceReads, seconds: float) -> ApiRouter:
-    """The three routes; whoever pays has longer than `seconds`."""
+    """The three routes. Reads time out after `seconds`; payments have longer."""
     router = ApiRouter(tags=["entitled"])
     for kind, path in STANCE_PATHS.items():
         _route(router, path, kind, reads, seconds)

@@ -2,8 +2,8 @@
 
 import json
 from asyncio import to_thread
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from markupsafe import Markup
 from starlette.applications import Starlette
@@ -55,18 +55,6 @@ from barograph.site.templating import Templates, Terms
 from barograph.stances.documents import STANCE_PATHS
 
 
-class Tool(Protocol):
-    """An MCP tool."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def description(self) -> str:
-        """What it is for."""
-
-
 class FirstCall(NamedTuple):
     """The current response to the first call."""
 
@@ -82,11 +70,11 @@ def developers_routes(
     site: Site,
     described: Descriptions,
     *,
-    tools: Sequence[Tool],
+    tools: Mapping[str, str],
     can_register: bool,
     terms: Terms,
 ) -> PageRouter:
-    """The route of the page."""
+    """The route of the page; `tools` are the descriptions of the MCP tools by name."""
     router = PageRouter()
     templates = site.templates
     values = page_values(templates.base_url, tools=tools, can_register=can_register, terms=terms)
@@ -137,7 +125,7 @@ def fixed_sections(templates: Templates, openapi: bytes, values: Mapping[str, ob
 
 
 def page_values(
-    base_url: str, *, tools: Sequence[Tool], can_register: bool, terms: Terms
+    base_url: str, *, tools: Mapping[str, str], can_register: bool, terms: Terms
 ) -> dict[str, object]:
     """The values of the templates."""
     return {
