@@ -177,10 +177,7 @@ def _answer(form: Form, description: str, **example: object) -> Schema:
 
 
 _SYMBOL = parameter(
-    "path",
-    "symbol",
-    "Base asset or full contract name, in upper or lower case.",
-    pattern=PATTERN,
+    "path", "symbol", "Base asset or full contract name, in upper or lower case.", pattern=PATTERN
 )
 _STYLE = parameter(
     "query", "style", "Any other value means flat.", enum=list(STYLES), default="flat"

@@ -183,11 +183,7 @@ def text_of(operation_id: str) -> tuple[str, str]:
 
 
 def _link(operation_id: str, description: str, **parameters: str) -> dict[str, Any]:
-    return {
-        "operationId": operation_id,
-        "parameters": parameters,
-        "description": description,
-    }
+    return {"operationId": operation_id, "parameters": parameters, "description": description}
 
 
 _BODY = "$response.body#/"
@@ -214,10 +210,7 @@ def _list_links(operation_id: str) -> dict[str, Any]:
             sequence=f"{_BODY}entries/0/sequence",
         ),
         "next": _link(
-            operation_id,
-            "The next page, unless `next` is null.",
-            kind=_KIND,
-            after=f"{_BODY}next",
+            operation_id, "The next page, unless `next` is null.", kind=_KIND, after=f"{_BODY}next"
         ),
     }
 

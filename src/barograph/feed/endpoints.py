@@ -58,8 +58,7 @@ def feed_routes(access: FeedAccess, parts: FeedParts, seconds: float) -> ApiRout
     router = ApiRouter(tags=["entitled"])
 
     @router.get(
-        FEED_NOW_PATH,
-        **operation("getFeedNow", FeedNow, responses=_FEED_ERRORS, is_coded=True),
+        FEED_NOW_PATH, **operation("getFeedNow", FeedNow, responses=_FEED_ERRORS, is_coded=True)
     )
     async def feed_now(request: Request) -> Response:
         async with bounded(seconds, FeedUnavailable):

@@ -132,9 +132,7 @@ def _name(number: int, guide: object) -> str:
 
 
 def _member_problems(
-    given: Mapping[str, object],
-    checks: Mapping[str, Check],
-    optional: set[str] | None = None,
+    given: Mapping[str, object], checks: Mapping[str, Check], optional: set[str] | None = None
 ) -> Iterator[str]:
     for name, check in checks.items():
         if name in given:

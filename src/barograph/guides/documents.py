@@ -10,8 +10,7 @@ from barograph.kit.documents import Document
 from barograph.kit.wire import WireModel
 
 Price = Annotated[
-    int | float,
-    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "description": "In USD."}),
+    int | float, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "description": "In USD."})
 ]
 """A whole price stays whole on the wire: 10, not 10.0."""
 

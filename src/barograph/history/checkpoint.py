@@ -13,10 +13,7 @@ from hashlib import sha256
 from typing import Literal, NamedTuple, get_args
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from barograph.errors import BarographError
 

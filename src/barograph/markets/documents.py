@@ -233,10 +233,7 @@ def _regime(view: MarketView) -> RegimeState:
 
 
 def _document(
-    view: MarketView,
-    body: WireModel,
-    shares: list[LongAccounts | None],
-    until: int | None = None,
+    view: MarketView, body: WireModel, shares: list[LongAccounts | None], until: int | None = None
 ) -> Document:
     """Encode a body that is valid until the first of its facts reaches its freshness limit."""
     until = view.until if until is None else until

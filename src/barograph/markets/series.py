@@ -184,11 +184,7 @@ async def _regime_at(tx: Transaction, contract: str, instant: int) -> PastRegime
 
 
 async def _values(
-    tx: Transaction,
-    resolution: Resolution,
-    contract: str,
-    measure: Measure,
-    grid: tuple[int, int],
+    tx: Transaction, resolution: Resolution, contract: str, measure: Measure, grid: tuple[int, int]
 ) -> _Values:
     """The recorded values at the instants of a grid, given by its start and step."""
     rows = await tx.fetch(_READINGS, resolution, contract, *grid)

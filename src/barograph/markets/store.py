@@ -7,12 +7,7 @@ from msgspec.structs import astuple
 
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import (
-    TRAILING,
-    FundingSettlement,
-    Hour,
-    TrailingRecord,
-)
+from barograph.markets.evidence import TRAILING, FundingSettlement, Hour, TrailingRecord
 from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.records import Liquidation
 from barograph.markets.settlements import SettledRate, SettlementReport

@@ -67,8 +67,7 @@ class NumericChangeBody(WireModel):
     ]
     threshold: float
     material: Annotated[
-        bool,
-        Field(description="Whether the delta reaches the threshold or one value is absent."),
+        bool, Field(description="Whether the delta reaches the threshold or one value is absent.")
     ]
 
 
@@ -124,8 +123,7 @@ class AssessmentBody(WireModel):
         Field(description="Whether both have the same evidence digest; null if abstained."),
     ]
     numeric_changes: Annotated[
-        list[NumericChangeBody],
-        Field(description="Always empty for funding and if abstained."),
+        list[NumericChangeBody], Field(description="Always empty for funding and if abstained.")
     ]
     conditions: Annotated[
         list[ConditionBody] | Literal["unevaluated"],

@@ -181,10 +181,7 @@ _REFERENCE = "$ref"
 _DEFINITIONS = "$defs"
 # Objects stay open: clients cache the list, and a new member must not break them.
 _LEFT_OUT = frozenset(
-    {
-        *("title", "description", "default", "additionalProperties", "exclusiveMinimum"),
-        _DEFINITIONS,
-    }
+    {*("title", "description", "default", "additionalProperties", "exclusiveMinimum"), _DEFINITIONS}
 )
 _NULLABLE_NUMBER: Schema = {"anyOf": [{"type": "number"}, {"type": "null"}]}
 """By far the most frequent long part of a schema."""

@@ -30,10 +30,7 @@ class PublicSignals(WireModel):
 
     ok: bool
     version: Literal["v1"]
-    source: Annotated[
-        str,
-        Field(description="The venue and the publishers of the data."),
-    ]
+    source: Annotated[str, Field(description="The venue and the publishers of the data.")]
     updatedAt: Annotated[
         str,
         Field(
@@ -41,10 +38,7 @@ class PublicSignals(WireModel):
         ),
     ]
     signals: list[SignalBody]
-    attribution: Annotated[
-        str,
-        Field(description="Terms of use and the notice."),
-    ]
+    attribution: Annotated[str, Field(description="Terms of use and the notice.")]
     docs: Annotated[str, Field(description="Address of the developer page.")]
 
 
@@ -85,11 +79,7 @@ def signals_document(
         docs=base_url + DOCS_PATH,
     )
     return Document(
-        body.encode(),
-        since=since,
-        until=until,
-        modified=updated_at,
-        cache_control=CACHE_CONTROL,
+        body.encode(), since=since, until=until, modified=updated_at, cache_control=CACHE_CONTROL
     )
 
 

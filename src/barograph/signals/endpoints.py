@@ -82,10 +82,7 @@ def signals_routes(answer: ASGIApp) -> ApiRouter:
     """The documented route."""
     router = ApiRouter(tags=["signals"])
 
-    @router.get(
-        SIGNALS_PATH,
-        **operation("getSignals", PublicSignals, _KEY, responses=_ANSWERS),
-    )
+    @router.get(SIGNALS_PATH, **operation("getSignals", PublicSignals, _KEY, responses=_ANSWERS))
     async def signals(_: Request) -> Response:
         return _DelegatedResponse(answer)
 

@@ -145,11 +145,7 @@ def _redirect(site: Site, symbol: str, days: int) -> Response:
     query = days_query(days).decode()
     to = f"{site.templates.root}{MARKETS_FOLDER}{symbol}{'?' if query else ''}{query}"
     response = Response(status_code=308)
-    response.raw_headers = [
-        (b"location", to.encode()),
-        (b"content-length", b"0"),
-        *REDIRECT_FIELDS,
-    ]
+    response.raw_headers = [(b"location", to.encode()), (b"content-length", b"0"), *REDIRECT_FIELDS]
     return response
 
 

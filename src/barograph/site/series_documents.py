@@ -185,8 +185,5 @@ def _quoted(text: str) -> str:
 def _download(body: bytes, content_type: bytes, filename: str) -> Page:
     disposition = f'inline; filename="barograph-{filename}"'.encode()
     return Page(
-        body,
-        content_type=content_type,
-        fields=[(b"content-disposition", disposition)],
-        security=[],
+        body, content_type=content_type, fields=[(b"content-disposition", disposition)], security=[]
     )

@@ -142,8 +142,7 @@ class StanceEvidence(WireModel):
     """The data behind the decision."""
 
     digest: Annotated[
-        Digest,
-        Field(description="SHA-256 of the inputs alone; never a `history_digest`."),
+        Digest, Field(description="SHA-256 of the inputs alone; never a `history_digest`.")
     ]
     source: str
     observed_at: Moment

@@ -86,11 +86,7 @@ def developers_routes(
             fixed.append(await to_thread(fixed_sections, templates, openapi, values))
         first = first_call(site, now)
         body = templates.render(
-            "developers.html",
-            here=DEVELOPERS_PATH,
-            first=first,
-            fixed_sections=fixed[0],
-            **values,
+            "developers.html", here=DEVELOPERS_PATH, first=first, fixed_sections=fixed[0], **values
         )
         return Page(body, since=now, until=first.until, fields=service_links(templates.root))
 
