@@ -80,7 +80,7 @@ async def _figures(database: SQLiteDatabase, now: int) -> list[Figure]:
 
 def _line(series: Series) -> str:
     return line_chart(
-        series, prefix="funding", name="Funding", unit="% per 8 h", bands=REGIME_BANDS
+        series, prefix="funding", name="Funding", unit="% per 8 h", show=str, bands=REGIME_BANDS
     )
 
 

@@ -11,7 +11,7 @@ from barograph.briefs.records import Briefs, ListedBrief
 from barograph.kit.documents import Document
 from barograph.kit.http import clamped_integer
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import WireModel
+from barograph.kit.wire import Notice, WireModel
 
 BRIEFS_PATH = "/api/agent/briefs"
 PAGE_FOLDER = "/briefs/"
@@ -41,7 +41,7 @@ class BriefList(WireModel):
     """The newest briefs, newest first."""
 
     source: Annotated[str, Field(description="The source of the briefs.")]
-    notice: Annotated[str, Field(description="Information-only notice.")]
+    notice: Notice
     count: Annotated[int, Field(description="Number of briefs in this response.")]
     briefs: list[BriefBody]
 

@@ -7,7 +7,7 @@ from pydantic import Field, WithJsonSchema
 from barograph import NOTICE
 from barograph.guides.catalog import Catalog, Guide
 from barograph.kit.documents import Document
-from barograph.kit.wire import WireModel
+from barograph.kit.wire import Notice, WireModel
 
 Price = Annotated[
     int | float, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "description": "In USD."})
@@ -31,7 +31,7 @@ class Guides(WireModel):
     """The catalog."""
 
     source: Annotated[str, Field(description="The owner of the catalog.")]
-    notice: Annotated[str, Field(description="Information-only notice.")]
+    notice: Notice
     count: Annotated[int, Field(description="Number of guides: 27.")]
     guides: list[GuideEntry]
 

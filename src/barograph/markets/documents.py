@@ -8,7 +8,7 @@ from barograph import NOTICE
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import WireModel
+from barograph.kit.wire import Notice, WireModel
 from barograph.markets.records import MAJORS, LongAccounts, Perpetual
 from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.symbols import is_normalized
@@ -16,7 +16,6 @@ from barograph.markets.view import MarketView
 
 Symbol = Annotated[str, Field(description="Base asset or full contract name, in upper case.")]
 Source = Annotated[str, Field(description="The venue of the data.")]
-Notice = Annotated[str, Field(description="Information-only notice.")]
 LastPrice = Annotated[float | None, Field(description="Price of the last trade, in USDT.")]
 FundingRatePct = Annotated[
     float | None,

@@ -8,7 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from barograph import NOTICE
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import WireModel
+from barograph.kit.wire import Notice, WireModel
 from barograph.material_change.query import Pair, Reference
 from barograph.stances.documents import Confidence
 
@@ -163,7 +163,7 @@ class Comparison(WireModel):
     after: VersionReference
     compared_at: str
     assessment: AssessmentBody
-    notice: Annotated[str, Field(description="Information-only notice.")]
+    notice: Notice
 
 
 def comparison_body(

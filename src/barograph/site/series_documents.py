@@ -9,8 +9,8 @@ from barograph import NOTICE
 from barograph.errors import InvalidRequest
 from barograph.kit.documents import JSON
 from barograph.kit.timestamps import SECOND, iso_timestamp
-from barograph.kit.wire import WireModel
-from barograph.markets.documents import Notice, Source, Symbol
+from barograph.kit.wire import Notice, WireModel
+from barograph.markets.documents import Source, Symbol
 from barograph.markets.samples import (
     DAYS,
     DEFAULT_DAYS,

@@ -127,11 +127,7 @@ def page_values(
     return {
         **_PATHS,
         "sections": reference.SECTIONS,
-        "first_curl": reference.first_curl(base_url),
-        "first_python": reference.first_python(base_url),
-        "first_javascript": reference.first_javascript(base_url),
-        "client_python": reference.client_python(base_url),
-        "mcp_file": reference.mcp_file(base_url),
+        **reference.programs(base_url),
         "interface_version": INTERFACE_VERSION,
         "software_version": __version__,
         "anonymous": ANONYMOUS,
