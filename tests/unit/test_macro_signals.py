@@ -123,7 +123,7 @@ def test_the_value_of_rates_is_in_percent_and_basis_points() -> None:
     seen = of_yields([9.0, 4.19, *[4.2] * 19, 4.31], [4.0, 4.0, *[4.2] * 19, 4.39])
 
     assert us_rates(seen) == SignalResult(
-        "bear-flattening", "10y 4.31 %, +12 bp in 20 days; slope -8 bp; of 2026-11-05"
+        "bear-flattening", "10y 4.31 %, +12 bp in 20 days; slope -8 bp; on 2026-11-05"
     )
 
 

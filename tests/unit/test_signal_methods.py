@@ -343,7 +343,7 @@ def test_volatility_that_grew_all_the_time_is_turbulent_and_calm_when_it_shrank(
 
     turbulent = btc_realised_volatility(evidence(trailing=growing), None)
     assert turbulent.label == "turbulent"
-    assert turbulent.value.endswith(f"% a year, percentile 100 of {FORTNIGHT} hours")
+    assert turbulent.value.endswith(f"% per year, percentile 100 of {FORTNIGHT} hours")
     assert btc_realised_volatility(evidence(trailing=shrinking), None).label == "calm"
 
 
@@ -351,7 +351,7 @@ def test_volatility_of_a_price_that_stands_still_is_known() -> None:
     still = add_hours(TrailingRecord(), FORTNIGHT + 24)
 
     assert btc_realised_volatility(evidence(trailing=still), None) == SignalResult(
-        "normal", f"0 % a year, percentile 50 of {FORTNIGHT} hours"
+        "normal", f"0 % per year, percentile 50 of {FORTNIGHT} hours"
     )
 
 

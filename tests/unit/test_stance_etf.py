@@ -78,7 +78,7 @@ def test_twenty_days_are_needed() -> None:
 
 
 def test_days_that_stopped_coming_are_not_waited_for() -> None:
-    assert asked(fund(days=DAYS[:5])) == f"the newest holdings are of {DAYS[4]}"
+    assert asked(fund(days=DAYS[:5])) == f"the newest holdings are from {DAYS[4]}"
 
 
 @pytest.mark.parametrize("place", range(5))
@@ -86,13 +86,13 @@ def test_a_flow_of_the_week_that_is_not_known_leaves_no_stance(place: int) -> No
     flows: list[float | None] = [1e6] * 5
     flows[place] = None
 
-    assert asked(fund(*flows)) == "the flows of five days up to 2026-11-06 are not all known"
+    assert asked(fund(*flows)) == "a flow of the five days up to 2026-11-06 is unknown"
 
 
 def test_a_missing_day_of_the_week_leaves_no_stance() -> None:
     days = [day for day in DAYS if day != DAYS[-3]]
 
-    assert asked(fund(days=days)) == "the flows of five days up to 2026-11-06 are not all known"
+    assert asked(fund(days=days)) == "a flow of the five days up to 2026-11-06 is unknown"
     assert isinstance(asked(fund(days=[day for day in DAYS if day != DAYS[-6]])), Proposal)
 
 
@@ -129,7 +129,7 @@ def test_funds_without_assets_have_no_share_of_them() -> None:
 def test_without_fresh_holdings_there_is_no_stance_and_the_reason_names_their_day(
     today: date, now: int
 ) -> None:
-    assert asked(fund(), now=now, today=today) == "the newest holdings are of 2026-11-06"
+    assert asked(fund(), now=now, today=today) == "the newest holdings are from 2026-11-06"
 
 
 @pytest.mark.parametrize("days", range(5))

@@ -252,7 +252,7 @@ def test_a_stance_that_waits_for_a_source_or_for_more_days_is_no_failure(
 
 
 def test_etf_flows_that_are_too_old_are_a_failure() -> None:
-    why = "the newest holdings are of 2026-10-30"
+    why = "the newest holdings are from 2026-10-30"
     status = assess(WELL._replace(stances=Stances(NOW, (), {"btc-etf-stance": why})))
 
     found = [check(status, name).status for name in ("etf-flows", "stances")]

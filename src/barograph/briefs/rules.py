@@ -73,8 +73,8 @@ def funding_flip(evidence: MarketEvidence) -> Iterator[Draft]:
             subject=base.lower(),
             headline=f"{base} funding turns {sign} at settlement",
             sentence=f"{base} funding was {rate} at the settlement of {iso_timestamp(settled.at)} "
-            f"(last read at {iso_timestamp(settled.read_at)}), after {earlier} at the one of "
-            f"{iso_timestamp(before.at)}.",
+            f"(last read at {iso_timestamp(settled.read_at)}), after {earlier} at the settlement "
+            f"of {iso_timestamp(before.at)}.",
             coins=[base],
             window=(before.at, settled.at),
             inputs={
@@ -212,10 +212,10 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
             continue
         yield Draft(
             subject=base.lower(),
-            headline=f"{base} realised volatility at {swing:.0f} % a year, near the high of "
+            headline=f"{base} realised volatility at {swing:.0f} % per year, near the high of "
             f"{len(known) // HOURS_PER_DAY} days",
             sentence=f"The hourly returns of {base} over the 24 hours to {iso_timestamp(last.at)} "
-            f"had a volatility of {swing:.1f} % a year, percentile {rank:.1f} of {len(known)} "
+            f"had a volatility of {swing:.1f} % per year, percentile {rank:.1f} of {len(known)} "
             "hourly figures.",
             coins=[base],
             window=(last.at - DAY, last.at),
@@ -232,7 +232,9 @@ def outage(evidence: MarketEvidence) -> Iterator[Draft]:
     gap = evidence.outage
     if gap is None:
         return
-    why = "the exchange was not seen to fail" if gap.kind is None else f"the exchange: {gap.kind}"
+    why = "no failure of the exchange was recorded"
+    if gap.kind is not None:
+        why = f"the exchange: {gap.kind}"
     minutes = (gap.until - gap.since) / MINUTE
     yield Draft(
         subject="market-data",
@@ -262,9 +264,9 @@ def liquidation_coverage(evidence: MarketEvidence) -> Iterator[Draft]:
         return
     yield Draft(
         subject="liquidations",
-        headline=f"Only {hour.watched_pct:.0f} % of an hour's liquidations was watched",
-        sentence=f"{hour.watched_pct:g} % of the hour from {iso_timestamp(hour.at)} was watched "
-        f"for liquidations, {needed:g} % is needed. There is no history to fill the gap from.",
+        headline=f"Liquidations of one hour were only {hour.watched_pct:.0f} % covered",
+        sentence=f"The service received liquidations for {hour.watched_pct:g} % of the hour from "
+        f"{iso_timestamp(hour.at)}; {needed:g} % is needed. They cannot be read again later.",
         coins=[],
         window=(hour.at, hour.at + HOUR),
         inputs={"watched_pct": hour.watched_pct, "needed_pct": needed},

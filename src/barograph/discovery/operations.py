@@ -131,9 +131,9 @@ TEXTS: Mapping[str, str] = {
     "and digest of each exactly as delivered. All seven parameters are required, and no others "
     "are accepted. After 404 comparison_reference_unavailable, read the current stance; do not "
     "try older references. Nothing is charged.",
-    "getRecordBadge": "Age of the legacy paper record. Days since a legacy paper-trading record "
-    "began. Days without data count too, and the record was not checked for gaps. The badge says "
-    "nothing about trading with real money or about the paid stances.",
+    "getRecordBadge": "Age of the legacy paper-strategy record. The time elapsed since "
+    "`sinceDate`, not recorded observations or uninterrupted operation. Continuity is unverified. "
+    "It is not evidence of live-capital results or of paid stance outcomes.",
     "getRegimeBadge": "The market regime. The label from BTC funding; `unavailable` without fresh "
     "data.",
     "getFundingBadge": "Funding of one perpetual. The funding rate and its interval; `unknown` "

@@ -126,7 +126,7 @@ def open_note(note: str, verifier: Verifier) -> str:
         if (name, signature[:KEY_ID_SIZE]) == (verifier.name, verifier.key_id)
     ]
     if not signed:
-        raise CheckpointRefused("the expected key signed nothing here")
+        raise CheckpointRefused("the expected key did not sign this note")
     try:
         key = Ed25519PublicKey.from_public_bytes(verifier.public_key)
         for signature in signed:

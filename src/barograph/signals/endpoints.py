@@ -36,6 +36,9 @@ from barograph.signals.reader import SignalsReader
 log = logging.getLogger(__name__)
 
 RETRY_AFTER = (b"retry-after", b"5")
+KEY_NOT_CHECKED = (
+    "the key cannot be checked right now; try again in a few seconds, or leave X-API-Key out"
+)
 
 
 def signals_answer(board: Board, reader: SignalsReader, limiter: RateLimiter) -> ASGIApp:
@@ -54,7 +57,7 @@ def signals_answer(board: Board, reader: SignalsReader, limiter: RateLimiter) ->
         except DatabaseUnavailable:
             # A key was sent: its limit is known, but not what remains of it.
             fields = [policy_field(PERSONAL), RETRY_AFTER]
-            response = error_response(503, "keys cannot be checked at the moment", *fields)
+            response = error_response(503, KEY_NOT_CHECKED, *fields)
             await response(scope, receive, send)
         except Exception:
             # In front of routing no error handler would produce the documented body.

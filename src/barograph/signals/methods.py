@@ -164,7 +164,7 @@ def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> S
         return NOT_KNOWN
     swing = hours[-1].volatility_pct
     rank = percentile_rank(swing, known)
-    value = f"{swing:.0f} % a year, percentile {rank:.0f} of {len(known)} hours"
+    value = f"{swing:.0f} % per year, percentile {rank:.0f} of {len(known)} hours"
     return SignalResult(VOLATILITY.label(rank, previous), value)
 
 
@@ -203,7 +203,7 @@ def us_rates(evidence: MacroEvidence) -> SignalResult:
         return NOT_KNOWN
     change, slope = 100 * now.us10y_change, 100 * now.slope
     value = (
-        f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days; slope {slope:+.0f} bp; of {now.day}"
+        f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days; slope {slope:+.0f} bp; on {now.day}"
     )
     return SignalResult(now.move, value)
 

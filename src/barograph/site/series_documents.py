@@ -73,7 +73,8 @@ class LiquidationPoint(WireModel):
     partial: Annotated[
         bool,
         Field(
-            description="Whether the amounts may be too low: low coverage, or a running interval."
+            description="Whether the amounts may be too low: low coverage, or an interval in "
+            "progress."
         ),
     ]
 

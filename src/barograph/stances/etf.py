@@ -40,12 +40,12 @@ def propose(
     newest, week = days[-1], days[-FLOW_DAYS:]
     expires_at = expires_after(newest.day, grace, lag=PUBLICATION_LAG, following=next_trading_day)
     if now >= expires_at or not is_recent(newest.day, today, trading_days):
-        return f"the newest holdings are of {newest.day}"
+        return f"the newest holdings are from {newest.day}"
     if len(days) < NEEDED_FLOW_DAYS:
         return _waiting(len(days), newest.day, grace)
     flows = complete_week_of_flows(week)
     if flows is None or newest.aum_usd <= 0:
-        return f"the flows of five days up to {newest.day} are not all known"
+        return f"a flow of the five days up to {newest.day} is unknown"
     flow = round(sum(flows), 2)
     share = round(100 * flow / newest.aum_usd, 4)
     found = next_flow_regime(share, flows, previous)

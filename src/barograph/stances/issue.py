@@ -189,7 +189,7 @@ class StanceIssuer:
             return proposed
         start = proposed.leg.period["start"]
         if start < leg["period"]["start"]:
-            return f"a later period than that from {start} was issued already"
+            return f"a later period than the one from {start} has already been issued"
         return proposed
 
     def _apply_rule(
@@ -199,7 +199,7 @@ class StanceIssuer:
         grace = self._grace
         if kind == funding.KIND:
             proposed = funding.propose(inputs.settlements, inputs.venue, now, grace)
-            return proposed or "no settlement of the running interval is known"
+            return proposed or "no settlement of the current interval is known"
         if kind == rates.KIND:
             return rates.propose(inputs.rates, now, today, grace, was_inverted=regime is True)
         previous = regime if isinstance(regime, str) else None

@@ -163,7 +163,7 @@ def _market_feed(inputs: StatusInputs) -> Check:
     if newest is None:
         return _check(name, "down", "nothing has been published yet")
     if newest.as_of > inputs.now + limit:
-        return _check(name, "down", "from the future: check the clocks")
+        return _check(name, "down", "its time is in the future: check the clocks")
     age = f"{_seconds(inputs.now - newest.as_of):g} s old"
     shown_limit = f"{_seconds(limit):g} s"
     if not is_fresh(newest.as_of, limit, inputs.now):
@@ -266,7 +266,7 @@ def _limits(inputs: StatusInputs) -> Check:
     if inputs.limits_failing_since is None:
         return _check("limits", "ok", "rate limits are counted")
     since = iso_timestamp(inputs.limits_failing_since)
-    detail = f"the shared store fails since {since}; each worker counts for itself"
+    detail = f"the shared store has failed since {since}; each worker counts for itself"
     return _check("limits", "degraded", detail)
 
 
@@ -309,7 +309,7 @@ def _etf_flows(inputs: StatusInputs) -> Check:
 def _stances(inputs: StatusInputs) -> Check:
     """Whether every stance was issued and recorded."""
     if inputs.stances is None:
-        return _check("stances", "ok", "none was issued yet")
+        return _check("stances", "ok", "none has been issued yet")
     stances = inputs.stances.stances
     lost = [each.kind for each in stances if not each.history_durable]
     expired = [each.kind for each in stances if each.expires_at <= inputs.now]
