@@ -14,7 +14,7 @@ from barograph.kit.database import Transaction
 from barograph.kit.timestamps import HOUR, iso_timestamp
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.store import ReadingRow, record_liquidation_hours, record_readings
+from barograph.markets.store import ReadingRow, record_rows
 from barograph.site.series_documents import data_path, liquidations_path
 from support.clock import START
 from support.service import Answer, Service
@@ -42,8 +42,8 @@ def recorded(service: Service) -> Service:
     """A service whose record knows a day of one contract, with an hour missing."""
 
     async def work(tx: Transaction) -> None:
-        await record_readings(tx, READINGS)
-        await record_liquidation_hours(tx, LIQUIDATED)
+        await record_rows(tx, readings=READINGS)
+        await record_rows(tx, liquidation_hours=LIQUIDATED)
 
     asyncio.run(service.database.write(work))
     return service

@@ -273,12 +273,15 @@ class MarketJudge:
 
 async def record_market(tx: Transaction, conclusion: MarketConclusion) -> None:
     """Record a conclusion and publish it."""
-    await store.record_readings(tx, conclusion.readings)
-    await store.record_liquidations(tx, conclusion.liquidations)
-    await store.record_watched(tx, conclusion.watched)
-    await store.record_regime_changes(tx, conclusion.regime_changes)
-    await store.record_liquidation_hours(tx, conclusion.liquidation_hours)
-    await store.record_settlements(tx, conclusion.settlements)
+    await store.record_rows(
+        tx,
+        readings=conclusion.readings,
+        liquidations=conclusion.liquidations,
+        watched=conclusion.watched,
+        regime_changes=conclusion.regime_changes,
+        liquidation_hours=conclusion.liquidation_hours,
+        settlements=conclusion.settlements,
+    )
     await publish(tx, conclusion.publications)
 
 
