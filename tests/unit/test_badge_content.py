@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from barograph.badges import content as contents
-from barograph.badges.content import BadgeContent
+from barograph.badges import contents
+from barograph.badges.contents import BadgeContent
 from barograph.badges.documents import badge_document
 from barograph.badges.svg import AMBER, BLUE, GREEN, GREY, RED, Style
 from barograph.kit.documents import FOREVER

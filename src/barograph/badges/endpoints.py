@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.badges import content as contents
-from barograph.badges.content import (
+from barograph.badges import contents
+from barograph.badges.contents import (
     SINCE_PATTERN,
     STYLES,
     BadgeContent,

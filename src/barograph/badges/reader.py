@@ -1,7 +1,7 @@
 """Reads the content of badges from the data in memory."""
 
-from barograph.badges import content as contents
-from barograph.badges.content import TimedContent, parse_since
+from barograph.badges import contents
+from barograph.badges.contents import TimedContent, parse_since
 from barograph.board.board import Board
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.timestamps import SECOND

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from barograph import NOTICE
 from barograph.board.board import Board
-from barograph.briefs.documents import DEFAULT, brief_bodies
+from barograph.briefs.documents import DEFAULT_BRIEFS, brief_bodies
 from barograph.briefs.reader import BriefsReader
 from barograph.entitlements.feed_access import FeedAccess, bounded
 from barograph.entitlements.purchases import (
@@ -110,7 +110,7 @@ def _briefs(parts: FeedParts, now: int) -> list[dict[str, Any]] | None:
         newest = parts.briefs.newest(parts.board, now)
     except RecordUnavailable:
         return None
-    bodies = brief_bodies(newest.briefs[:DEFAULT], parts.base_url)
+    bodies = brief_bodies(newest.briefs[:DEFAULT_BRIEFS], parts.base_url)
     return [body.model_dump() for body in bodies]
 
 

@@ -37,7 +37,7 @@ class Guides(WireModel):
 
 
 GUIDES_PATH = "/api/agent/guides"
-PAGES_PATH = "/guides"
+GUIDE_PAGES = "/guides"
 
 
 def guides_document(catalog: Catalog, base_url: str) -> Document:
@@ -53,7 +53,7 @@ def guides_document(catalog: Catalog, base_url: str) -> Document:
 
 def guide_url(guide: Guide, base_url: str) -> str:
     """Where to buy a guide: its own link, or its page on this site."""
-    return f"{base_url}{PAGES_PATH}/{guide.slug}" if guide.url is None else guide.url
+    return f"{base_url}{GUIDE_PAGES}/{guide.slug}" if guide.url is None else guide.url
 
 
 def _entry(guide: Guide, base_url: str) -> GuideEntry:

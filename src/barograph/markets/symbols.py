@@ -8,7 +8,7 @@ from starlette.datastructures import QueryParams
 from barograph.errors import InvalidRequest
 from barograph.markets.records import Perpetual, Perpetuals
 
-DEFAULT = "BTC"
+DEFAULT_SYMBOL = "BTC"
 MAX_LENGTH = 15
 PATTERN = f"^[A-Za-z0-9]{{1,{MAX_LENGTH}}}$"
 RULE = f"symbol must be 1 to {MAX_LENGTH} letters or digits"
@@ -36,7 +36,7 @@ def symbol_from_query(query: QueryParams) -> str:
     """
     given = query.getlist("symbol")
     if not given:
-        return DEFAULT
+        return DEFAULT_SYMBOL
     symbol = normalized(given[0]) if len(given) == 1 else None
     if symbol is None:
         raise InvalidRequest(INVALID)

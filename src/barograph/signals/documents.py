@@ -43,7 +43,7 @@ class PublicSignals(WireModel):
 
 
 SIGNALS_PATH = "/api/v1/signals"
-PAGE_FOLDER = "/signals/"
+SIGNAL_PAGES = "/signals/"
 DOCS_PATH = "/developers"
 CACHE_CONTROL = b"private, no-cache"
 """A shared cache would replay one caller's allowance to another."""
@@ -70,7 +70,7 @@ def signals_document(
                 name=each.name,
                 label=each.label,
                 value=each.value,
-                url=f"{base_url}{PAGE_FOLDER}{each.key}",
+                url=f"{base_url}{SIGNAL_PAGES}{each.key}",
             )
             for each in signals
         ],

@@ -11,7 +11,7 @@ from barograph.errors import UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.symbols import DEFAULT, MAX_LENGTH, normalized
+from barograph.markets.symbols import DEFAULT_SYMBOL, MAX_LENGTH, normalized
 from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.market_pages import (
     COLUMNS,
@@ -97,7 +97,7 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         default=MarketsQuery(),
         max_search=MAX_LENGTH,
         shown=len(rows),
-        api_path=_api_path(DEFAULT),
+        api_path=_api_path(DEFAULT_SYMBOL),
         rows=body_rows,
     )
     await asyncio.sleep(0)

@@ -11,12 +11,11 @@ from barograph.badges.documents import BADGE_FOLDER
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import DAY
 from barograph.markets.view import PERPETUALS
-from barograph.signals.documents import PAGE_FOLDER
 from barograph.signals.judge import changes_since, last_changes
 from barograph.signals.methods import BY_KEY, DAILY, METHODS, Method
 from barograph.signals.records import NOT_KNOWN, SIGNALS, UNKNOWN, SignalChange, Signals
 from barograph.site.charts.strips import Lane, Span, lanes
-from barograph.site.paths import SIGNALS_PAGE
+from barograph.site.paths import SIGNALS_FOLDER, SIGNALS_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RETRY_MS, Site
 
@@ -147,7 +146,7 @@ def signal_page_routes(site: Site) -> PageRouter:
     async def read_signals(request: Request) -> Response:
         return await site.respond(request, lambda now: _list_page(site, now))
 
-    @router.get(f"{PAGE_FOLDER}{{key}}")
+    @router.get(f"{SIGNALS_FOLDER}{{key}}")
     async def read_signal(request: Request, key: str) -> Response:
         if key not in BY_KEY:
             raise HTTPException(404)
