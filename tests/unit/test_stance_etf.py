@@ -13,7 +13,7 @@ from barograph.history.records import LABELS, NotIssuedYet, Proposal
 from barograph.kit.business_days import business_days, is_business_day
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, SECOND, iso_timestamp
-from barograph.macro.evidence import next_flow_regime
+from barograph.macro.evidence import FlowWeek, next_flow_regime
 from barograph.macro.series import EtfDay, EtfSeries
 from barograph.stances.etf import propose, streak
 from support.clock import START
@@ -139,6 +139,10 @@ def test_a_stance_holds_until_the_next_days_file_was_due(days: int) -> None:
     assert judged(fund(), now=now, today=today).expires_at > now
 
 
+def week(share: float, flows: list[float]) -> FlowWeek:
+    return FlowWeek((), "", flows, sum(flows), share)
+
+
 UP, DOWN = [1.0, 1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, -1.0, -1.0, 1.0]
 HALF = [1.0, 1.0, 1.0, -1.0, -1.0]
 
@@ -164,7 +168,7 @@ HALF = [1.0, 1.0, 1.0, -1.0, -1.0]
 def test_a_regime_is_entered_at_half_a_percent_and_left_at_half_of_that(
     share: float, flows: list[float], previous: str | None, expected: str
 ) -> None:
-    assert next_flow_regime(share, flows, previous) == expected
+    assert next_flow_regime(week(share, flows), previous) == expected
 
 
 MIRROR = {"accumulation": "distribution", "distribution": "accumulation", "mixed": "mixed"}
@@ -181,8 +185,8 @@ def test_outflows_are_judged_as_the_mirror_of_inflows(
     turned = None if previous is None else MIRROR[previous]
 
     assert (
-        next_flow_regime(-share, [-each for each in flows], turned)
-        == MIRROR[next_flow_regime(share, flows, previous)]
+        next_flow_regime(week(-share, [-each for each in flows]), turned)
+        == MIRROR[next_flow_regime(week(share, flows), previous)]
     )
     assert streak([-each for each in flows]) == -streak(flows)
 
