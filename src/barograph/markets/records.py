@@ -8,6 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from barograph.markets.regime import eight_hour_rate
+
 MAJORS = ("BTC", "ETH", "SOL")
 """The assets of `/api/agent/market`, sampled first and recorded every minute."""
 
@@ -39,6 +41,11 @@ class Perpetual(Struct, frozen=True):
 
     open_interest_usd: float
     """Value of all open positions in USD, single-sided: a long and its short count once."""
+
+    @property
+    def funding_8h_pct(self) -> float:
+        """The funding rate in percent per eight hours."""
+        return eight_hour_rate(self.funding_rate_pct, self.funding_interval_hours)
 
 
 class Perpetuals(Struct, frozen=True):

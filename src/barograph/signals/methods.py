@@ -22,7 +22,7 @@ from barograph.markets.evidence import (
     change_pct,
     percentile_rank,
 )
-from barograph.markets.regime import EDGES_PCT, eight_hour_rate
+from barograph.markets.regime import EDGES_PCT
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, Signal, SignalResult, Signals
 
 log = logging.getLogger(__name__)
@@ -93,9 +93,7 @@ def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalRes
     contracts = evidence.reading.contracts
     if not contracts:
         return NOT_KNOWN
-    rates = [
-        eight_hour_rate(each.funding_rate_pct, each.funding_interval_hours) for each in contracts
-    ]
+    rates = [each.funding_8h_pct for each in contracts]
     above = 100 * sum(rate >= LONG_EDGE_PCT for rate in rates) / len(rates)
     below = 100 * sum(rate <= SHORT_EDGE_PCT for rate in rates) / len(rates)
     value = f"{above:.0f} % above and {below:.0f} % below rest, of {len(rates)} contracts"

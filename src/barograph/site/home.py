@@ -14,7 +14,7 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import MARKET_STATE_PATH, citation, market_state_document
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, Perpetual, majors_of
-from barograph.markets.regime import BASIS, Label, describe, eight_hour_rate
+from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.samples import DAYS, Measure, PastRegime
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS, MarketView, is_fresh
 from barograph.signals.methods import DAILY
@@ -153,7 +153,7 @@ def _asset(view: MarketView, symbol: str) -> Asset:
     return Asset(
         symbol,
         contract,
-        eight_hour_rate(contract.funding_rate_pct, contract.funding_interval_hours),
+        contract.funding_8h_pct,
         None if share is None else share.long_account_pct,
     )
 
