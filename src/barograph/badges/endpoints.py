@@ -32,7 +32,7 @@ from barograph.board.board import Board
 from barograph.kit.documents import CORS, JSON, Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.wire import Schema, json_content, operation, parameter
-from barograph.markets.symbols import PATTERN, is_normalized
+from barograph.markets.symbols import PATTERN, normalized
 from barograph.signals.methods import BY_KEY
 
 
@@ -83,11 +83,8 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
         return reader.regime(board, now).content
 
     def funding(request: Request, now: int) -> BadgeContent | None:
-        symbol: str = request.path_params["symbol"]
-        # Checked first, because `upper` can turn other letters into ASCII.
-        if not symbol.isascii() or not is_normalized(symbol.upper()):
-            return None
-        return reader.funding(board, symbol.upper(), now).content
+        symbol = normalized(request.path_params["symbol"])
+        return None if symbol is None else reader.funding(board, symbol, now).content
 
     def signal(request: Request, now: int) -> BadgeContent | None:
         timed = reader.signals(board, now).get(request.path_params["key"])

@@ -14,7 +14,7 @@ from barograph.errors import InvalidRequest
 from barograph.guides.documents import Guides
 from barograph.kit.wire import Schema, WireModel
 from barograph.markets.documents import Market, MarketState, PerpetualRecord
-from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, is_normalized
+from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, RULE, normalized
 from barograph.signals.documents import PublicSignals
 from barograph.status.rules import ServiceStatus
 
@@ -169,10 +169,10 @@ def symbol_of(given: Arguments) -> str:
     symbol = given.get("symbol")
     if symbol is None:
         return DEFAULT_SYMBOL
-    # Check for ASCII first: some other letters become ASCII ones in upper case.
-    if not isinstance(symbol, str) or not symbol.isascii() or not is_normalized(symbol.upper()):
-        raise InvalidRequest("symbol must be 1 to 15 letters or digits, such as BTC or BTCUSDT")
-    return symbol.upper()
+    found = normalized(symbol) if isinstance(symbol, str) else None
+    if found is None:
+        raise InvalidRequest(f"{RULE}, such as BTC or BTCUSDT")
+    return found
 
 
 _REFERENCE = "$ref"

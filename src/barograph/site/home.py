@@ -13,9 +13,10 @@ from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import MARKET_STATE_PATH, citation, market_state_document
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import MAJORS, Perpetual, majors_of
+from barograph.markets.records import MAJORS, Perpetual
 from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.samples import DAYS, Measure, PastRegime
+from barograph.markets.settlements import bitcoin_contract
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS, MarketView, is_fresh
 from barograph.signals.methods import DAILY
 from barograph.site.charts.gauge import gauge
@@ -32,9 +33,6 @@ DAYS_AGO = {"Yesterday": 1, "7 days ago": 7, "30 days ago": 30}
 MEASURES_SHOWN: tuple[Measure, ...] = ("funding", "open-interest")
 BRIEFS_SHOWN = 3
 _SYMBOL = "BTC"
-_DEFAULT_CONTRACT = "BTCUSDT"
-"""The contract whose history is shown while BTC isn't listed."""
-
 _SENTENCES: dict[Label, str] = {
     "short-crowded": "Shorts are crowded in BTC perpetuals.",
     "short-leaning": "BTC perpetuals lean short.",
@@ -241,9 +239,7 @@ async def _read_record(
     site: Site, charts: ChartReader, days: int
 ) -> tuple[Sequence[PastRegime] | None, list[Chart] | None]:
     """Past regimes and charts; None if the database is unavailable."""
-    last = site.board.latest(PERPETUALS)
-    btc = None if last is None else majors_of(last).get(_SYMBOL)
-    contract = _DEFAULT_CONTRACT if btc is None else btc.contract
+    contract = bitcoin_contract(site.board.latest(PERPETUALS))
     try:
         past = await site.series.regimes(contract, tuple(DAYS_AGO.values()))
         drawn = [await charts.measure(contract, _SYMBOL, each, days) for each in MEASURES_SHOWN]
