@@ -6,7 +6,6 @@ stances are still published, but as not durable.
 
 import json
 import logging
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -31,7 +30,8 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.json import Json, canonical
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import HOUR, SECOND
+from barograph.kit.timestamps import HOUR
+from barograph.macro.evidence import day_of
 from barograph.macro.records import RecordedFigure
 from barograph.macro.series import EtfSeries
 from barograph.macro.store import etf_series, latest_figures
@@ -195,8 +195,7 @@ class StanceIssuer:
     def _apply_rule(
         self, kind: str, inputs: StanceInputs, now: int, regime: Json
     ) -> Proposal | NotIssuedYet | str:
-        today = datetime.fromtimestamp(now // SECOND, UTC).date()
-        grace = self._grace
+        today, grace = day_of(now), self._grace
         if kind == funding.KIND:
             proposed = funding.propose(inputs.settlements, inputs.venue, now, grace)
             return proposed or "no settlement of the current interval is known"
