@@ -66,7 +66,7 @@ class Perpetuals(Struct, frozen=True):
 
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
-    """BTC, ETH and SOL, if listed, by base asset; of two contracts the first counts."""
+    """BTC, ETH and SOL, if listed, by base asset; if two contracts share one, the first counts."""
     majors: dict[str, Perpetual] = {}
     for contract in reading.contracts:
         if contract.base in MAJORS:

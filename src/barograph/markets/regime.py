@@ -55,7 +55,7 @@ class Regime(Struct, frozen=True):
     """The label that the rate asks for, when that is another one."""
 
     candidate_since: int | None = None
-    """Since when the rate has been to that side."""
+    """Since when the rate has been on that side."""
 
 
 def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:

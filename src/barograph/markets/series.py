@@ -62,7 +62,7 @@ class SeriesReader:
         )
 
     async def regimes(self, contract: str, days_ago: Sequence[int]) -> list[PastRegime]:
-        """The regime so many days ago, with the rate of a contract; raises as `reading` does."""
+        """The regime on each past day, with the rate of a contract; raises as `reading` does."""
         found = await self._once(
             ("regimes", contract, *days_ago),
             lambda tx, minute: regimes_at(tx, contract, [minute - days * DAY for days in days_ago]),

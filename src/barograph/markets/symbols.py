@@ -48,9 +48,10 @@ ContractIndex = Mapping[str, Perpetual]
 
 
 def index_of(reading: Perpetuals) -> ContractIndex:
-    """Index a reading by asset and by full name; assets win, and of two contracts the first.
+    """Index a reading by asset and by full name.
 
-    `majors_of` chooses the same one, so that BTC means the contract behind the regime.
+    An asset wins over a full name. If two contracts share an asset, the first wins, as in
+    `majors_of`, so that BTC means the contract behind the regime.
     """
     later_first = reading.contracts[::-1]
     by_contract = {each.contract.upper(): each for each in later_first}
@@ -66,7 +67,7 @@ def contract_of(index: ContractIndex, symbol: str) -> Perpetual | None:
 def symbol_of(index: ContractIndex, perpetual: Perpetual) -> str | None:
     """The symbol of a contract's page; None if no symbol can name it.
 
-    Of two contracts with one asset, the second goes by its full name.
+    If two contracts share an asset, the second is named by its full name.
     """
     names = (perpetual.base.upper(), perpetual.contract.upper())
     return next((name for name in names if _names(index, name, perpetual)), None)
