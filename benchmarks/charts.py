@@ -14,7 +14,7 @@ from barograph.kit.timestamps import HOUR
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.samples import LiquidationSeries, Series
 from barograph.markets.series import liquidation_series, reading_series
-from barograph.markets.store import ReadingRow, record_liquidation_hours, record_readings
+from barograph.markets.store import ReadingRow, record_rows
 from barograph.site.charts.columns import column_chart
 from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import line_chart
@@ -78,7 +78,7 @@ async def _figures(database: SQLiteDatabase, now: int) -> list[Figure]:
 
 def _line(series: Series) -> str:
     return line_chart(
-        series, prefix="funding", name="Funding", unit="% per 8 h", bands=REGIME_BANDS
+        series, prefix="funding", name="Funding", unit="% per 8 h", show=str, bands=REGIME_BANDS
     )
 
 
@@ -107,7 +107,7 @@ async def _fill(database: SQLiteDatabase, contracts: int, now: int) -> None:
     rows: list[ReadingRow] = []
 
     async def write(tx: Transaction) -> None:
-        await record_readings(tx, rows)
+        await record_rows(tx, readings=rows)
 
     for reading in _readings(contracts, now):
         rows.append(reading)
@@ -119,7 +119,7 @@ async def _fill(database: SQLiteDatabase, contracts: int, now: int) -> None:
         LiquidationHour(now - back * HOUR, 1e6 * (2 + sin(back)), 1e6, 100.0)
         for back in range(1, DAYS * 24 + 1)
     ]
-    await database.write(lambda tx: record_liquidation_hours(tx, hours))
+    await database.write(lambda tx: record_rows(tx, liquidation_hours=hours))
 
 
 def _readings(contracts: int, now: int) -> Iterator[ReadingRow]:

@@ -15,7 +15,7 @@ from barograph.kit.database import SQLiteDatabase
 from barograph.kit.timestamps import HOUR
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.store import ReadingRow, record_readings
+from barograph.markets.store import ReadingRow, record_rows
 from barograph.settings import Settings
 from benchmarks.load import flood_command
 from benchmarks.market import benchmark_settings, publish_market
@@ -110,6 +110,6 @@ async def _record(settings: Settings) -> None:
     ]
     database = SQLiteDatabase(settings.database_path)
     try:
-        await database.write(lambda tx: record_readings(tx, rows))
+        await database.write(lambda tx: record_rows(tx, readings=rows))
     finally:
         await database.close()

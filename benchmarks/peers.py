@@ -28,7 +28,7 @@ from barograph.markets.documents import (
     MarketState,
     PerpetualRecord,
 )
-from barograph.markets.symbols import DEFAULT, PATTERN
+from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN
 from barograph.settings import Settings
 from benchmarks.processes import HOST, Answer, Child, answers, running, until, unused_port
 
@@ -103,7 +103,7 @@ def _add_derivatives(
 
     @app.get(DERIVATIVES_PATH, response_model=PerpetualRecord)
     async def read(
-        response: Response, symbol: Annotated[str, Query(pattern=PATTERN)] = DEFAULT
+        response: Response, symbol: Annotated[str, Query(pattern=PATTERN)] = DEFAULT_SYMBOL
     ) -> PerpetualRecord:
         response.headers.update(fields)
         return PerpetualRecord(**facts[symbol.upper()])

@@ -36,6 +36,7 @@ from barograph.payments.refusals import (
     PaymentUsed,
     TooManyProofs,
 )
+from barograph.signals.endpoints import KEY_NOT_CHECKED
 from barograph.site.error_pages import UNREADABLE
 from barograph.stances.documents import StanceNotActive, StanceUnavailable
 
@@ -294,7 +295,7 @@ def simulated_errors() -> Answers:
         **dict.fromkeys(("getLiquidations", "getLiquidationsTable"), unreadable),
         "getBriefs": {"500": _said(RecordUnavailable())},
         "getGuides": {"500": {"error": "internal error"}},
-        "getSignals": {"503": {"error": "keys cannot be checked at the moment"}},
+        "getSignals": {"503": {"error": KEY_NOT_CHECKED}},
         "registerKey": {"503": {"error": AWAY}},
         "getFeedNow": {"404": closed, "503": _said(FeedUnavailable())},
         "getMaterialChange": {"503": _said(ComparisonUnavailable())},

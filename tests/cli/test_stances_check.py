@@ -322,7 +322,7 @@ def test_a_checkpoint_of_another_key_is_refused_for_its_signature(
     refusal = operator.refused(*holder.arguments, BAROGRAPH_BASE_URL=BASE_URL)
 
     assert isinstance(refusal, CheckpointRefused)
-    assert "the expected key signed nothing" in str(refusal)
+    assert "the expected key did not sign" in str(refusal)
 
 
 def test_proving_makes_no_key(operator: Operator, holder: Holder) -> None:

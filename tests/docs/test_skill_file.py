@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from barograph.briefs.documents import DEFAULT, HIGHEST, LOWEST
+from barograph.briefs.documents import DEFAULT_BRIEFS, MAX_BRIEFS, MIN_BRIEFS
 from barograph.cli import cli
 from barograph.kit.timestamps import HOUR
 from barograph.limits.rate_limits import ANONYMOUS, PERSONAL
@@ -68,7 +68,7 @@ def test_every_free_address_of_it_answers_as_it_is_written(service: SubscriberSe
 def test_its_figures_and_words_are_those_of_the_service() -> None:
     assert f"{ANONYMOUS.requests} requests per hour, or {PERSONAL.requests:,} with" in BODY
     assert {ANONYMOUS.window, PERSONAL.window} == {HOUR}
-    assert f"limit={DEFAULT}` ({LOWEST} to {HIGHEST})" in BODY
+    assert f"limit={DEFAULT_BRIEFS}` ({MIN_BRIEFS} to {MAX_BRIEFS})" in BODY
     labels = re.search(r"`regime.label` is (.*)\.", BODY)
     assert labels is not None
     assert set(re.findall("`([a-z-]+)`", labels.group(1))) == set(get_args(Label))

@@ -14,7 +14,7 @@ from barograph.kit.database import Transaction
 from barograph.kit.timestamps import HOUR, iso_timestamp
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.store import ReadingRow, record_liquidation_hours, record_readings
+from barograph.markets.store import ReadingRow, record_rows
 from barograph.site.series_documents import data_path, liquidations_path
 from support.clock import START
 from support.service import Answer, Service
@@ -42,8 +42,8 @@ def recorded(service: Service) -> Service:
     """A service whose record knows a day of one contract, with an hour missing."""
 
     async def work(tx: Transaction) -> None:
-        await record_readings(tx, READINGS)
-        await record_liquidation_hours(tx, LIQUIDATED)
+        await record_rows(tx, readings=READINGS)
+        await record_rows(tx, liquidation_hours=LIQUIDATED)
 
     asyncio.run(service.database.write(work))
     return service
@@ -261,8 +261,8 @@ def test_before_the_first_reading_no_contract_is_known(empty_service: Service) -
 def test_paths_are_written_the_way_they_are_read(recorded: Service) -> None:
     for days in DAYS:
         for measure in MEASURES:
-            body = recorded.ask(data_path("BTC", measure, days)).json()
+            body = recorded.ask(data_path("BTC", measure, days, "json")).json()
             assert (body["symbol"], body["measure"], body["days"]) == ("BTC", measure, days)
         assert recorded.ask(data_path("BTC", "price", days, "csv")).status == 200
-        assert recorded.ask(liquidations_path(days)).json()["days"] == days
+        assert recorded.ask(liquidations_path(days, "json")).json()["days"] == days
         assert recorded.ask(liquidations_path(days, "csv")).status == 200

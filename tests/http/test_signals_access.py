@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from barograph.signals.endpoints import KEY_NOT_CHECKED
 from support.clock import START
 from support.service import Answer, Service, ask, fresh_service
 
@@ -284,7 +285,7 @@ def test_without_the_database_a_key_is_503_and_everybody_else_is_served(side: Se
     refused = side.ask(PATH, x_api_key=key)
 
     assert refused.status == 503
-    assert refused.json() == {"error": "keys cannot be checked at the moment"}
+    assert refused.json() == {"error": KEY_NOT_CHECKED}
     assert refused.headers["retry-after"] == "5"
     assert refused.headers["ratelimit-policy"] == '"key";q=1000;w=3600'
     assert LIMIT_FIELDS & refused.headers.keys() == {"ratelimit-policy"}

@@ -15,13 +15,13 @@ from support.clock import START
 PUBLISHER = f"""
 import asyncio
 from barograph.board.board import Publication, publish, read_versions
-from barograph.markets.store import ReadingRow, record_readings
+from barograph.markets.store import ReadingRow, record_rows
 
 async def work(tx):
     version = (await read_versions(tx)).get("one", 0) + 1
     await publish(tx, [Publication("one", "x" * 20_000)])
     row = ReadingRow("minute", "BTCUSDT", {START} + version, 1, 1, 8, 1, None)
-    await record_readings(tx, [row])
+    await record_rows(tx, readings=[row])
     await publish(tx, [Publication("two", str(version))])
     return version
 

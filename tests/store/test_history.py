@@ -19,10 +19,7 @@ from barograph.markets.store import (
     forget_old,
     recent_liquidations,
     recent_watched,
-    record_liquidations,
-    record_readings,
-    record_regime_changes,
-    record_watched,
+    record_rows,
 )
 from barograph.markets.view import LIQUIDATIONS
 from barograph.settings import Settings
@@ -60,25 +57,25 @@ class Record:
 
     def readings(self, *rows: ReadingRow) -> None:
         async def work(tx: Transaction) -> None:
-            await record_readings(tx, rows)
+            await record_rows(tx, readings=rows)
 
         self.runner.run(self.database.write(work))
 
     def liquidations(self, *events: Liquidation) -> None:
         async def work(tx: Transaction) -> None:
-            await record_liquidations(tx, events)
+            await record_rows(tx, liquidations=events)
 
         self.runner.run(self.database.write(work))
 
     def watched(self, *spans: tuple[int, int]) -> None:
         async def work(tx: Transaction) -> None:
-            await record_watched(tx, spans)
+            await record_rows(tx, watched=spans)
 
         self.runner.run(self.database.write(work))
 
     def regime_change(self, change: RegimeChange) -> None:
         async def work(tx: Transaction) -> None:
-            await record_regime_changes(tx, [change])
+            await record_rows(tx, regime_changes=[change])
 
         self.runner.run(self.database.write(work))
 

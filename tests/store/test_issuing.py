@@ -389,7 +389,7 @@ def test_while_the_newest_settlement_is_contested_what_stood_goes_on_standing(
     instance.report(0.02)
     contested = instance.issued()
 
-    assert contested.silent[FUNDING] == "no settlement of the running interval is known"
+    assert contested.silent[FUNDING] == "no settlement of the current interval is known"
     assert first in contested.stances
     instance.clock.now += REVISION_DELAY
     after = instance.issue()[FUNDING]
@@ -468,8 +468,8 @@ def test_without_evidence_nothing_is_issued_and_the_reasons_are_told(bare: Insta
     assert stances.stances == ()
     assert stances.waiting[ETF].why == "0 of 20 days are known"
     assert stances.silent == {
-        RATES: "no day is known on which all three yields were published",
-        FUNDING: "no settlement of the running interval is known",
+        RATES: "no day has all three yields",
+        FUNDING: "no settlement of the current interval is known",
     }
     assert bare.count() == [0, 0, 0]
 

@@ -47,7 +47,7 @@ class Figures:
 
     def known_at(self, at: int, series: str = SOFR) -> list[RecordedFigure]:
         async def work(tx: Transaction) -> list[RecordedFigure]:
-            return await as_known_at(tx, series, at)
+            return await as_known_at(tx, series, at, 1_000)
 
         return self.runner.run(self.database.read(work))
 

@@ -33,11 +33,7 @@ from barograph.markets.store import (
     ReadingRow,
     RegimeChange,
     Resolution,
-    record_liquidation_hours,
-    record_liquidations,
-    record_readings,
-    record_regime_changes,
-    record_watched,
+    record_rows,
 )
 from support.clock import START, HandClock
 
@@ -71,17 +67,17 @@ class Record:
 
     def keep(self, readings: Iterable[ReadingRow]) -> None:
         rows = list(readings)
-        self.write(lambda tx: record_readings(tx, rows))
+        self.write(lambda tx: record_rows(tx, readings=rows))
 
     def keep_hours(self, *hours: LiquidationHour) -> None:
-        self.write(lambda tx: record_liquidation_hours(tx, hours))
+        self.write(lambda tx: record_rows(tx, liquidation_hours=hours))
 
     def watch(self, *spans: Span) -> None:
-        self.write(lambda tx: record_watched(tx, spans))
+        self.write(lambda tx: record_rows(tx, watched=spans))
 
     def liquidate(self, at: int, side: Side, usd: float) -> None:
         event = Liquidation(at, "BTCUSDT", side, 2.0, usd / 2)
-        self.write(lambda tx: record_liquidations(tx, [event]))
+        self.write(lambda tx: record_rows(tx, liquidations=[event]))
 
     def write(self, work: Work[T]) -> T:
         return self.runner.run(self.database.write(work))
@@ -360,7 +356,7 @@ def test_a_past_regime_is_the_label_in_force_then_with_the_rate_that_was_measure
         RegimeChange(NOW - DAY, "unknown", None),
         RegimeChange(NOW - HOUR, "neutral", 0.01),
     ]
-    record.write(lambda tx: record_regime_changes(tx, changes))
+    record.write(lambda tx: record_rows(tx, regime_changes=changes))
     record.keep(
         a_reading(THIS_HOUR - days * DAY, rate_pct=0.001 * days, interval_hours=4)
         for days in (0, 1, 7, 30)
@@ -376,7 +372,7 @@ def test_a_past_regime_is_the_label_in_force_then_with_the_rate_that_was_measure
 
 def test_a_label_tells_nothing_about_an_hour_that_nobody_measured(record: Record) -> None:
     changes = [RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02)]
-    record.write(lambda tx: record_regime_changes(tx, changes))
+    record.write(lambda tx: record_rows(tx, regime_changes=changes))
     record.keep([a_reading(THIS_HOUR - 2 * HOUR), a_reading(THIS_HOUR, contract="ETHUSDT")])
 
     at_its_end, after = THIS_HOUR - HOUR - 1, THIS_HOUR - HOUR

@@ -11,8 +11,8 @@ from barograph.markets.settlements import SettledRate, SettlementReport
 from barograph.markets.store import (
     newest_settlement_reports,
     newest_settlements,
+    record_rows,
     record_settlement_reports,
-    record_settlements,
 )
 from support.clock import START
 
@@ -123,7 +123,7 @@ def test_the_newest_settlements_are_given_oldest_first(
     reports.record(*rates)
 
     async def work(tx: Transaction) -> None:
-        await record_settlements(tx, own)
+        await record_rows(tx, settlements=own)
 
     runner.run(database.write(work))
 

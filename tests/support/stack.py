@@ -18,7 +18,7 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.store import record_watched
+from barograph.markets.store import record_rows
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
 from barograph.web.app import create_app
@@ -144,7 +144,7 @@ def _is_restless(world: World, hour: int) -> bool:
 
 async def _watch_yesterday(database: SQLiteDatabase, now: int) -> None:
     async def work(tx: Transaction) -> None:
-        await record_watched(tx, [(now - DAY, now)])
+        await record_rows(tx, watched=[(now - DAY, now)])
 
     await database.write(work)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from barograph.badges import content as contents
-from barograph.badges.content import BadgeContent
+from barograph.badges import contents
+from barograph.badges.contents import BadgeContent
 from barograph.badges.documents import badge_document
 from barograph.badges.svg import AMBER, BLUE, GREEN, GREY, RED, Style
 from barograph.kit.documents import FOREVER
@@ -37,7 +37,7 @@ CONTENTS: dict[str, BadgeContent] = {
     "funding-unknown": contents.funding("NOSUCH", None, SOURCE, UNTIL).content,
     "funding-unavailable": contents.unavailable("BTC funding").content,
     "signal": contents.signal("Funding regime", "long-leaning", "test venue", UNTIL).content,
-    "signal-unknown": contents.signal("Funding regime", None, "test venue", UNTIL).content,
+    "signal-unknown": contents.signal("Funding regime", "unknown", "test venue", UNTIL).content,
     "status-ok": contents.status("ok", UNTIL).content,
     "status-degraded": contents.status("degraded", UNTIL).content,
     "status-down": contents.status("down", UNTIL).content,

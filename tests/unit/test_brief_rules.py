@@ -339,7 +339,7 @@ def test_volatility_is_silent_at_rest_without_history_and_within_the_hour() -> N
 
 @pytest.mark.parametrize(
     ("kind", "why"),
-    [("throttled", "the exchange: throttled"), (None, "the exchange was not seen to fail")],
+    [("throttled", "the exchange: throttled"), (None, "no failure of the exchange was recorded")],
 )
 def test_an_outage_is_told_with_its_span_and_how_it_came(kind: str | None, why: str) -> None:
     (draft,) = outage(evidence(outage=Outage(AT - 5 * MINUTE, AT, kind)))
@@ -411,7 +411,7 @@ def test_a_brief_says_where_it_comes_from() -> None:
     assert (brief.window_start, brief.window_end) == (AT - 8 * HOUR, AT)
     assert brief.summary == (
         "BTC funding was -0.0025 % per 8 hours at the settlement of 2026-11-06T21:00:00.000Z "
-        "(last read at 2026-11-06T20:59:55.000Z), after +0.0100 % per 8 hours at the one of "
+        "(last read at 2026-11-06T20:59:55.000Z), after +0.0100 % per 8 hours at the settlement of "
         "2026-11-06T13:00:00.000Z. Source: test venue, as of 2026-11-06T21:00:00.000Z."
     )
     assert "- `funding_rate_pct`: -0.0025\n" in brief.body

@@ -59,7 +59,7 @@ def liquidations(*pairs: tuple[float | None, float | None, float]) -> Liquidatio
 
 
 def draw(values: Sequence[float | None], bands: Sequence[Band] = ()) -> str:
-    return line_chart(series(values), prefix="c", name="Funding", unit="%", bands=bands)
+    return line_chart(series(values), prefix="c", name="Funding", unit="%", show=str, bands=bands)
 
 
 def parsed(drawn: str) -> ET.Element:
@@ -241,6 +241,7 @@ def test_a_chart_of_360_points_has_at_most_5_kilobytes() -> None:
             prefix="interest",
             name="BTC open interest",
             unit="USD",
+            show=str,
             data_url="/data/BTC/open-interest.json?days=60",
         )
         assert len(drawn.encode()) <= 5_000
@@ -268,7 +269,9 @@ def test_the_description_tells_what_the_line_shows() -> None:
 
 def test_a_script_is_told_where_the_values_are() -> None:
     shown = series([1.0, 2.0, 3.0])
-    drawn = line_chart(shown, prefix="p", name="BTC", unit="USDT", data_url="/data/x.json?a=1&b=2")
+    drawn = line_chart(
+        shown, prefix="p", name="BTC", unit="USDT", show=str, data_url="/data/x.json?a=1&b=2"
+    )
     root = parsed(drawn)
     told = {name.removeprefix("data-"): value for name, value in root.attrib.items()}
     assert told["series"] == "/data/x.json?a=1&b=2"
@@ -307,7 +310,7 @@ def test_a_chart_tells_how_many_decimals_its_values_have_at_least(
 def test_a_chart_without_data_to_fetch_promises_none() -> None:
     assert "data-" not in draw([1.0, 2.0])
     assert "data-" not in line_chart(
-        series([None]), prefix="e", name="BTC", unit="USDT", data_url="/data/x.json"
+        series([None]), prefix="e", name="BTC", unit="USDT", show=str, data_url="/data/x.json"
     )
 
 
@@ -371,7 +374,7 @@ def test_an_unknown_rate_is_not_drawn_as_zero() -> None:
 
 def test_texts_from_elsewhere_stay_text() -> None:
     shown = series([1.0, 2.0])._replace(contract=HOSTILE)
-    drawn = line_chart(shown, prefix="x", name=HOSTILE, unit=HOSTILE, data_url=HOSTILE)
+    drawn = line_chart(shown, prefix="x", name=HOSTILE, unit=HOSTILE, show=str, data_url=HOSTILE)
     root = expect_sound(drawn)
     assert root.findtext("title") == HOSTILE.replace("\0", " ").replace("\ufffe", " ")
     assert "<script" not in drawn
@@ -379,7 +382,7 @@ def test_texts_from_elsewhere_stay_text() -> None:
 
 def test_a_prefix_that_is_no_name_is_refused() -> None:
     with pytest.raises(ValueError, match="letters, digits and hyphens"):
-        line_chart(series([1.0]), prefix='a" onload="', name="x", unit="y")
+        line_chart(series([1.0]), prefix='a" onload="', name="x", unit="y", show=str)
 
 
 def test_every_measure_has_a_name_a_unit_and_a_column() -> None:

@@ -87,7 +87,7 @@ def test_no_character_of_a_checkpoint_can_be_changed() -> None:
     [verifier_of(OTHER_KEY, ORIGIN), verifier_of(KEY, f"{ORIGIN}/events"), Verifier(ORIGIN, b"")],
 )
 def test_the_checkpoint_of_another_key_or_log_is_refused(verifier: Verifier) -> None:
-    with pytest.raises(CheckpointRefused, match="the expected key signed nothing"):
+    with pytest.raises(CheckpointRefused, match="the expected key did not sign"):
         open_checkpoint(NOTE, verifier)
 
 

@@ -22,7 +22,7 @@ from barograph.site.home import (
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
 
-BOUNDS = FreshnessLimits(
+LIMITS = FreshnessLimits(
     perpetuals=30_000, long_accounts=1_800_000, liquidations=60_000, min_coverage_pct=95.0
 )
 REGIME = Regime("neutral", START, 0.01, START)
@@ -33,7 +33,7 @@ def a_view(*contracts: Perpetual, **fields: Any) -> MarketView:
     listed = contracts or MARKET
     view = MarketView(
         now=START,
-        bounds=BOUNDS,
+        limits=LIMITS,
         perpetuals=reading(contracts=listed),
         by_name={each.base: each for each in listed},
         shares={"BTCUSDT": LongAccounts("BTCUSDT", 61.5, START)},
@@ -85,7 +85,7 @@ def test_funding_is_brought_to_eight_hours_and_zero_is_a_number() -> None:
 
 def test_a_share_of_accounts_that_is_unknown_or_old_is_none_and_zero_is_a_share() -> None:
     shares = {
-        "BTCUSDT": LongAccounts("BTCUSDT", 61.5, START - BOUNDS.long_accounts),
+        "BTCUSDT": LongAccounts("BTCUSDT", 61.5, START - LIMITS.long_accounts),
         "SOLUSDT": LongAccounts("SOLUSDT", 0.0, START),
     }
     assets = now_of(a_view(shares=shares)).assets
@@ -133,7 +133,7 @@ def test_too_little_is_never_rounded_up_to_what_would_be_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    "counted", [None, LiquidationTotals(START - BOUNDS.liquidations, 100.0, 10.0, 50.0, "BTC")]
+    "counted", [None, LiquidationTotals(START - LIMITS.liquidations, 100.0, 10.0, 50.0, "BTC")]
 )
 def test_a_count_that_is_too_old_says_nothing_about_the_day(
     counted: LiquidationTotals | None,
@@ -144,10 +144,10 @@ def test_a_count_that_is_too_old_says_nothing_about_the_day(
 
 
 def test_what_is_said_ends_with_the_first_of_its_bounds() -> None:
-    assert now_of(a_view()).until == START + BOUNDS.perpetuals
+    assert now_of(a_view()).until == START + LIMITS.perpetuals
     old = LiquidationTotals(START - 50_000, 10.0, 10.0, 50.0, "BTC")
     now = now_of(a_view(liquidations=None), old)
-    assert (now.until, now.bound) == (START + 10_000, START + BOUNDS.perpetuals)
+    assert (now.until, now.reading_until) == (START + 10_000, START + LIMITS.perpetuals)
 
 
 def test_past_regimes_stand_beside_the_one_of_now() -> None:

@@ -28,7 +28,7 @@ from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, changed, reading, shares
 
 FIELDS = Path(__file__).parents[2] / "docs/fields.md"
-BOUNDS = FreshnessLimits(
+LIMITS = FreshnessLimits(
     perpetuals=30_000, long_accounts=1_800_000, liquidations=90_000, min_coverage_pct=95
 )
 MINUTE = 60_000
@@ -42,7 +42,7 @@ def view_of(
     found = shares() if sampled is None else sampled
     return MarketView(
         now=now,
-        bounds=BOUNDS,
+        limits=LIMITS,
         perpetuals=reading(contracts=contracts),
         by_name=index_of(reading(contracts=contracts)),
         shares={share.contract: share for share in found},
@@ -279,7 +279,7 @@ def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
 def test_a_share_past_its_bound_is_not_known() -> None:
     found = find_perpetual(index_of(reading()), "BTC")
     assert found is not None
-    old = [LongAccounts("BTCUSDT", 61.5, START - BOUNDS.long_accounts)]
+    old = [LongAccounts("BTCUSDT", 61.5, START - LIMITS.long_accounts)]
 
     shown = market_facts(view_of(sampled=old), found)
     (share,) = [fact for fact in shown.facts if fact.name == "Long accounts"]
@@ -287,7 +287,7 @@ def test_a_share_past_its_bound_is_not_known() -> None:
     assert "61.5" not in share.value
     assert "unknown" in share.value
     assert share.read_at is None
-    assert shown.until == START + BOUNDS.perpetuals
+    assert shown.until == START + LIMITS.perpetuals
 
 
 @pytest.mark.parametrize(
@@ -308,4 +308,4 @@ def test_every_number_of_a_page_is_a_documented_field() -> None:
     documented = set(re.findall(r"^\| `(\w+)`", FIELDS.read_text("utf-8"), re.MULTILINE))
 
     assert NAMES.keys() == MEANINGS.keys()
-    assert MEANINGS.keys() - {"funding_8h_pct"} <= documented
+    assert MEANINGS.keys() <= documented

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barograph.board.feeds import Publication
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.regime import (
     EDGES_PCT,
@@ -237,7 +238,7 @@ def test_the_same_readings_always_end_in_the_same_regime(
 
     assert follow(series, dwell) == judged
     for before, after in pairwise(judged):
-        stored = REGIME.decode(REGIME.encode(before))
+        stored = REGIME.decode(Publication.of(REGIME, before).payload)
         assert next_regime(stored, after.funding_8h_pct, after.as_of, dwell) == after
 
 

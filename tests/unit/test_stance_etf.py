@@ -13,7 +13,7 @@ from barograph.history.records import LABELS, NotIssuedYet, Proposal
 from barograph.kit.business_days import business_days, is_business_day
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, SECOND, iso_timestamp
-from barograph.macro.evidence import next_flow_regime
+from barograph.macro.evidence import FlowWeek, next_flow_regime
 from barograph.macro.series import EtfDay, EtfSeries
 from barograph.stances.etf import propose, streak
 from support.clock import START
@@ -78,7 +78,7 @@ def test_twenty_days_are_needed() -> None:
 
 
 def test_days_that_stopped_coming_are_not_waited_for() -> None:
-    assert asked(fund(days=DAYS[:5])) == f"the newest holdings are of {DAYS[4]}"
+    assert asked(fund(days=DAYS[:5])) == f"the newest holdings are from {DAYS[4]}"
 
 
 @pytest.mark.parametrize("place", range(5))
@@ -86,13 +86,13 @@ def test_a_flow_of_the_week_that_is_not_known_leaves_no_stance(place: int) -> No
     flows: list[float | None] = [1e6] * 5
     flows[place] = None
 
-    assert asked(fund(*flows)) == "the flows of five days up to 2026-11-06 are not all known"
+    assert asked(fund(*flows)) == "a flow of the five days up to 2026-11-06 is unknown"
 
 
 def test_a_missing_day_of_the_week_leaves_no_stance() -> None:
     days = [day for day in DAYS if day != DAYS[-3]]
 
-    assert asked(fund(days=days)) == "the flows of five days up to 2026-11-06 are not all known"
+    assert asked(fund(days=days)) == "a flow of the five days up to 2026-11-06 is unknown"
     assert isinstance(asked(fund(days=[day for day in DAYS if day != DAYS[-6]])), Proposal)
 
 
@@ -129,7 +129,7 @@ def test_funds_without_assets_have_no_share_of_them() -> None:
 def test_without_fresh_holdings_there_is_no_stance_and_the_reason_names_their_day(
     today: date, now: int
 ) -> None:
-    assert asked(fund(), now=now, today=today) == "the newest holdings are of 2026-11-06"
+    assert asked(fund(), now=now, today=today) == "the newest holdings are from 2026-11-06"
 
 
 @pytest.mark.parametrize("days", range(5))
@@ -137,6 +137,10 @@ def test_a_stance_holds_until_the_next_days_file_was_due(days: int) -> None:
     now, today = START + days * DAY, FRIDAY + timedelta(days=days)
 
     assert judged(fund(), now=now, today=today).expires_at > now
+
+
+def week(share: float, flows: list[float]) -> FlowWeek:
+    return FlowWeek((), "", flows, sum(flows), share)
 
 
 UP, DOWN = [1.0, 1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, -1.0, -1.0, 1.0]
@@ -164,7 +168,7 @@ HALF = [1.0, 1.0, 1.0, -1.0, -1.0]
 def test_a_regime_is_entered_at_half_a_percent_and_left_at_half_of_that(
     share: float, flows: list[float], previous: str | None, expected: str
 ) -> None:
-    assert next_flow_regime(share, flows, previous) == expected
+    assert next_flow_regime(week(share, flows), previous) == expected
 
 
 MIRROR = {"accumulation": "distribution", "distribution": "accumulation", "mixed": "mixed"}
@@ -181,8 +185,8 @@ def test_outflows_are_judged_as_the_mirror_of_inflows(
     turned = None if previous is None else MIRROR[previous]
 
     assert (
-        next_flow_regime(-share, [-each for each in flows], turned)
-        == MIRROR[next_flow_regime(share, flows, previous)]
+        next_flow_regime(week(-share, [-each for each in flows]), turned)
+        == MIRROR[next_flow_regime(week(share, flows), previous)]
     )
     assert streak([-each for each in flows]) == -streak(flows)
 

@@ -107,7 +107,7 @@ def test_a_day_that_not_all_yields_have_is_not_judged_yet() -> None:
 def test_without_one_of_the_yields_there_is_no_stance(name: str) -> None:
     for series in (flat() | {name: []}, {key: flat()[key] for key in flat() if key != name}):
         assert propose(series, START, FRIDAY, GRACE, was_inverted=False) == (
-            "no day is known on which all three yields were published"
+            "no day has all three yields"
         )
 
 
@@ -142,7 +142,7 @@ def test_without_fresh_yields_there_is_no_stance_and_the_reason_names_their_day(
 ) -> None:
     reason = propose(flat(), now, today, GRACE, was_inverted=False)
 
-    assert reason == "the newest yields are of 2026-11-06"
+    assert reason == "the newest yields are from 2026-11-06"
 
 
 @pytest.mark.parametrize("days", [0, 1, 2, 3])

@@ -181,7 +181,7 @@ def test_every_check_that_can_fail_is_recorded_and_the_api_beside_them() -> None
         now=START,
         started_at=START,
         version="1.2.3",
-        bounds=freshness_limits(Settings.model_validate({})),
+        limits=freshness_limits(Settings.model_validate({})),
         polled_at=None,
         perpetuals=None,
         shares=None,

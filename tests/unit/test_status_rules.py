@@ -26,13 +26,13 @@ from support.clock import START
 from support.markets import BTC, ETH, SOL, SOURCE, reading, shares
 from support.service import CHECKS
 
-BOUNDS = freshness_limits(Settings.model_validate({}))
+LIMITS = freshness_limits(Settings.model_validate({}))
 NOW = START + 2_000
 WELL = StatusInputs(
     now=NOW,
     started_at=START - 60_000,
     version="1.2.3",
-    bounds=BOUNDS,
+    limits=LIMITS,
     polled_at=NOW - 250,
     perpetuals=reading(START),
     shares=LongAccountShares({share.contract: share for share in shares(START)}),
@@ -237,7 +237,7 @@ def test_a_stance_that_waits_for_a_source_or_for_more_days_is_no_failure(
 
 
 def test_etf_flows_that_are_too_old_are_a_failure() -> None:
-    why = "the newest holdings are of 2026-10-30"
+    why = "the newest holdings are from 2026-10-30"
     status = assess(WELL._replace(stances=Stances(NOW, (), {"btc-etf-stance": why})))
 
     found = [check(status, name).status for name in ("etf-flows", "stances")]
@@ -313,7 +313,7 @@ def test_each_major_without_a_fresh_share_is_named(missing: list[str], named: st
 
 def test_a_share_past_its_bound_counts_as_missing() -> None:
     assert WELL.shares is not None
-    old = replace(WELL.shares.shares["BTCUSDT"], sampled_at=NOW - BOUNDS.long_accounts)
+    old = replace(WELL.shares.shares["BTCUSDT"], sampled_at=NOW - LIMITS.long_accounts)
     seen = WELL._replace(shares=LongAccountShares({**WELL.shares.shares, "BTCUSDT": old}))
 
     assert check(assess(seen), "long-accounts").detail == "no fresh share for BTC"
@@ -332,9 +332,9 @@ def test_other_contracts_need_no_share() -> None:
         ({"watched_pct": 95.0}, "ok"),
         ({"watched_pct": 94.99}, "degraded"),
         ({"watched_pct": 0.0}, "degraded"),
-        ({"as_of": NOW - BOUNDS.liquidations}, "degraded"),
-        ({"as_of": NOW - BOUNDS.liquidations + 1}, "ok"),
-        ({"watched_until": NOW - BOUNDS.liquidations}, "degraded"),
+        ({"as_of": NOW - LIMITS.liquidations}, "degraded"),
+        ({"as_of": NOW - LIMITS.liquidations + 1}, "ok"),
+        ({"watched_until": NOW - LIMITS.liquidations}, "degraded"),
         ({"watched_until": None}, "degraded"),
         ({"total_usd": 0.0, "long_pct": None, "top_asset": None}, "ok"),
     ],
@@ -402,7 +402,7 @@ def test_the_first_day_of_liquidations_warms_up_and_a_lost_stream_is_a_failure(
 def test_a_first_connection_that_is_never_heard_from_is_a_failure(
     passed: int, condition: str
 ) -> None:
-    began = NOW - BOUNDS.liquidations + 1 - passed
+    began = NOW - LIMITS.liquidations + 1 - passed
     totals = LiquidationTotals(NOW, 0.0, 0.0, None, None, watching_since=began)
 
     assert verdict(WELL._replace(liquidations=totals), "liquidations") == condition

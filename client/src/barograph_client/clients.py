@@ -40,8 +40,6 @@ WHOLE = 3
 LARGEST = 8 * 1024 * 1024
 """Far larger than any response of the service."""
 
-_HEADERS = {"Accept-Encoding": "gzip"}
-
 
 def _sent(call: Callable[P, Call[T]]) -> "Callable[Concatenate[Barograph, P], T]":
     def method(client: "Barograph", /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -103,12 +101,7 @@ class Barograph:
         self.reader = Reader(base_url, Credentials(api_key, bearer, proof), patience, clock)
         self._sleep = sleep
         self._answer_seconds = WHOLE * timeout
-        self._http = httpx2.Client(
-            transport=transport,
-            timeout=timeout,
-            headers=_HEADERS,
-            trust_env=not _is_loopback(base_url),
-        )
+        self._http = httpx2.Client(transport=transport, **_options(base_url, timeout))
 
     index = _sent(calls.index)
     briefs = _sent(calls.briefs)
@@ -179,12 +172,7 @@ class AsyncBarograph:
         self.reader = Reader(base_url, Credentials(api_key, bearer, proof), patience, clock)
         self._sleep = sleep
         self._answer_seconds = WHOLE * timeout
-        self._http = httpx2.AsyncClient(
-            transport=transport,
-            timeout=timeout,
-            headers=_HEADERS,
-            trust_env=not _is_loopback(base_url),
-        )
+        self._http = httpx2.AsyncClient(transport=transport, **_options(base_url, timeout))
 
     index = _awaited(calls.index)
     briefs = _awaited(calls.briefs)
@@ -262,9 +250,16 @@ def _unreachable(error: httpx2.RequestError) -> Unreachable:
     return Unreachable(f"the service could not be reached ({type(error).__name__})")
 
 
-def _is_loopback(base_url: str) -> bool:
-    """Whether the service runs on this machine, so that no proxy is needed."""
-    host = urlsplit(base_url).hostname or ""
+def _options(base_url: str, timeout: float) -> dict[str, Any]:
+    """The options of both HTTP clients. A service on this machine needs no proxy."""
+    return {
+        "timeout": timeout,
+        "headers": {"Accept-Encoding": "gzip"},
+        "trust_env": not _is_loopback(urlsplit(base_url).hostname or ""),
+    }
+
+
+def _is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

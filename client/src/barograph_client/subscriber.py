@@ -104,25 +104,23 @@ class _Look(NamedTuple):
     """The new references, only of the kinds that changed."""
 
 
-class _Routine:
-    """Plans looks as steps; the subscriber carries them out and writes the file."""
+class _Subscription:
+    """Plans looks as steps; the two subscribers carry them out and write the file."""
 
-    def __init__(self, reader: Reader, kinds: Collection[str] | None) -> None:
+    def __init__(self, reader: Reader, store: ReferenceFile, kinds: Collection[str] | None) -> None:
         self._reader = reader
+        self._store = store
         self._kinds = None if kinds is None else frozenset(kinds)
         self._stop: Refused | None = None
         self.tape: tuple[TapeEntry, ...] = ()
+        """The newest stance of each followed kind, as of the last look."""
 
-    def require_going(self) -> None:
-        """Refuse another look after a final answer.
-
-        Raises:
-            Refused: an earlier look ended with `Stopped`.
-        """
+    def _require_going(self) -> None:
+        """Refuse another look after a final answer."""
         if self._stop is not None:
             raise self._stop
 
-    def look(self, kept: References) -> Steps[_Look]:
+    def _plan(self, kept: References) -> Steps[_Look]:
         """Read the feed and compare each new version with the kept one."""
         events: list[Event] = []
         changed: dict[str, Reference] = {}
@@ -175,24 +173,15 @@ class _Routine:
         return _later(error)
 
 
-class Subscriber:
-    """Follows the stances of one service.
-
-    `tape` is the feed's tape as of the last look.
-    """
+class Subscriber(_Subscription):
+    """Follows the stances of one service."""
 
     def __init__(
         self, client: Barograph, store: ReferenceFile, kinds: Collection[str] | None = None
     ) -> None:
         """Without `kinds` it follows every kind."""
+        super().__init__(client.reader, store, kinds)
         self._client = client
-        self._store = store
-        self._routine = _Routine(client.reader, kinds)
-
-    @property
-    def tape(self) -> tuple[TapeEntry, ...]:
-        """The newest stance of each followed kind."""
-        return self._routine.tape
 
     def look(self) -> tuple[Event, ...]:
         """Look once and return what is new.
@@ -201,40 +190,29 @@ class Subscriber:
             ReferencesUnusable: the file of references can't be read or written.
             Refused: an earlier look ended with `Stopped`.
         """
-        self._routine.require_going()
-        found = self._client.run(self._routine.look(self._store.read()))
+        self._require_going()
+        found = self._client.run(self._plan(self._store.read()))
         # Written once, at the end: an interrupted look is repeated and loses nothing.
         if found.to_keep:
             self._store.write(found.to_keep)
         return found.events
 
 
-class AsyncSubscriber:
+class AsyncSubscriber(_Subscription):
     """Follows the stances of one service, without blocking."""
 
     def __init__(
         self, client: AsyncBarograph, store: ReferenceFile, kinds: Collection[str] | None = None
     ) -> None:
         """Without `kinds` it follows every kind."""
+        super().__init__(client.reader, store, kinds)
         self._client = client
-        self._store = store
-        self._routine = _Routine(client.reader, kinds)
-
-    @property
-    def tape(self) -> tuple[TapeEntry, ...]:
-        """The newest stance of each followed kind."""
-        return self._routine.tape
 
     async def look(self) -> tuple[Event, ...]:
-        """Look once and return what is new.
-
-        Raises:
-            ReferencesUnusable: the file of references can't be read or written.
-            Refused: an earlier look ended with `Stopped`.
-        """
-        self._routine.require_going()
+        """Look once and return what is new; raises as `Subscriber.look` does."""
+        self._require_going()
         kept = await asyncio.to_thread(self._store.read)
-        found = await self._client.run(self._routine.look(kept))
+        found = await self._client.run(self._plan(kept))
         if found.to_keep:
             prepared = await self._prepared(found.to_keep)
             # No await from here on: a cancelled look has written nothing, and a look that has

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from barograph.badges.content import BadgeContent, TimedContent
+from barograph.badges.contents import BadgeContent, TimedContent
 from barograph.badges.svg import Badge, Style, render
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.wire import WireModel

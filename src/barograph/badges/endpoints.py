@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.badges import content as contents
-from barograph.badges.content import (
+from barograph.badges import contents
+from barograph.badges.contents import (
     SINCE_PATTERN,
     STYLES,
     BadgeContent,
@@ -32,7 +32,8 @@ from barograph.board.board import Board
 from barograph.kit.documents import CORS, JSON, Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.wire import Schema, json_content, operation, parameter
-from barograph.markets.symbols import PATTERN, is_normalized
+from barograph.markets.symbols import PATTERN, normalized
+from barograph.signals.methods import BY_KEY
 
 
 class _Kind(NamedTuple):
@@ -82,11 +83,8 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
         return reader.regime(board, now).content
 
     def funding(request: Request, now: int) -> BadgeContent | None:
-        symbol: str = request.path_params["symbol"]
-        # Checked first, because `upper` can turn other letters into ASCII.
-        if not symbol.isascii() or not is_normalized(symbol.upper()):
-            return None
-        return reader.funding(board, symbol.upper(), now).content
+        symbol = normalized(request.path_params["symbol"])
+        return None if symbol is None else reader.funding(board, symbol, now).content
 
     def signal(request: Request, now: int) -> BadgeContent | None:
         timed = reader.signals(board, now).get(request.path_params["key"])
@@ -95,7 +93,7 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
     def status(_: Request, now: int) -> BadgeContent:
         return reader.status(board, now).content
 
-    key = parameter("path", "key", "The key of the signal.", enum=list(reader.signal_names))
+    key = parameter("path", "key", "The key of the signal.", enum=list(BY_KEY))
     return (
         _Kind("record", "getRecordBadge", record, (_SINCE,)),
         _Kind("regime", "getRegimeBadge", regime),
@@ -176,10 +174,7 @@ def _answer(form: Form, description: str, **example: object) -> Schema:
 
 
 _SYMBOL = parameter(
-    "path",
-    "symbol",
-    "Base asset or full contract name, in upper or lower case.",
-    pattern=PATTERN,
+    "path", "symbol", "Base asset or full contract name, in upper or lower case.", pattern=PATTERN
 )
 _STYLE = parameter(
     "query", "style", "Any other value means flat.", enum=list(STYLES), default="flat"

@@ -1,17 +1,14 @@
 """Reads the content of badges from the data in memory."""
 
-from collections.abc import Callable, Mapping
-
-from barograph.badges import content as contents
-from barograph.badges.content import TimedContent, parse_since
+from barograph.badges import contents
+from barograph.badges.contents import TimedContent, parse_since
 from barograph.board.board import Board
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.timestamps import SECOND
 from barograph.markets.reader import MarketReader
+from barograph.signals.methods import METHODS
+from barograph.signals.reader import SignalsReader
 from barograph.status.reader import StatusReader
-
-SignalLabels = Callable[[Board, int], Mapping[str, tuple[str, str]] | None]
-"""The name and label of each fresh signal by its key; None if none is fresh."""
 
 STATUS_KEEP_MS = 2 * SECOND
 SIGNALS_KEEP_MS = 10 * SECOND
@@ -23,19 +20,15 @@ class BadgeReader:
     def __init__(
         self,
         markets: MarketReader,
+        signals: SignalsReader,
         status: StatusReader,
         *,
         record_since: str,
-        signals: SignalLabels,
-        signal_names: Mapping[str, str],
-        signal_sources: Mapping[str, str],
     ) -> None:
         self._markets = markets
+        self._signals = signals
         self._status = status
         self._record_since = record_since
-        self._signals = signals
-        self.signal_names = signal_names
-        self._signal_sources = signal_sources
 
     def record(self, now: int) -> TimedContent:
         """The record since the configured start."""
@@ -51,7 +44,7 @@ class BadgeReader:
             return contents.unavailable("regime")
         if view.regime is None:
             return contents.regime("unknown", view.perpetuals.source, 0)
-        until = min(view.until, view.regime.as_of + view.bounds.perpetuals)
+        until = min(view.until, view.regime.as_of + view.limits.perpetuals)
         return contents.regime(view.regime.label, view.perpetuals.source, until)
 
     def funding(self, board: Board, symbol: str, now: int) -> TimedContent:
@@ -65,15 +58,13 @@ class BadgeReader:
 
     def signals(self, board: Board, now: int) -> dict[str, TimedContent]:
         """Every signal by its key."""
-        labels = self._signals(board, now) or {}
-        later = self._signals(board, now + SIGNALS_KEEP_MS) or {}
+        labels = self._signals.labels(board, now)
+        later = self._signals.labels(board, now + SIGNALS_KEEP_MS)
         shown = {}
-        for key, name in self.signal_names.items():
-            label = labels.get(key, (name, None))[1]
+        for key, name in ((each.key, each.name) for each in METHODS):
             # Certain for a while only if it won't expire by then.
-            is_lasting = label == later.get(key, (name, None))[1]
-            until = now + SIGNALS_KEEP_MS if is_lasting else 0
-            shown[key] = contents.signal(name, label, self._signal_sources[key], until)
+            until = now + SIGNALS_KEEP_MS if labels[key] == later[key] else 0
+            shown[key] = contents.signal(name, labels[key], self._signals.sources[key], until)
         return shown
 
     def status(self, board: Board, now: int) -> TimedContent:

@@ -25,10 +25,6 @@ class Feed(Generic[R]):
             log.exception("snapshot cannot be read", extra={"feed": self.name})
             return None
 
-    def encode(self, record: R) -> str:
-        """Encode a snapshot as text."""
-        return _ENCODER.encode(record).decode()
-
 
 class Publication(NamedTuple):
     """An encoded snapshot."""
@@ -39,7 +35,4 @@ class Publication(NamedTuple):
     @classmethod
     def of(cls, feed: Feed[R], record: R) -> "Publication":
         """Encode one record."""
-        return cls(feed.name, feed.encode(record))
-
-
-_ENCODER = msgspec.json.Encoder()
+        return cls(feed.name, msgspec.json.encode(record).decode())

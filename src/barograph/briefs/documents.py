@@ -11,13 +11,13 @@ from barograph.briefs.records import Briefs, ListedBrief
 from barograph.kit.documents import Document
 from barograph.kit.http import clamped_integer
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import WireModel
+from barograph.kit.wire import Notice, WireModel
 
 BRIEFS_PATH = "/api/agent/briefs"
-PAGE_FOLDER = "/briefs/"
-DEFAULT = 15
-LOWEST = 1
-HIGHEST = 50
+BRIEF_PAGES = "/briefs/"
+DEFAULT_BRIEFS = 15
+MIN_BRIEFS = 1
+MAX_BRIEFS = 50
 
 
 class BriefBody(WireModel):
@@ -41,7 +41,7 @@ class BriefList(WireModel):
     """The newest briefs, newest first."""
 
     source: Annotated[str, Field(description="The source of the briefs.")]
-    notice: Annotated[str, Field(description="Information-only notice.")]
+    notice: Notice
     count: Annotated[int, Field(description="Number of briefs in this response.")]
     briefs: list[BriefBody]
 
@@ -67,7 +67,7 @@ def brief_bodies(briefs: Sequence[ListedBrief], base_url: str) -> list[BriefBody
             category=each.category,
             coins=list(each.coins),
             summary=each.summary,
-            url=f"{base_url}{PAGE_FOLDER}{each.slug}",
+            url=f"{base_url}{BRIEF_PAGES}{each.slug}",
             publishedAt=iso_timestamp(each.published_at),
         )
         for each in briefs
@@ -82,4 +82,6 @@ def briefs_document(briefs: Briefs, body: bytes, *, since: int, until: int) -> D
 
 def limit_from_query(query: QueryParams) -> int:
     """Read `limit`: an integer is clamped to the range, anything else gives the default."""
-    return clamped_integer(query.getlist("limit"), default=DEFAULT, lowest=LOWEST, highest=HIGHEST)
+    return clamped_integer(
+        query.getlist("limit"), default=DEFAULT_BRIEFS, lowest=MIN_BRIEFS, highest=MAX_BRIEFS
+    )

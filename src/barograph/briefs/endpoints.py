@@ -5,9 +5,9 @@ from starlette.requests import Request
 from barograph.board.board import Board
 from barograph.briefs.documents import (
     BRIEFS_PATH,
-    DEFAULT,
-    HIGHEST,
-    LOWEST,
+    DEFAULT_BRIEFS,
+    MAX_BRIEFS,
+    MIN_BRIEFS,
     BriefList,
     limit_from_query,
 )
@@ -36,8 +36,8 @@ _LIMIT = parameter(
     "limit",
     "Number of briefs, clamped to the range. Anything but an integer means the default.",
     type="integer",
-    minimum=LOWEST,
-    maximum=HIGHEST,
-    default=DEFAULT,
+    minimum=MIN_BRIEFS,
+    maximum=MAX_BRIEFS,
+    default=DEFAULT_BRIEFS,
     example=15,
 )

@@ -1,7 +1,13 @@
 """Reads the newest briefs from the board, for as long as it is polled."""
 
 from barograph.board.board import Board
-from barograph.briefs.documents import BRIEFS_PATH, DEFAULT, HIGHEST, briefs_body, briefs_document
+from barograph.briefs.documents import (
+    BRIEFS_PATH,
+    DEFAULT_BRIEFS,
+    MAX_BRIEFS,
+    briefs_body,
+    briefs_document,
+)
 from barograph.briefs.records import Briefs
 from barograph.briefs.store import BRIEFS
 from barograph.errors import RecordUnavailable
@@ -11,7 +17,7 @@ from barograph.markets.view import is_fresh
 from barograph.settings import Settings
 
 NONE_YET = Briefs(())
-HOT_QUERIES = {b"": DEFAULT, b"limit=15": DEFAULT, b"limit=50": HIGHEST}
+HOT_QUERIES = {b"": DEFAULT_BRIEFS, b"limit=15": DEFAULT_BRIEFS, b"limit=50": MAX_BRIEFS}
 
 
 class BriefsReader:

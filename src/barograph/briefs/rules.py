@@ -19,7 +19,7 @@ from barograph.markets.evidence import (
     WEEK_OF_HOURS,
     MarketEvidence,
     change_pct,
-    ordered_percentile_rank,
+    percentile_rank,
 )
 from barograph.markets.records import MAJORS
 from barograph.markets.regime import eight_hour_rate
@@ -73,8 +73,8 @@ def funding_flip(evidence: MarketEvidence) -> Iterator[Draft]:
             subject=base.lower(),
             headline=f"{base} funding turns {sign} at settlement",
             sentence=f"{base} funding was {rate} at the settlement of {iso_timestamp(settled.at)} "
-            f"(last read at {iso_timestamp(settled.read_at)}), after {earlier} at the one of "
-            f"{iso_timestamp(before.at)}.",
+            f"(last read at {iso_timestamp(settled.read_at)}), after {earlier} at the settlement "
+            f"of {iso_timestamp(before.at)}.",
             coins=[base],
             window=(before.at, settled.at),
             inputs={
@@ -133,7 +133,7 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if hour is None or hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
         return
-    rank = ordered_percentile_rank(hour.total_usd, known)
+    rank = percentile_rank(hour.total_usd, known)
     if rank < BURST_PERCENTILE or hour.total_usd <= 0:
         return
     assets = evidence.closed_hour_assets[:3]
@@ -172,7 +172,7 @@ def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
         known = evidence.trailing.long_accounts(base)
         if len(known) < FORTNIGHT_OF_HOURS:
             continue
-        rank = ordered_percentile_rank(share, known)
+        rank = percentile_rank(share, known)
         if 100 - EXTREME_PERCENTILE < rank < EXTREME_PERCENTILE:
             continue
         end = "high" if rank >= EXTREME_PERCENTILE else "low"
@@ -207,7 +207,7 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
         if not hours or hours[-1].volatility_pct is None or len(known) < FORTNIGHT_OF_HOURS:
             continue
         last, swing = hours[-1], hours[-1].volatility_pct
-        rank = ordered_percentile_rank(swing, known)
+        rank = percentile_rank(swing, known)
         if rank < EXTREME_PERCENTILE:
             continue
         yield Draft(
@@ -232,7 +232,9 @@ def outage(evidence: MarketEvidence) -> Iterator[Draft]:
     gap = evidence.outage
     if gap is None:
         return
-    why = "the exchange was not seen to fail" if gap.kind is None else f"the exchange: {gap.kind}"
+    why = "no failure of the exchange was recorded"
+    if gap.kind is not None:
+        why = f"the exchange: {gap.kind}"
     minutes = (gap.until - gap.since) / MINUTE
     yield Draft(
         subject="market-data",

@@ -25,7 +25,7 @@ class BriefWriter:
         self._published_at = await last_by_cooldown(tx)
 
     def conclude(self, evidence: MarketEvidence, macro: MacroEvidence) -> list[Brief]:
-        """Write the briefs of a reading; earlier ones that could not be stored come along."""
+        """Write the briefs of a reading; includes earlier ones that could not be stored."""
         for market_rule in MARKET_RULES:
             self._run(market_rule, evidence, evidence)
         for macro_rule in MACRO_RULES:

@@ -47,7 +47,7 @@ def publish(file: Path, as_json: bool, data: Path | None) -> None:
     Example:
       barograph briefs publish maintenance.md
     """
-    from barograph.briefs.documents import PAGE_FOLDER
+    from barograph.briefs.documents import BRIEF_PAGES
     from barograph.briefs.operator import InvalidBrief, parse_brief
     from barograph.briefs.store import brief_by_slug, record_briefs
     from barograph.kit.database import Transaction
@@ -68,7 +68,7 @@ def publish(file: Path, as_json: bool, data: Path | None) -> None:
     if not run_on_database(read_settings(data=data), lambda database: database.write(work)):
         click.echo(f"{file.name}: {brief.slug} exists already: choose another slug", err=True)
         raise click.exceptions.Exit(1)
-    text = f"published: {PAGE_FOLDER}{brief.slug}"
+    text = f"published: {BRIEF_PAGES}{brief.slug}"
     click.echo(json.dumps(_brief_json(brief)) if as_json else text)
 
 

@@ -10,11 +10,21 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from barograph.discovery import files
-from barograph.discovery import mcp_description as mcp
 from barograph.discovery.deprecation import Deprecations
 from barograph.discovery.gpt_actions import gpt_schema
 from barograph.discovery.index import Index
 from barograph.discovery.llms import llms_full_text, llms_text
+from barograph.discovery.mcp_description import (
+    CARD_PATH,
+    CARD_TYPE,
+    CATALOG_PATH,
+    CATALOG_TYPE,
+    FORMER_CARD_PATH,
+    REGISTRY_PATH,
+    ai_catalog,
+    registry_entry,
+    server_card,
+)
 from barograph.discovery.openapi import openapi_schema
 from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
@@ -100,14 +110,14 @@ def discovery_routes(
 
 def _files(base_url: str) -> Documents:
     """The files that depend on the base address alone."""
-    card = _card(mcp.server_card(base_url), mcp.CARD_TYPE.encode())
+    card = _card(server_card(base_url), CARD_TYPE.encode())
     return {
         files.SKILL_PATH: _text(files.skill_text(base_url), MARKDOWN),
         files.ROBOTS_PATH: _text(files.robots_text(base_url)),
-        mcp.CARD_PATH: card,
-        mcp.FORMER_CARD_PATH: card,
-        mcp.REGISTRY_PATH: _card(mcp.registry_entry(base_url), JSON),
-        mcp.CATALOG_PATH: _card(mcp.ai_catalog(base_url), mcp.CATALOG_TYPE.encode()),
+        CARD_PATH: card,
+        FORMER_CARD_PATH: card,
+        REGISTRY_PATH: _card(registry_entry(base_url), JSON),
+        CATALOG_PATH: _card(ai_catalog(base_url), CATALOG_TYPE.encode()),
     }
 
 

@@ -97,11 +97,7 @@ class File(NamedTuple):
         responses = {"200": {"description": "The file.", "content": content}}
         if self.is_optional:
             responses["404"] = refusal("This instance has none.")
-        return {
-            "tags": [DESCRIPTIONS],
-            "operationId": self.operation_id,
-            "responses": responses,
-        }
+        return {"tags": [DESCRIPTIONS], "operationId": self.operation_id, "responses": responses}
 
 
 def _object(**members: Schema) -> Schema:
@@ -136,8 +132,7 @@ _SERVER = _object(
     remotes=_list_of(_REMOTE),
 )
 _CATALOG = _object(
-    specVersion=_STRING,
-    entries=_list_of(_object(identifier=_STRING, type=_STRING, url=_ADDRESS)),
+    specVersion=_STRING, entries=_list_of(_object(identifier=_STRING, type=_STRING, url=_ADDRESS))
 )
 
 FILES = (

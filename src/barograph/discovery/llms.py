@@ -15,7 +15,7 @@ from barograph.discovery.operations import BADGES, DATA, HISTORY, KEYS, NOT_IN_S
 from barograph.entitlements.refusals import FEED_PATH, PRICING_PATH
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.wire import JSON_TYPE, Schema
-from barograph.limits import rate_limits as limits
+from barograph.limits import rate_limits
 from barograph.signals.documents import DOCS_PATH
 
 _SECTIONS = ("market", DATA, "signals", KEYS, "status", "briefs", "guides", "discovery", BADGES)
@@ -250,16 +250,16 @@ or lower case.
 
 ## Limits
 
-- GET /api/v1/signals: {limits.ANONYMOUS.requests:,} requests per hour without a key, \
-{limits.PERSONAL.requests:,} with a personal key in `X-API-Key`. In `RateLimit`, \
+- GET /api/v1/signals: {rate_limits.ANONYMOUS.requests:,} requests per hour without a key, \
+{rate_limits.PERSONAL.requests:,} with a personal key in `X-API-Key`. In `RateLimit`, \
 `r` is the number of requests left; one more is available in `t` seconds.
-- Invalid keys: 401, and 429 after {limits.BAD_KEYS.requests:,} per hour.
-- POST /api/v1/keys: {limits.REGISTRATIONS.requests:,} requests per hour per caller, \
-{limits.MAILBOX.requests:,} e-mails per day per mailbox.
-- MCP, per minute and caller: {limits.TOOL_CALLS.requests:,} tool calls, then `isError`; \
-{limits.MCP_POSTS.requests:,} requests, each of at most {MAX_BODY_BYTES // 1024} KiB, then 429. \
+- Invalid keys: 401, and 429 after {rate_limits.BAD_KEYS.requests:,} per hour.
+- POST /api/v1/keys: {rate_limits.REGISTRATIONS.requests:,} requests per hour per caller, \
+{rate_limits.MAILBOX.requests:,} e-mails per day per mailbox.
+- MCP, per minute and caller: {rate_limits.TOOL_CALLS.requests:,} tool calls, then `isError`; \
+{rate_limits.MCP_POSTS.requests:,} requests, each of at most {MAX_BODY_BYTES // 1024} KiB, then 429. \
 `get_signals` also counts against the signals limit.
-- Proofs and uncached `/data/`: {limits.RENDERS.requests:,} per minute.
+- Proofs and uncached `/data/`: {rate_limits.RENDERS.requests:,} per minute.
 - Other free endpoints: no limit. Follow `Cache-Control`. Send the `ETag` in `If-None-Match` to \
 get 304 while it is current.
 

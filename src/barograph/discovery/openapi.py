@@ -15,7 +15,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.applications import Starlette
 
-from barograph.briefs.documents import PAGE_FOLDER as BRIEFS_FOLDER
+from barograph.briefs.documents import BRIEF_PAGES
 from barograph.discovery.deprecation import Deprecations
 from barograph.discovery.files import FILES, INDEX_PATH, OPENAPI_PATH
 from barograph.discovery.mcp_description import MCP_PATH, SCHEMAS, mcp_operation
@@ -30,7 +30,7 @@ from barograph.discovery.operations import (
     TAGS,
     text_of,
 )
-from barograph.guides.documents import PAGES_PATH as GUIDES_PAGE
+from barograph.guides.documents import GUIDE_PAGES
 from barograph.kit.http import ApiRoute
 from barograph.kit.request_limits import QUERY_TOO_LONG
 from barograph.kit.wire import ERROR_SCHEMAS, Schema, parameter, refusal
@@ -132,7 +132,7 @@ class Examples(NamedTuple):
 def load_examples(base_url: str) -> Examples:
     """The examples with the base address of this instance."""
     text = (files("barograph.discovery") / "examples.json").read_text("utf-8")
-    for folder in (BRIEFS_FOLDER, f"{GUIDES_PAGE}/"):
+    for folder in (BRIEF_PAGES, f"{GUIDE_PAGES}/"):
         text = text.replace(f"{BASE_ADDRESS}{folder}", f"{DEMO_ADDRESS}{folder}")
     return Examples(**json.loads(text.replace(BASE_ADDRESS, base_url)))
 

@@ -131,9 +131,9 @@ TEXTS: Mapping[str, str] = {
     "and digest of each exactly as delivered. All seven parameters are required, and no others "
     "are accepted. After 404 comparison_reference_unavailable, read the current stance; do not "
     "try older references. Nothing is charged.",
-    "getRecordBadge": "Age of the legacy paper-trading record. Days since that record began. "
-    "Days without data count too, and the record was not checked for gaps. The badge says "
-    "nothing about trading with real money or about the paid stances.",
+    "getRecordBadge": "Age of the legacy paper-strategy record. The time elapsed since "
+    "`sinceDate`, not recorded observations or uninterrupted operation. Continuity is unverified. "
+    "It is not evidence of live-capital results or of paid stance outcomes.",
     "getRegimeBadge": "The market regime. The label from BTC funding; `unavailable` without fresh "
     "data.",
     "getFundingBadge": "Funding of one perpetual. The funding rate and its interval; `unknown` "
@@ -183,11 +183,7 @@ def text_of(operation_id: str) -> tuple[str, str]:
 
 
 def _link(operation_id: str, description: str, **parameters: str) -> dict[str, Any]:
-    return {
-        "operationId": operation_id,
-        "parameters": parameters,
-        "description": description,
-    }
+    return {"operationId": operation_id, "parameters": parameters, "description": description}
 
 
 _BODY = "$response.body#/"
@@ -214,10 +210,7 @@ def _list_links(operation_id: str) -> dict[str, Any]:
             sequence=f"{_BODY}entries/0/sequence",
         ),
         "next": _link(
-            operation_id,
-            "The next page, unless `next` is null.",
-            kind=_KIND,
-            after=f"{_BODY}next",
+            operation_id, "The next page, unless `next` is null.", kind=_KIND, after=f"{_BODY}next"
         ),
     }
 

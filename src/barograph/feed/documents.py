@@ -6,7 +6,7 @@ from pydantic import Field
 
 from barograph.briefs.documents import BriefBody
 from barograph.errors import PrivateUnavailable
-from barograph.kit.wire import WireModel
+from barograph.kit.wire import Notice, WireModel
 from barograph.markets.documents import MarketState
 from barograph.stances.documents import State
 
@@ -18,9 +18,6 @@ class FeedUnavailable(PrivateUnavailable):
 
     def __init__(self) -> None:
         super().__init__("the feed cannot be read right now; try again shortly")
-
-
-Notice = Annotated[str, Field(description="Information-only notice.")]
 
 
 class TapeEntry(WireModel):

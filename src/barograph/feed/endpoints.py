@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from barograph import NOTICE
 from barograph.board.board import Board
-from barograph.briefs.documents import DEFAULT, brief_bodies
+from barograph.briefs.documents import DEFAULT_BRIEFS, brief_bodies
 from barograph.briefs.reader import BriefsReader
 from barograph.entitlements.feed_access import FeedAccess, bounded
 from barograph.entitlements.purchases import (
@@ -58,8 +58,7 @@ def feed_routes(access: FeedAccess, parts: FeedParts, seconds: float) -> ApiRout
     router = ApiRouter(tags=["entitled"])
 
     @router.get(
-        FEED_NOW_PATH,
-        **operation("getFeedNow", FeedNow, responses=_FEED_ERRORS, is_coded=True),
+        FEED_NOW_PATH, **operation("getFeedNow", FeedNow, responses=_FEED_ERRORS, is_coded=True)
     )
     async def feed_now(request: Request) -> Response:
         async with bounded(seconds, FeedUnavailable):
@@ -111,7 +110,7 @@ def _briefs(parts: FeedParts, now: int) -> list[dict[str, Any]] | None:
         newest = parts.briefs.newest(parts.board, now)
     except RecordUnavailable:
         return None
-    bodies = brief_bodies(newest.briefs[:DEFAULT], parts.base_url)
+    bodies = brief_bodies(newest.briefs[:DEFAULT_BRIEFS], parts.base_url)
     return [body.model_dump() for body in bodies]
 
 

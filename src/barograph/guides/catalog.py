@@ -28,7 +28,7 @@ _URL = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
 
 Format = Literal["toml", "json"]
 Check = Callable[[object], str | None]
-"""Says what is wrong with a member's value, or None."""
+"""Returns the problem with a member's value, or None."""
 
 
 class Guide(NamedTuple):
@@ -55,7 +55,7 @@ class Catalog(NamedTuple):
     guides: tuple[Guide, ...]
 
     is_sample: bool = False
-    """Whether it is the packaged example, of which nothing is sold."""
+    """Whether it is the packaged example, whose guides are not for sale."""
 
 
 class InvalidCatalog(ConfigurationError):
@@ -132,9 +132,7 @@ def _name(number: int, guide: object) -> str:
 
 
 def _member_problems(
-    given: Mapping[str, object],
-    checks: Mapping[str, Check],
-    optional: set[str] | None = None,
+    given: Mapping[str, object], checks: Mapping[str, Check], optional: set[str] | None = None
 ) -> Iterator[str]:
     for name, check in checks.items():
         if name in given:

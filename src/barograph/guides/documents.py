@@ -7,11 +7,10 @@ from pydantic import Field, WithJsonSchema
 from barograph import NOTICE
 from barograph.guides.catalog import Catalog, Guide
 from barograph.kit.documents import Document
-from barograph.kit.wire import WireModel
+from barograph.kit.wire import Notice, WireModel
 
 Price = Annotated[
-    int | float,
-    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "description": "In USD."}),
+    int | float, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "description": "In USD."})
 ]
 """A whole price stays whole on the wire: 10, not 10.0."""
 
@@ -32,13 +31,13 @@ class Guides(WireModel):
     """The catalog."""
 
     source: Annotated[str, Field(description="The owner of the catalog.")]
-    notice: Annotated[str, Field(description="Information-only notice.")]
+    notice: Notice
     count: Annotated[int, Field(description="Number of guides: 27.")]
     guides: list[GuideEntry]
 
 
 GUIDES_PATH = "/api/agent/guides"
-PAGES_PATH = "/guides"
+GUIDE_PAGES = "/guides"
 
 
 def guides_document(catalog: Catalog, base_url: str) -> Document:
@@ -54,16 +53,8 @@ def guides_document(catalog: Catalog, base_url: str) -> Document:
 
 def guide_url(guide: Guide, base_url: str) -> str:
     """Where to buy a guide: its own link, or its page on this site."""
-    return f"{base_url}{PAGES_PATH}/{guide.slug}" if guide.url is None else guide.url
+    return f"{base_url}{GUIDE_PAGES}/{guide.slug}" if guide.url is None else guide.url
 
 
 def _entry(guide: Guide, base_url: str) -> GuideEntry:
-    return GuideEntry(
-        slug=guide.slug,
-        title=guide.title,
-        description=guide.description,
-        tags=list(guide.tags),
-        pages=guide.pages,
-        price=guide.price,
-        url=guide_url(guide, base_url),
-    )
+    return GuideEntry.model_validate(guide._asdict() | {"url": guide_url(guide, base_url)})

@@ -7,16 +7,12 @@ whose checkpoints it signs.
 
 import re
 from base64 import b64decode, b64encode
-from binascii import Error as NotBase64
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Literal, NamedTuple, get_args
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from barograph.errors import BarographError
 
@@ -129,7 +125,7 @@ def open_note(note: str, verifier: Verifier) -> str:
         if (name, signature[:KEY_ID_SIZE]) == (verifier.name, verifier.key_id)
     ]
     if not signed:
-        raise CheckpointRefused("the expected key signed nothing here")
+        raise CheckpointRefused("the expected key did not sign this note")
     try:
         key = Ed25519PublicKey.from_public_bytes(verifier.public_key)
         for signature in signed:
@@ -165,7 +161,7 @@ def _signatures(lines: str) -> Iterator[tuple[str, bytes]]:
 def _base64(text: str) -> bytes:
     try:
         raw = b64decode(text, validate=True)
-    except (NotBase64, ValueError) as error:
+    except ValueError as error:
         raise CheckpointRefused("a key, root or signature is not base64") from error
     if b64encode(raw).decode() != text:  # spare bits are set: a second spelling of the same bytes
         raise CheckpointRefused("a key, root or signature is not canonical base64")

@@ -15,7 +15,7 @@ from barograph.history.records import DigestRow
 from barograph.kit.documents import Document
 from barograph.kit.http import clamped_integer
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import WireModel
+from barograph.kit.wire import Notice, WireModel
 
 Hash = Annotated[str, Field(description="SHA-256 in lower-case hex.", pattern="^[0-9a-f]{64}$")]
 Hashes = Annotated[list[Hash], Field(description="From the leaves upwards, as in RFC 6962.")]
@@ -23,7 +23,6 @@ Kind = Annotated[str, Field(description="The kind of stance.")]
 Count = Annotated[int, Field(description="Number of entries in the whole list.")]
 After = Annotated[int, Field(description="The page starts after this sequence number.")]
 Next = Annotated[int | None, Field(description="`after` of the next page; null on the last page.")]
-Notice = Annotated[str, Field(description="Information-only notice.")]
 
 
 class HistoryEntry(WireModel):
@@ -138,7 +137,7 @@ class ProofQuery(NamedTuple):
 
 
 def page_from_query(query: QueryParams) -> PageQuery:
-    """Read `after` and `limit`: integers are clamped_integer, anything else means the default."""
+    """Read `after` and `limit`: integers are clamped, anything else means the default."""
     after, limit = query.getlist("after"), query.getlist("limit")
     return PageQuery(
         after=clamped_integer(after, default=0, lowest=0, highest=MAX_AFTER),

@@ -86,28 +86,28 @@ def history_routes(
 def _route_lists(
     router: ApiRouter, history: HistoryReader, continuity: Continuity, clock: Clock
 ) -> None:
+    async def answer(request: Request, name: LogName) -> DocumentResponse:
+        kind, page = _kind(request), page_from_query(request.query_params)
+        await _readable(continuity.require(kind))
+        # Rows before the count, so that an entry recorded in between is not beyond the count.
+        rows = await _readable(history.digests(kind, name, page.after, page.limit))
+        count = await _readable(history.count(kind, name))
+        render = history_document if name == "versions" else events_document
+        return DocumentResponse(render(kind, page, rows, count), clock())
+
     @router.get(
         HISTORY_FOLDER + "{kind}",
         **operation("getHistory", History, *_PAGE_PARAMETERS, responses=_OF_LISTS),
     )
     async def versions(request: Request) -> DocumentResponse:
-        kind, page = _kind(request), page_from_query(request.query_params)
-        await _readable(continuity.require(kind))
-        # Rows before the count, so that a version recorded in between is not beyond the count.
-        rows = await _readable(history.digests(kind, "versions", page.after, page.limit))
-        count = await _readable(history.count(kind, "versions"))
-        return DocumentResponse(history_document(kind, page, rows, count), clock())
+        return await answer(request, "versions")
 
     @router.get(
         HISTORY_FOLDER + "{kind}/events",
         **operation("getHistoryEvents", EventHistory, *_PAGE_PARAMETERS, responses=_OF_LISTS),
     )
     async def events(request: Request) -> DocumentResponse:
-        kind, page = _kind(request), page_from_query(request.query_params)
-        await _readable(continuity.require(kind))
-        rows = await _readable(history.digests(kind, "events", page.after, page.limit))
-        count = await _readable(history.count(kind, "events"))
-        return DocumentResponse(events_document(kind, page, rows, count), clock())
+        return await answer(request, "events")
 
 
 def _route_proofs(router: ApiRouter, logs: PublicLogs, limiter: RateLimiter, clock: Clock) -> None:

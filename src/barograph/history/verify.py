@@ -17,12 +17,7 @@ from barograph.history.digest import (
     withdrawal_digest,
 )
 from barograph.history.guards import RecordReplaced, require_chain_end, wrong_guards
-from barograph.history.ledger import (
-    EVENT_COLUMNS,
-    VERSION_COLUMNS,
-    event_columns,
-    version_columns,
-)
+from barograph.history.ledger import EVENT_COLUMNS, VERSION_COLUMNS, event_columns, version_columns
 from barograph.history.reader import HistoryReader
 from barograph.history.records import KINDS, WITHDRAWN, ChainEnd, Stances, Version, VersionEvent
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Value

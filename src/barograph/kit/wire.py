@@ -1,9 +1,9 @@
 """The base of every JSON body, and how routes are described in `/openapi.json`."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from barograph.kit.documents import JSON
@@ -38,6 +38,9 @@ class WireModel(BaseModel):
         Straight to bytes, because `model_dump_json` decodes them to a string first.
         """
         return self.__pydantic_serializer__.to_json(self)
+
+
+Notice = Annotated[str, Field(description="Information-only notice.")]
 
 
 class ErrorBody(WireModel):

@@ -55,16 +55,26 @@ NO_FIGURES = MacroEvidence(0, EtfSeries("", ()), (), ())
 
 
 class FlowWeek(NamedTuple):
-    """The newest five days of ETF flow."""
+    """Five days of ETF flow without a gap."""
 
     days: Sequence[EtfDay]
     coverage: str
+    flows: Sequence[float]
+    """The flow of each day, in USD."""
+
     flow_usd: float
     share_pct: float
     """The flow in percent of the newest day's assets."""
 
-    inflow_days: int
-    outflow_days: int
+    @property
+    def inflow_days(self) -> int:
+        """How many days had inflows."""
+        return sum(each > 0 for each in self.flows)
+
+    @property
+    def outflow_days(self) -> int:
+        """How many days had outflows."""
+        return sum(each < 0 for each in self.flows)
 
     @property
     def side(self) -> Literal["inflows", "outflows"] | None:
@@ -103,41 +113,42 @@ def flow_week(evidence: MacroEvidence) -> FlowWeek | None:
         return None
     if not is_recent(days[-1].day, day_of(evidence.at), trading_days):
         return None
-    return _week(days[-FLOW_DAYS:], evidence.etf.coverage)
+    return complete_week(evidence.etf, len(days))
 
 
 def flow_regime(series: EtfSeries) -> FlowRegime:
     """The regime after all known days."""
     found: FlowRegime = "mixed"
     for end in range(FLOW_DAYS, len(series.days) + 1):
-        week = _week(series.days[end - FLOW_DAYS : end], series.coverage)
+        week = complete_week(series, end)
         if week is not None:
-            flows = [each.net_flow_usd or 0.0 for each in week.days]
-            found = next_flow_regime(week.share_pct, flows, found)
+            found = next_flow_regime(week, found)
     return found
 
 
-def next_flow_regime(share_pct: float, flows: Sequence[float], previous: str | None) -> FlowRegime:
+def next_flow_regime(week: FlowWeek, previous: str | None) -> FlowRegime:
     """The regime after five days of flow, given the regime before them (hysteresis)."""
-    positive, negative = sum(each > 0 for each in flows), sum(each < 0 for each in flows)
-    if share_pct >= ENTER_PCT and positive >= STREAK_DAYS:
+    if week.side is not None:
+        return "accumulation" if week.side == "inflows" else "distribution"
+    if previous == "accumulation" and week.share_pct >= LEAVE_PCT:
         return "accumulation"
-    if share_pct <= -ENTER_PCT and negative >= STREAK_DAYS:
-        return "distribution"
-    if previous == "accumulation" and share_pct >= LEAVE_PCT:
-        return "accumulation"
-    if previous == "distribution" and share_pct <= -LEAVE_PCT:
+    if previous == "distribution" and week.share_pct <= -LEAVE_PCT:
         return "distribution"
     return "mixed"
 
 
-def complete_week_of_flows(week: Sequence[EtfDay]) -> list[float] | None:
-    """The flow of each day, if all are known and no trading day is missing between them."""
+def complete_week(series: EtfSeries, end: int) -> FlowWeek | None:
+    """The five days before index `end`, if all flows are known and no trading day is missing."""
+    week = series.days[end - FLOW_DAYS : end]
     flows = [each.net_flow_usd for each in week if each.net_flow_usd is not None]
     days = {date.fromisoformat(each.day) for each in week}
     if len(flows) < FLOW_DAYS or not set(trading_days(min(days), max(days))) <= days:
         return None
-    return flows
+    assets = week[-1].aum_usd
+    if assets <= 0:
+        return None
+    flow = round(sum(flows), 2)
+    return FlowWeek(week, series.coverage, flows, flow, round(100 * flow / assets, 4))
 
 
 def yield_curve(evidence: MacroEvidence) -> YieldCurve | None:
@@ -203,19 +214,3 @@ def _direction(change: float, rise: str, fall: str) -> str:
 def day_of(at: int) -> date:
     """The UTC day of an instant."""
     return datetime.fromtimestamp(at // SECOND, UTC).date()
-
-
-def _week(days: Sequence[EtfDay], coverage: str) -> FlowWeek | None:
-    flows = complete_week_of_flows(days)
-    assets = days[-1].aum_usd
-    if flows is None or assets <= 0:
-        return None
-    flow = round(sum(flows), 2)
-    return FlowWeek(
-        days=days,
-        coverage=coverage,
-        flow_usd=flow,
-        share_pct=round(100 * flow / assets, 4),
-        inflow_days=sum(each > 0 for each in flows),
-        outflow_days=sum(each < 0 for each in flows),
-    )

@@ -17,9 +17,6 @@ from barograph.macro.records import (
 from barograph.macro.series import EtfSeries, issuer_series, operator_series
 from barograph.settings import Settings
 
-EVERY_DAY = 100_000
-"""More days than a series can have."""
-
 SeriesLookup = Callable[[str], Awaitable[Sequence[RecordedFigure]]]
 """Returns what is known of a series by its name."""
 
@@ -52,9 +49,7 @@ async def latest_figures(tx: Transaction, series: str, days: int) -> list[Record
     return _in_order(await tx.fetch(_LATEST, series, days))
 
 
-async def as_known_at(
-    tx: Transaction, series: str, at: int, days: int = EVERY_DAY
-) -> list[RecordedFigure]:
+async def as_known_at(tx: Transaction, series: str, at: int, days: int) -> list[RecordedFigure]:
     """The newest `days` days of a series as known at an instant, oldest day first."""
     return _in_order(await tx.fetch(_AS_KNOWN_AT, series, at, days))
 

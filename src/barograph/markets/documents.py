@@ -8,7 +8,7 @@ from barograph import NOTICE
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import WireModel
+from barograph.kit.wire import Notice, WireModel
 from barograph.markets.records import MAJORS, LongAccounts, Perpetual
 from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.symbols import is_normalized
@@ -16,7 +16,6 @@ from barograph.markets.view import MarketView
 
 Symbol = Annotated[str, Field(description="Base asset or full contract name, in upper case.")]
 Source = Annotated[str, Field(description="The venue of the data.")]
-Notice = Annotated[str, Field(description="Information-only notice.")]
 LastPrice = Annotated[float | None, Field(description="Price of the last trade, in USDT.")]
 FundingRatePct = Annotated[
     float | None,
@@ -172,9 +171,9 @@ def market_state_document(view: MarketView) -> Document:
     )
     until = view.until
     if view.liquidations is not None:
-        until = min(until, view.liquidations.as_of + view.bounds.liquidations)
+        until = min(until, view.liquidations.as_of + view.limits.liquidations)
     if view.regime is not None:
-        until = min(until, view.regime.as_of + view.bounds.perpetuals)
+        until = min(until, view.regime.as_of + view.limits.perpetuals)
     return _document(view, body, _major_shares(view), until)
 
 
@@ -233,14 +232,11 @@ def _regime(view: MarketView) -> RegimeState:
 
 
 def _document(
-    view: MarketView,
-    body: WireModel,
-    shares: list[LongAccounts | None],
-    until: int | None = None,
+    view: MarketView, body: WireModel, shares: list[LongAccounts | None], until: int | None = None
 ) -> Document:
     """Encode a body that is valid until the first of its facts reaches its freshness limit."""
     until = view.until if until is None else until
     for share in shares:
         if share is not None:
-            until = min(until, share.sampled_at + view.bounds.long_accounts)
+            until = min(until, share.sampled_at + view.limits.long_accounts)
     return Document(body.encode(), since=view.now, until=until, modified=view.perpetuals.as_of)

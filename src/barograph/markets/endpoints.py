@@ -17,7 +17,7 @@ from barograph.markets.documents import (
     market_state_document,
 )
 from barograph.markets.reader import MarketReader
-from barograph.markets.symbols import DEFAULT, PATTERN, symbol_from_query
+from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, symbol_from_query
 
 
 def market_routes(board: Board, reader: MarketReader) -> ApiRouter:
@@ -54,6 +54,6 @@ _SYMBOL = parameter(
     "symbol",
     "Base asset or full contract name, in upper or lower case.",
     pattern=PATTERN,
-    default=DEFAULT,
+    default=DEFAULT_SYMBOL,
     example="ETH",
 )

@@ -232,13 +232,8 @@ def realised_volatility(hours: Sequence[Hour]) -> float | None:
     return 100 * sqrt(squares * HOURS_PER_YEAR)
 
 
-def percentile_rank(value: float, known: Sequence[float]) -> float:
-    """The mid-rank of a value among known ones, in percent; ties count half."""
-    return ordered_percentile_rank(value, sorted(known))
-
-
-def ordered_percentile_rank(value: float, ordered: Sequence[float]) -> float:
-    """The same among sorted values."""
+def percentile_rank(value: float, ordered: Sequence[float]) -> float:
+    """The mid-rank of a value among sorted ones, in percent; ties count half."""
     below, not_above = bisect_left(ordered, value), bisect_right(ordered, value)
     return 100 * (below + (not_above - below) / 2) / len(ordered)
 

@@ -31,7 +31,7 @@ from barograph.markets.records import (
     Perpetuals,
     majors_of,
 )
-from barograph.markets.regime import DWELL, Regime, eight_hour_rate, next_regime
+from barograph.markets.regime import DWELL, Regime, next_regime
 from barograph.markets.settlements import SettlementDetector
 from barograph.markets.store import ReadingRow, RegimeChange, Resolution
 from barograph.markets.view import (
@@ -185,11 +185,7 @@ class MarketJudge:
 
     def _judge_regime(self, reading: Perpetuals) -> Regime:
         bitcoin = majors_of(reading).get("BTC")
-        rate = (
-            None
-            if bitcoin is None
-            else eight_hour_rate(bitcoin.funding_rate_pct, bitcoin.funding_interval_hours)
-        )
+        rate = None if bitcoin is None else bitcoin.funding_8h_pct
         return next_regime(self._regime, rate, reading.as_of, self._dwell)
 
     def _evidence(
@@ -273,12 +269,15 @@ class MarketJudge:
 
 async def record_market(tx: Transaction, conclusion: MarketConclusion) -> None:
     """Record a conclusion and publish it."""
-    await store.record_readings(tx, conclusion.readings)
-    await store.record_liquidations(tx, conclusion.liquidations)
-    await store.record_watched(tx, conclusion.watched)
-    await store.record_regime_changes(tx, conclusion.regime_changes)
-    await store.record_liquidation_hours(tx, conclusion.liquidation_hours)
-    await store.record_settlements(tx, conclusion.settlements)
+    await store.record_rows(
+        tx,
+        readings=conclusion.readings,
+        liquidations=conclusion.liquidations,
+        watched=conclusion.watched,
+        regime_changes=conclusion.regime_changes,
+        liquidation_hours=conclusion.liquidation_hours,
+        settlements=conclusion.settlements,
+    )
     await publish(tx, conclusion.publications)
 
 

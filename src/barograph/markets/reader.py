@@ -32,8 +32,8 @@ def freshness_limits(settings: Settings) -> FreshnessLimits:
 class MarketReader:
     """Reads fresh market data from the board."""
 
-    def __init__(self, bounds: FreshnessLimits) -> None:
-        self._bounds = bounds
+    def __init__(self, limits: FreshnessLimits) -> None:
+        self._limits = limits
         self._indexed: Perpetuals | None = None
         self._by_name: ContractIndex = {}
 
@@ -44,12 +44,12 @@ class MarketReader:
             UpstreamUnavailable: the market feed is missing or too old.
         """
         perpetuals = board.latest(PERPETUALS)
-        if perpetuals is None or not is_fresh(perpetuals.as_of, self._bounds.perpetuals, now):
+        if perpetuals is None or not is_fresh(perpetuals.as_of, self._limits.perpetuals, now):
             raise UpstreamUnavailable
         shares = board.latest(LONG_ACCOUNTS)
         return MarketView(
             now=now,
-            bounds=self._bounds,
+            limits=self._limits,
             perpetuals=perpetuals,
             by_name=self._index(perpetuals),
             shares={} if shares is None else shares.shares,
@@ -71,12 +71,12 @@ class MarketReader:
 
     def _liquidations(self, board: Board, now: int) -> LiquidationTotals | None:
         totals = board.latest(LIQUIDATIONS)
-        if totals is None or not is_fresh(totals.as_of, self._bounds.liquidations, now):
+        if totals is None or not is_fresh(totals.as_of, self._limits.liquidations, now):
             return None
-        return totals if totals.watched_pct >= self._bounds.min_coverage_pct else None
+        return totals if totals.watched_pct >= self._limits.min_coverage_pct else None
 
     def _regime(self, board: Board, now: int) -> Regime | None:
         regime = board.latest(REGIME)
-        if regime is None or not is_fresh(regime.as_of, self._bounds.perpetuals, now):
+        if regime is None or not is_fresh(regime.as_of, self._limits.perpetuals, now):
             return None
         return regime

@@ -8,6 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from barograph.markets.regime import eight_hour_rate
+
 MAJORS = ("BTC", "ETH", "SOL")
 """The assets of `/api/agent/market`, sampled first and recorded every minute."""
 
@@ -40,6 +42,11 @@ class Perpetual(Struct, frozen=True):
     open_interest_usd: float
     """Value of all open positions in USD, single-sided: a long and its short count once."""
 
+    @property
+    def funding_8h_pct(self) -> float:
+        """The funding rate in percent per eight hours."""
+        return eight_hour_rate(self.funding_rate_pct, self.funding_interval_hours)
+
 
 class Perpetuals(Struct, frozen=True):
     """All live perpetuals of one exchange in one reading."""
@@ -59,7 +66,7 @@ class Perpetuals(Struct, frozen=True):
 
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
-    """BTC, ETH and SOL, if listed, by base asset; of two contracts the first counts."""
+    """BTC, ETH and SOL, if listed, by base asset; if two contracts share one, the first counts."""
     majors: dict[str, Perpetual] = {}
     for contract in reading.contracts:
         if contract.base in MAJORS:

@@ -55,11 +55,11 @@ class Regime(Struct, frozen=True):
     """The label that the rate asks for, when that is another one."""
 
     candidate_since: int | None = None
-    """Since when the rate has been to that side."""
+    """Since when the rate has been on that side."""
 
 
 def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:
-    """Bring a rate to eight hours, so that contracts with other intervals compare."""
+    """Convert a rate to eight hours, so that contracts with different intervals compare."""
     return funding_rate_pct * 8 / interval_hours
 
 

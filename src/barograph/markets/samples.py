@@ -109,7 +109,7 @@ def on_grid(
 
 
 def column_starts(days: int, until: int) -> range:
-    """Where the columns of so many days start; the last contains the moment before `until`."""
+    """The start of each column; the last column contains the moment before `until`."""
     length = COLUMN_HOURS[days] * HOUR
     end = -(-until // length) * length
     return range(end - days * DAY, end, length)

@@ -62,7 +62,7 @@ class SeriesReader:
         )
 
     async def regimes(self, contract: str, days_ago: Sequence[int]) -> list[PastRegime]:
-        """The regime so many days ago, with the rate of a contract; raises as `reading` does."""
+        """The regime on each past day, with the rate of a contract; raises as `reading` does."""
         found = await self._once(
             ("regimes", contract, *days_ago),
             lambda tx, minute: regimes_at(tx, contract, [minute - days * DAY for days in days_ago]),
@@ -184,11 +184,7 @@ async def _regime_at(tx: Transaction, contract: str, instant: int) -> PastRegime
 
 
 async def _values(
-    tx: Transaction,
-    resolution: Resolution,
-    contract: str,
-    measure: Measure,
-    grid: tuple[int, int],
+    tx: Transaction, resolution: Resolution, contract: str, measure: Measure, grid: tuple[int, int]
 ) -> _Values:
     """The recorded values at the instants of a grid, given by its start and step."""
     rows = await tx.fetch(_READINGS, resolution, contract, *grid)

@@ -124,12 +124,7 @@ def known_settlements(
     ]
     found += [
         SettledFunding(
-            each.contract,
-            at,
-            each.funding_rate_pct,
-            hours[at],
-            each.read_at,
-            is_reported=True,
+            each.contract, at, each.funding_rate_pct, hours[at], each.read_at, is_reported=True
         )
         for at, each in reported.items()
         if not _is_contested(each, now)

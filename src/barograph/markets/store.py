@@ -7,12 +7,7 @@ from msgspec.structs import astuple
 
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import (
-    TRAILING,
-    FundingSettlement,
-    Hour,
-    TrailingRecord,
-)
+from barograph.markets.evidence import TRAILING, FundingSettlement, Hour, TrailingRecord
 from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.records import Liquidation
 from barograph.markets.settlements import SettledRate, SettlementReport
@@ -45,33 +40,25 @@ class RegimeChange(NamedTuple):
     funding_8h_pct: float | None
 
 
-async def record_readings(tx: Transaction, readings: Sequence[ReadingRow]) -> None:
-    """Store readings; the first of a minute or hour stays."""
+async def record_rows(
+    tx: Transaction,
+    *,
+    readings: Sequence[ReadingRow] = (),
+    liquidations: Sequence[Liquidation] = (),
+    watched: Sequence[Span] = (),
+    regime_changes: Sequence[RegimeChange] = (),
+    liquidation_hours: Sequence[LiquidationHour] = (),
+    settlements: Sequence[FundingSettlement] = (),
+) -> None:
+    """Store market data. Known rows stay as they are, but a longer watched span replaces a shorter.
+
+    A span is known by its start, a reading by its contract and its minute or hour.
+    """
     await tx.execute_many(_READING, readings)
-
-
-async def record_liquidations(tx: Transaction, liquidations: Sequence[Liquidation]) -> None:
-    """Store liquidations, each once."""
     await tx.execute_many(_LIQUIDATION, [astuple(each) for each in liquidations])
-
-
-async def record_watched(tx: Transaction, spans: Sequence[Span]) -> None:
-    """Store spans; a longer span with the same start replaces the shorter one."""
-    await tx.execute_many(_SPAN, spans)
-
-
-async def record_regime_changes(tx: Transaction, changes: Sequence[RegimeChange]) -> None:
-    """Store changes of the regime."""
-    await tx.execute_many(_REGIME_CHANGE, changes)
-
-
-async def record_liquidation_hours(tx: Transaction, hours: Sequence[LiquidationHour]) -> None:
-    """Store hours of liquidations; the first sum of an hour stays."""
-    await tx.execute_many(_LIQUIDATION_HOUR, hours)
-
-
-async def record_settlements(tx: Transaction, settlements: Sequence[FundingSettlement]) -> None:
-    """Store settlements; the first record of each stays."""
+    await tx.execute_many(_SPAN, watched)
+    await tx.execute_many(_REGIME_CHANGE, regime_changes)
+    await tx.execute_many(_LIQUIDATION_HOUR, liquidation_hours)
     await tx.execute_many(_SETTLEMENT, settlements)
 
 

@@ -8,7 +8,7 @@ from starlette.datastructures import QueryParams
 from barograph.errors import InvalidRequest
 from barograph.markets.records import Perpetual, Perpetuals
 
-DEFAULT = "BTC"
+DEFAULT_SYMBOL = "BTC"
 MAX_LENGTH = 15
 PATTERN = f"^[A-Za-z0-9]{{1,{MAX_LENGTH}}}$"
 RULE = f"symbol must be 1 to {MAX_LENGTH} letters or digits"
@@ -36,7 +36,7 @@ def symbol_from_query(query: QueryParams) -> str:
     """
     given = query.getlist("symbol")
     if not given:
-        return DEFAULT
+        return DEFAULT_SYMBOL
     symbol = normalized(given[0]) if len(given) == 1 else None
     if symbol is None:
         raise InvalidRequest(INVALID)
@@ -48,9 +48,10 @@ ContractIndex = Mapping[str, Perpetual]
 
 
 def index_of(reading: Perpetuals) -> ContractIndex:
-    """Index a reading by asset and by full name; assets win, and of two contracts the first.
+    """Index a reading by asset and by full name.
 
-    `majors_of` chooses the same one, so that BTC means the contract behind the regime.
+    An asset wins over a full name. If two contracts share an asset, the first wins, as in
+    `majors_of`, so that BTC means the contract behind the regime.
     """
     later_first = reading.contracts[::-1]
     by_contract = {each.contract.upper(): each for each in later_first}
@@ -66,7 +67,7 @@ def contract_of(index: ContractIndex, symbol: str) -> Perpetual | None:
 def symbol_of(index: ContractIndex, perpetual: Perpetual) -> str | None:
     """The symbol of a contract's page; None if no symbol can name it.
 
-    Of two contracts with one asset, the second goes by its full name.
+    If two contracts share an asset, the second is named by its full name.
     """
     names = (perpetual.base.upper(), perpetual.contract.upper())
     return next((name for name in names if _names(index, name, perpetual)), None)

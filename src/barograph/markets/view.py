@@ -23,7 +23,7 @@ class MarketView(NamedTuple):
     """The facts that are fresh at `now`."""
 
     now: int
-    bounds: FreshnessLimits
+    limits: FreshnessLimits
     perpetuals: Perpetuals
     by_name: ContractIndex
     shares: Mapping[str, LongAccounts]
@@ -37,12 +37,12 @@ class MarketView(NamedTuple):
     @property
     def until(self) -> int:
         """When the market feed reaches its freshness limit."""
-        return self.perpetuals.as_of + self.bounds.perpetuals
+        return self.perpetuals.as_of + self.limits.perpetuals
 
     def share(self, contract: str) -> LongAccounts | None:
         """The long-account share of a contract, if it is fresh."""
         share = self.shares.get(contract)
-        if share is None or not is_fresh(share.sampled_at, self.bounds.long_accounts, self.now):
+        if share is None or not is_fresh(share.sampled_at, self.limits.long_accounts, self.now):
             return None
         return share
 

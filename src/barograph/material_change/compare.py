@@ -4,7 +4,7 @@ The method fixes the units: a level that is a plain number has the unit in `NUME
 """
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal as Exact
+from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,17 +39,17 @@ class Numeric(NamedTuple):
 
     name: str
     unit: str
-    threshold: Exact
+    threshold: Decimal
     """The smallest material difference."""
 
 
-_FIVE_POINTS, _TWO_POINTS = Exact("0.05"), Exact("0.02")
+_FIVE_POINTS, _TWO_POINTS = Decimal("0.05"), Decimal("0.02")
 NUMERIC: Mapping[str, tuple[Numeric, ...]] = {
     etf.KIND: (
-        Numeric("netFlowUsd", "USD", Exact(100_000_000)),
-        Numeric("flow5dUsd", "USD", Exact(250_000_000)),
-        Numeric("flow5dPctAum", "percent", Exact("0.25")),
-        Numeric("holdingsBtc", "BTC", Exact(2_000)),
+        Numeric("netFlowUsd", "USD", Decimal(100_000_000)),
+        Numeric("flow5dUsd", "USD", Decimal(250_000_000)),
+        Numeric("flow5dPctAum", "percent", Decimal("0.25")),
+        Numeric("holdingsBtc", "BTC", Decimal(2_000)),
     ),
     rates.KIND: (
         Numeric("us3m", "percent", _FIVE_POINTS),
@@ -208,6 +208,6 @@ def _level(version: RetainedVersion, numeric: Numeric) -> Json:
     return None if version.levels is None else version.levels.get(numeric.name)
 
 
-def _exact(value: float) -> Exact:
+def _exact(value: float) -> Decimal:
     """The number as it is written, so that 4.35 - 4.3 is 0.05."""
-    return Exact(repr(value))
+    return Decimal(repr(value))

@@ -8,7 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from barograph import NOTICE
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import WireModel
+from barograph.kit.wire import Notice, WireModel
 from barograph.material_change.query import Pair, Reference
 from barograph.stances.documents import Confidence
 
@@ -67,8 +67,7 @@ class NumericChangeBody(WireModel):
     ]
     threshold: float
     material: Annotated[
-        bool,
-        Field(description="Whether the delta reaches the threshold or one value is absent."),
+        bool, Field(description="Whether the delta reaches the threshold or one value is absent.")
     ]
 
 
@@ -124,8 +123,7 @@ class AssessmentBody(WireModel):
         Field(description="Whether both have the same evidence digest; null if abstained."),
     ]
     numeric_changes: Annotated[
-        list[NumericChangeBody],
-        Field(description="Always empty for funding and if abstained."),
+        list[NumericChangeBody], Field(description="Always empty for funding and if abstained.")
     ]
     conditions: Annotated[
         list[ConditionBody] | Literal["unevaluated"],
@@ -165,7 +163,7 @@ class Comparison(WireModel):
     after: VersionReference
     compared_at: str
     assessment: AssessmentBody
-    notice: Annotated[str, Field(description="Information-only notice.")]
+    notice: Notice
 
 
 def comparison_body(
@@ -184,9 +182,4 @@ def comparison_body(
 
 
 def _reference(reference: Reference, issued_at: int) -> VersionReference:
-    return VersionReference(
-        leg_id=reference.leg_id,
-        revision=reference.revision,
-        history_digest=reference.history_digest,
-        issued_at=iso_timestamp(issued_at),
-    )
+    return VersionReference(**reference._asdict(), issued_at=iso_timestamp(issued_at))

@@ -26,14 +26,12 @@ from barograph.markets.reader import MarketReader
 from barograph.markets.view import MarketView
 from barograph.mcp import tools
 from barograph.mcp.tools import Arguments, Tool, check_names, limit_of, symbol_of
+from barograph.signals.endpoints import KEY_NOT_CHECKED
 from barograph.signals.reader import SignalsReader
 from barograph.status.reader import StatusReader
 
 log = logging.getLogger(__name__)
 
-KEYS_NOT_CHECKED = (
-    "the key cannot be checked right now; try again in a few seconds, or leave X-API-Key out"
-)
 INTERNAL = "internal error; try again shortly"
 
 ToolReads = Mapping[str, Callable[[Arguments], bytes]]
@@ -96,7 +94,7 @@ class ToolCalls:
         except RequestError as error:
             return CallOutcome((error.message,))
         except DatabaseUnavailable:
-            return CallOutcome((KEYS_NOT_CHECKED,))
+            return CallOutcome((KEY_NOT_CHECKED,))
         except Exception:
             log.exception("unexpected failure")
             return CallOutcome((INTERNAL,))

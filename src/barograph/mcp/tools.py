@@ -8,15 +8,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from barograph.briefs.documents import DEFAULT as DEFAULT_LIMIT
-from barograph.briefs.documents import HIGHEST, LOWEST, BriefList
+from barograph.briefs.documents import DEFAULT_BRIEFS, MAX_BRIEFS, MIN_BRIEFS, BriefList
 from barograph.discovery.mcp_description import ICON_PATH, TOOL_NAMES
 from barograph.errors import InvalidRequest
 from barograph.guides.documents import Guides
 from barograph.kit.wire import Schema, WireModel
 from barograph.markets.documents import Market, MarketState, PerpetualRecord
-from barograph.markets.symbols import DEFAULT as DEFAULT_SYMBOL
-from barograph.markets.symbols import PATTERN, is_normalized
+from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, RULE, normalized
 from barograph.signals.documents import PublicSignals
 from barograph.status.rules import ServiceStatus
 
@@ -61,9 +59,9 @@ class Tool(NamedTuple):
 
 _LIMIT: Schema = {
     "type": "integer",
-    "minimum": LOWEST,
-    "maximum": HIGHEST,
-    "default": DEFAULT_LIMIT,
+    "minimum": MIN_BRIEFS,
+    "maximum": MAX_BRIEFS,
+    "default": DEFAULT_BRIEFS,
     "description": "Clamped.",
 }
 _SYMBOL: Schema = {
@@ -155,11 +153,11 @@ def limit_of(given: Arguments) -> int:
     """
     limit = given.get("limit")
     if limit is None:
-        return DEFAULT_LIMIT
+        return DEFAULT_BRIEFS
     is_whole = isinstance(limit, int) or (isinstance(limit, float) and limit.is_integer())
     if isinstance(limit, bool) or not is_whole:
-        raise InvalidRequest(f"limit must be an integer from {LOWEST} to {HIGHEST}")
-    return int(min(max(limit, LOWEST), HIGHEST))
+        raise InvalidRequest(f"limit must be an integer from {MIN_BRIEFS} to {MAX_BRIEFS}")
+    return int(min(max(limit, MIN_BRIEFS), MAX_BRIEFS))
 
 
 def symbol_of(given: Arguments) -> str:
@@ -171,20 +169,17 @@ def symbol_of(given: Arguments) -> str:
     symbol = given.get("symbol")
     if symbol is None:
         return DEFAULT_SYMBOL
-    # Check for ASCII first: some other letters become ASCII ones in upper case.
-    if not isinstance(symbol, str) or not symbol.isascii() or not is_normalized(symbol.upper()):
-        raise InvalidRequest("symbol must be 1 to 15 letters or digits, such as BTC or BTCUSDT")
-    return symbol.upper()
+    found = normalized(symbol) if isinstance(symbol, str) else None
+    if found is None:
+        raise InvalidRequest(f"{RULE}, such as BTC or BTCUSDT")
+    return found
 
 
 _REFERENCE = "$ref"
 _DEFINITIONS = "$defs"
 # Objects stay open: clients cache the list, and a new member must not break them.
 _LEFT_OUT = frozenset(
-    {
-        *("title", "description", "default", "additionalProperties", "exclusiveMinimum"),
-        _DEFINITIONS,
-    }
+    {*("title", "description", "default", "additionalProperties", "exclusiveMinimum"), _DEFINITIONS}
 )
 _NULLABLE_NUMBER: Schema = {"anyOf": [{"type": "number"}, {"type": "null"}]}
 """By far the most frequent long part of a schema."""

@@ -30,10 +30,7 @@ class PublicSignals(WireModel):
 
     ok: bool
     version: Literal["v1"]
-    source: Annotated[
-        str,
-        Field(description="The venue and the publishers of the data."),
-    ]
+    source: Annotated[str, Field(description="The venue and the publishers of the data.")]
     updatedAt: Annotated[
         str,
         Field(
@@ -41,15 +38,12 @@ class PublicSignals(WireModel):
         ),
     ]
     signals: list[SignalBody]
-    attribution: Annotated[
-        str,
-        Field(description="Terms of use and the notice."),
-    ]
+    attribution: Annotated[str, Field(description="Terms of use and the notice.")]
     docs: Annotated[str, Field(description="Address of the developer page.")]
 
 
 SIGNALS_PATH = "/api/v1/signals"
-PAGE_FOLDER = "/signals/"
+SIGNAL_PAGES = "/signals/"
 DOCS_PATH = "/developers"
 CACHE_CONTROL = b"private, no-cache"
 """A shared cache would replay one caller's allowance to another."""
@@ -76,7 +70,7 @@ def signals_document(
                 name=each.name,
                 label=each.label,
                 value=each.value,
-                url=f"{base_url}{PAGE_FOLDER}{each.key}",
+                url=f"{base_url}{SIGNAL_PAGES}{each.key}",
             )
             for each in signals
         ],
@@ -85,11 +79,7 @@ def signals_document(
         docs=base_url + DOCS_PATH,
     )
     return Document(
-        body.encode(),
-        since=since,
-        until=until,
-        modified=updated_at,
-        cache_control=CACHE_CONTROL,
+        body.encode(), since=since, until=until, modified=updated_at, cache_control=CACHE_CONTROL
     )
 
 

@@ -36,6 +36,9 @@ from barograph.signals.reader import SignalsReader
 log = logging.getLogger(__name__)
 
 RETRY_AFTER = (b"retry-after", b"5")
+KEY_NOT_CHECKED = (
+    "the key cannot be checked right now; try again in a few seconds, or leave X-API-Key out"
+)
 
 
 def signals_answer(board: Board, reader: SignalsReader, limiter: RateLimiter) -> ASGIApp:
@@ -48,13 +51,13 @@ def signals_answer(board: Board, reader: SignalsReader, limiter: RateLimiter) ->
         try:
             fields = rate_limit_fields(await limiter.admit(scope), now)
             document = reader.document(board, now)
-        except CallerRefused as refusal:
-            response = error_response(refusal.status, refusal.message, *refusal.fields(now))
+        except CallerRefused as error:
+            response = error_response(error.status, error.message, *error.fields(now))
             await response(scope, receive, send)
         except DatabaseUnavailable:
             # A key was sent: its limit is known, but not what remains of it.
             fields = [policy_field(PERSONAL), RETRY_AFTER]
-            response = error_response(503, "keys cannot be checked at the moment", *fields)
+            response = error_response(503, KEY_NOT_CHECKED, *fields)
             await response(scope, receive, send)
         except Exception:
             # In front of routing no error handler would produce the documented body.
@@ -66,34 +69,31 @@ def signals_answer(board: Board, reader: SignalsReader, limiter: RateLimiter) ->
     return answer
 
 
-def signals_door(app: ASGIApp, answer: ASGIApp) -> ASGIApp:
+def signals_before_routing(app: ASGIApp, answer: ASGIApp) -> ASGIApp:
     """Answer signals before routing, and pass on the rest."""
 
-    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+    async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == SIGNALS_PATH and scope["method"] in READS:
             await answer(scope, receive, send)
         else:
             await app(scope, receive, send)
 
-    return door
+    return dispatch
 
 
 def signals_routes(answer: ASGIApp) -> ApiRouter:
     """The documented route."""
     router = ApiRouter(tags=["signals"])
 
-    @router.get(
-        SIGNALS_PATH,
-        **operation("getSignals", PublicSignals, _KEY, responses=_ANSWERS),
-    )
+    @router.get(SIGNALS_PATH, **operation("getSignals", PublicSignals, _KEY, responses=_ANSWERS))
     async def signals(_: Request) -> Response:
-        return _Passed(answer)
+        return _DelegatedResponse(answer)
 
     return router
 
 
-class _Passed(Response):
-    """A response that another application gives."""
+class _DelegatedResponse(Response):
+    """Lets another ASGI application respond."""
 
     def __init__(self, answer: ASGIApp) -> None:
         super().__init__()

@@ -20,9 +20,9 @@ from barograph.markets.evidence import (
     WEEK_OF_HOURS,
     MarketEvidence,
     change_pct,
-    ordered_percentile_rank,
+    percentile_rank,
 )
-from barograph.markets.regime import EDGES_PCT, eight_hour_rate
+from barograph.markets.regime import EDGES_PCT
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, Signal, SignalResult, Signals
 
 log = logging.getLogger(__name__)
@@ -94,9 +94,7 @@ def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalRes
     contracts = evidence.reading.contracts
     if not contracts:
         return NOT_KNOWN
-    rates = [
-        eight_hour_rate(each.funding_rate_pct, each.funding_interval_hours) for each in contracts
-    ]
+    rates = [each.funding_8h_pct for each in contracts]
     above = 100 * sum(rate >= LONG_EDGE_PCT for rate in rates) / len(rates)
     below = 100 * sum(rate <= SHORT_EDGE_PCT for rate in rates) / len(rates)
     value = (
@@ -118,7 +116,7 @@ def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> Sign
     if evidence.last_hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
         return NOT_KNOWN
     total = evidence.last_hour.total_usd
-    rank = ordered_percentile_rank(total, known)
+    rank = percentile_rank(total, known)
     value = f"{usd(total)} in an hour, {ordinal(rank)} percentile of {len(known)} hours"
     return SignalResult(PRESSURE.label(rank, previous), value)
 
@@ -135,7 +133,7 @@ def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalR
     known = evidence.trailing.long_accounts("BTC")
     if share is None or len(known) < FORTNIGHT_OF_HOURS:
         return NOT_KNOWN
-    rank = ordered_percentile_rank(share, known)
+    rank = percentile_rank(share, known)
     value = f"{share:.1f} % of accounts, {ordinal(rank)} percentile of {len(known)} hours"
     return SignalResult(POSITIONING.label(rank, previous), value)
 
@@ -170,7 +168,7 @@ def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> S
     if not hours or hours[-1].volatility_pct is None or len(known) < FORTNIGHT_OF_HOURS:
         return NOT_KNOWN
     swing = hours[-1].volatility_pct
-    rank = ordered_percentile_rank(swing, known)
+    rank = percentile_rank(swing, known)
     value = f"{swing:.0f} % annualised, {ordinal(rank)} percentile of {len(known)} hours"
     return SignalResult(VOLATILITY.label(rank, previous), value)
 

@@ -75,9 +75,9 @@ class SignalsReader:
         market = board.latest(PERPETUALS)
         return 0 if market is None else min(until, _end(market.as_of, self._market_limit, now))
 
-    def labels(self, board: Board, now: int) -> dict[str, tuple[str, str]]:
-        """The name and label of every signal by its key."""
-        return {each.key: (each.name, each.label) for each in self.signals(board, now)}
+    def labels(self, board: Board, now: int) -> dict[str, str]:
+        """The label of every signal by its key."""
+        return {each.key: each.label for each in self.signals(board, now)}
 
     def document(self, board: Board, now: int) -> Document:
         """The document to serve now."""

@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph import NOTICE
-from barograph.briefs.documents import BRIEFS_PATH, PAGE_FOLDER
+from barograph.briefs.documents import BRIEFS_PATH
 from barograph.briefs.records import CATEGORIES, OPERATOR, Brief, BriefsPage, Neighbours
 from barograph.briefs.store import BRIEFS, brief_by_slug, brief_neighbours, briefs_page
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.symbols import MAX_LENGTH, normalized
-from barograph.site.paths import BRIEFS_PAGE
+from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import Site
 from barograph.site.templating import SITE_NAME, Templates, utc_text
@@ -119,7 +119,7 @@ def article(brief: Brief, base_url: str) -> dict[str, object]:
         "datePublished": iso_timestamp(brief.published_at),
         "articleSection": brief.category,
         "keywords": list(brief.coins),
-        "url": f"{base_url}{PAGE_FOLDER}{brief.slug}",
+        "url": f"{base_url}{BRIEFS_FOLDER}{brief.slug}",
         "isAccessibleForFree": True,
         "author": publisher,
         "publisher": publisher,
@@ -130,7 +130,7 @@ def citation(brief: Brief, base_url: str) -> str:
     """A ready-made citation."""
     return (
         f"“{brief.headline}”, {SITE_NAME}, {utc_text(brief.published_at)} ({brief.source}). "
-        f"{base_url}{PAGE_FOLDER}{brief.slug} · {NOTICE}"
+        f"{base_url}{BRIEFS_FOLDER}{brief.slug} · {NOTICE}"
     )
 
 
@@ -170,7 +170,7 @@ def _route_brief(router: PageRouter, site: Site) -> None:
     def page(found: _BriefInList) -> Page:
         return Page(render_brief(site.templates, found.brief, found.neighbours))
 
-    @router.get(f"{PAGE_FOLDER}{{slug}}")
+    @router.get(f"{BRIEFS_FOLDER}{{slug}}")
     async def read_brief(request: Request, slug: str) -> Response:
         async def render(_: int) -> Page:
             found = await _read_brief(site, slug)
@@ -187,12 +187,11 @@ def _is_new(site: Site, slug: str) -> bool:
 
 
 async def _read_list(site: Site, query: BriefsQuery) -> BriefsPage:
-    async def work(tx: Transaction) -> BriefsPage:
-        return await briefs_page(
+    return await site.database.read(
+        lambda tx: briefs_page(
             tx, category=query.category, coin=query.coin, offset=query.offset, count=PAGE_SIZE
         )
-
-    return await site.database.read(work)
+    )
 
 
 async def _read_brief(site: Site, slug: str) -> _BriefInList | None:

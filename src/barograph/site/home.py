@@ -13,9 +13,10 @@ from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import MARKET_STATE_PATH, citation, market_state_document
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import MAJORS, Perpetual, majors_of
-from barograph.markets.regime import BASIS, Label, describe, eight_hour_rate
+from barograph.markets.records import MAJORS, Perpetual
+from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.samples import DAYS, Measure, PastRegime
+from barograph.markets.settlements import bitcoin_contract
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS, MarketView, is_fresh
 from barograph.signals.methods import DAILY
 from barograph.site.charts.gauge import gauge
@@ -32,9 +33,6 @@ DAYS_AGO = {"Yesterday": 1, "7 days ago": 7, "30 days ago": 30}
 MEASURES_SHOWN: tuple[Measure, ...] = ("funding", "open-interest")
 BRIEFS_SHOWN = 3
 _SYMBOL = "BTC"
-_DEFAULT_CONTRACT = "BTCUSDT"
-"""The contract whose history is shown while BTC isn't listed."""
-
 _SENTENCES: dict[Label, str] = {
     "short-crowded": "Shorts are crowded in BTC perpetuals.",
     "short-leaning": "BTC perpetuals lean short.",
@@ -82,7 +80,7 @@ class MarketNow(NamedTuple):
     until: int
     """When the first of these values expires."""
 
-    bound: int
+    reading_until: int
     """When the market reading itself expires."""
 
     source: str
@@ -106,16 +104,16 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         UpstreamUnavailable: none of BTC, ETH and SOL is known.
     """
     until = market_state_document(view).until
-    if counted is not None and not is_fresh(counted.as_of, view.bounds.liquidations, view.now):
+    if counted is not None and not is_fresh(counted.as_of, view.limits.liquidations, view.now):
         counted = None
     if counted is not None:
-        until = min(until, counted.as_of + view.bounds.liquidations)
+        until = min(until, counted.as_of + view.limits.liquidations)
     regime, liquidated = view.regime, view.liquidations
     label: Label = "unknown" if regime is None else regime.label
     return MarketNow(
         as_of=view.perpetuals.as_of,
         until=until,
-        bound=view.until,
+        reading_until=view.until,
         source=view.perpetuals.source,
         sentence=_SENTENCES[label],
         note="The regime has not been updated recently." if regime is None else describe(regime),
@@ -153,7 +151,7 @@ def _asset(view: MarketView, symbol: str) -> Asset:
     return Asset(
         symbol,
         contract,
-        eight_hour_rate(contract.funding_rate_pct, contract.funding_interval_hours),
+        contract.funding_8h_pct,
         None if share is None else share.long_account_pct,
     )
 
@@ -164,7 +162,7 @@ def _liquidated_note(counted: LiquidationTotals | None, view: MarketView) -> str
     # Truncated, not rounded: 94.97 must not look like the required 95.0.
     covered = Decimal(str(counted.watched_pct)).quantize(Decimal("0.1"), ROUND_DOWN)
     if view.liquidations is None:
-        return f"only {covered} % of the day covered; {view.bounds.min_coverage_pct:g} % needed"
+        return f"only {covered} % of the day covered; {view.limits.min_coverage_pct:g} % needed"
     most = "" if counted.top_asset is None else f", most in {counted.top_asset}"
     return f"all contracts{most}; {covered} % of the day covered"
 
@@ -241,9 +239,7 @@ async def _read_record(
     site: Site, charts: ChartReader, days: int
 ) -> tuple[Sequence[PastRegime] | None, list[Chart] | None]:
     """Past regimes and charts; None if the database is unavailable."""
-    last = site.board.latest(PERPETUALS)
-    btc = None if last is None else majors_of(last).get(_SYMBOL)
-    contract = _DEFAULT_CONTRACT if btc is None else btc.contract
+    contract = bitcoin_contract(site.board.latest(PERPETUALS))
     try:
         past = await site.series.regimes(contract, tuple(DAYS_AGO.values()))
         drawn = [await charts.measure(contract, _SYMBOL, each, days) for each in MEASURES_SHOWN]

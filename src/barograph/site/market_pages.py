@@ -11,7 +11,6 @@ from barograph import NOTICE
 from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.markets.records import LongAccounts, Perpetual
-from barograph.markets.regime import eight_hour_rate
 from barograph.markets.symbols import MAX_LENGTH, ContractIndex, contract_of, symbol_of
 from barograph.markets.view import MarketView
 from barograph.site.paths import MARKETS_FOLDER
@@ -81,7 +80,7 @@ class MarketFacts(NamedTuple):
     until: int
     """When the first of its numbers expires."""
 
-    bound: int
+    reading_until: int
     """When the market reading itself expires."""
 
     share: LongAccounts | None
@@ -95,7 +94,6 @@ class MarketFacts(NamedTuple):
         settled = moment(each.next_funding_time)
         countdown = Markup('<span data-until="{}"></span>').format(each.next_funding_time)
         long = UNKNOWN if share is None else f"{share.long_account_pct:.1f} %"
-        eight = eight_hour_rate(each.funding_rate_pct, each.funding_interval_hours)
         stated = Markup("per {}, next settlement {} {}").format(every, settled, countdown)
         interest = f"{each.open_interest_usd:,.0f} USD"
         sampled = None if share is None else share.sampled_at
@@ -103,7 +101,7 @@ class MarketFacts(NamedTuple):
         return [
             _fact("last_price", price(each.last_price), "USDT", self.as_of),
             _fact("funding_rate_pct", exact_rate(each.funding_rate_pct), stated, self.as_of),
-            _fact("funding_8h_pct", rate(eight), "per 8 h", self.as_of),
+            _fact("funding_8h_pct", rate(each.funding_8h_pct), "per 8 h", self.as_of),
             _fact("open_interest_usd", usd(each.open_interest_usd), interest, self.as_of),
             _fact("long_account_pct", long, of_accounts, sampled),
             _fact("next_funding_time", settled, f"every {every}", self.as_of),
@@ -115,7 +113,7 @@ def market_facts(view: MarketView, found: FoundPerpetual) -> MarketFacts:
     share = view.share(found.perpetual.contract)
     until = view.until
     if share is not None:
-        until = min(until, share.sampled_at + view.bounds.long_accounts)
+        until = min(until, share.sampled_at + view.limits.long_accounts)
     as_of, source = view.perpetuals.as_of, view.perpetuals.source
     citation = (
         f"{SITE_NAME}, {found.symbol} perpetual as of {utc_text(as_of)}. Source: {source}. {NOTICE}"
@@ -198,14 +196,13 @@ class MarketRow(NamedTuple):
     symbol: str | None
     """The symbol of its page; None if it has none."""
 
-    funding_8h_pct: float
     long_account_pct: float | None
 
     def number(self, sort: Sort) -> float | None:
         """The number to sort by."""
         numbers = (
             self.perpetual.last_price,
-            self.funding_8h_pct,
+            self.perpetual.funding_8h_pct,
             self.perpetual.open_interest_usd,
             self.long_account_pct,
         )
@@ -218,7 +215,7 @@ class MarketTable(NamedTuple):
     as_of: int
     source: str
     until: int
-    bound: int
+    reading_until: int
     rows: tuple[MarketRow, ...]
 
     def select(self, query: MarketsQuery) -> list[MarketRow]:
@@ -240,12 +237,11 @@ def market_table(view: MarketView) -> MarketTable:
     for each in view.perpetuals.contracts:
         share = view.share(each.contract)
         if share is not None:
-            until = min(until, share.sampled_at + view.bounds.long_accounts)
+            until = min(until, share.sampled_at + view.limits.long_accounts)
         rows.append(
             MarketRow(
                 each,
                 symbol_of(view.by_name, each),
-                eight_hour_rate(each.funding_rate_pct, each.funding_interval_hours),
                 None if share is None else share.long_account_pct,
             )
         )
@@ -275,7 +271,7 @@ def _line(row: MarketRow, folder: str, settlement_time: str) -> str:
     base, share = str(escape(each.base)), row.long_account_pct
     name = base if row.symbol is None else f'<a href="{folder}{row.symbol}">{base}</a>'
     upper, contract = str(escape(each.base.upper())), str(escape(each.contract))
-    values = f"{each.last_price!r} {row.funding_8h_pct!r} {each.open_interest_usd!r}"
+    values = f"{each.last_price!r} {each.funding_8h_pct!r} {each.open_interest_usd!r}"
     known = "" if share is None else repr(share)
     long = _UNKNOWN_CELL if share is None else f"<td>{share:.1f} %</td>"
     return (
@@ -283,7 +279,7 @@ def _line(row: MarketRow, folder: str, settlement_time: str) -> str:
         f'data-values="{values} {known}"><th scope="row">{name}</th>'
         f"<td>{price(each.last_price)}</td>"
         f"<td>{exact_rate(each.funding_rate_pct)} / {each.funding_interval_hours:g} h</td>"
-        f"<td>{rate(row.funding_8h_pct)}</td><td>{settlement_time}</td>"
+        f"<td>{rate(each.funding_8h_pct)}</td><td>{settlement_time}</td>"
         f"<td>{usd(each.open_interest_usd)}</td>{long}</tr>"
     )
 

@@ -11,7 +11,7 @@ from barograph.errors import UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.symbols import DEFAULT, MAX_LENGTH, normalized
+from barograph.markets.symbols import DEFAULT_SYMBOL, MAX_LENGTH, normalized
 from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.market_pages import (
     COLUMNS,
@@ -97,7 +97,7 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         default=MarketsQuery(),
         max_search=MAX_LENGTH,
         shown=len(rows),
-        api_path=_api_path(DEFAULT),
+        api_path=_api_path(DEFAULT_SYMBOL),
         rows=body_rows,
     )
     await asyncio.sleep(0)
@@ -145,11 +145,7 @@ def _redirect(site: Site, symbol: str, days: int) -> Response:
     query = days_query(days).decode()
     to = f"{site.templates.root}{MARKETS_FOLDER}{symbol}{'?' if query else ''}{query}"
     response = Response(status_code=308)
-    response.raw_headers = [
-        (b"location", to.encode()),
-        (b"content-length", b"0"),
-        *REDIRECT_FIELDS,
-    ]
+    response.raw_headers = [(b"location", to.encode()), (b"content-length", b"0"), *REDIRECT_FIELDS]
     return response
 
 

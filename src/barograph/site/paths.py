@@ -1,26 +1,24 @@
 """The paths of pages. Paths that API documents link to are defined with those documents."""
 
-from barograph.briefs.documents import PAGE_FOLDER as _BRIEFS
-from barograph.entitlements.refusals import PRICING_PATH as _PRICING
-from barograph.guides.documents import PAGES_PATH as _GUIDES
-from barograph.signals.documents import DOCS_PATH as _DEVELOPERS
-from barograph.signals.documents import PAGE_FOLDER as _SIGNALS
+from barograph.briefs.documents import BRIEF_PAGES
+from barograph.entitlements.refusals import PRICING_PATH
+from barograph.guides.documents import GUIDE_PAGES
+from barograph.signals.documents import DOCS_PATH, SIGNAL_PAGES
 
 HOME_PATH = "/"
 MARKETS_PATH = "/markets"
 MARKETS_FOLDER = f"{MARKETS_PATH}/"
-SIGNALS_FOLDER = _SIGNALS
+SIGNALS_FOLDER = SIGNAL_PAGES
 SIGNALS_PAGE = SIGNALS_FOLDER.rstrip("/")
-BRIEFS_FOLDER = _BRIEFS
+BRIEFS_FOLDER = BRIEF_PAGES
 BRIEFS_PAGE = BRIEFS_FOLDER.rstrip("/")
-GUIDES_PAGE = _GUIDES
+GUIDES_PAGE = GUIDE_PAGES
 GUIDES_FOLDER = f"{GUIDES_PAGE}/"
 RECORD_PATH = "/record"
 RECORD_FOLDER = f"{RECORD_PATH}/"
-DEVELOPERS_PATH = _DEVELOPERS
+DEVELOPERS_PATH = DOCS_PATH
 REFERENCE_PATH = "/docs"
 REFERENCE_FOLDER = f"{REFERENCE_PATH}/"
-PRICING_PATH = _PRICING
 STATUS_PAGE = "/status"
 DATA_FOLDER = "/data/"
 STATIC_FOLDER = "/static/"

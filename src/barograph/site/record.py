@@ -14,14 +14,13 @@ from barograph.history.guards import Continuity
 from barograph.history.ledger import SALT_BYTES, Ledger
 from barograph.history.public_log import PublicLogs
 from barograph.history.reader import RecordDamaged
-from barograph.history.records import KINDS
+from barograph.history.records import KINDS, DigestRow
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
 from barograph.site.error_pages import unavailable
 from barograph.site.paths import RECORD_FOLDER, RECORD_PATH
 from barograph.site.record_pages import (
     TITLES,
-    ListedDigest,
     NoSuchPage,
     RecordedKind,
     Retention,
@@ -43,7 +42,7 @@ PAGE_MS = 5 * SECOND
 """How long a page is cached: new entries don't change the board, so nothing else expires it."""
 
 
-class RecordReplaced(BarographError):
+class RecordContradicted(BarographError):
     """The stored record is not the one that was published: entries are missing or different."""
 
 
@@ -96,7 +95,7 @@ async def _respond(
     """Respond with a page, or say that the record was replaced."""
     try:
         return await site.respond(request, render, query=query)
-    except RecordReplaced:
+    except RecordContradicted:
         return unavailable(site.templates, request, "record_replaced.html", RECORD_PATH)
 
 
@@ -150,7 +149,7 @@ class _RecordPages(NamedTuple):
         """
         await _from_the_record(self.continuity.require(kind))
         count = await self.ledger.count(kind, log)
-        entries = await self._entries(kind, log, *page_range(count, before))
+        entries = await self.ledger.digests(kind, log, *page_range(count, before))
         body = self.templates.render(
             "record_list.html",
             here=RECORD_PATH,
@@ -165,21 +164,18 @@ class _RecordPages(NamedTuple):
         )
         return Page(body, since=now, until=now + PAGE_MS)
 
-    async def _last(self, kind: str, log: LogName, size: int) -> ListedDigest | None:
+    async def _last(self, kind: str, log: LogName, size: int) -> DigestRow | None:
         if size == 0:
             return None
-        found = await self._entries(kind, log, size - 1, 1)
+        found = await self.ledger.digests(kind, log, size - 1, 1)
         if not found:  # it was signed a moment ago and is gone
-            raise RecordReplaced
+            raise RecordContradicted
         return found[0]
-
-    async def _entries(self, kind: str, log: LogName, after: int, limit: int) -> list[ListedDigest]:
-        return [ListedDigest(*row) for row in await self.ledger.digests(kind, log, after, limit)]
 
 
 async def _from_the_record(reading: Awaitable[T]) -> T:
-    """Turn a damaged record into `RecordReplaced`; an unavailable database stays what it is."""
+    """Turn a damaged record into `RecordContradicted`; an unavailable database stays what it is."""
     try:
         return await reading
     except RecordDamaged as error:
-        raise RecordReplaced from error
+        raise RecordContradicted from error

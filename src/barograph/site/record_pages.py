@@ -12,7 +12,7 @@ from starlette.datastructures import QueryParams
 
 from barograph.history.checkpoint import LOGS, LogName, PublishedCheckpoint, log_origin
 from barograph.history.documents import HISTORY_FOLDER
-from barograph.history.records import KINDS
+from barograph.history.records import KINDS, DigestRow
 from barograph.site.paths import RECORD_FOLDER
 
 PAGE_SIZE = 100
@@ -48,20 +48,12 @@ class NoSuchPage(ValueError):
     """The list has no such page."""
 
 
-class ListedDigest(NamedTuple):
-    """The public part of a version or of an event."""
-
-    sequence: int
-    digest: str
-    at: int
-
-
 class RecordedList(NamedTuple):
     """A list as of its newest checkpoint."""
 
     name: LogName
     published: PublishedCheckpoint
-    newest: ListedDigest | None
+    newest: DigestRow | None
     """None while the list is empty."""
 
     path: str
@@ -85,7 +77,7 @@ class RecordedKind(NamedTuple):
 class ListPage(NamedTuple):
     """A page of a list, newest first, with the queries of this and other pages."""
 
-    entries: tuple[ListedDigest, ...]
+    entries: tuple[DigestRow, ...]
     query: str
     """Empty for the newest page."""
 
@@ -107,7 +99,7 @@ def list_name(kind: str, log: LogName) -> str:
 
 def kinds_of(
     published: Sequence[PublishedCheckpoint],
-    newest: Mapping[tuple[str, LogName], ListedDigest | None],
+    newest: Mapping[tuple[str, LogName], DigestRow | None],
 ) -> list[RecordedKind]:
     """Group the checkpoints and newest entries of all lists by kind."""
     lists = {
@@ -162,7 +154,7 @@ def page_range(count: int, before: int | None) -> tuple[int, int]:
     return after, end - after
 
 
-def list_page_of(entries: Sequence[ListedDigest], count: int) -> ListPage:
+def list_page_of(entries: Sequence[DigestRow], count: int) -> ListPage:
     """A page of consecutive entries, given oldest first, of a list of `count`."""
     if not entries:
         return ListPage((), "", None, None, "")

@@ -1,6 +1,6 @@
 """All routes of the site: pages, downloads, static files, the sitemap and slash redirects."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
@@ -16,7 +16,6 @@ from barograph.history.guards import Continuity
 from barograph.history.ledger import Ledger
 from barograph.history.public_log import PublicLogs
 from barograph.keys.registration import Registrations
-from barograph.kit.database import Transaction
 from barograph.kit.timestamps import iso_timestamp
 from barograph.limits.rate_limits import RateLimiter
 from barograph.markets.symbols import symbol_of
@@ -24,7 +23,7 @@ from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS
 from barograph.site.briefs import brief_page_routes
-from barograph.site.developers.endpoints import Tool, developers_routes
+from barograph.site.developers.endpoints import developers_routes
 from barograph.site.developers.swagger import docs_routes
 from barograph.site.guides import guide_page_routes, guide_paths
 from barograph.site.home import home_routes
@@ -85,7 +84,9 @@ class SiteParts(NamedTuple):
     registrations: Registrations | None
     limiter: RateLimiter
     described: Descriptions
-    tools: Sequence[Tool]
+    tools: Mapping[str, str]
+    """The descriptions of the MCP tools by name."""
+
     ledger: Ledger
     logs: PublicLogs
     continuity: Continuity
@@ -175,12 +176,8 @@ def _lastmod(at: int | None) -> str:
 
 
 async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
-    """Every page for crawlers, with the time it last changed; None: not known."""
-
-    async def work(tx: Transaction) -> list[tuple[str, int]]:
-        return await newest_slugs(tx, BRIEFS_IN_SITEMAP)
-
-    briefs = await site.database.read(work)
+    """Every page for crawlers, with the time it last changed; None if unknown."""
+    briefs = await site.database.read(lambda tx: newest_slugs(tx, BRIEFS_IN_SITEMAP))
     index = site.markets.contracts(site.board) or {}
     symbols = {symbol_of(index, each) for each in index.values()}
     market, signals = site.board.latest(PERPETUALS), site.board.latest(SIGNALS)

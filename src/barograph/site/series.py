@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,7 +13,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse, error_response
-from barograph.kit.wire import Schema, operation, parameter
+from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.markets.records import Perpetual
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
@@ -114,49 +114,25 @@ def series_routes(site: Site, source: str) -> ApiRouter:
 
         return await downloads.respond(request, (days, form), document)
 
-    _route_liquidations(router, answer_liquidations)
-    _route_readings(router, answer)
+    _route(router, LIQUIDATIONS, answer_liquidations, _LIQUIDATIONS)
+    _route(router, "{symbol}/{measure}", answer, _SERIES)
     return router
 
 
 _Answer = Callable[[Request, Form], Coroutine[Any, Any, Response]]
 
 
-def _route_readings(router: ApiRouter, answer: _Answer) -> None:
-    @router.get(
-        DATA_FOLDER + "{symbol}/{measure}.json",
-        **operation("getSeries", RecordedSeries, *_OF_A_CONTRACT, _DAYS, responses=_OF_READINGS),
-    )
+def _route(router: ApiRouter, path: str, answer: _Answer, described: "_Described") -> None:
+    """Route a download in both forms."""
+    name, body, parameters, errors = described
+
+    @router.get(f"{DATA_FOLDER}{path}.json", **operation(name, body, *parameters, responses=errors))
     async def as_json(request: Request) -> Response:
         return await answer(request, "json")
 
     @router.get(
-        DATA_FOLDER + "{symbol}/{measure}.csv",
-        **operation(
-            "getSeriesTable",
-            None,
-            *_OF_A_CONTRACT,
-            _DAYS,
-            responses={200: _TABLE, **_OF_READINGS},
-        ),
-    )
-    async def as_csv(request: Request) -> Response:
-        return await answer(request, "csv")
-
-
-def _route_liquidations(router: ApiRouter, answer: _Answer) -> None:
-    @router.get(
-        f"{DATA_FOLDER}{LIQUIDATIONS}.json",
-        **operation("getLiquidations", RecordedLiquidations, _DAYS, responses=_OF_LIQUIDATIONS),
-    )
-    async def as_json(request: Request) -> Response:
-        return await answer(request, "json")
-
-    @router.get(
-        f"{DATA_FOLDER}{LIQUIDATIONS}.csv",
-        **operation(
-            "getLiquidationsTable", None, _DAYS, responses={200: _TABLE, **_OF_LIQUIDATIONS}
-        ),
+        f"{DATA_FOLDER}{path}.csv",
+        **operation(f"{name}Table", None, *parameters, responses={200: _TABLE, **errors}),
     )
     async def as_csv(request: Request) -> Response:
         return await answer(request, "csv")
@@ -215,22 +191,15 @@ _TABLE: Schema = {
     "columns, `source` and `notice`, are the same in every row.",
 }
 _LIMITS = {429: "Limit reached.", 503: "The database is unavailable or too many reads are waiting."}
-_OF_LIQUIDATIONS = {400: "Invalid days.", **_LIMITS}
-_OF_READINGS = {
-    400: "Invalid symbol or days.",
-    404: "Unknown symbol or measure.",
-    502: "No contract is known yet.",
-    **_LIMITS,
-}
-_OF_A_CONTRACT = (
-    parameter(
-        "path",
-        "symbol",
-        "Base asset or full contract name, in upper or lower case.",
-        pattern=PATTERN,
-        example="BTC",
-    ),
-    parameter("path", "measure", "What was measured.", enum=list(MEASURES), example="funding"),
+_SYMBOL = parameter(
+    "path",
+    "symbol",
+    "Base asset or full contract name, in upper or lower case.",
+    pattern=PATTERN,
+    example="BTC",
+)
+_MEASURE = parameter(
+    "path", "measure", "What was measured.", enum=list(MEASURES), example="funding"
 )
 _DAYS = parameter(
     "query",
@@ -240,4 +209,31 @@ _DAYS = parameter(
     enum=list(DAYS),
     default=DEFAULT_DAYS,
     example=7,
+)
+
+
+class _Described(NamedTuple):
+    """A download in the interface description."""
+
+    operation_id: str
+    """Of the JSON form; that of the CSV form ends in `Table`."""
+
+    body: type[WireModel]
+    parameters: tuple[dict[str, Any], ...]
+    errors: dict[int, str | Schema]
+
+
+_LIQUIDATIONS = _Described(
+    "getLiquidations", RecordedLiquidations, (_DAYS,), {400: "Invalid days.", **_LIMITS}
+)
+_SERIES = _Described(
+    "getSeries",
+    RecordedSeries,
+    (_SYMBOL, _MEASURE, _DAYS),
+    {
+        400: "Invalid symbol or days.",
+        404: "Unknown symbol or measure.",
+        502: "No contract is known yet.",
+        **_LIMITS,
+    },
 )

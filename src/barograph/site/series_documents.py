@@ -9,8 +9,8 @@ from barograph import NOTICE
 from barograph.errors import InvalidRequest
 from barograph.kit.documents import JSON
 from barograph.kit.timestamps import SECOND, iso_timestamp
-from barograph.kit.wire import WireModel
-from barograph.markets.documents import Notice, Source, Symbol
+from barograph.kit.wire import Notice, WireModel
+from barograph.markets.documents import Source, Symbol
 from barograph.markets.samples import (
     DAYS,
     DEFAULT_DAYS,
@@ -73,7 +73,8 @@ class LiquidationPoint(WireModel):
     partial: Annotated[
         bool,
         Field(
-            description="Whether the amounts may be too low: low coverage, or a running interval."
+            description="Whether the amounts may be too low: low coverage, or an interval in "
+            "progress."
         ),
     ]
 
@@ -91,12 +92,12 @@ class RecordedLiquidations(WireModel):
     points: list[LiquidationPoint]
 
 
-def data_path(symbol: str, measure: Measure, days: int, form: Form = "json") -> str:
+def data_path(symbol: str, measure: Measure, days: int, form: Form) -> str:
     """The path and query of a series."""
     return f"{DATA_FOLDER}{symbol}/{measure}.{form}?days={days}"
 
 
-def liquidations_path(days: int, form: Form = "json") -> str:
+def liquidations_path(days: int, form: Form) -> str:
     """The path and query of the liquidations."""
     return f"{DATA_FOLDER}{LIQUIDATIONS}.{form}?days={days}"
 
@@ -160,13 +161,7 @@ def liquidations_document(series: LiquidationSeries, source: str, form: Form) ->
         days=series.days,
         as_of=iso_timestamp(series.as_of),
         points=[
-            LiquidationPoint(
-                at=iso_timestamp(each.at),
-                long_usd=each.long_usd,
-                short_usd=each.short_usd,
-                watched_pct=each.watched_pct,
-                partial=each.partial,
-            )
+            LiquidationPoint.model_validate(each._asdict() | {"at": iso_timestamp(each.at)})
             for each in series.columns
         ],
     )
@@ -191,8 +186,5 @@ def _quoted(text: str) -> str:
 def _download(body: bytes, content_type: bytes, filename: str) -> Page:
     disposition = f'inline; filename="barograph-{filename}"'.encode()
     return Page(
-        body,
-        content_type=content_type,
-        fields=[(b"content-disposition", disposition)],
-        security=[],
+        body, content_type=content_type, fields=[(b"content-disposition", disposition)], security=[]
     )

@@ -8,15 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
-from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import DAY
 from barograph.markets.view import PERPETUALS
-from barograph.signals.documents import PAGE_FOLDER
 from barograph.signals.judge import changes_since, last_changes
 from barograph.signals.methods import BY_KEY, DAILY, METHODS, Method
 from barograph.signals.records import NOT_KNOWN, SIGNALS, UNKNOWN, SignalChange, Signals
 from barograph.site.charts.strips import Lane, Span, lanes
-from barograph.site.paths import SIGNALS_PAGE
+from barograph.site.paths import SIGNALS_FOLDER, SIGNALS_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RETRY_MS, Site
 
@@ -147,7 +146,7 @@ def signal_page_routes(site: Site) -> PageRouter:
     async def read_signals(request: Request) -> Response:
         return await site.respond(request, lambda now: _list_page(site, now))
 
-    @router.get(f"{PAGE_FOLDER}{{key}}")
+    @router.get(f"{SIGNALS_FOLDER}{{key}}")
     async def read_signal(request: Request, key: str) -> Response:
         if key not in BY_KEY:
             raise HTTPException(404)
@@ -208,21 +207,16 @@ def _until(site: Site, now: int, *, is_read: bool) -> int:
 
 
 async def _last_changes(site: Site) -> Mapping[str, SignalChange] | None:
-    async def work(tx: Transaction) -> Mapping[str, SignalChange]:
-        return await last_changes(tx, BY_KEY)
-
     try:
-        return await site.database.read(work)
+        return await site.database.read(lambda tx: last_changes(tx, BY_KEY))
     except DatabaseUnavailable:
         return None
 
 
 async def _history(site: Site, method: Method, now: int) -> SignalHistory | None:
-    async def work(tx: Transaction) -> list[SignalChange]:
-        return await changes_since(tx, method.key, now - HISTORY_DAYS * DAY)
-
+    since = now - HISTORY_DAYS * DAY
     try:
-        changes = await site.database.read(work)
+        changes = await site.database.read(lambda tx: changes_since(tx, method.key, since))
     except DatabaseUnavailable:
         return None
     return signal_history(method.key, changes, now, _held_until(site, method, now))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.site.paths import STATUS_PAGE
 from barograph.site.responses import Page, PageRouter
@@ -39,7 +39,7 @@ class DrawnHistory(NamedTuple):
     strips: Mapping[str, Sequence[UptimeStrip]]
 
 
-class HistoryReader:
+class StatusHistoryReader:
     """Reads the recorded checks at most once per minute."""
 
     def __init__(self, database: Database) -> None:
@@ -58,11 +58,8 @@ class HistoryReader:
         return self._history
 
     async def _read(self, names: Sequence[str], now: int) -> DrawnHistory | None:
-        async def work(tx: Transaction) -> StatusHistory:
-            return await read_status_history(tx, now)
-
         try:
-            record = await self._database.read(work)
+            record = await self._database.read(lambda tx: read_status_history(tx, now))
         except DatabaseUnavailable as error:
             if self._history is not None:
                 log.warning("recorded status cannot be read", extra={"reason": str(error)})
@@ -73,7 +70,7 @@ class HistoryReader:
 def status_page_routes(site: Site) -> PageRouter:
     """The route of the status page."""
     router = PageRouter()
-    reader = HistoryReader(site.database)
+    reader = StatusHistoryReader(site.database)
 
     async def render(now: int) -> Page:
         status = site.status.status(site.board, now)

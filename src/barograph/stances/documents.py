@@ -7,9 +7,10 @@ from pydantic import Field
 
 from barograph import NOTICE
 from barograph.errors import PrivateError, PrivateUnavailable
+from barograph.history.documents import Hash
 from barograph.history.records import SCHEMA, WITHDRAWN, CurrentStance
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import WireModel
+from barograph.kit.wire import Notice, WireModel
 
 STANCE_PATHS = {
     "btc-etf-stance": "/api/x402/btc-etf-stance",
@@ -101,7 +102,6 @@ def _events(stance: CurrentStance, evidence_digest: str | None) -> list[dict[str
     ]
 
 
-Digest = Annotated[str, Field(description="SHA-256 in lower-case hex.", pattern="^[0-9a-f]{64}$")]
 Moment = Annotated[str, Field(description="Timestamp.")]
 Confidence = Annotated[
     str,
@@ -142,8 +142,7 @@ class StanceEvidence(WireModel):
     """The data behind the decision."""
 
     digest: Annotated[
-        Digest,
-        Field(description="SHA-256 of the inputs alone; never a `history_digest`."),
+        Hash, Field(description="SHA-256 of the inputs alone; never a `history_digest`.")
     ]
     source: str
     observed_at: Moment
@@ -178,7 +177,7 @@ class StanceEvent(WireModel):
     type: Literal["issued", "withdrawn"]
     at: Moment
     evidence_digest: Annotated[
-        Digest, Field(description="SHA-256 of the event's own evidence; never a `history_digest`.")
+        Hash, Field(description="SHA-256 of the event's own evidence; never a `history_digest`.")
     ]
 
 
@@ -199,7 +198,7 @@ class StanceVersion(WireModel):
         bool, Field(description="Whether it is recorded. Only then can it be referenced.")
     ]
     history_digest: Annotated[
-        Digest | None,
+        Hash | None,
         Field(description="Reference for comparisons; null if the stance is not durable."),
     ]
     leg: StanceLeg
@@ -211,4 +210,4 @@ class StanceVersion(WireModel):
             "not durable."
         ),
     ]
-    notice: Annotated[str, Field(description="Information-only notice.")]
+    notice: Notice

@@ -61,15 +61,15 @@ class StanceReads:
         reader: StanceReader,
         clock: Clock,
         access: FeedAccess,
-        paid: PaidAccess | None = None,
-        offers: Mapping[str, Offer] | None = None,
+        paid: PaidAccess | None,
+        offers: Mapping[str, Offer],
     ) -> None:
         """Take the parts; without `paid` only Feed subscribers can read."""
         self._reader = reader
         self._clock = clock
         self._access = access
         self._paid = paid
-        self._offers = offers or {}
+        self._offers = offers
 
     async def read(
         self, scope: Scope, kind: str, *, is_disconnected: IsDisconnected = never_disconnected
@@ -126,7 +126,7 @@ class StanceReads:
 
 
 def stance_routes(reads: StanceReads, seconds: float) -> ApiRouter:
-    """The three routes; whoever pays has longer than `seconds`."""
+    """The three routes. Reads time out after `seconds`; payments have longer."""
     router = ApiRouter(tags=["entitled"])
     for kind, path in STANCE_PATHS.items():
         _route(router, path, kind, reads, seconds)

@@ -13,9 +13,8 @@ from barograph.kit.json import Json
 from barograph.kit.timestamps import iso_timestamp
 from barograph.macro.evidence import (
     ENTER_PCT,
-    FLOW_DAYS,
     NEEDED_FLOW_DAYS,
-    complete_week_of_flows,
+    complete_week,
     is_recent,
     next_flow_regime,
 )
@@ -37,18 +36,16 @@ def propose(
     days, coverage = series.days, series.coverage
     if not days:
         return _waiting(0, today.isoformat(), grace)
-    newest, week = days[-1], days[-FLOW_DAYS:]
+    newest = days[-1]
     expires_at = expires_after(newest.day, grace, lag=PUBLICATION_LAG, following=next_trading_day)
     if now >= expires_at or not is_recent(newest.day, today, trading_days):
-        return f"the newest holdings are of {newest.day}"
+        return f"the newest holdings are from {newest.day}"
     if len(days) < NEEDED_FLOW_DAYS:
         return _waiting(len(days), newest.day, grace)
-    flows = complete_week_of_flows(week)
-    if flows is None or newest.aum_usd <= 0:
-        return f"the flows of five days up to {newest.day} are not all known"
-    flow = round(sum(flows), 2)
-    share = round(100 * flow / newest.aum_usd, 4)
-    found = next_flow_regime(share, flows, previous)
+    week = complete_week(series, len(days))
+    if week is None:
+        return f"a flow of the five days up to {newest.day} is unknown"
+    found = next_flow_regime(week, previous)
     period = day_period(newest.day)
     return Proposal(
         kind=KIND,
@@ -58,17 +55,17 @@ def propose(
         leg=Leg(
             period=period,
             levels={
-                "netFlowUsd": flows[-1],
-                "flow5dUsd": flow,
-                "flow5dPctAum": share,
+                "netFlowUsd": week.flows[-1],
+                "flow5dUsd": week.flow_usd,
+                "flow5dPctAum": week.share_pct,
                 "holdingsBtc": newest.holdings_btc,
-                "streakDays": streak(flows),
+                "streakDays": streak(week.flows),
                 "regime": found,
             },
-            decision=_decide(found, share, coverage),
+            decision=_decide(found, week.share_pct, coverage),
             conditions=list(_CONDITIONS),
             method=METHOD,
-            evidence=_evidence(week, coverage, previous),
+            evidence=_evidence(week.days, coverage, previous),
         ),
     )
 

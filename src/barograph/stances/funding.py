@@ -80,7 +80,7 @@ def _scores(settlements: Sequence[SettledFunding], rates: Sequence[float]) -> Le
 def _score(rates: Sequence[float]) -> float | None:
     if len(rates) < WINDOW:
         return None
-    return round(percentile_rank(rates[-1], rates[-WINDOW:]), 2)
+    return round(percentile_rank(rates[-1], sorted(rates[-WINDOW:])), 2)
 
 
 def _evidence(
@@ -117,7 +117,7 @@ def _decide(
     reported = sum(each.is_reported for each in compared)
     # Not among the inputs, because a report that confirms a reading is not new evidence.
     rationale = (
-        f"SettledFunding BTC funding is {rates[-1]:+.4f} % per 8 hours: {why}. "
+        f"Settled BTC funding is {rates[-1]:+.4f} % per 8 hours: {why}. "
         f"The exchange itself reported {reported} of the {len(compared)} rates compared."
     )
     return Decision(label, confidence, rationale, BY)

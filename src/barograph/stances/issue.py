@@ -6,7 +6,6 @@ stances are still published, but as not durable.
 
 import json
 import logging
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -31,7 +30,8 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.json import Json, canonical
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import HOUR, SECOND
+from barograph.kit.timestamps import HOUR
+from barograph.macro.evidence import day_of
 from barograph.macro.records import RecordedFigure
 from barograph.macro.series import EtfSeries
 from barograph.macro.store import etf_series, latest_figures
@@ -189,17 +189,16 @@ class StanceIssuer:
             return proposed
         start = proposed.leg.period["start"]
         if start < leg["period"]["start"]:
-            return f"a later period than that from {start} was issued already"
+            return f"a later period than the one from {start} has already been issued"
         return proposed
 
     def _apply_rule(
         self, kind: str, inputs: StanceInputs, now: int, regime: Json
     ) -> Proposal | NotIssuedYet | str:
-        today = datetime.fromtimestamp(now // SECOND, UTC).date()
-        grace = self._grace
+        today, grace = day_of(now), self._grace
         if kind == funding.KIND:
             proposed = funding.propose(inputs.settlements, inputs.venue, now, grace)
-            return proposed or "no settlement of the running interval is known"
+            return proposed or "no settlement of the current interval is known"
         if kind == rates.KIND:
             return rates.propose(inputs.rates, now, today, grace, was_inverted=regime is True)
         previous = regime if isinstance(regime, str) else None

@@ -40,11 +40,11 @@ def propose(
     """Propose a stance on the newest day with all yields; a text says why that is impossible."""
     known = _known(series)
     if not known:
-        return "no day is known on which all three yields were published"
+        return "no day has all three yields"
     day = known[US10Y][-1].day
     expires_at = expires_after(day, grace)
     if now >= expires_at or not is_recent(day, today):
-        return f"the newest yields are of {day}"
+        return f"the newest yields are from {day}"
     if len(known[US10Y]) <= LOOK_BACK:
         return f"fewer than {LOOK_BACK} earlier days are known"
     levels, evidence = _levels(known), _evidence(known)

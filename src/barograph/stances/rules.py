@@ -11,6 +11,7 @@ from operator import ge, le
 from barograph.kit.business_days import next_business_day
 from barograph.kit.json import Json
 from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
+from barograph.macro.evidence import day_start
 
 BY = "rule"
 """The name that rules sign decisions with."""
@@ -47,7 +48,7 @@ def _number(value: Json) -> float | None:
 
 def day_period(day: str) -> dict[str, str]:
     """The period of a leg that is one data day."""
-    start = _milliseconds(datetime.combine(date.fromisoformat(day), time(), UTC))
+    start = day_start(day)
     return {"start": iso_timestamp(start), "end": iso_timestamp(start + DAY)}
 
 
@@ -61,8 +62,4 @@ def expires_after(
     due = following(date.fromisoformat(day))
     for _ in range(lag):
         due = following(due)
-    return _milliseconds(datetime.combine(due, PUBLISHED_BY, UTC)) + grace
-
-
-def _milliseconds(moment: datetime) -> int:
-    return int(moment.timestamp()) * SECOND
+    return int(datetime.combine(due, PUBLISHED_BY, UTC).timestamp()) * SECOND + grace

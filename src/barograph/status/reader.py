@@ -26,7 +26,7 @@ class StatusReader:
 
     def __init__(
         self,
-        bounds: FreshnessLimits,
+        limits: FreshnessLimits,
         started_at: int,
         limits_failing: LimitsFailing,
         signed: SignedHeads,
@@ -35,7 +35,7 @@ class StatusReader:
         payments: Sequence[DependencyHealth] | None = None,
     ) -> None:
         """Take the parts; `identity` and `payments` are None if not configured."""
-        self._bounds = bounds
+        self._limits = limits
         self._started_at = started_at
         self._limits_failing = limits_failing
         self._signed = signed
@@ -49,7 +49,7 @@ class StatusReader:
                 now=now,
                 started_at=self._started_at,
                 version=__version__,
-                bounds=self._bounds,
+                limits=self._limits,
                 polled_at=board.polled_at,
                 perpetuals=board.latest(PERPETUALS),
                 shares=board.latest(LONG_ACCOUNTS),
@@ -66,7 +66,7 @@ class StatusReader:
 
 
 def reachability(health: Sequence[DependencyHealth], now: int) -> Reachability:
-    """What all questions to one and the same part tell together."""
+    """Combine the health of all kinds of calls to one service."""
     answers = [each.answered_at for each in health if each.answered_at is not None]
     failing = [
         (each.failing_since, each.failed_at)

@@ -77,7 +77,7 @@ class StatusInputs(NamedTuple):
     now: int
     started_at: int
     version: str
-    bounds: FreshnessLimits
+    limits: FreshnessLimits
     polled_at: int | None
     perpetuals: Perpetuals | None
     shares: LongAccountShares | None
@@ -149,7 +149,7 @@ def _feed(inputs: StatusInputs, condition: Condition) -> FeedStatus:
         source=None if newest is None else newest.source,
         last_update=None if newest is None else iso_timestamp(newest.as_of),
         age_seconds=None if newest is None else _seconds(inputs.now - newest.as_of),
-        max_age_seconds=_seconds(inputs.bounds.perpetuals),
+        max_age_seconds=_seconds(inputs.limits.perpetuals),
         liquidation_coverage_pct=None if totals is None else totals.watched_pct,
     )
 
@@ -159,21 +159,21 @@ def _check(name: str, status: CheckStatus, detail: str) -> Check:
 
 
 def _market_feed(inputs: StatusInputs) -> Check:
-    name, newest, bound = "market-feed", inputs.perpetuals, inputs.bounds.perpetuals
+    name, newest, limit = "market-feed", inputs.perpetuals, inputs.limits.perpetuals
     if newest is None:
         return _check(name, "down", "nothing has been published yet")
-    if newest.as_of > inputs.now + bound:
-        return _check(name, "down", "from the future: check the clocks")
+    if newest.as_of > inputs.now + limit:
+        return _check(name, "down", "its time is in the future: check the clocks")
     age = f"{_seconds(inputs.now - newest.as_of):g} s old"
-    limit = f"{_seconds(bound):g} s"
-    if not is_fresh(newest.as_of, bound, inputs.now):
-        return _check(name, "down", f"{age}, older than its limit of {limit}")
+    shown_limit = f"{_seconds(limit):g} s"
+    if not is_fresh(newest.as_of, limit, inputs.now):
+        return _check(name, "down", f"{age}, older than its limit of {shown_limit}")
     listed = {each.base for each in newest.contracts}
     missing = [asset for asset in MAJORS if asset not in listed]
     if missing:
         status: Condition = "down" if len(missing) == len(MAJORS) else "degraded"
         return _check(name, status, f"the last reading has no {', '.join(missing)}")
-    return _check(name, "ok", f"{age}, limit {limit}")
+    return _check(name, "ok", f"{age}, limit {shown_limit}")
 
 
 def _exchange(inputs: StatusInputs) -> Check:
@@ -183,7 +183,7 @@ def _exchange(inputs: StatusInputs) -> Check:
     if health.failure is not None and health.failing_since is not None:
         since = iso_timestamp(health.failing_since)
         return _check(name, "degraded", f"{health.failure} since {since}")
-    if not is_fresh(health.as_of, inputs.bounds.perpetuals, inputs.now):
+    if not is_fresh(health.as_of, inputs.limits.perpetuals, inputs.now):
         silent = _seconds(inputs.now - health.as_of)
         return _check(name, "degraded", f"not called for {silent:g} s")
     refused = {} if inputs.perpetuals is None else inputs.perpetuals.refused
@@ -197,7 +197,7 @@ def _collector(inputs: StatusInputs) -> Check:
     if inputs.health is None:
         return _check("collector", "degraded", "has not reported yet")
     silent = inputs.now - inputs.health.as_of
-    if silent < inputs.bounds.perpetuals:
+    if silent < inputs.limits.perpetuals:
         return _check("collector", "ok", "collecting")
     return _check("collector", "degraded", f"has not reported for {_seconds(silent):g} s")
 
@@ -210,7 +210,7 @@ def _long_accounts(inputs: StatusInputs) -> Check:
         each.base
         for each in contracts
         if each.contract in shares
-        and is_fresh(shares[each.contract].sampled_at, inputs.bounds.long_accounts, inputs.now)
+        and is_fresh(shares[each.contract].sampled_at, inputs.limits.long_accounts, inputs.now)
     }
     listed = [each.base for each in contracts if each.base in MAJORS]
     missing = [asset for asset in listed if asset not in fresh]
@@ -221,32 +221,32 @@ def _long_accounts(inputs: StatusInputs) -> Check:
 
 
 def _liquidations(inputs: StatusInputs) -> Check:
-    name, totals, bounds = "liquidations", inputs.liquidations, inputs.bounds
-    if totals is None or not is_fresh(totals.as_of, bounds.liquidations, inputs.now):
+    name, totals, limits = "liquidations", inputs.liquidations, inputs.limits
+    if totals is None or not is_fresh(totals.as_of, limits.liquidations, inputs.now):
         return _check(name, "degraded", "not counted recently")
     watched = f"{totals.watched_pct:g} % of the last 24 hours covered"
     # The first connection gets as much time as any other.
     heard_at = totals.watching_since if totals.watched_until is None else totals.watched_until
-    if heard_at is None or not is_fresh(heard_at, bounds.liquidations, inputs.now):
+    if heard_at is None or not is_fresh(heard_at, limits.liquidations, inputs.now):
         return _check(name, "degraded", f"{watched}, but the stream is not connected now")
-    if totals.watched_pct >= bounds.min_coverage_pct:
+    if totals.watched_pct >= limits.min_coverage_pct:
         return _check(name, "ok", watched)
-    detail = f"{watched}, {bounds.min_coverage_pct:g} % needed"
-    ready_at = _covered_at(totals, bounds)
+    detail = f"{watched}, {limits.min_coverage_pct:g} % needed"
+    ready_at = _covered_at(totals, limits)
     if ready_at is None:
         return _check(name, "degraded", detail)
     return _warming_up(name, ready_at, detail)
 
 
-def _covered_at(totals: LiquidationTotals, bounds: FreshnessLimits) -> int | None:
+def _covered_at(totals: LiquidationTotals, limits: FreshnessLimits) -> int | None:
     """When the first day can reach its coverage; None if the instance is not warming up.
 
     During the first day no watched time leaves the window, so the missing part takes exactly its
     own length. An instance that needs more than the day has missed too much.
     """
-    ready_at = totals.as_of + round((bounds.min_coverage_pct - totals.watched_pct) / 100 * DAY)
+    ready_at = totals.as_of + round((limits.min_coverage_pct - totals.watched_pct) / 100 * DAY)
     since = totals.watching_since
-    if since is None or ready_at > since + DAY + bounds.liquidations:
+    if since is None or ready_at > since + DAY + limits.liquidations:
         return None
     return ready_at
 
@@ -309,7 +309,7 @@ def _etf_flows(inputs: StatusInputs) -> Check:
 def _stances(inputs: StatusInputs) -> Check:
     """Whether every stance was issued and recorded."""
     if inputs.stances is None:
-        return _check("stances", "ok", "none was issued yet")
+        return _check("stances", "ok", "none has been issued yet")
     stances = inputs.stances.stances
     lost = [each.kind for each in stances if not each.history_durable]
     expired = [each.kind for each in stances if each.expires_at <= inputs.now]

@@ -66,8 +66,7 @@ from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.records import Facilitator
 from barograph.settings import Settings
-from barograph.signals.endpoints import signals_answer, signals_door, signals_routes
-from barograph.signals.methods import METHODS
+from barograph.signals.endpoints import signals_answer, signals_before_routing, signals_routes
 from barograph.signals.reader import SignalsReader
 from barograph.signals.records import SIGNALS
 from barograph.site.record_pages import Retention
@@ -134,7 +133,7 @@ def create_app(
     # From the inside out. MCP, signals and hot documents are answered before routing.
     free = HeadAndOptions(routes, allowed_methods)
     routed = limited(hardened(free), limits)
-    app = signals_door(hardened(mcp_before_routing(free, parts.mcp)), parts.signals)
+    app = signals_before_routing(hardened(mcp_before_routing(free, parts.mcp)), parts.signals)
     app = front_door(limited(app, limits), board)
     app, routed = (announce_deprecations(each, DEPRECATIONS, OWN_ROUTES) for each in (app, routed))
     return WebApp(app, routed, board)
@@ -229,12 +228,7 @@ class _Public:
             payments=None if callers.facilitator is None else _health(callers.facilitator),
         )
         self.badges = BadgeReader(
-            self.markets,
-            self.status,
-            record_since=settings.record_since,
-            signals=self.signals.labels,
-            signal_names={method.key: method.name for method in METHODS},
-            signal_sources=self.signals.sources,
+            self.markets, self.signals, self.status, record_since=settings.record_since
         )
         feeds = (*FEEDS, SIGNALS, BRIEFS, STANCES, MACRO_HEALTH)
         self.board = Board(database, feeds, clock=clock, render=self._hot_documents)
@@ -358,7 +352,7 @@ def _page_routers(parts: _Parts) -> list[Router]:
             registrations=callers.registrations,
             limiter=callers.limiter,
             described=parts.described,
-            tools=TOOLS,
+            tools={tool.name: tool.description for tool in TOOLS},
             ledger=history.ledger,
             logs=history.logs,
             continuity=history.continuity,

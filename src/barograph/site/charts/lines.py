@@ -22,7 +22,6 @@ from barograph.site.charts.svg import (
     instant,
     number,
     path,
-    plain,
     pointing,
     text,
     trace,
@@ -65,8 +64,8 @@ def line_chart(
     prefix: str,
     name: str,
     unit: str,
+    show: Show,
     bands: Sequence[Band] = (),
-    show: Show = plain,
     signed: bool = False,
     data_url: str = "",
 ) -> Markup:

@@ -42,6 +42,8 @@ FLAT = 1e-6
 
 LETTERS = (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3))
 WITH_LETTER = 1e4
+MOST_STEPS = 4
+MOST_TIMES = 5
 MOST_CHARACTERS = 10
 MOST_DECIMALS = 2
 """With more decimals after a letter, the whole number is easier to read."""
@@ -74,11 +76,11 @@ def drawable(value: float | None) -> float | None:
     return min(LARGEST, max(-LARGEST, value))
 
 
-def value_scale(values: Iterable[float], most_steps: int = 4) -> Scale:
+def value_scale(values: Iterable[float]) -> Scale:
     """A scale of round marks around one or more drawable values."""
     known = list(values)
     low, high = _apart(min(known), max(known))
-    step = round_step((high - low) / most_steps)
+    step = round_step((high - low) / MOST_STEPS)
     # The tolerance keeps an end that is a mark except for rounding errors.
     first, last = floor(low / step + FLAT), ceil(high / step - FLAT)
     marks = [index * step for index in range(first, last + 1)]
@@ -105,10 +107,11 @@ def mark_labels(marks: Sequence[float], step: float) -> list[str]:
     return [f"{mark:.{digits}e}" for mark in marks]
 
 
-def time_marks(start: int, end: int, most: int = 5) -> list[tuple[int, str]]:
+def time_marks(start: int, end: int) -> list[tuple[int, str]]:
     """Round instants between two others, with labels in UTC."""
     step = next(
-        (each for each in TIME_STEPS if (end - start) // each < most), (end - start) // most or 1
+        (each for each in TIME_STEPS if (end - start) // each < MOST_TIMES),
+        (end - start) // MOST_TIMES or 1,
     )
     first = -(-start // step) * step
     return [(at, _time_label(at, step)) for at in range(first, end + 1, step)]

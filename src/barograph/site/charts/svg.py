@@ -62,11 +62,6 @@ class Frame(NamedTuple):
     pointing: str = ""
 
 
-def plain(value: float) -> str:
-    """A value with six significant digits."""
-    return f"{value:,.6g}"
-
-
 def drawing(frame: Frame, *parts: str, kind: str = "") -> Markup:
     """Put escaped parts into one `svg` with a name and a description."""
     width, height = frame.size

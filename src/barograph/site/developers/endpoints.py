@@ -2,8 +2,8 @@
 
 import json
 from asyncio import to_thread
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from markupsafe import Markup
 from starlette.applications import Starlette
@@ -55,18 +55,6 @@ from barograph.site.templating import Templates, Terms
 from barograph.stances.documents import STANCE_PATHS
 
 
-class Tool(Protocol):
-    """An MCP tool."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def description(self) -> str:
-        """What it is for."""
-
-
 class FirstCall(NamedTuple):
     """The current response to the first call."""
 
@@ -82,11 +70,11 @@ def developers_routes(
     site: Site,
     described: Descriptions,
     *,
-    tools: Sequence[Tool],
+    tools: Mapping[str, str],
     can_register: bool,
     terms: Terms,
 ) -> PageRouter:
-    """The route of the page."""
+    """The route of the page; `tools` are the descriptions of the MCP tools by name."""
     router = PageRouter()
     templates = site.templates
     values = page_values(templates.base_url, tools=tools, can_register=can_register, terms=terms)
@@ -98,11 +86,7 @@ def developers_routes(
             fixed.append(await to_thread(fixed_sections, templates, openapi, values))
         first = first_call(site, now)
         body = templates.render(
-            "developers.html",
-            here=DEVELOPERS_PATH,
-            first=first,
-            fixed_sections=fixed[0],
-            **values,
+            "developers.html", here=DEVELOPERS_PATH, first=first, fixed_sections=fixed[0], **values
         )
         return Page(body, since=now, until=first.until, fields=service_links(templates.root))
 
@@ -137,17 +121,13 @@ def fixed_sections(templates: Templates, openapi: bytes, values: Mapping[str, ob
 
 
 def page_values(
-    base_url: str, *, tools: Sequence[Tool], can_register: bool, terms: Terms
+    base_url: str, *, tools: Mapping[str, str], can_register: bool, terms: Terms
 ) -> dict[str, object]:
     """The values of the templates."""
     return {
         **_PATHS,
         "sections": reference.SECTIONS,
-        "first_curl": reference.first_curl(base_url),
-        "first_python": reference.first_python(base_url),
-        "first_javascript": reference.first_javascript(base_url),
-        "client_python": reference.client_python(base_url),
-        "mcp_file": reference.mcp_file(base_url),
+        **reference.programs(base_url),
         "interface_version": INTERFACE_VERSION,
         "software_version": __version__,
         "anonymous": ANONYMOUS,

@@ -98,9 +98,7 @@ ERRORS = [
         "yes: a few times, with increasing pauses",
     ),
     Problem(
-        502,
-        "fresh market data is unavailable",
-        "yes: after a few seconds, with increasing pauses",
+        502, "fresh market data is unavailable", "yes: after a few seconds, with increasing pauses"
     ),
     Problem(
         503,

@@ -189,46 +189,32 @@ FIRST_SYMBOL = "BTC"
 FIRST_TARGET = f"{DERIVATIVES_PATH}?symbol={FIRST_SYMBOL}"
 
 
-def first_curl(base_url: str) -> str:
-    """The first call in a shell."""
-    return f"curl '{base_url}{FIRST_TARGET}'"
-
-
-def first_python(base_url: str) -> str:
-    """The first call with Python's standard library."""
-    return f"""\
+def programs(base_url: str) -> dict[str, str]:
+    """The texts to copy, by their names in templates: the first calls, and a configuration."""
+    server = {"type": "http", "url": f"{base_url}{MCP_PATH}"}
+    return {
+        "first_curl": f"curl '{base_url}{FIRST_TARGET}'",
+        "first_python": f"""\
 import json
 from urllib.request import urlopen
 
 with urlopen("{base_url}{FIRST_TARGET}", timeout=10) as answer:
     btc = json.load(answer)
-print(btc["lastPrice"], btc["fundingRatePct"], btc["source"])"""
-
-
-def first_javascript(base_url: str) -> str:
-    """The first call in a browser or in Node."""
-    return f"""\
+print(btc["lastPrice"], btc["fundingRatePct"], btc["source"])""",
+        "first_javascript": f"""\
 const answer = await fetch("{base_url}{FIRST_TARGET}");
 const btc = await answer.json();
 if (!answer.ok) throw new Error(btc.error);
-console.log(btc.lastPrice, btc.fundingRatePct, btc.source);"""
-
-
-def client_python(base_url: str) -> str:
-    """The first calls with our client."""
-    return f"""\
+console.log(btc.lastPrice, btc.fundingRatePct, btc.source);""",
+        "client_python": f"""\
 from barograph_client import Barograph
 
 with Barograph("{base_url}") as client:
     btc = client.derivatives("BTC")
     print(btc.lastPrice, btc.fundingRatePct, btc.source)
-    print(client.market_state().regime.label)"""
-
-
-def mcp_file(base_url: str) -> str:
-    """The configuration file of an MCP client."""
-    server = {"type": "http", "url": f"{base_url}{MCP_PATH}"}
-    return json.dumps({"mcpServers": {"barograph": server}}, indent=2)
+    print(client.market_state().regime.label)""",
+        "mcp_file": json.dumps({"mcpServers": {"barograph": server}}, indent=2),
+    }
 
 
 class Release(NamedTuple):

@@ -89,10 +89,10 @@ def unavailable(label: str) -> TimedContent:
     return TimedContent(_error(label, "unavailable", "Fresh market data is unavailable."), 0)
 
 
-def signal(name: str, label: str | None, source: str, until: int) -> TimedContent:
-    """One public signal; None if it is unknown."""
+def signal(name: str, label: str, source: str, until: int) -> TimedContent:
+    """One public signal."""
     description = f"A public regime signal: {name}. Source: {source}."
-    if label is None or label == "unknown":
+    if label == "unknown":
         return TimedContent(_error(name, "unknown", description), until)
     return TimedContent(_plain(name, label, BLUE, description), until)
 
