@@ -257,8 +257,8 @@ or lower case.
 - POST /api/v1/keys: {rate_limits.REGISTRATIONS.requests:,} requests per hour per caller, \
 {rate_limits.MAILBOX.requests:,} e-mails per day per mailbox.
 - MCP, per minute and caller: {rate_limits.TOOL_CALLS.requests:,} tool calls, then `isError`; \
-{rate_limits.MCP_POSTS.requests:,} requests, each of at most {MAX_BODY_BYTES // 1024} KiB, then 429. \
-`get_signals` also counts against the signals limit.
+{rate_limits.MCP_POSTS.requests:,} requests, each of at most {MAX_BODY_BYTES // 1024} KiB, then \
+429. `get_signals` also counts against the signals limit.
 - Proofs and uncached `/data/`: {rate_limits.RENDERS.requests:,} per minute.
 - Other free endpoints: no limit. Follow `Cache-Control`. Send the `ETag` in `If-None-Match` to \
 get 304 while it is current.
