@@ -17,7 +17,7 @@ PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e client -e . && \
 	$(BIN)/python -m compileall -q -j 0 src client/src
 
-.PHONY: help run setup browser load-tools test test-all test-fast test-long $(PARTS:%=test-%) lint format bench docs clean
+.PHONY: help run setup environment browser load-tools test test-all test-fast test-long $(PARTS:%=test-%) lint format bench docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -25,17 +25,17 @@ help: ## list these commands
 run: .venv/run ## start the demo: simulated exchange, collector and API on this machine
 	@$(BIN)/barograph demo $(ARGS)
 
-setup: .venv/dev .venv-payer/ready browser load-tools ## install what tests, lint and benchmarks need
+setup: environment load-tools ## install what tests, lint and benchmarks need
 
-test: .venv/dev .venv-payer/ready browser ## lint, and the tests for the contract and every part of the product
+test: environment ## lint, and the tests for the contract and every part of the product
 	@echo "$(AT_ONCE) parts run at once; each is shown when it is finished"
 	@+$(MAKE) --no-print-directory --jobs=$(AT_ONCE) --output-sync=target --keep-going \
 		$(PARTS:%=test-%) lint
 
-test-all: .venv/dev .venv-payer/ready browser load-tools ## the slower suites: browsers, generators, conformance, benchmarks
+test-all: environment load-tools ## the slower suites: browsers, generators, conformance, benchmarks
 	$(BIN)/pytest $(SHARED) -m "thorough and not long"
 
-test-fast: .venv/dev ## in less than a minute: every rule by itself, and the list of the contract's sentences
+test-fast: .venv/dev ## in less than a minute: the unit tests and the list of requirements
 	@+$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going \
 		test-unit test-contract
 
@@ -47,6 +47,10 @@ test-e2e-cli: .venv/dev .venv-payer/ready browser
 
 test-long: .venv/dev .venv-payer/ready ## run the crash, fuzz and soak tests at full length
 	$(BIN)/pytest -m long
+
+# Side by side: each mostly waits for its downloads.
+environment:
+	@+$(MAKE) --no-print-directory --jobs=3 .venv/dev .venv-payer/ready browser
 
 APT_INSTALL := $(AS_ROOT) apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive $(AS_ROOT) apt-get install -y -qq --no-install-recommends
