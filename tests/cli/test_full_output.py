@@ -19,7 +19,9 @@ FULL = Path("/dev/full")
     "A command writes its output to a full disk",
     "It prints a one-line error and exits with 1.",
 )
-def test_a_full_disk_is_one_line(tmp_path: Path, command: tuple[str, ...], buffered: str) -> None:
+def test_full_disk_prints_a_one_line_error(
+    tmp_path: Path, command: tuple[str, ...], buffered: str
+) -> None:
     with FULL.open("w") as full:
         ended = subprocess.run(
             [sys.executable, "-m", "barograph", *command],

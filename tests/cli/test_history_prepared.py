@@ -34,7 +34,7 @@ def test_the_record_is_made_where_its_address_says(tmp_path: Path) -> None:
     "It runs without a history and says so. "
     "It doesn't create one, because that would start a second chain.",
 )
-def test_no_other_record_is_made_beside_a_service(
+def test_missing_or_invalid_history_is_not_replaced_at_start(
     settings: Settings, content: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     upgrade_database(settings)

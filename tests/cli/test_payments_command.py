@@ -143,9 +143,7 @@ def test_a_payment_that_does_not_exist_is_said_so(journal: Path) -> None:
     "The operator records it. What it paid for is granted, and the trail names the operator.",
 )
 @pytest.mark.parametrize("state", ["unknown", "settling"])
-def test_an_operator_settles_what_was_left_behind_and_it_is_granted(
-    folder: Folder, state: str
-) -> None:
+def test_payment_resolved_by_the_operator_is_granted(folder: Folder, state: str) -> None:
     paid = folder.pay(state, door="/api/x402/feed")
     answer = run(folder.path, "settle", paid, "--transaction", TRANSACTION, *WHY, "--yes", "--json")
     assert answer.exit_code == 0, answer.output

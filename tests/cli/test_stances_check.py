@@ -96,7 +96,7 @@ def another_database(file: Path, operator: Operator) -> None:
     "The history file is empty or not a history",
     "Every `stances` command says so, exits with 3 and leaves the file unchanged.",
 )
-def test_a_file_that_is_no_record_is_refused_and_stays_as_it_is(
+def test_file_that_is_not_a_history_is_refused_and_left_unchanged(
     newcomer: Operator,
     arguments: tuple[str, ...],
     content: Callable[[Path, Operator], None],
@@ -173,7 +173,7 @@ def test_a_record_is_compared_with_what_was_published(operator: Operator) -> Non
     "The history was replaced by an older copy or a new file",
     "`stances verify` names the published version or event that is missing.",
 )
-def test_an_older_copy_in_the_record_s_place_is_noticed(operator: Operator) -> None:
+def test_older_copy_in_place_of_the_history_is_reported(operator: Operator) -> None:
     operator.record(0)
     older = copied(operator)
     operator.record(1)

@@ -119,7 +119,9 @@ def test_a_reason_or_a_name_that_is_not_one_line_is_a_usage_error(
 
 @pytest.mark.parametrize("name", ["rule", "Rule", " RULE ", "\uff52\uff55\uff4c\uff45"])
 @pytest.mark.parametrize("verb", [REVISE, WITHDRAW], ids=lambda verb: verb[0])
-def test_nobody_signs_as_the_rule(operator: Operator, verb: tuple[str, ...], name: str) -> None:
+def test_operator_cannot_sign_as_a_rule(
+    operator: Operator, verb: tuple[str, ...], name: str
+) -> None:
     operator.record()
     result = operator.run(*verb, "--by", name)
 
@@ -208,7 +210,7 @@ class Slowly(io.BytesIO):
     "Two operators revise the same stance at once",
     "The first revision is recorded. The second operator gets an error and records nothing.",
 )
-def test_what_was_not_looked_at_is_not_withdrawn(operator: Operator) -> None:
+def test_stance_that_changed_before_confirmation_is_not_withdrawn(operator: Operator) -> None:
     operator.record()
     answers = Slowly(b"y\n", lambda: operator.record(1))
     result = operator.run("withdraw", FUNDING, "--why", "x", answers=answers)
@@ -231,7 +233,7 @@ def test_a_withdrawn_stance_is_opened_again_by_a_decision(operator: Operator) ->
     "Two operators withdraw the same stance at once",
     "The second learns when, by whom and why it was withdrawn.",
 )
-def test_a_stance_that_was_withdrawn_meanwhile_is_said_to_be(operator: Operator) -> None:
+def test_second_of_two_withdrawals_reports_who_made_the_first(operator: Operator) -> None:
     operator.record()
     answers = Slowly(b"y\n", lambda: operator.run(*WITHDRAW, "--by", "night desk"))
     result = operator.run("withdraw", FUNDING, "--why", "x", answers=answers)

@@ -135,7 +135,7 @@ def test_conditions_are_shown_in_words(operator: Operator) -> None:
     "A recorded stance contains terminal control characters",
     "`stances list` and `show` print them escaped.",
 )
-def test_what_was_recorded_cannot_move_the_cursor(operator: Operator) -> None:
+def test_control_characters_in_a_recorded_stance_are_escaped(operator: Operator) -> None:
     operator.record(by="\x1b[2J\nsomebody")
 
     for command in (("list", FUNDING), ("show", FUNDING)):

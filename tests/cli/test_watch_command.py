@@ -143,7 +143,7 @@ def test_it_ends_without_feed_and_shows_no_token(watcher: Watcher, token: str, s
     assert not (watcher.folder / "references.json").exists()
 
 
-def test_nobody_there_is_one_line(watcher: Watcher, tmp_path: Path) -> None:
+def test_unreachable_service_prints_a_one_line_error(watcher: Watcher, tmp_path: Path) -> None:
     watcher.arguments[3] = f"http://127.0.0.1:{unused_port()}"
     result = watcher.run()
     assert result.exit_code == 4

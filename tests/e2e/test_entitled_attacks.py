@@ -196,7 +196,7 @@ def _is_waiting(server: socket.socket) -> bool:
 
 
 @pytest.mark.contract("auth.bearer.verified-and-entitled", "auth.reserve-insufficient")
-def test_only_a_confirmed_subscriber_of_feed_comes_in(run: Run) -> None:
+def test_only_a_confirmed_feed_subscriber_is_admitted(run: Run) -> None:
     expected = {
         "feed": (200, None),
         "reserve": NO_FEED,
@@ -216,7 +216,7 @@ def test_every_forged_token_is_401_at_every_address(run: Run) -> None:
     assert run.others("forged", *NO_IDENTITY) == {}
 
 
-def test_nobody_is_asked_about_a_forged_token(run: Run) -> None:
+def test_provider_is_never_asked_about_a_forged_token(run: Run) -> None:
     assert run.questions[USER_PATH] == 0
     # An unknown key makes the service look for new ones, but not twice in half a minute; how the
     # provider is, the service asks by itself.
@@ -243,7 +243,7 @@ def test_a_well_formed_query_that_refers_to_no_pair_is_404(run: Run) -> None:
 
 
 @pytest.mark.contract("errors.comparison-unavailable")
-def test_a_provider_that_cannot_tell_lets_nobody_in(run: Run) -> None:
+def test_no_caller_is_admitted_while_the_provider_cannot_answer(run: Run) -> None:
     assert len(run.answers["broken"]) == (len(BROKEN) + 2) * len(ENTITLED_PATHS)
     assert run.outcomes("broken") == {
         attack: (503, UNAVAILABLE[attack[1]]) for attack in run.answers["broken"]
@@ -255,7 +255,7 @@ def test_a_provider_that_cannot_tell_lets_nobody_in(run: Run) -> None:
     "A client sends a bearer token of one megabyte",
     "The HTTP server returns 431 with an empty body.",
 )
-def test_what_is_no_request_is_answered_by_the_http_server_itself(run: Run) -> None:
+def test_malformed_request_is_refused_by_the_http_server_with_an_empty_body(run: Run) -> None:
     for status in (400, 414, 431):
         answers = run.answers[f"server {status}"].values()
         assert [(each.status, each.body) for each in answers] == [(status, b"")] * len(answers)
@@ -273,7 +273,7 @@ def test_every_answer_is_private_and_for_no_other_origin(run: Run) -> None:
                 assert fields["content-type"] == "application/json", attack
 
 
-def test_no_log_names_anybody_or_has_a_part_of_a_token(run: Run) -> None:
+def test_logs_contain_no_user_and_no_part_of_a_token(run: Run) -> None:
     assert " debug " in run.log
     assert "entitled read unavailable" in run.log
     longest = max(run.sent, key=len)

@@ -326,7 +326,7 @@ def test_neither_fresh_data_nor_a_database_is_down_and_still_200(service: Servic
     "A web worker can't read the database",
     "It serves from memory until the freshness limit; status shows the database as `down`.",
 )
-def test_a_broken_database_is_noticed_while_memory_serves_until_the_bound(
+def test_broken_database_is_reported_while_memory_serves_to_the_limit(
     service: Service,
 ) -> None:
     async def breakage(tx: Transaction) -> None:

@@ -247,7 +247,7 @@ def test_without_briefs_the_page_says_so(tmp_path: Path) -> None:
     "The database is unreadable while a visitor reads briefs",
     "Once the worker's copy is too old, the page returns 503 and says why. Other pages work.",
 )
-def test_briefs_that_cannot_be_read_are_a_page_that_says_so(site: SiteService) -> None:
+def test_unreadable_briefs_are_reported_on_the_page(site: SiteService) -> None:
     site.look("/briefs")
     site.rename("briefs", "away")
     assert site.ask("/briefs").status_code == 200

@@ -233,7 +233,7 @@ def test_the_answer_can_be_kept_and_asked_for_again(market: Service) -> None:
     "The worker serves its copy until its freshness limit, then returns 500; never 502.",
 )
 @pytest.mark.parametrize("query", ["", "?limit=50", "?limit=7", "?limit=abc"])
-def test_a_database_that_cannot_be_read_is_500_exactly_from_the_bound_on(
+def test_unreadable_database_is_500_exactly_from_the_freshness_limit(
     service: Service, query: str
 ) -> None:
     service.keep_briefs(brief(0))

@@ -101,9 +101,7 @@ def test_an_exchange_clock_that_is_a_little_ahead_does_no_harm(service: Service,
     "The clock is set back, or a reading is dated in the future",
     "502, because the age of the data is unknown.",
 )
-def test_a_clock_set_back_far_makes_data_as_unusable_as_a_reading_from_the_future(
-    service: Service, path: str
-) -> None:
+def test_data_is_502_when_the_clock_is_far_behind_the_reading(service: Service, path: str) -> None:
     service.clock.now = START - 86_400_000
 
     assert service.ask(path).status == 502
@@ -136,7 +134,7 @@ def test_a_stale_feed_does_not_say_that_a_symbol_is_unknown(service: Service) ->
     "A contract's long-account share is past its freshness limit",
     "`longAccountPct` is null. The other fields stay.",
 )
-def test_a_long_account_share_past_its_own_bound_is_null_and_the_rest_stays(
+def test_stale_long_account_share_is_null_and_other_fields_stay(
     empty_service: Service,
 ) -> None:
     service = empty_service

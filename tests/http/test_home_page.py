@@ -236,7 +236,7 @@ def test_the_charts_stay_while_btc_is_not_listed(service: Service) -> None:
     "Stored readings are unreadable while a visitor reads the home page",
     "The page shows the current market from memory and says that history is unavailable.",
 )
-def test_the_present_is_shown_also_while_the_record_cannot_be_read(service: Service) -> None:
+def test_current_market_is_shown_while_stored_readings_are_unreadable(service: Service) -> None:
     service.execute("ALTER TABLE readings RENAME TO away")
     text = look(service).text
     kept = kept_seconds(service)

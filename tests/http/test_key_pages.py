@@ -49,7 +49,7 @@ def test_the_form_mails_a_link_whose_button_shows_the_key_once(site: SiteService
         assert "/developers#get-a-key" in Checked(again).targets
 
 
-def test_looking_at_a_link_any_number_of_times_does_not_use_it_up(site: SiteService) -> None:
+def test_opening_a_link_does_not_use_it_up(site: SiteService) -> None:
     site.register("name@example.com")
     path = site.mailed_path()
 
@@ -137,7 +137,7 @@ def test_a_form_that_is_not_one_address_is_refused_and_not_repeated(
     assert site.service.rows("SELECT * FROM outbox") == []
 
 
-def test_pages_of_another_site_can_neither_ask_nor_press_the_button(site: SiteService) -> None:
+def test_pages_of_another_site_cannot_request_or_create_a_key(site: SiteService) -> None:
     site.register("name@example.com")
     path = site.mailed_path()
     foreign = {"origin": "https://elsewhere.example"}

@@ -119,7 +119,7 @@ def test_the_answer_is_kept_by_nobody_and_may_be_read_by_any_origin(desk: Desk) 
     assert headers["ratelimit"] == '"register";r=9;t=3600'
 
 
-def test_the_answer_is_the_same_for_known_unknown_and_overfed_addresses(desk: Desk) -> None:
+def test_answer_is_the_same_for_known_unknown_and_limited_addresses(desk: Desk) -> None:
     unknown = desk.ask("name@example.com")
     link = next(line for line in desk.mails()[0][1].splitlines() if "/keys/" in line)
     asyncio.run(desk.registrations.redeem(link.rpartition("/")[2]))
@@ -320,7 +320,7 @@ def test_without_mail_registration_says_so(tmp_path: Path) -> None:
     "The database is unavailable when someone requests a key",
     "503 with `Retry-After`.",
 )
-def test_a_database_that_is_away_is_503_with_a_time_to_come_back(tmp_path: Path) -> None:
+def test_unavailable_database_is_503_with_retry_after(tmp_path: Path) -> None:
     (tmp_path / "desk.sqlite3").mkdir()
     desk = Desk(tmp_path)
 

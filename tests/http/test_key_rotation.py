@@ -78,7 +78,7 @@ def rotation(tmp_path: Path) -> Iterator[Rotation]:
     "The identity provider replaces its key",
     "New tokens work within 30 seconds and get 503 until then, not 401. Old ones are refused.",
 )
-def test_a_new_key_is_taken_within_half_a_minute_and_the_old_one_no_more(
+def test_replaced_key_is_refused_and_the_new_one_works_within_30_seconds(
     rotation: Rotation,
 ) -> None:
     async def work() -> None:

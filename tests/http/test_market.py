@@ -87,7 +87,7 @@ def test_one_missing_major_is_not_available_and_the_others_are(
     "BTC, ETH and SOL are all missing at the exchange",
     "`market` and `market-state` return 502.",
 )
-def test_without_any_major_there_is_no_market(service: Service, path: str) -> None:
+def test_market_is_502_without_any_major(service: Service, path: str) -> None:
     service.publish(reading(contracts=(PEPE,)))
 
     answer = service.ask(path)

@@ -220,7 +220,7 @@ def test_the_same_table_is_written_once_however_it_is_asked_for(fresh: Service) 
     "Charts remain.",
 )
 @pytest.mark.parametrize("path", [LIST, PAGE, f"{LIST}?q=btc", f"{PAGE}?days=30"])
-def test_a_stale_feed_is_said_and_shows_no_number(service: Service, path: str) -> None:
+def test_stale_feed_is_reported_and_shows_no_number(service: Service, path: str) -> None:
     assert "67,000.5" in read(service, path).text
     service.clock.pass_seconds(30)
 
@@ -382,7 +382,7 @@ def test_a_contract_that_is_no_longer_live_has_no_page(service: Service) -> None
     "Stored readings are unreadable while a visitor reads a market page",
     "The page shows the current numbers and says that no chart is available.",
 )
-def test_without_the_record_the_live_numbers_are_still_shown(service: Service) -> None:
+def test_live_numbers_are_shown_while_stored_readings_are_unreadable(service: Service) -> None:
     service.execute("ALTER TABLE readings RENAME TO away")
 
     answer = service.ask(PAGE, **HTML)

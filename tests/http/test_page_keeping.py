@@ -355,7 +355,7 @@ async def unreadable(_: int) -> Page:
     "The database is unreadable while the server renders a page",
     "503 with `Retry-After`: a page for browsers, JSON for programs.",
 )
-def test_a_page_that_cannot_be_read_is_said_to_each_in_their_form(shelf: Shelf) -> None:
+def test_unreadable_page_is_a_page_for_browsers_and_json_for_programs(shelf: Shelf) -> None:
     shown = asyncio.run(shelf.show(unreadable, accept=BROWSER))
     told = asyncio.run(shelf.show(unreadable))
 
@@ -375,7 +375,7 @@ def test_a_page_that_cannot_be_read_is_said_to_each_in_their_form(shelf: Shelf) 
     "One address requests more than 600 uncached pages and downloads per minute",
     "429 with `Retry-After` and rate-limit fields. Cached pages and hot reads still work.",
 )
-def test_only_what_has_to_be_rendered_is_charged_and_the_601st_gets_429(market: Service) -> None:
+def test_only_renders_are_counted_and_the_601st_gets_429(market: Service) -> None:
     kept = (
         "/",
         "/markets?z=1",
@@ -483,7 +483,7 @@ def test_of_two_callers_who_ask_for_the_same_only_one_pays(shelf: Shelf) -> None
     assert left == ["599", None, "598", "599"]
 
 
-def test_two_renders_run_at_a_time_and_a_queue_rests_as_long_as_it_works(shelf: Shelf) -> None:
+def test_two_renders_run_at_a_time_with_pauses_between_queued_ones(shelf: Shelf) -> None:
     running, most = 0, 0
 
     async def write(now: int) -> Page:

@@ -261,7 +261,7 @@ IDENTIFIER = {"payment-identifier": {"info": {"required": False, "id": KEY}, "sc
 
 
 @pytest.mark.parametrize("members", [{}, {"extensions": IDENTIFIER}], ids=["header", "extension"])
-def test_payer_repeats_a_paid_read_with_what_never_goes_on_chain(
+def test_payer_repeats_a_paid_read_with_a_key_that_is_not_on_chain(
     shop: Shop, pair: tuple[Version, Version], members: dict[str, Any]
 ) -> None:
     shown = shop.shown(**members)
@@ -304,7 +304,7 @@ def test_delivered_body_is_409_without_a_key_of_the_first_request(
     "A paid request has a malformed `Idempotency-Key`",
     "400, not 402. The payer is not charged and need not sign again.",
 )
-def test_key_that_cannot_be_kept_is_refused_before_anything_is_charged(
+def test_malformed_idempotency_key_is_refused_before_any_charge(
     shop: Shop, pair: tuple[Version, Version], path: str, key: str
 ) -> None:
     identifier = {"payment-identifier": {"info": {"id": key}}}
@@ -324,7 +324,7 @@ def test_key_that_cannot_be_kept_is_refused_before_anything_is_charged(
     "A payer's connection breaks while the payment is settled",
     "The payer is charged once and gets the body later with the same proof.",
 )
-def test_who_left_while_it_was_settled_gets_it_with_the_same_proof(
+def test_payer_who_disconnects_during_settlement_gets_the_body_with_same_proof(
     shop: Shop, pair: tuple[Version, Version], path: str, key: str | None
 ) -> None:
     shown = shop.shown(offer=FEED if path == FEED_ENTRY else STANCE)
@@ -356,7 +356,7 @@ def test_a_wallet_that_has_feed_by_now_gets_what_it_was_charged_for(
     assert len(shop.facilitator.charged) == 1
 
 
-def test_a_wallet_that_has_feed_by_now_waits_for_what_nobody_knows(
+def test_unresolved_read_stays_503_after_the_wallet_gets_feed(
     shop: Shop, pair: tuple[Version, Version]
 ) -> None:
     shown = shop.shown()
@@ -444,7 +444,9 @@ def test_a_token_that_does_not_verify_is_not_paid_for(
     assert shop.facilitator.verified == []
 
 
-def test_forged_proof_does_not_tell_who_has_feed(shop: Shop, pair: tuple[Version, Version]) -> None:
+def test_forged_proof_does_not_reveal_who_has_feed(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
     shop.facilitator.on_verify = InvalidProof("invalid_signature")
     for offer in (FEED, STANCE):
         without = shop.pay(READ, offer=offer)
@@ -501,7 +503,9 @@ NOT_SOLD = {
     "A buyer requests a stance that has expired, was withdrawn or is not on record",
     "404 or 503 instead of 402, and no charge. Feed subscribers still read it.",
 )
-def test_what_cannot_be_sold_is_refused_before_money_is_mentioned(shop: Shop, event: str) -> None:
+def test_stance_that_cannot_be_sold_is_refused_without_asking_for_payment(
+    shop: Shop, event: str
+) -> None:
     if event != "none":
         _, after = shop.two_versions()
     if event == "withdrawn":
@@ -577,7 +581,7 @@ def test_buying_again_extends_what_runs_and_a_replay_grants_nothing(shop: Shop) 
     assert len(shop.facilitator.charged) == 2
 
 
-def test_somebody_elses_signature_learns_nothing_of_a_purchase(shop: Shop) -> None:
+def test_another_signature_reveals_nothing_about_a_purchase(shop: Shop) -> None:
     assert shop.pay(FEED_ENTRY, offer=FEED).status == 200
     answer = shop.pay(FEED_ENTRY, offer=FEED, signature=OTHER_SIGNATURE)
     assert code_of(answer) == USED
@@ -733,7 +737,7 @@ def test_a_proof_that_is_being_settled_is_no_identity_yet(shop: Shop, path: str)
     assert len(shop.facilitator.verified) == 1
 
 
-def test_a_payment_of_which_nobody_knows_is_no_identity_yet(shop: Shop) -> None:
+def test_unresolved_payment_does_not_identify_its_payer(shop: Shop) -> None:
     shop.facilitator.fall_silent(after_charging=True)
     assert shop.pay(FEED_ENTRY, offer=FEED).status == 503
     answer = shop.pay(MATERIAL_CHANGE, offer=FEED)
@@ -754,7 +758,7 @@ def test_payment_signature_wins_over_x_payment(shop: Shop, pair: tuple[Version, 
     "A client floods the service with payment proofs",
     "After 30 proofs per minute from one address the service stops asking the facilitator.",
 )
-def test_floods_of_proofs_cost_a_bounded_number_of_questions(
+def test_flood_of_proofs_makes_a_limited_number_of_facilitator_calls(
     shop: Shop, pair: tuple[Version, Version]
 ) -> None:
     shop.facilitator.refuse()
@@ -914,7 +918,7 @@ def test_a_proof_that_is_charged_elsewhere_meanwhile_is_not_asked_to_pay(
     "A wallet sends a new proof while its purchase is unresolved",
     "503 with `Retry-After`. The wallet is not charged again or asked to pay.",
 )
-def test_nobody_buys_twice_while_a_purchase_is_not_known(
+def test_wallet_with_an_unresolved_purchase_is_not_charged_again(
     shop: Shop, pair: tuple[Version, Version]
 ) -> None:
     shop.facilitator.fall_silent(after_charging=True)

@@ -338,7 +338,7 @@ def test_nothing_that_is_paid_for_is_in_any_answer(recorded: PublicHistory) -> N
     "Lists, checkpoints and proofs return 503.",
 )
 @EVERY_PATH
-def test_a_history_that_cannot_be_read_is_503_and_comes_back(
+def test_unreadable_history_is_503_until_it_is_readable_again(
     history: PublicHistory, path: str
 ) -> None:
     history.record(3)
@@ -360,7 +360,7 @@ def test_a_history_that_cannot_be_read_is_503_and_comes_back(
     "The history database is replaced by an older copy while the service runs",
     "The service signs nothing that contradicts an earlier checkpoint; checkpoints return 503.",
 )
-def test_a_history_that_was_cut_is_not_signed_again(
+def test_truncated_history_is_not_signed_again(
     history: PublicHistory, caplog: pytest.LogCaptureFixture
 ) -> None:
     history.record(3)
@@ -382,7 +382,7 @@ def history_check(history: PublicHistory) -> tuple[str, str]:
     "No new root is signed. Checkpoints and proofs return 503, and `/api/status` reports it.",
 )
 @pytest.mark.parametrize("size", [None, 2, 4, 6])
-def test_a_rewritten_history_gets_no_second_root_of_a_size(
+def test_rewritten_history_is_not_signed_after_a_restart(
     history: PublicHistory, size: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     history.record(4)
@@ -419,7 +419,7 @@ PROOF = f"{LIST}/proof"
         f"DELETE FROM stance_versions {THIRD}",
     ],
 )
-def test_a_broken_chain_is_not_signed_even_if_nothing_was_before(
+def test_broken_chain_is_not_signed_even_without_an_earlier_checkpoint(
     history: PublicHistory, change: str
 ) -> None:
     history.record(4)
@@ -428,7 +428,7 @@ def test_a_broken_chain_is_not_signed_even_if_nothing_was_before(
     assert history.ask(CHECKPOINT).status == 503
 
 
-def test_a_proof_is_of_the_record_that_was_published_and_signed(history: PublicHistory) -> None:
+def test_proof_is_503_unless_the_history_was_published_and_signed(history: PublicHistory) -> None:
     history.record(3)
     history.publish_end(ChainEnd(sequence=3, history_digest="0" * 64))
     assert history.ask(PROOF).status == 503
@@ -439,7 +439,7 @@ def test_a_proof_is_of_the_record_that_was_published_and_signed(history: PublicH
     assert history.ask(PROOF).status == 503
 
 
-def test_of_two_heads_that_follow_one_only_the_first_is_noted(history: PublicHistory) -> None:
+def test_only_the_first_of_two_competing_heads_is_recorded(history: PublicHistory) -> None:
     signed = SignedHeads(history.service.database, history.service.clock)
     heads = [
         TreeHead(0, EMPTY_ROOT),

@@ -401,7 +401,7 @@ def test_a_record_that_was_cut_is_called_lost(
 @pytest.mark.parametrize(
     "damage", ["printf('%64s', 'z')", "printf('%64s', '')", "upper(history_digest)"]
 )
-def test_a_record_with_a_digest_that_is_none_is_called_lost(
+def test_history_with_an_invalid_digest_is_unavailable(
     history: PublicHistory, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     history.record(3)
@@ -421,7 +421,7 @@ def test_a_record_with_a_digest_that_is_none_is_called_lost(
     "The record pages return 503 and say that it is not the published one.",
 )
 @EVERY_PAGE
-def test_another_record_than_the_published_one_is_called_lost(
+def test_history_other_than_the_published_one_is_unavailable(
     history: PublicHistory, path: str
 ) -> None:
     history.record(3)

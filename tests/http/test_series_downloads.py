@@ -230,9 +230,7 @@ def test_downloads_speak_http_like_every_free_read(recorded: Service) -> None:
     "Stored readings are unreadable when a series is downloaded",
     "503 with `Retry-After`.",
 )
-def test_an_unreadable_record_is_503_and_says_when_to_come_again(
-    recorded: Service, tmp_path: Path
-) -> None:
+def test_unreadable_readings_are_503_with_retry_after(recorded: Service, tmp_path: Path) -> None:
     for name in tmp_path.glob("*.sqlite3*"):
         name.rename(name.with_name(f"gone-{name.name}"))
     for path in PATHS:

@@ -173,7 +173,7 @@ def test_no_cache_keeps_a_signal_past_its_bound(site: SiteService) -> None:
     "Stored signals are unreadable while a visitor reads the signal pages",
     "The pages show the current labels from memory and say that history is unavailable.",
 )
-def test_signals_are_shown_also_while_their_record_cannot_be_read(site: SiteService) -> None:
+def test_signals_are_shown_while_their_history_is_unreadable(site: SiteService) -> None:
     site.rename("signal_changes", "away")
 
     page, listed = site.look(PAGE).text, site.look("/signals").text

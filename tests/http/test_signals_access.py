@@ -180,7 +180,7 @@ def test_a_key_that_is_not_valid_is_401_and_never_falls_to_the_anonymous_allowan
     assert (last.status, remaining(last)) == ((429, 0) if is_spent else (200, 119))
 
 
-def test_a_key_in_another_place_is_no_key(side: Service) -> None:
+def test_api_key_outside_its_header_is_ignored(side: Service) -> None:
     key = side.create_key().key
 
     for headers in ({"authorization": f"Bearer {key}"}, {"cookie": f"X-API-Key={key}"}):
@@ -188,7 +188,7 @@ def test_a_key_in_another_place_is_no_key(side: Service) -> None:
     assert side.ask(f"{PATH}?x-api-key={key}").headers["x-ratelimit-limit"] == "120"
 
 
-def test_bad_keys_have_a_limit_of_their_own(side: Service) -> None:
+def test_invalid_keys_have_a_separate_limit(side: Service) -> None:
     key = side.create_key().key
     assert statuses(side, 60, x_api_key="unknown") == [401] * 60
 
@@ -278,7 +278,7 @@ def test_the_door_and_the_route_behind_it_give_the_same(service: Service) -> Non
     "The database is unavailable when signals are requested",
     "With a key: 503 with `Retry-After`, because it can't be checked. Without one: served.",
 )
-def test_without_the_database_a_key_is_503_and_everybody_else_is_served(side: Service) -> None:
+def test_without_the_database_keys_get_503_and_other_callers_are_served(side: Service) -> None:
     key = side.create_key().key
     side.execute("ALTER TABLE api_keys RENAME TO away")
 

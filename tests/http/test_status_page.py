@@ -124,7 +124,7 @@ def recorded(service: Service, *minutes: int) -> None:
     "and when it began, or the recovery.",
 )
 @pytest.mark.parametrize("name", ["identity", "payments"])
-def test_who_is_away_shows_without_traffic_and_so_does_who_is_back(watch: Watch, name: str) -> None:
+def test_outage_and_recovery_of_a_dependency_show_without_traffic(watch: Watch, name: str) -> None:
     assert watch.check(name) == ("ok", "not called yet")
     watch.pass_minute()
     assert watch.check(name) == ("ok", "answered at 2026-11-06T21:21:00.000Z")
@@ -272,7 +272,7 @@ def test_the_page_is_kept_for_moments_and_the_record_for_a_minute(service: Servi
     "The database is unreadable while a visitor reads the status page",
     "The page shows the live checks and says that past checks are unavailable.",
 )
-def test_without_its_database_the_page_shows_the_live_checks_and_says_what_is_missing(
+def test_status_page_without_its_database_shows_live_checks_and_what_is_missing(
     service: Service, tmp_path: Path
 ) -> None:
     database = SQLiteDatabase(tmp_path / "no such folder" / "secret.sqlite3")

@@ -219,7 +219,7 @@ def test_a_proof_that_was_used_at_one_door_opens_no_other(counter: Counter) -> N
     "The payer can read it again at no charge with the same `Idempotency-Key` "
     "while the proof is valid.",
 )
-def test_what_was_delivered_can_be_had_again_while_the_proof_is_valid(counter: Counter) -> None:
+def test_delivered_body_can_be_read_again_while_the_proof_is_valid(counter: Counter) -> None:
     first = counter.take(key=KEY)
     counter.clock.now = first.payment.valid_before - 1
     assert counter.take(key=KEY) == first
@@ -278,7 +278,7 @@ def test_a_proof_that_is_over_is_not_even_verified(counter: Counter) -> None:
     "The service can't produce the body that a payment is for",
     "Nothing is charged, and the client may send the proof again.",
 )
-def test_nothing_is_charged_for_what_cannot_be_produced(counter: Counter) -> None:
+def test_nothing_is_charged_if_the_body_cannot_be_produced(counter: Counter) -> None:
     counter.cannot_make = LookupError("expired stance")
     with pytest.raises(LookupError):
         counter.take()
@@ -529,7 +529,7 @@ def test_nothing_moves_that_the_journal_could_not_note_before(
     "The service retries for several seconds, then grants and delivers what was paid for.",
 )
 @pytest.mark.parametrize("failures", [1, len(RETRY_PAUSES)])
-def test_the_end_of_a_payment_is_noted_again_until_it_is_noted(
+def test_payment_result_is_written_again_until_it_is_recorded(
     counter: Counter, hindered: Hindered, failures: int
 ) -> None:
     hindered.failing = set(range(END, END + failures))
@@ -547,7 +547,7 @@ def test_a_refusal_is_noted_again_until_it_is_noted(counter: Counter, hindered: 
     assert counter.state() == "failed"
 
 
-def test_how_a_payment_ended_is_told_to_the_operator_where_it_cannot_be_noted(
+def test_payment_result_that_cannot_be_recorded_is_logged(
     counter: Counter, hindered: Hindered, caplog: pytest.LogCaptureFixture
 ) -> None:
     hindered.failing = EVERY_END
@@ -640,7 +640,7 @@ def test_what_was_reconciled_meanwhile_is_not_granted_a_second_time(counter: Cou
     assert counter.run(counter.entitlements.find())[0].ends_at == START + 30 * DAY
 
 
-def test_a_claim_that_was_let_go_meanwhile_is_not_settled(counter: Counter) -> None:
+def test_released_claim_is_not_settled(counter: Counter) -> None:
     async def let_go() -> None:
         found = await counter.journal.find(proof().key)
         assert found is not None
@@ -652,7 +652,7 @@ def test_a_claim_that_was_let_go_meanwhile_is_not_settled(counter: Counter) -> N
     assert (counter.state(), counter.facilitator.asked) == ("released", [])
 
 
-def test_a_claim_that_slept_and_fails_does_not_let_go_of_another_requests_claim(
+def test_failed_stale_claim_does_not_release_a_newer_claim(
     counter: Counter,
 ) -> None:
     async def claimed_anew() -> None:

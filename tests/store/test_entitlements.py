@@ -284,7 +284,7 @@ def test_a_period_is_part_of_its_transaction(desk: Desk) -> None:
     "A Feed period is bought while entitlements overlap or one is planned",
     "The period first fills any gaps, then follows the last entitlement. No paid day is lost.",
 )
-def test_a_period_adds_its_whole_length_also_beside_overlapping_grants(desk: Desk) -> None:
+def test_bought_period_adds_its_full_length_despite_overlapping_grants(desk: Desk) -> None:
     running = desk.grant(START - DAY, START + 10 * DAY)
     overlapping = desk.grant(START + 5 * DAY, START + 60 * DAY)
     planned = desk.grant(START + 70 * DAY, START + 100 * DAY)
@@ -338,7 +338,7 @@ def test_a_period_adds_exactly_its_length_to_what_is_covered(
     "The clock is set back after a Feed entitlement was granted",
     "The entitlement is active anyway, and another payment extends it.",
 )
-def test_a_clock_set_back_takes_nothing_from_who_has_just_paid(desk: Desk) -> None:
+def test_entitlement_stays_active_when_the_clock_is_set_back(desk: Desk) -> None:
     paid = desk.pay()
     desk.clock.now = START - HOUR
 

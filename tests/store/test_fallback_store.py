@@ -212,7 +212,7 @@ FAULTS = {
 )
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 @pytest.mark.parametrize("is_checkpointed", [False, True])
-def test_workers_meet_again_in_a_new_file(
+def test_workers_share_a_new_file_after_the_old_one_is_lost(
     path: Path, clock: HandClock, fault: Callable[[Path], None], is_checkpointed: bool
 ) -> None:
     first, second = Worker(path, clock), Worker(path, clock)

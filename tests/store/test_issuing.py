@@ -354,7 +354,7 @@ def test_a_missed_settlement_is_filled_in_from_the_exchanges_report(instance: In
     "The exchange changes the rate of a past settlement",
     "The rate is unknown for two hours; scores that need it are absent from stances until then.",
 )
-def test_a_settlement_reported_anew_is_unknown_for_two_hours(instance: Instance) -> None:
+def test_revised_settlement_is_unknown_for_two_hours(instance: Instance) -> None:
     instance.report(0.01, SETTLED - DAY)
     first = instance.issue()[FUNDING]
     instance.report(0.02, SETTLED - DAY)
@@ -512,7 +512,7 @@ def place(stance: CurrentStance) -> tuple[object, ...]:
     "The history is unavailable when a stance is issued",
     "It is delivered without a digest (`history_durable: false`) and recorded later.",
 )
-def test_a_record_out_of_reach_leaves_a_stance_that_is_not_durable(instance: Instance) -> None:
+def test_stance_is_not_durable_while_the_history_is_unavailable(instance: Instance) -> None:
     instance.history.shut()
     away = instance.issue()
 
@@ -595,7 +595,7 @@ def all_shown(stances: dict[str, CurrentStance]) -> dict[str, tuple[object, ...]
     "A stance can't be recorded for a while",
     "It keeps its first `issued_at`, even under a new leader, until its evidence changes.",
 )
-def test_what_cannot_be_recorded_keeps_the_instant_of_its_first_issue(
+def test_unrecorded_stance_keeps_its_first_issue_time(
     instance: Instance, restarts: bool, can_read: bool
 ) -> None:
     instance.history.shut()
@@ -633,7 +633,7 @@ def test_evidence_that_is_as_it_was_recorded_again_is_no_new_issue(instance: Ins
     "The history is unreadable and no new stance is issued, even after a restart",
     "The last published stances stay published, as not durable.",
 )
-def test_what_was_published_stays_while_the_record_is_out_of_reach(
+def test_published_stances_stay_while_the_history_is_unavailable(
     instance: Instance, restarts: bool
 ) -> None:
     instance.issue()
@@ -737,7 +737,7 @@ def test_a_record_that_can_only_be_read_keeps_what_stands(instance: Instance) ->
     "A collector loses its lease before it records a stance",
     "It records and publishes nothing.",
 )
-def test_a_lease_lost_after_judging_leaves_nothing(instance: Instance) -> None:
+def test_nothing_is_recorded_when_the_lease_is_lost_after_judging(instance: Instance) -> None:
     lost = instance.lease
     other = Lease(instance.database, "collector", "other", clock=instance.clock, milliseconds=9_000)
     instance.clock.pass_seconds(1)
@@ -783,7 +783,7 @@ def test_evidence_out_of_reach_issues_nothing(instance: Instance) -> None:
     "The clock is set back while stances are recorded",
     "Nothing is recorded twice, and the next stance is the newest.",
 )
-def test_a_clock_that_was_set_back_records_nothing_again(instance: Instance) -> None:
+def test_nothing_is_recorded_twice_when_the_clock_is_set_back(instance: Instance) -> None:
     before = instance.issue()
     instance.clock.now -= 2 * DAY
     stances = instance.issued()
@@ -915,7 +915,7 @@ def test_a_withdrawn_kind_stays_so_until_something_is_recorded(instance: Instanc
     "The collector finds an older or a new history in place of its own",
     "It records nothing there and marks no stance as durable, and no checkpoint is signed.",
 )
-def test_a_record_that_lacks_what_was_recorded_is_not_gone_on_with(
+def test_nothing_is_recorded_in_a_history_that_lacks_earlier_versions(
     instance: Instance, restarts: bool, tmp_path: Path
 ) -> None:
     instance.issue()

@@ -258,7 +258,7 @@ def test_labels_that_another_version_left_are_gone_on_from_without_harm(office: 
     "No collector runs for a while",
     "The first reading afterwards writes a brief that names the gap.",
 )
-def test_a_restart_after_a_while_is_an_outage_of_the_collector(office: Office) -> None:
+def test_restart_after_a_gap_is_reported_as_a_collector_outage(office: Office) -> None:
     office.conclude(at(AT), now=AT)
     office.hire(AT + 5 * MINUTE)
 

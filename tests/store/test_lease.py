@@ -247,7 +247,7 @@ def test_an_acquisition_whose_caller_is_cancelled_can_still_be_released(
     assert runner.run(scenario())
 
 
-def test_a_database_that_was_made_anew_goes_on_with_higher_tokens(
+def test_recreated_database_continues_with_higher_lease_tokens(
     claim: Callable[[str], Lease], database: Database, clock: HandClock, runner: asyncio.Runner
 ) -> None:
     first = claim("a")

@@ -107,7 +107,7 @@ REWRITES = {
     "Someone tries to change or delete a recorded stance",
     "The database refuses.",
 )
-def test_no_statement_rewrites_the_record(
+def test_database_refuses_to_change_or_delete_a_recorded_stance(
     history: Database,
     contents: Callable[[], list[list[Row]]],
     runner: asyncio.Runner,
@@ -154,9 +154,7 @@ def test_every_guard_that_ships_is_in_force_after_all_migrations(
 
 
 @pytest.mark.parametrize("name", sorted(packaged_guards()))
-def test_a_guard_that_was_dropped_is_missed(
-    history: Database, runner: asyncio.Runner, name: str
-) -> None:
+def test_dropped_trigger_is_reported(history: Database, runner: asyncio.Runner, name: str) -> None:
     async def drop(tx: Transaction) -> None:
         await tx.script(f"DROP TRIGGER {name}")
 
@@ -185,7 +183,7 @@ def test_a_guard_that_was_made_harmless_is_missed(
     "Someone adds a trigger to the history database",
     "The service refuses to start and names the trigger.",
 )
-def test_an_added_trigger_is_seen(history: Database, runner: asyncio.Runner) -> None:
+def test_added_trigger_is_reported(history: Database, runner: asyncio.Runner) -> None:
     async def add(tx: Transaction) -> None:
         await tx.script(
             "CREATE TRIGGER fences_forget AFTER INSERT ON stance_versions\n"
@@ -205,9 +203,7 @@ def test_an_added_trigger_is_seen(history: Database, runner: asyncio.Runner) -> 
     "An upgrade loses the triggers that protect the history",
     "The program stops and names them.",
 )
-def test_an_upgrade_that_rebuilds_a_table_is_noticed(
-    history: Database, runner: asyncio.Runner
-) -> None:
+def test_upgrade_that_loses_triggers_is_reported(history: Database, runner: asyncio.Runner) -> None:
     steps = packaged_migrations("history")
     rebuild = Migration(
         len(steps) + 1,

@@ -109,9 +109,7 @@ def test_a_record_that_is_not_there_is_unavailable_and_not_broken(
     "A byte of the history changes on the disk",
     "`stances verify` names the version it belongs to.",
 )
-def test_a_change_in_any_column_of_a_version_is_named(
-    path: Path, column: str, sequence: int
-) -> None:
+def test_changed_column_of_a_version_is_reported(path: Path, column: str, sequence: int) -> None:
     with unguarded(path) as connection:
         ((value,),) = connection.execute(
             f"SELECT {column} FROM stance_versions WHERE kind = ? AND sequence = ?",

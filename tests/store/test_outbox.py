@@ -126,9 +126,7 @@ def test_pauses_double_from_ten_seconds_to_a_quarter_of_an_hour() -> None:
         Forbidden("no login"),
     ],
 )
-def test_a_mail_that_is_not_taken_now_is_tried_again_later(
-    office: Office, failure: UpstreamError
-) -> None:
+def test_deferred_mail_is_retried_later(office: Office, failure: UpstreamError) -> None:
     office.put("a")
     office.server.failures["a"] = failure
     assert office.deliver() == 0
@@ -150,7 +148,7 @@ def test_a_mail_that_is_not_taken_now_is_tried_again_later(
     "The mail server rejects an e-mail permanently (550)",
     "The collector gives up on that e-mail at once.",
 )
-def test_a_mail_that_is_refused_for_good_is_given_up_and_the_others_go_out(
+def test_permanently_rejected_mail_is_dropped_and_others_are_sent(
     office: Office, caplog: pytest.LogCaptureFixture
 ) -> None:
     office.put("a")
@@ -237,7 +235,7 @@ def test_who_does_not_lead_sends_nothing(office: Office) -> None:
 @pytest.mark.parametrize(
     ("frozen_seconds", "sent"), [(15, ["a", "b"]), (IN_FLIGHT / 1_000, ["a", "a", "b"])]
 )
-def test_a_mail_that_is_being_sent_is_sent_by_the_next_leader_only_after_a_minute(
+def test_next_leader_waits_a_minute_before_sending_a_mail_in_progress(
     office: Office, runner: asyncio.Runner, frozen_seconds: float, sent: list[str]
 ) -> None:
     office.put("a")
@@ -266,9 +264,7 @@ def test_a_mail_that_is_being_sent_is_sent_by_the_next_leader_only_after_a_minut
     "The process dies after sending an e-mail but before recording it as sent",
     "The e-mail goes out again a minute later.",
 )
-def test_a_crash_after_sending_makes_the_mail_go_out_again_a_minute_later(
-    office: Office, runner: asyncio.Runner
-) -> None:
+def test_mail_is_sent_again_a_minute_after_a_crash(office: Office, runner: asyncio.Runner) -> None:
     office.put("a")
 
     class Crash(BaseException):

@@ -132,7 +132,7 @@ def aftermath(
     "The process that handles a payment is killed at any moment",
     "No charge is lost or made twice, and nothing is granted without one.",
 )
-def test_whoever_dies_between_two_steps_a_payment_is_charged_and_granted_once_or_not_at_all(
+def test_killed_process_charges_and_grants_once_or_not_at_all(
     aftermath: Aftermath, assert_sound: Callable[[], None]
 ) -> None:
     assert aftermath.left() == {point: each[0] for point, each in EXPECTED.items()}

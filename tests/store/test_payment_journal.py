@@ -176,7 +176,7 @@ def test_another_authorization_is_another_payment(desk: Desk, other: Proof) -> N
     assert desk.claim().id != desk.claim(other).id
 
 
-def test_what_was_let_go_may_be_claimed_again_at_another_door(desk: Desk) -> None:
+def test_released_payment_can_be_claimed_at_another_endpoint(desk: Desk) -> None:
     first = desk.bring(desk.claim(), "released")
     desk.clock.pass_seconds(5)
     elsewhere = replace(FEED, pay_to="0x" + "0d" * 20)
@@ -267,7 +267,7 @@ def test_upgrade_keeps_purchases_that_were_open_side_by_side(
     assert runner.run(old.journal.purchases("n", "a", "p", FEED_DOOR)) == Purchases(False, 2)
 
 
-def test_a_claim_that_slept_cannot_go_on_with_somebody_elses(desk: Desk) -> None:
+def test_stale_claim_cannot_change_a_newer_claim(desk: Desk) -> None:
     first = desk.claim()
     desk.run(desk.journal.release(first.id, "abandoned"))
     desk.clock.pass_seconds(130)
@@ -362,7 +362,7 @@ def test_a_settlement_and_its_grant_are_one(desk: Desk) -> None:
     assert desk.runner.run(entitlements.find()) == [granted]
 
 
-def test_what_the_chain_told_is_settled_without_a_transaction(desk: Desk) -> None:
+def test_payment_found_on_chain_is_settled_without_a_transaction(desk: Desk) -> None:
     unknown = desk.bring(desk.claim(), "unknown")
     settled = desk.run(desk.journal.mark_settled(unknown.id, None, reason="found on chain"))
     assert (settled.state, settled.transaction, settled.reason) == (
@@ -397,7 +397,7 @@ def test_of_many_that_claim_at_once_one_does(
     assert desk.trail(winner) == [TrailStep("claimed", START, winner.door)]
 
 
-def test_open_payments_are_those_of_a_crash_first_and_then_those_nobody_knows(desk: Desk) -> None:
+def test_open_payments_list_crashed_ones_before_unknown_ones(desk: Desk) -> None:
     for number, state in enumerate(["unknown", *STATES, "claimed"], 1):
         desk.clock.pass_seconds(1)
         desk.bring(desk.claim(proof(number)), state)

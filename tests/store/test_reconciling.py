@@ -155,7 +155,7 @@ def test_what_has_ended_stays_as_it_is(desk: Desk, state: State) -> None:
     "The service dies after it claimed a payment proof and before settlement",
     "Nothing is charged, and the proof works again after two minutes.",
 )
-def test_a_claim_that_nobody_went_on_with_is_let_go(desk: Desk) -> None:
+def test_abandoned_claim_is_released(desk: Desk) -> None:
     payment = desk.pay(state="claimed")
     desk.wait()
 
@@ -166,7 +166,7 @@ def test_a_claim_that_nobody_went_on_with_is_let_go(desk: Desk) -> None:
     assert desk.run(desk.journal.claim(proof(offer=FEED), STANCE_DOOR)).state == "claimed"
 
 
-def test_a_claim_that_somebody_goes_on_with_meanwhile_is_not_let_go(desk: Desk) -> None:
+def test_claim_that_moved_to_settling_is_not_released(desk: Desk) -> None:
     payment = desk.pay(state="claimed")
     desk.run(desk.journal.mark_settling(payment.id))
 
@@ -176,7 +176,7 @@ def test_a_claim_that_somebody_goes_on_with_meanwhile_is_not_let_go(desk: Desk) 
     assert desk.now(payment).state == "settling"
 
 
-def test_a_claim_that_was_made_again_meanwhile_is_not_let_go(desk: Desk) -> None:
+def test_renewed_claim_is_not_released(desk: Desk) -> None:
     first = desk.pay(state="claimed")
     desk.run(desk.journal.release(first.id, "why"))
     desk.wait()
@@ -206,7 +206,7 @@ class Late:
         await self._database.close()
 
 
-def test_whoever_goes_on_at_the_last_moment_is_let_go_on(desk: Desk) -> None:
+def test_payment_that_advances_during_reconciling_is_left_alone(desk: Desk) -> None:
     claimed, settling = desk.pay(1, "claimed"), desk.pay(2, "settling")
     desk.wait()
 
@@ -229,7 +229,7 @@ def test_whoever_goes_on_at_the_last_moment_is_let_go_on(desk: Desk) -> None:
     ("word", "state"),
     [("used", "settled"), ("expired", "failed"), ("spent", "failed"), ("unused", "unknown")],
 )
-def test_a_settlement_that_was_cut_off_is_what_the_chain_tells(
+def test_interrupted_settlement_gets_the_result_the_chain_shows(
     desk: Desk, word: Any, state: State
 ) -> None:
     payment = desk.pay(state="settling")
@@ -258,7 +258,7 @@ def test_a_settlement_that_was_cut_off_says_so(desk: Desk) -> None:
     "The facilitator settles a Feed payment but never says so",
     "The service finds it on the chain and grants Feed once, without another payment.",
 )
-def test_feed_that_was_paid_for_is_granted_with_the_settlement(desk: Desk) -> None:
+def test_paid_feed_is_granted_when_its_settlement_is_found(desk: Desk) -> None:
     payment = desk.pay()
     desk.chain.otherwise = ChainFinding("used", TRANSACTION)
 
@@ -321,7 +321,7 @@ def test_what_is_not_settled_yet_is_asked_for_again(desk: Desk) -> None:
     "The result of a payment is unknown and no chain is configured",
     "It stays `unknown` until the operator resolves it. It is neither granted nor charged again.",
 )
-def test_without_a_chain_what_is_unknown_stays_so(desk: Desk) -> None:
+def test_unknown_payment_stays_unknown_without_a_chain(desk: Desk) -> None:
     unknown, settling = desk.pay(1), desk.pay(2, "settling")
     claimed = desk.pay(3, "claimed")
     desk.wait(DAY)
@@ -374,7 +374,7 @@ def test_a_chain_that_is_down_is_not_asked_for_every_payment(desk: Desk) -> None
     assert len(set(desk.chain.asked)) == MAX_FAILURES + 4
 
 
-def test_what_cannot_be_granted_is_not_settled_and_keeps_nobody_waiting(
+def test_payment_that_cannot_be_granted_stays_open_and_delays_no_other(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     payments = [desk.pay(number) for number in (1, 2, 3)]
@@ -450,7 +450,7 @@ def test_who_settles_late_and_who_reconciles_grant_once_between_them(desk: Desk)
     assert desk.now(payment).reason is None
 
 
-def test_who_paid_and_was_never_told_gets_it_with_the_same_proof(desk: Desk) -> None:
+def test_payer_of_an_unreported_settlement_gets_the_body_with_same_proof(desk: Desk) -> None:
     """From the first request to the body, by way of a settlement that nobody told of."""
     facilitator = HandFacilitator()
     facilitator.fall_silent(after_charging=True)

@@ -130,7 +130,7 @@ def test_a_link_works_once(desk: Desk) -> None:
     "A visitor presses the button on a key link twice in quick succession",
     "One key is created.",
 )
-def test_two_who_use_a_link_at_once_get_one_key(
+def test_link_used_twice_at_once_creates_one_key(
     desk: Desk, open_database: Callable[[], Database], runner: asyncio.Runner
 ) -> None:
     desk.ask("name@example.com")

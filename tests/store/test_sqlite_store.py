@@ -116,7 +116,7 @@ def test_workers_go_on_with_what_the_last_ones_counted(tmp_path: Path) -> None:
     assert spend(SQLiteStore(path, clock, b"secret"), ANONYMOUS, "a").remaining == 19
 
 
-def test_no_address_or_key_id_lies_in_the_file(tmp_path: Path) -> None:
+def test_rate_limit_file_contains_no_address_or_key_id(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "limits.sqlite3", HandClock(), b"secret")
     spend(store, ANONYMOUS, "203.0.113.7", "2001:db8:1:2::/64")
     spend(store, PERSONAL, "0123456789abcdef")

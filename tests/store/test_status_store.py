@@ -324,7 +324,7 @@ class Away:
     "The database fails while status checks are recorded",
     "Up to three hours of checks are recorded once it is back; one line is logged.",
 )
-def test_what_was_seen_while_the_database_fails_is_recorded_once_it_is_back(
+def test_checks_made_during_a_database_failure_are_recorded_afterwards(
     room: Room, book: Book, caplog: pytest.LogCaptureFixture
 ) -> None:
     away = Away(room.open())

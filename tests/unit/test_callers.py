@@ -116,5 +116,5 @@ def test_walk_ends_after_so_many_proxies() -> None:
 
 
 @given(st.lists(st.binary(max_size=40), max_size=4))
-def test_no_forged_line_changes_who_the_caller_is(lines: list[bytes]) -> None:
+def test_forged_forwarding_header_does_not_change_the_caller(lines: list[bytes]) -> None:
     assert caller_group("10.0.0.1", [*lines, b"203.0.113.7"], PROXIES) == "203.0.113.7"

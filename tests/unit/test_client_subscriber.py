@@ -232,7 +232,7 @@ def test_a_credential_that_is_refused_ends_it_for_good(
 
 
 @pytest.mark.parametrize("status", [403, 404, 405, 408])
-def test_what_somebody_in_between_says_passes(
+def test_refusal_by_an_intermediary_is_temporary(
     service: HandService, subscriber: Subscriber, status: int
 ) -> None:
     service.feed_fails = refusal(status, "")

@@ -304,9 +304,7 @@ def test_the_majors_are_sampled_before_anything_is_published(play: Play) -> None
     "The exchange returns no long-account shares",
     "The market is published with `longAccountPct: null`.",
 )
-def test_a_market_is_published_even_when_no_share_is_to_be_had(
-    play: Play, error: UpstreamError
-) -> None:
+def test_market_is_published_without_long_account_shares(play: Play, error: UpstreamError) -> None:
     async def scenario(world: World) -> None:
         world.exchange.has_no_shares(error)
         sleepers, _ = await world.start()
@@ -442,7 +440,7 @@ def test_liquidations_are_stored_with_the_next_reading(play: Play) -> None:
     "The database rejects a write of the collector",
     "The collector keeps the data and stores it with the next reading.",
 )
-def test_what_a_failed_write_could_not_store_is_stored_by_the_next(
+def test_data_of_a_failed_write_is_stored_by_the_next_write(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(world: World) -> None:
@@ -536,7 +534,7 @@ def test_a_leader_keeps_its_lease_for_as_long_as_it_runs(play: Play) -> None:
     "A collector freezes and wakes up after another took over",
     "Its write is refused, and it goes on standby.",
 )
-def test_a_frozen_leader_that_wakes_up_writes_nothing_stands_by_and_leads_again(
+def test_frozen_leader_writes_nothing_on_waking_and_can_lead_again(
     play: Play,
 ) -> None:
     async def scenario(world: World) -> None:
@@ -718,7 +716,7 @@ def test_a_crash_while_listening_ends_the_collector_and_frees_the_lease(play: Pl
     "Sending an e-mail fails unexpectedly",
     "The collector keeps collecting and retries the e-mail a minute later.",
 )
-def test_a_mail_that_fails_unexpectedly_does_not_end_the_measuring(
+def test_unexpected_mail_failure_does_not_stop_collecting(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(world: World) -> None:

@@ -235,7 +235,7 @@ def test_an_operators_file_replaces_the_sample(tmp_path: Path) -> None:
     "The operator's guide catalog is invalid",
     "The service refuses to start. The message names every problem and how to fix it.",
 )
-def test_a_catalog_that_cannot_be_used_names_every_problem_and_the_remedy(tmp_path: Path) -> None:
+def test_invalid_catalog_error_names_every_problem_and_its_fix(tmp_path: Path) -> None:
     file = tmp_path / "guides.json"
     file.write_text(json.dumps(catalog(pages=0, price=0)), "utf-8")
 

@@ -333,7 +333,7 @@ def test_a_lost_lease_ends_issuing_and_publishes_nothing(office: Office) -> None
     "Another leader has written to the history, but the collector holds the lease",
     "The collector keeps collecting, records no stance and logs it.",
 )
-def test_a_later_token_in_the_record_does_not_end_measuring(office: Office) -> None:
+def test_later_lease_token_in_the_history_does_not_stop_collecting(office: Office) -> None:
     office.run(Ledger(office.history, office.clock).announce_leader(office.lease.token + 1_000))
 
     with pytest.raises(Stopped):

@@ -92,7 +92,7 @@ def test_the_set_is_asked_for_once_while_it_is_fresh() -> None:
     "The identity provider adds a key",
     "It is picked up at once. The old key works until the next refresh, 10 minutes or more later.",
 )
-def test_a_new_key_is_found_at_once_and_the_old_one_stays_while_it_is_published() -> None:
+def test_new_key_works_at_once_and_the_old_one_while_it_is_published() -> None:
     kept = Kept()
     kept.find()
     kept.pass_time(ASK_AGAIN)
@@ -110,7 +110,7 @@ def test_a_new_key_is_found_at_once_and_the_old_one_stays_while_it_is_published(
     assert kept.publisher.asked == 3
 
 
-def test_unknown_keys_make_us_ask_at_most_once_in_thirty_seconds() -> None:
+def test_unknown_keys_refetch_the_key_set_at_most_once_in_30_seconds() -> None:
     kept = Kept()
     assert kept.outcome("invented-0") == "refused"
     assert kept.publisher.asked == 1
@@ -125,7 +125,7 @@ def test_unknown_keys_make_us_ask_at_most_once_in_thirty_seconds() -> None:
     "Someone sends an invented key id just before the identity provider adds a key",
     "Tokens signed with the new key get 503, not 401, for up to 30 seconds.",
 )
-def test_an_invented_key_makes_a_new_one_unknown_for_a_while_but_not_refused() -> None:
+def test_new_key_after_an_invented_key_id_is_unavailable_but_not_refused() -> None:
     kept = Kept()
     kept.find()
     kept.pass_time(ASK_AGAIN)
@@ -145,7 +145,7 @@ def test_an_invented_key_makes_a_new_one_unknown_for_a_while_but_not_refused() -
     "The identity provider's keys are unreadable",
     "Known keys stay valid for one hour. After that, tokens get 503.",
 )
-def test_old_keys_count_for_an_hour_while_the_provider_is_down() -> None:
+def test_known_keys_stay_valid_for_an_hour_while_the_provider_is_down() -> None:
     kept = Kept()
     kept.find()
     kept.publisher.error = DOWN
@@ -179,7 +179,7 @@ def test_without_any_keys_a_dead_provider_is_asked_once_in_a_second() -> None:
     assert kept.outcome() == "found"
 
 
-def test_an_unknown_key_of_a_dead_provider_is_nothing_that_can_be_told() -> None:
+def test_unknown_key_is_unavailable_while_the_provider_is_down() -> None:
     kept = Kept()
     kept.find()
     kept.pass_time(ASK_AGAIN)
@@ -210,7 +210,7 @@ def test_many_at_once_ask_once_and_one_who_gives_up_does_not_stop_the_others() -
     "The identity provider hangs while its key set is refreshed",
     "Tokens with known keys are verified at once; only unknown keys wait.",
 )
-def test_while_the_provider_hangs_the_known_keys_count_at_once() -> None:
+def test_known_keys_are_verified_at_once_while_the_provider_hangs() -> None:
     kept = Kept()
     kept.find()
     kept.pass_time(FRESH)

@@ -172,7 +172,7 @@ def stored(desk: SignalJudge, conclusion: SignalConclusion | None) -> SignalConc
     "The exchange fails while daily figures are available",
     "Their signals are still evaluated; market signals become `unknown` at the freshness limit.",
 )
-def test_while_the_exchange_fails_the_signals_of_figures_are_judged_on() -> None:
+def test_daily_figure_signals_are_evaluated_while_the_exchange_fails() -> None:
     desk = SignalJudge()
     first = stored(desk, desk.conclude(evidence(as_of=START), both()))
     assert first is not None

@@ -303,7 +303,7 @@ def test_a_lasting_failure_keeps_its_beginning_whatever_its_kind(judge: MarketJu
     assert published(conclusion, EXCHANGE_HEALTH) == health
 
 
-def test_a_failure_after_a_recovery_begins_anew(judge: MarketJudge) -> None:
+def test_failure_after_a_recovery_has_a_new_start_time(judge: MarketJudge) -> None:
     judge.conclude_failure(Unreachable("down"), START)
     recovered = judge.conclude(reading(START + 5_000))
 
@@ -417,7 +417,7 @@ def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
     "The database or the exchange is down when an hour ends",
     "Every hour of liquidations that is still in memory is recorded later.",
 )
-def test_hours_that_ended_while_nothing_could_be_stored_are_all_recorded_later(
+def test_hours_that_ended_during_a_storage_failure_are_recorded_later(
     judge: MarketJudge,
 ) -> None:
     known(judge, judge.conclude(reading(HOUR_START + MINUTE)))

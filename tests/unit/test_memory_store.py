@@ -38,7 +38,7 @@ def test_long_window_does_not_keep_the_callers_of_a_short_one() -> None:
     assert len(store) <= 3
 
 
-def test_past_the_cap_the_caller_not_seen_for_longest_is_forgotten() -> None:
+def test_caller_idle_longest_is_evicted_past_the_cap() -> None:
     store = MemoryStore(HandClock(), max_callers=3)
 
     async def remaining_after(callers: str) -> list[int]:

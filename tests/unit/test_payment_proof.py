@@ -173,7 +173,7 @@ def test_junk_inside_or_behind_a_proof_is_not_skipped() -> None:
         b'{"a":' + b"[" * 1400 + b"]" * 1400 + b"}",
     ],
 )
-def test_json_that_readers_could_disagree_about_is_not_read(body: bytes) -> None:
+def test_json_that_parsers_could_read_differently_is_refused(body: bytes) -> None:
     assert reason(header(body)) in {"not_json", "not_base64"}
 
 
@@ -326,7 +326,7 @@ def test_a_nonce_is_thirty_two_bytes_in_hexadecimal(value: object) -> None:
     assert authorized(nonce=value) == "malformed_authorization"
 
 
-def test_nobody_is_no_payer() -> None:
+def test_zero_address_is_refused_as_payer() -> None:
     assert authorized(**{"from": "0x" + "0" * 40}) == "malformed_authorization"
 
 

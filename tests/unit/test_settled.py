@@ -66,7 +66,7 @@ def test_a_settlement_that_was_missed_is_filled_in_from_the_report() -> None:
 
 
 @pytest.mark.parametrize("read", [[], [own()]], ids=["not read", "read"])
-def test_a_rate_reported_anew_is_unknown_until_it_has_stood(read: list[FundingSettlement]) -> None:
+def test_revised_rate_is_unknown_until_the_delay_has_passed(read: list[FundingSettlement]) -> None:
     anew = [report(rate=0.02, revision=2, read_at=START)]
 
     assert known_settlements(read, anew, START) == []

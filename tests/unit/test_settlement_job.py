@@ -101,7 +101,7 @@ def test_the_contract_is_the_one_that_was_published(office: Office) -> None:
     "The exchange's report of settled funding is unreadable",
     "The collector keeps collecting and retries. Stances use its own readings until then.",
 )
-def test_a_report_that_fails_is_asked_for_again(
+def test_failed_settlement_report_is_requested_again(
     office: Office, failure: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     history = History(failure, rates(0.01))

@@ -77,7 +77,7 @@ def test_tables_are_understood() -> None:
         "&lt;script&gt;",
     ],
 )
-def test_nothing_that_acts_gets_through(text: str) -> None:
+def test_active_content_in_markdown_is_not_rendered(text: str) -> None:
     assert is_harmless(render_markdown(text))
 
 

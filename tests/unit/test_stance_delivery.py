@@ -77,7 +77,7 @@ def test_why_it_was_withdrawn_by_whom_and_the_salt_of_that_are_not_delivered() -
     assert not any(each in text for each in (WITHDRAWN.why, WITHDRAWN.by, WITHDRAWN.salt))
 
 
-def test_whoever_has_the_body_can_recompute_its_digest() -> None:
+def test_digest_can_be_recomputed_from_the_body() -> None:
     body = stance_body(recorded_stance(RECORDED, None), RECORDED.issued_at)
 
     recomputed = recompute_digest(body, RECORDED.sequence, RECORDED.previous_digest)

@@ -222,7 +222,7 @@ def _inflate(venue: Venue) -> None:
     "The exchange lists thousands of contracts that have no ticker",
     "The collector keeps its last good list, or fetches a new one within a minute.",
 )
-def test_an_inflated_list_is_read_again_within_a_minute_and_never_replaces_one_that_fits() -> None:
+def test_inflated_list_is_read_again_and_never_replaces_a_matching_one() -> None:
     first, later = Venue(), Venue()
 
     async def recover() -> int:

@@ -229,7 +229,7 @@ def test_the_money_is_looked_for_where_the_payment_itself_went() -> None:
 
 
 @pytest.mark.parametrize("later", [10, 600, 3_600, 86_400, 30 * 86_400])
-def test_it_is_found_however_late_somebody_looks_and_with_few_questions(later: int) -> None:
+def test_payment_is_found_however_late_with_few_chain_queries(later: int) -> None:
     node = Node(NOW + 60 + later)
     node.use((STANCE.pay_to, STANCE.amount), at=NOW + 58)
 
@@ -261,7 +261,7 @@ def test_it_is_found_on_a_chain_that_has_just_begun(height: int) -> None:
     ],
     ids=count(),
 )
-def test_a_nonce_that_paid_somebody_or_something_else_is_spent(
+def test_nonce_that_did_not_pay_the_offer_counts_as_spent(
     moved: list[tuple[str, int]],
 ) -> None:
     node = Node(NOW + 200)

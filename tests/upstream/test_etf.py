@@ -266,7 +266,7 @@ def test_a_file_that_is_not_there_is_unreachable_and_its_path_is_not_told(tmp_pa
     "The operator's file of fund flows is too large",
     "The file is rejected, and `/api/status` says so.",
 )
-def test_a_file_that_is_too_large_is_named_as_that_and_one_of_the_size_is_read(
+def test_too_large_file_is_reported_and_one_at_the_limit_is_read(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "flows.csv"

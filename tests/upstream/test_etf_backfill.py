@@ -141,7 +141,7 @@ def test_a_recent_day_that_is_not_out_yet_is_asked_for_again_and_an_old_one_is_n
     "An ETF issuer returns a web page instead of its files",
     "The collector requests those days again later.",
 )
-def test_a_page_in_place_of_old_files_settles_none_of_the_days() -> None:
+def test_days_answered_with_a_web_page_are_requested_again() -> None:
     fund = Fund(
         lambda _day: httpx2.Response(200, text="<html>", headers={"content-type": "text/html"})
     )

@@ -237,12 +237,12 @@ NO_ANSWERS: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("name", NO_ANSWERS)
-def test_a_reply_that_is_not_plain_is_no_verdict_about_a_proof(name: str) -> None:
+def test_unclear_reply_leaves_a_proof_unverified(name: str) -> None:
     assert ask(NO_ANSWERS[name], verify) == "unavailable"
 
 
 @pytest.mark.parametrize("name", NO_ANSWERS)
-def test_after_a_reply_that_is_not_plain_nobody_knows_whether_it_was_settled(name: str) -> None:
+def test_settlement_is_unknown_after_an_unclear_reply(name: str) -> None:
     assert ask(NO_ANSWERS[name], settle) == "unknown"
 
 
@@ -256,7 +256,7 @@ def test_a_facilitator_that_takes_too_long_is_not_waited_for(script: Script) -> 
     "The facilitator is unreachable",
     "Nothing is charged, and the same proof works later.",
 )
-def test_a_facilitator_that_cannot_be_reached_was_not_asked() -> None:
+def test_unreachable_facilitator_counts_as_not_asked() -> None:
     async def work() -> list[str]:
         async with serving(hangs) as server:
             gone = server.url
@@ -286,7 +286,7 @@ def test_a_connection_that_the_facilitator_closes_meanwhile_leaves_it_unknown() 
     assert asyncio.run(work()) == ["valid", "unknown"]
 
 
-def test_whoever_finds_too_many_before_him_was_not_asked_for() -> None:
+def test_request_beyond_the_connection_limit_is_never_sent() -> None:
     async def work() -> list[str]:
         async with serving(hangs) as server:
             client = facilitator(server.url, seconds=1.0)
@@ -430,7 +430,7 @@ _SIMULATION = "invalid_exact_evm_transaction_simulation_failed"
     "The facilitator can't check a proof because its chain is down",
     "503, and nobody is told to pay again.",
 )
-def test_a_facilitator_that_could_not_find_out_is_unavailable(said: dict[str, Any]) -> None:
+def test_facilitator_that_cannot_check_a_proof_is_unavailable(said: dict[str, Any]) -> None:
     assert ask(says({"isValid": False, **said}, 400), verify) == "unavailable"
 
 
@@ -461,7 +461,7 @@ def test_a_reason_that_is_also_true_after_the_money_moved_is_for_the_chain_to_ju
     "The facilitator refuses to settle because of this instance's configuration",
     "Nothing is charged, the payer is not blamed, and the same proof may be sent again.",
 )
-def test_a_settlement_that_is_refused_because_of_us_can_be_asked_for_again(reason: str) -> None:
+def test_settlement_refused_for_our_configuration_can_be_retried(reason: str) -> None:
     said = {"success": False, "errorReason": reason, "transaction": ""}
     assert ask(says(said), settle) == "unavailable"
     assert ask(says(said | {"transaction": TRANSACTION}), settle) == "unknown"
@@ -490,7 +490,7 @@ def test_a_settlement_that_is_refused_because_of_us_can_be_asked_for_again(reaso
     "The facilitator reports a failure that doesn't rule out a charge",
     "The payment is unresolved until the chain shows it. Nobody is told to pay again.",
 )
-def test_a_no_that_does_not_rule_out_a_charge_leaves_it_unknown(said: dict[str, Any]) -> None:
+def test_failure_that_does_not_rule_out_a_charge_is_unknown(said: dict[str, Any]) -> None:
     assert ask(says({"success": False, **said}), settle) == "unknown"
 
 

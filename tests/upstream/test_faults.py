@@ -267,7 +267,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         ),
     ],
 )
-def test_silenced_exchange_ends_in_502_and_a_named_failure(
+def test_failing_exchange_leads_to_502_and_a_named_failure(
     results: dict[str, Result], fault: str
 ) -> None:
     status = results[fault].seen["status"]

@@ -121,9 +121,7 @@ def test_only_users_with_a_confirmed_address_are_identified() -> None:
         ),
     ],
 )
-def test_every_fault_of_the_provider_is_no_way_in_and_ends_when_it_ends(
-    fault: str, expected: str
-) -> None:
+def test_provider_fault_admits_no_caller_until_it_ends(fault: str, expected: str) -> None:
     async def work(world: World) -> list[str]:
         outcomes = [await world.outcome()]
         world.faults.turn_on(fault)

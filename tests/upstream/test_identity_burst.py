@@ -17,7 +17,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
     "Hundreds of subscribers send tokens while the identity provider is slow",
     "Requests that time out get 503. Once the provider recovers, requests succeed again.",
 )
-def test_a_burst_that_runs_out_of_time_costs_nobody_later() -> None:
+def test_requests_succeed_again_after_a_burst_that_timed_out() -> None:
     async def ask(http: IdentityHttp, address: str) -> str:
         try:
             await http.read(address)

@@ -247,7 +247,7 @@ async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     "The attempt times out, and the collector retries.",
 )
 @pytest.mark.parametrize("talk", [_wait, _greet_and_wait, _drip])
-def test_a_server_that_hangs_is_given_up_in_time(talk: Talk) -> None:
+def test_hanging_mail_server_times_out(talk: Talk) -> None:
     with pytest.raises(Unreachable, match="does not answer"):
         send_raw(talk, seconds=0.2)
 

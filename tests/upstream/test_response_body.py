@@ -112,7 +112,7 @@ PACKED: dict[str, tuple[str, Callable[[], bytes]]] = {
 )
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("how", PACKED)
-def test_any_other_packing_is_refused_within_the_limit(name: str, how: str) -> None:
+def test_other_compression_is_refused_within_the_size_limit(name: str, how: str) -> None:
     client, (encoding, body) = CLIENTS[name], PACKED[how]
     sent = body()
     tracemalloc.start()

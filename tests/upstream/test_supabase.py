@@ -174,7 +174,7 @@ def test_a_provider_that_does_not_accept_the_token_or_its_user_refuses(
     ],
     ids=count(),
 )
-def test_a_refusal_that_is_not_clearly_about_the_token_is_unavailable_and_logged(
+def test_refusal_not_clearly_about_the_token_is_unavailable_and_logged(
     status: int, body: Any, code: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert judge(Replies(httpx2.Response(status, json=body))) == "unavailable"
