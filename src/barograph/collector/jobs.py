@@ -6,6 +6,7 @@ tries again, so it never stops the measuring. Only a lost lease ends it.
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -49,7 +50,7 @@ MAX_READINGS = 5_000
 """Limit of one transaction: every small write would wait for a huge one."""
 
 
-class Job:
+class Job(ABC):
     """Repeats its work for as long as the collector leads."""
 
     def __init__(self, seconds: float, sleep: Sleep) -> None:
@@ -62,13 +63,13 @@ class Job:
             await self.run_once(lease)
             await self._sleep(self._seconds)
 
+    @abstractmethod
     async def run_once(self, lease: Lease) -> None:
         """Do the work once.
 
         Raises:
             LeaseLost: another collector leads.
         """
-        raise NotImplementedError
 
 
 class MacroJob(Job):
