@@ -74,7 +74,7 @@ class Follower:
         self.come_again(FEED_TOKEN)
 
     def come_again(self, token: str | None) -> None:
-        """Begin anew with the references of before."""
+        """Restart with the kept references."""
         self.reader = Reader(self.way, self.transport, bearer=token)
         self.subscriber = self.reader.subscriber(self.store)
 

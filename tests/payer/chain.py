@@ -2,7 +2,7 @@
 
 `POST /rpc` is the chain's JSON-RPC; `POST /verify`, `POST /settle` and `GET /supported` are the
 facilitator, which uses that chain as it would any other. One line of JSON on the standard output
-says where everything is and whose the wallets are; their keys are made anew at each start.
+says where everything is and who owns each wallet. Every start creates new keys.
 """
 
 import json

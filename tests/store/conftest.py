@@ -107,7 +107,7 @@ def start_python(backend: Backend) -> Iterator[Callable[[str], "subprocess.Popen
 def assert_sound(
     backend: Backend, open_database: Callable[[], Database], runner: asyncio.Runner
 ) -> Callable[[], None]:
-    """Opens the store anew and lets it check itself."""
+    """Reopen the store and let it check itself."""
 
     async def work(tx: Transaction) -> list[tuple[str]]:
         return [(str(row[0]),) for row in await tx.fetch(backend.integrity_sql)]

@@ -1,4 +1,4 @@
-"""The simulated exchange's settled funding rates, some of which it corrects later."""
+"""The simulated exchange reports settled funding rates and corrects some of them later."""
 
 import msgspec
 import pytest

@@ -22,7 +22,7 @@ KEYS = {"good": "id-1", "also good": "id-2"}
 
 
 class Limited:
-    """A limiter with two valid keys, and a memory of which texts were looked up."""
+    """A limiter with two valid keys that remembers the keys it looked up."""
 
     def __init__(self) -> None:
         self.clock = HandClock()

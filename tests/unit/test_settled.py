@@ -67,11 +67,11 @@ def test_a_settlement_that_was_missed_is_filled_in_from_the_report() -> None:
 
 @pytest.mark.parametrize("read", [[], [own()]], ids=["not read", "read"])
 def test_revised_rate_is_unknown_until_the_delay_has_passed(read: list[FundingSettlement]) -> None:
-    anew = [report(rate=0.02, revision=2, read_at=START)]
+    revised = [report(rate=0.02, revision=2, read_at=START)]
 
-    assert known_settlements(read, anew, START) == []
-    assert known_settlements(read, anew, START + REVISION_DELAY - 1) == []
-    assert known_settlements(read, anew, START + REVISION_DELAY)[0].funding_rate_pct == 0.02
+    assert known_settlements(read, revised, START) == []
+    assert known_settlements(read, revised, START + REVISION_DELAY - 1) == []
+    assert known_settlements(read, revised, START + REVISION_DELAY)[0].funding_rate_pct == 0.02
 
 
 def test_a_first_report_counts_at_once_whenever_it_comes() -> None:
