@@ -350,16 +350,19 @@ def _with_terms(checks: list[Check], unconfirmed: Unconfirmed | None) -> list[Ch
     """
     if unconfirmed is None:
         return checks
-    if unconfirmed.used_until is None:
-        unread = [name for name in unconfirmed.sources if name != SELLING]
-        return checks + [_check(n, "not_configured", unconfirmed.explain(n)) for n in unread]
     notes: dict[str, list[str]] = {}
+    unread: list[Check] = []
     for name in unconfirmed.sources:
-        notes.setdefault(SOURCES[name].check, []).append(unconfirmed.explain(name))
-    return [
+        why = unconfirmed.explain(name)
+        if name not in unconfirmed.unused:
+            notes.setdefault(SOURCES[name].check, []).append(why)
+        elif name != SELLING:  # `payments` says why
+            unread.append(_check(name, "not_configured", why))
+    noted = [
         _check(each.name, each.status, "; ".join([each.detail, *notes.get(each.name, [])]))
         for each in checks
     ]
+    return noted + unread
 
 
 def _outside(name: str, reach: Reachability | None, absent: str) -> Check:

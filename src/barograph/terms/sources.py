@@ -110,13 +110,15 @@ class Unconfirmed(Struct, frozen=True):
 
     @property
     def unused(self) -> list[str]:
-        """Those that are not used."""
-        return self.sources if self.used_until is None else []
+        """Those that are not used; one that needs consent is never used without it."""
+        if self.used_until is None:
+            return self.sources
+        return [name for name in self.sources if SOURCES[name].statement == "consent"]
 
     def explain(self, name: str) -> str:
         """Why a source is not used, or how long it still is."""
         remedy = f"`barograph terms accept {name}`"
-        if self.used_until is None:
+        if self.used_until is None or name in self.unused:
             return f"not used, because its terms are not confirmed ({remedy})"
         until = iso_timestamp(self.used_until)
         return f"the terms of {name} are not confirmed; a start after {until} needs {remedy}"
