@@ -121,9 +121,11 @@ async def _serve_and_collect(settings: "Settings") -> None:
 def collect(data: Path | None, child: int | None, kind: "Kind") -> None:
     """Collect from the exchange until stopped; a second collector waits to take over.
 
+    It reads only sources whose terms you have confirmed: see `barograph terms`.
+
     \b
     Example:
-      BAROGRAPH_EXCHANGE_REST_URL=https://api.bybit.eu barograph collect
+      barograph collect --data /var/lib/barograph
     """
     from barograph.kit.logs import configure_logs
     from barograph.kit.operating_system import die_with_parent

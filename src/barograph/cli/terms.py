@@ -137,15 +137,12 @@ def _change(
 
 
 def _rows(settings: "Settings") -> list[dict[str, Any]]:
-    from barograph.terms.sources import SOURCES, Instance, find_unconfirmed, parse_names
-    from barograph.terms.store import configured_sources
+    from barograph.terms.sources import SOURCES, parse_names
+    from barograph.terms.store import unconfirmed_sources
 
-    now = system_clock()
     instance, held = _stored(settings)
+    unconfirmed = unconfirmed_sources(settings, held, instance, system_clock())
     confirmed = {*held, *parse_names(settings.accept_terms)}
-    unconfirmed = find_unconfirmed(
-        configured_sources(settings), confirmed, instance or Instance("live", now), now
-    )
     states = dict.fromkeys(SOURCES, "not configured") | dict.fromkeys(confirmed, "confirmed")
     states |= {name: unconfirmed.explain(name) for name in unconfirmed.sources}
     return [

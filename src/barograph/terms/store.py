@@ -68,8 +68,8 @@ async def start_with_terms(tx: Transaction, settings: Settings, now: int) -> Unc
     Raises:
         ConfigurationError: the setting names an unknown source.
     """
-    instance = await read_instance(tx) or Instance("live", now)
-    if instance.kind == "live":
+    instance = await read_instance(tx)
+    if instance is None or instance.kind == "live":
         await confirm(tx, parse_names(settings.accept_terms), now)
     unconfirmed = await read_unconfirmed(tx, settings, now)
     await publish(tx, [Publication.of(TERMS, unconfirmed)])
@@ -77,9 +77,21 @@ async def start_with_terms(tx: Transaction, settings: Settings, now: int) -> Unc
 
 
 async def read_unconfirmed(tx: Transaction, settings: Settings, now: int) -> Unconfirmed:
-    """The configured sources without a stored confirmation."""
-    instance = await read_instance(tx) or Instance("live", now)
-    confirmed = await read_confirmations(tx)
+    """The configured sources that neither a stored confirmation nor the settings confirm."""
+    return unconfirmed_sources(settings, await read_confirmations(tx), await read_instance(tx), now)
+
+
+def unconfirmed_sources(
+    settings: Settings, stored: Iterable[str], instance: Instance | None, now: int
+) -> Unconfirmed:
+    """The configured sources that are not confirmed; `instance` is None before the first start.
+
+    Raises:
+        ConfigurationError: `BAROGRAPH_ACCEPT_TERMS` names an unknown source.
+    """
+    confirmed = {*stored, *parse_names(settings.accept_terms)}
+    if instance is None:
+        instance = Instance("live", now)
     return find_unconfirmed(configured_sources(settings), confirmed, instance, now)
 
 
