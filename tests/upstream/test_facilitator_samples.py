@@ -31,7 +31,8 @@ WWW = (
     "it redirects to www.facilitator.example (HTTP {}); set BAROGRAPH_X402_FACILITATOR_URL to "
     "https://www.facilitator.example/x402"
 )
-CHAIN = {"x402_chain_url": "https://node.example"}
+NO_CHAIN: dict[str, Any] = {}
+CHAIN: dict[str, Any] = {"x402_chain_url": "https://node.example"}
 
 FIELDS = {
     "verify": {
@@ -207,7 +208,7 @@ def test_each_reason_is_blamed_on_whom_it_is_about(
     assert [record.__dict__["reason"] for record in loud] == ([reason] if fault == "ours" else [])
     no = {"success": False, "errorReason": reason, "transaction": ""}
     # With a chain to ask, a reason that is also true afterwards is no proof that nothing moved.
-    found = {told(settle, no, **each).split(" ")[0].strip(":") for each in ({}, CHAIN)}
+    found = {told(settle, no, **each).split(" ")[0].strip(":") for each in (NO_CHAIN, CHAIN)}
     assert found == set(settled.split(" or "))
 
 
