@@ -57,8 +57,8 @@ def test_without_an_address_nothing_is_asked() -> None:
 def test_the_facilitator_gets_a_fixed_token_or_signed_requests_but_not_both() -> None:
     key = {"x402_cdp_key_id": "id", "x402_cdp_key_secret": "secret"}
     assert read(**key).x402_cdp_key_secret.get_secret_value() == "secret"
-    for name in key:
-        assert "are needed together" in refusal(**{name: key[name]})
+    for name, value in key.items():
+        assert "are needed together" in refusal(**{name: value})
     assert "exclude each other" in refusal(**key, x402_facilitator_token="token")
 
 

@@ -64,14 +64,14 @@ _WORD = re.compile(r"[a-z][a-z0-9_]{0,79}")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 _TOKEN = re.compile(r"[!-~]+")
-_NEW_ADDRESS = re.compile(r"(https?://[A-Za-z0-9.:\[\]-]{1,200}(?:/[A-Za-z0-9._~-]+)*)/[a-z]+/?")
+_NEW_ADDRESS = re.compile(r"(https://[A-Za-z0-9.:\[\]-]{1,200}(?:/[A-Za-z0-9._~-]+)*)/[a-z]+/?")
 """An address that an endpoint redirects to, which ends in the name of the endpoint."""
 
 
 class SupportedKind(msgspec.Struct, frozen=True, rename="camel"):
     """A kind of payment that a facilitator takes."""
 
-    x402_version: int = msgspec.field(name="x402Version")
+    x402_version: int
     scheme: str
     network: str
     """CAIP-2 in version 2, such as `eip155:8453`."""
