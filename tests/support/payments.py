@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from barograph.payments.checkout import Cashier, Delivery, IsDisconnected, never_disconnected
-from barograph.payments.journal import Grant
+from barograph.payments.journal import Grant, is_by_payer
 from barograph.payments.proof import wire_payload
 from barograph.payments.records import (
     FacilitatorUnavailable,
@@ -118,9 +118,13 @@ async def show(
     key: str | None = None,
     is_disconnected: IsDisconnected = never_disconnected,
 ) -> Delivery[T]:
-    """Send a proof as an endpoint does: redeliver what it paid for, or take a new payment."""
+    """Send a proof as `/api/x402/feed` does: redeliver what it paid for, or take a new payment."""
     resumed = await cashier.redeliver(
-        of, path, lambda _: produce(), key, is_disconnected=is_disconnected
+        of,
+        path,
+        lambda _: produce(),
+        may_repeat=lambda payment: is_by_payer(payment, key),
+        is_disconnected=is_disconnected,
     )
     if resumed is not None:
         return resumed
@@ -134,6 +138,9 @@ class HandFacilitator:
     """Settles each nonce once, unless a test sets another behaviour."""
 
     def __init__(self) -> None:
+        self.shown: list[Proof] = []
+        """Every proof that it was asked to verify or settle."""
+
         self.verified: list[str] = []
         self.asked: list[str] = []
         """The nonces that it was asked to settle."""
@@ -161,6 +168,7 @@ class HandFacilitator:
         self.settles_before_failing = after_charging
 
     async def verify(self, proof: Proof) -> None:
+        self.shown.append(proof)
         self.verified.append(proof.nonce)
         if self.before_verifying is not None:
             await self.before_verifying()
@@ -170,6 +178,7 @@ class HandFacilitator:
             raise InvalidProof("nonce_used")
 
     async def settle(self, proof: Proof) -> Settled | NotSettled:
+        self.shown.append(proof)
         self.asked.append(proof.nonce)
         if self.before_settling is not None:
             await self.before_settling()

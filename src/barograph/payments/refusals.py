@@ -54,8 +54,9 @@ class PaymentUsed(PrivateError):
 
     def __init__(self) -> None:
         super().__init__(
-            "this payment was already used. To repeat the request, send the Idempotency-Key or "
-            "payment identifier of the first one to the same address"
+            "this payment was already used. Send the same proof to the address that charged it; a "
+            "purchase of Feed also needs the Idempotency-Key or payment identifier of the first "
+            "request"
         )
 
 
