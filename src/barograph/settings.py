@@ -319,6 +319,13 @@ class Settings(BaseModel):
         min_length=1,
         description="Audience that a bearer token must name.",
     )
+    identity_audience_claim: str = Field(
+        "aud",
+        min_length=1,
+        description="Claim of a bearer token that must have that audience. Set it to `client_id` "
+        "for a provider whose access tokens have no `aud`, such as AWS Cognito; the claim must "
+        "then be exactly the audience.",
+    )
     identity_api_key: SecretStr = Field(
         SecretStr(""),
         description="Publishable key (or older anon key) of the `supabase` project. The service "
@@ -328,6 +335,11 @@ class Settings(BaseModel):
         "email_verified",
         min_length=1,
         description="Claim of an `oidc` provider that is `true` for a confirmed e-mail address.",
+    )
+    identity_email_text: bool = Field(
+        False,
+        description='Whether that claim may also be the text `"true"`, as the userinfo of AWS '
+        "Cognito sends it.",
     )
     identity_claims: Literal["token", "userinfo"] = Field(
         "token",

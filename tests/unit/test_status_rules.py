@@ -148,6 +148,11 @@ def test_allowances_that_are_not_counted_together_are_said() -> None:
             *["unreachable since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z"]
             * 2,
         ),
+        (
+            Reachability(START, START, NOW, "no key"),
+            "degraded",
+            *["no key; since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z"] * 2,
+        ),
     ],
 )
 def test_who_is_asked_by_some_requests_only_is_told_as_far_as_it_is_known(

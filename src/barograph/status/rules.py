@@ -69,6 +69,8 @@ class Reachability(NamedTuple):
     answered_at: int | None = None
     failing_since: int | None = None
     failed_at: int | None = None
+    reason: str | None = None
+    """Why it fails, if that can be published."""
 
 
 class StatusInputs(NamedTuple):
@@ -336,7 +338,8 @@ def _outside(name: str, reach: Reachability | None, absent: str) -> Check:
     if reach is None:
         return _check(name, "not_configured", absent)
     if reach.failing_since is not None:
-        detail = f"unreachable since {iso_timestamp(reach.failing_since)}"
+        what = "unreachable" if reach.reason is None else f"{reach.reason};"
+        detail = f"{what} since {iso_timestamp(reach.failing_since)}"
         if reach.failed_at is not None:
             detail += f", last tried at {iso_timestamp(reach.failed_at)}"
         return _check(name, "degraded", detail)

@@ -55,13 +55,17 @@ class MacroFault(StrEnum):
 
 
 class IdentityFault(StrEnum):
-    """Faults of the identity provider. `LYING` returns another user's record."""
+    """Faults of the identity provider.
+
+    `LYING` returns another user's record. `NO_KEYS` is a project that signs with the legacy secret.
+    """
 
     HANG = "hang"
     OUTAGE = "outage"
     REDIRECT = "redirect"
     HTML = "html"
     LYING = "lying"
+    NO_KEYS = "empty-key-set"
 
 
 class FacilitatorFault(StrEnum):

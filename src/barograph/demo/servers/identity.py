@@ -183,7 +183,8 @@ class IdentityServer(GetServer[IdentityFaults]):
 
     def _answer(self, path: str, request: Request) -> Response:
         if path == KEYS_PATH:
-            return reply(HTTPStatus.OK, self._key_set)
+            has_none = self._faults.is_on(IdentityFault.NO_KEYS)
+            return reply(HTTPStatus.OK, b'{"keys":[]}' if has_none else self._key_set)
         if path != USER_PATH:
             return _gateway_refusal(HTTPStatus.NOT_FOUND, message="no route matches that address")
         api_key = request.headers.get("apikey")
