@@ -24,6 +24,8 @@ NO_PUBLIC_KEY: Final = (
     "it to asymmetric signing keys in the Supabase dashboard: Settings → JWT signing keys"
 )
 
+KEYS_PATH: Final = "/.well-known/jwks.json"
+
 _REFUSALS: Final = (401, 403)
 _CODE: Final = re.compile(r"[a-z_]{1,40}", re.ASCII)
 _ABOUT_TOKENS: Final = frozenset(
@@ -61,7 +63,7 @@ class SupabaseIdentity(TokenIdentity):
         return count
 
     async def _read_keys(self) -> bytes:
-        return await self._http.read(f"{self._issuer}/.well-known/jwks.json")
+        return await self._http.read(f"{self._issuer}{KEYS_PATH}")
 
     async def _judge(self, token: str, verified: Token) -> Identity:
         _refuse_anonymous(verified.claims)

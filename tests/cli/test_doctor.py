@@ -1,0 +1,200 @@
+"""What `doctor` says about each fault of the simulated servers and of a network."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+from joserfc.jwk import ECKey
+
+from barograph.cli.demo_settings import demo_settings
+from barograph.cli.diagnosis import Diagnosis, connection_problem
+from barograph.cli.doctor import examine
+from barograph.cli.doctor_local import CHECKS as LOCAL
+from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
+from barograph.demo.servers.chain import TokenLedger
+from barograph.demo.servers.exchange import running_exchange
+from barograph.demo.servers.facilitator import running_facilitator
+from barograph.demo.servers.faults import (
+    ExchangeFaults,
+    FacilitatorFaults,
+    Faults,
+    IdentityFaults,
+    MacroFaults,
+)
+from barograph.demo.servers.identity import running_identity
+from barograph.demo.servers.macro_server import running_macro
+from barograph.demo.servers.mailbox import running_mailbox
+from barograph.demo.world.macro import MacroWorld
+from barograph.demo.world.world import World
+from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import DAY
+from barograph.settings import Settings
+from support.processes import HOST, unused_port
+
+T = TypeVar("T")
+CHECKS = LOCAL | UPSTREAMS
+WORLD = World(7, system_clock() // DAY * DAY - 60 * DAY)
+
+
+class Live(NamedTuple):
+    """An instance with every service configured, and the faults of each."""
+
+    settings: Settings
+    faults: dict[str, Faults]
+
+    async def line(self, name: str, **changes: Any) -> Diagnosis:
+        return await CHECKS[name](self.settings.model_copy(update=changes))
+
+
+@asynccontextmanager
+async def running_live(folder: Path) -> AsyncIterator[Live]:
+    faults = {
+        "exchange": (exchange := ExchangeFaults()),
+        "macro": (macro := MacroFaults()),
+        "identity": (identity := IdentityFaults()),
+        "facilitator": (facilitator := FacilitatorFaults()),
+    }
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        ports = {
+            "exchange": (await enter(running_exchange(WORLD, faults=exchange))).port,
+            "macro": (await enter(running_macro(MacroWorld(WORLD), macro))).port,
+            "identity": (await enter(running_identity(ECKey.generate_key("P-256"), identity))).port,
+            "facilitator": (await enter(running_facilitator(TokenLedger({}), facilitator))).port,
+            "mail": await enter(running_mailbox(folder)),
+        }
+        settings = demo_settings(folder, unused_port(), 1, ports)
+        quick = {"request_seconds": 0.6, "identity_seconds": 0.6}
+        yield Live(settings.model_copy(update=quick), faults)
+
+
+def on_live(folder: Path, work: Callable[[Live], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with running_live(folder) as live:
+            return await work(live)
+
+    return asyncio.run(run())
+
+
+def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
+    shown: list[tuple[int, int]] = []
+
+    async def work(live: Live) -> list[Diagnosis]:
+        return await examine(live.settings, lambda *progress: shown.append(progress))
+
+    found = on_live(tmp_path, work)
+    assert [each.name for each in found] == list(CHECKS)
+    assert [each for each in found if each.status != "ok"] == []
+    assert shown == [(done, len(CHECKS)) for done in range(len(CHECKS))]
+
+
+FAULTS = [
+    ("exchange", "403-html", "exchange", "a geo-block", "this version reads only Bybit"),
+    ("exchange", "403-json", "exchange", "throttled", "wait"),
+    ("exchange", "429", "exchange", "throttled", "wait"),
+    ("exchange", "10006", "exchange", "throttled", "wait"),
+    ("exchange", "502", "exchange", "unreachable: HTTP 502", "wait"),
+    ("exchange", "10016", "exchange", "unreachable: code 10016", "wait"),
+    ("exchange", "hang", "exchange", "does not answer in time", "firewall"),
+    ("exchange", "reset", "exchange", "breaks", "firewall"),
+    ("exchange", "stale-clock", "exchange", "the clocks differ", "synchronise"),
+    ("exchange", "stale-clock", "clock", "compared with the exchange", "synchronise"),
+    ("exchange", "stream-drop", "stream", "", ""),
+    ("exchange", "stream-silence", "stream", "does not confirm", "try again later"),
+    ("macro", "html", "treasury", "got an HTML page", "BAROGRAPH_TREASURY_URL in a browser"),
+    ("macro", "outage", "nyfed", "unreachable: HTTP 503", "asks again by itself"),
+    ("macro", "missing-columns", "etf", "invalid reply", "the publisher changed the file"),
+    ("identity", "empty-key-set", "identity", "legacy HS256 secret", "JWT signing keys"),
+    ("identity", "redirect", "identity", "HTTP 302 and redirects to /auth", "new address"),
+    ("identity", "html", "identity", "a web page instead of data", "sign in"),
+    ("identity", "outage", "identity", "HTTP 503", "BAROGRAPH_IDENTITY_URL"),
+    ("identity", "hang", "identity", "does not answer in time", "firewall"),
+    ("facilitator", "redirect", "facilitator", "/supported/", "address"),
+    ("facilitator", "html", "facilitator", "a web page instead of data", "sign in"),
+    ("facilitator", "outage", "facilitator", "HTTP 503", "try again later"),
+    ("facilitator", "chain-down", "chain", "HTTP 503", "BAROGRAPH_X402_CHAIN_URL"),
+]
+
+
+def test_each_fault_of_a_service_is_named_with_its_remedy(tmp_path: Path) -> None:
+    async def break_server(live: Live, server: str) -> None:
+        for name, fault, check, detail, remedy in FAULTS:
+            if name != server:
+                continue
+            live.faults[server].turn_on(fault, system_clock() - DAY)
+            line = await live.line(check)
+            live.faults[server].clear()
+            assert (line.name, line.status) == (check, "fail"), (fault, line)
+            assert detail in line.detail, (fault, line)
+            assert remedy in line.remedy, (fault, line)
+
+    async def work(live: Live) -> None:
+        await asyncio.gather(*(break_server(live, server) for server in live.faults))
+
+    on_live(tmp_path, work)
+
+
+def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
+    free = f"{HOST}:{unused_port()}"
+    lost = "http://nowhere.invalid"
+
+    async def work(live: Live) -> list[Diagnosis]:
+        tls = live.settings.exchange_rest_url.replace("http", "https")
+        live.faults["identity"].turn_on("html")
+        portal = live.settings.identity_url
+        return await asyncio.gather(
+            live.line("exchange", exchange_rest_url=lost),
+            live.line("exchange", exchange_rest_url=f"http://{free}"),
+            live.line("exchange", exchange_rest_url=tls),
+            live.line("exchange", exchange_rest_url=portal),
+            live.line("stream", exchange_stream_url=portal.replace("http", "ws")),
+            live.line("stream", exchange_stream_url=f"ws://{free}"),
+            live.line("treasury", treasury_url=lost),
+            live.line("identity", identity="none", identity_url=""),
+            live.line("facilitator", x402_network="eip155:1"),
+            live.line("chain", x402_network="eip155:1"),
+            live.line("chain", x402_asset="0x" + "12" * 20),
+            live.line("chain", x402_chain_url=""),
+            live.line("etf", etf_url=""),
+        )
+
+    said = [f"{each.status} {each.detail}" for each in on_live(tmp_path, work)]
+    network = "eip155:84532"
+    assert said == [
+        "fail unreachable: the name nowhere.invalid can't be resolved",
+        f"fail unreachable: {free} refuses the connection",
+        said[2],
+        said[3],
+        "fail HTTP 200 instead of a websocket",
+        f"fail {free} refuses the connection",
+        "fail unreachable: the name nowhere.invalid can't be resolved",
+        "note not configured: no bearer token is accepted",
+        f"fail it takes no exact payments of x402 v2 on eip155:1; its networks: {network}",
+        f"fail the node belongs to another chain, {network}",
+        f"fail there is no token at 0x{'12' * 20} on {network}",
+        "note nothing resolves a payment whose result the facilitator doesn't report",
+        "note not configured",
+    ]
+    assert said[2].endswith("does not speak TLS")
+    assert said[3].endswith("answers with a web page instead of data")
+
+
+@pytest.mark.parametrize(
+    ("code", "detail"),
+    [
+        (9, "not valid at this machine's time"),
+        (10, "not valid at this machine's time"),
+        (62, "belongs to another host"),
+        (20, "not from a known authority"),
+    ],
+)
+def test_a_certificate_that_is_not_trusted_is_explained(code: int, detail: str) -> None:
+    error = ssl.SSLCertVerificationError()
+    error.verify_code = code
+    problem = connection_problem(ExceptionGroup("two addresses", [error]), "api.example")
+    assert problem is not None
+    assert detail in problem.detail
