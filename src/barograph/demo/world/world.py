@@ -8,7 +8,13 @@ import math
 from typing import Final, NamedTuple
 
 from barograph.demo.world.coin_market import CoinMarket
-from barograph.demo.world.contracts import FUTURE, PERPETUALS, Contract, listed_futures
+from barograph.demo.world.contracts import (
+    FUTURE,
+    PERPETUALS,
+    STRESSED_COINS,
+    Contract,
+    listed_futures,
+)
 from barograph.demo.world.liquidations import Liquidations, SimulatedLiquidation
 from barograph.demo.world.randomness import NORMAL, QUANTILE_MASK, CommonMoves, key, mix, unit
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
@@ -100,7 +106,7 @@ class World:
         self.seed = seed
         self.epoch = epoch
         self.birth = epoch - WARM_UP_HOURS * HOUR
-        common = CommonMoves(seed)
+        common = CommonMoves(seed, STRESSED_COINS)
         self._markets: dict[str, CoinMarket] = {}
         for contract in PERPETUALS:
             if contract.coin not in self._markets:
