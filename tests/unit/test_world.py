@@ -108,6 +108,22 @@ def test_the_list_has_contracts_to_keep_and_contracts_to_ignore() -> None:
     assert [c.symbol for c in listed] == sorted(c.symbol for c in listed)
 
 
+def test_a_larger_world_has_more_perpetuals_and_the_same_market() -> None:
+    large = World(SEED, EPOCH, extra=100)
+    added = {each.symbol for each in large.contracts(EPOCH)} - {
+        each.symbol for each in WORLD.contracts(EPOCH)
+    }
+    assert len(added) == 100
+    now = EPOCH + 5 * HOUR
+    for symbol in sorted(added)[::20]:
+        query = {"category": "linear", "symbol": symbol, "period": "1h"}
+        assert msgspec.json.decode(answer(large, "/v5/market/account-ratio", query, now)[1])[
+            "result"
+        ]
+        assert ticker(large, contract(symbol, large), now)["symbol"] == symbol
+    assert ticker(large, contract("BTCUSDT"), now) == ticker(WORLD, contract("BTCUSDT"), now)
+
+
 def test_futures_are_delisted_at_delivery_and_replaced() -> None:
     first = min(listed_futures(EPOCH), key=lambda future: future.delivery)
     assert first in listed_futures(first.delivery - 1)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from itertools import cycle, islice
 from typing import Final
 
 from barograph.demo.world.randomness import MAJORS
@@ -217,6 +218,15 @@ PERPETUALS: Final = (
 
 STRESSED_COINS: Final = tuple(each.coin for each in _LIVE if each.coin not in MAJORS)
 """The coins that can come under stress; the majors never do."""
+
+
+def copies(count: int) -> list[tuple[Contract, str]]:
+    """More USDT perpetuals with coins of their own, each with the coin whose market it shares."""
+    found = []
+    for number, model in enumerate(islice(cycle(_LIVE), count)):
+        coin = f"{model.coin[:11]}{number:03d}"
+        found.append((replace(model, symbol=f"{coin}USDT", coin=coin, full_name=""), model.coin))
+    return found
 
 
 def listed_futures(now: int) -> tuple[Contract, ...]:

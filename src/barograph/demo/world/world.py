@@ -13,6 +13,7 @@ from barograph.demo.world.contracts import (
     PERPETUALS,
     STRESSED_COINS,
     Contract,
+    copies,
     listed_futures,
 )
 from barograph.demo.world.liquidations import Liquidations, SimulatedLiquidation
@@ -98,9 +99,12 @@ class SimulatedSettlement(NamedTuple):
 
 
 class World:
-    """Prices, funding, positions and accounts of every contract."""
+    """Prices, funding, positions and accounts of every contract.
 
-    def __init__(self, seed: int, epoch: int) -> None:
+    With `extra` perpetuals it is as large as a real exchange: each shares the market of another.
+    """
+
+    def __init__(self, seed: int, epoch: int, extra: int = 0) -> None:
         if epoch % HOUR or epoch <= WARM_UP_HOURS * HOUR:
             raise ValueError(f"the epoch must be a full hour, in milliseconds: {epoch}")
         self.seed = seed
@@ -112,8 +116,11 @@ class World:
             if contract.coin not in self._markets:
                 self._markets[contract.coin] = CoinMarket(seed, self.birth, contract, common)
         self._liquidations = Liquidations(seed, self.birth, self._markets)
-        self._ratio_keys = {coin: key(seed, "ratio", coin) for coin in self._markets}
         self._perpetuals = {contract.symbol: contract for contract in PERPETUALS}
+        for contract, model in copies(extra):
+            self._markets[contract.coin] = self._markets[model]
+            self._perpetuals[contract.symbol] = contract
+        self._ratio_keys = {coin: key(seed, "ratio", coin) for coin in self._markets}
         self._listed: tuple[tuple[Contract, ...], tuple[Contract, ...]] = ((), ())
 
     def simulate_to(self, now: int) -> None:
@@ -125,7 +132,9 @@ class World:
         """Every contract listed at a time, sorted by symbol."""
         futures = listed_futures(now)
         if self._listed[0] is not futures:
-            everything = sorted((*PERPETUALS, *futures), key=lambda contract: contract.symbol)
+            everything = sorted(
+                (*self._perpetuals.values(), *futures), key=lambda each: each.symbol
+            )
             self._listed = (futures, tuple(everything))
         return self._listed[1]
 
