@@ -78,7 +78,13 @@ def make_proof(data: Path, wallet: str, what: str, place: str) -> str:
     return demo_proof(data, wallet, wire_requirements(requirements), system_clock())
 
 
-def welcome(settings: Settings, seconds: float, token: str) -> str:
+_FRESH = """\
+Its record was empty. The collector now fills the last 30 days from the simulated exchange's
+history, BTC, ETH and SOL first. Nobody reports past liquidations: they count from now on.
+"""
+
+
+def welcome(settings: Settings, seconds: float, token: str, *, is_fresh: bool = False) -> str:
     """The text of a demo that is ready: addresses, commands to try and a token."""
     base = settings.base_url
     called = Path(sys.argv[0])
@@ -91,7 +97,7 @@ def welcome(settings: Settings, seconds: float, token: str) -> str:
   Get a proof   {program} demo proof --wallet none {folder}"""
     return f"""\
 The Barograph demo is ready after {seconds:.1f} s. All of its data is simulated.
-
+{_FRESH if is_fresh else ""}
 Open:
   Site          {base}/
   Developers    {base}/developers
