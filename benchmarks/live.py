@@ -37,8 +37,9 @@ class Live(NamedTuple):
 
 def simulated_exchange(data: Path, port: int, *, wide: bool = False) -> Sequence[str]:
     """The command that runs the demo's exchange alone; a wide one is as large as a real one."""
-    load_or_create_anchor(data, SEED, system_clock())
-    command = (*BAROGRAPH, "demo", "world", "--port", str(port), "--data", str(data))
+    world = data / "world"  # beside a database it would mark a demo
+    load_or_create_anchor(world, SEED, system_clock())
+    command = (*BAROGRAPH, "demo", "world", "--port", str(port), "--data", str(world))
     return (*command, "--extra-contracts", str(EXTRA)) if wide else command
 
 
@@ -63,6 +64,7 @@ def _settings(data: Path, exchange: ExchangeAddress) -> Settings:
     return Settings(
         port=unused_port(),
         data=data,
+        accept_terms="bybit",
         log_level="warning",
         exchange_rest_url=exchange.url,
         exchange_stream_url=exchange.stream_url,

@@ -233,6 +233,7 @@ def _shop(folder: Path) -> Iterator[Shop]:
         port = stack.enter_context(_stand_in(folder))
         # Behind a proxy, so that each payer can have its own address.
         paying = {**payment_settings(f"{HOST}:{port}"), "trusted_proxies": HOST}
+        paying["accept_terms"] = "selling"
         settings = entitled_settings(folder / "shop", provider).model_copy(update=paying)
         fill_service(settings, VERSIONS)
         terms = stance_requirements(settings)

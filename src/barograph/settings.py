@@ -104,6 +104,13 @@ class Settings(BaseModel):
         description="Log level: `debug`, `info`, `warning` or `error`.",
     )
 
+    accept_terms: str = Field(
+        "",
+        description="Sources of data whose terms you have read and confirm, separated by commas: "
+        "`bybit`, `treasury`, `nyfed`, `ishares`, and `selling` if you sell access by x402. The "
+        "service stores each confirmation and doesn't read an unconfirmed source. `barograph "
+        "terms accept` does the same. See [the first day live](live.md).",
+    )
     exchange_rest_url: HttpAddress = Field(
         "https://api.bybit.com",
         min_length=1,

@@ -71,6 +71,7 @@ def shop(folder: Path, facilitator: SlowFacilitator) -> Iterator[EntitledServer]
     given = {
         "DATA": str(folder / "data"),
         "PORT": str(server.port),
+        "ACCEPT_TERMS": "selling",
         "X402_FACILITATOR_URL": facilitator.url,
         "X402_NETWORK": STANCE.network,
         "X402_ASSET": STANCE.asset,

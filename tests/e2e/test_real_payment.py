@@ -126,6 +126,7 @@ def _environment(server: EntitledServer, chain: Chain) -> dict[str, str]:
     given = {
         "DATA": str(server.folder / "data"),
         "PORT": str(server.port),
+        "ACCEPT_TERMS": "selling",
         "X402_FACILITATOR_URL": chain.url,
         "X402_CHAIN_URL": chain.rpc_url,
         "X402_NETWORK": chain.network,

@@ -10,11 +10,13 @@ import psutil
 import pytest
 
 from barograph import __version__
+from support.payments import PAYMENTS
 from support.processes import (
     HOST,
     Process,
     answer_200,
     eventually,
+    get,
     none_left,
     running,
     unused_port,
@@ -205,3 +207,25 @@ def test_workers_end_when_their_parent_is_killed(web: Web) -> None:
 def _two_others(web: Web, before: set[int]) -> bool | None:
     now = {each.pid for each in web.workers()}
     return (len(now) == 2 and now != before) or None
+
+
+@pytest.mark.thorough
+@pytest.mark.outcome(
+    "Payments are configured, but `selling` is not confirmed",
+    "Nothing is for sale, and the paid endpoints return `not_found`. `/api/status` and the log say "
+    "why.",
+)
+def test_nothing_is_sold_before_selling_is_confirmed(tmp_path: Path) -> None:
+    port, log = unused_port(), tmp_path / "log"
+    base_url = f"http://{HOST}:{port}"
+    arguments = ("serve", "--port", str(port), "--data", str(tmp_path))
+    payments = {f"BAROGRAPH_{name.upper()}": value for name, value in PAYMENTS.items()}
+    for terms, status in (("", 404), ("selling", 402)):
+        with running(*arguments, log=log, BAROGRAPH_ACCEPT_TERMS=terms, **payments):
+            eventually(lambda: answer_200(f"{base_url}/api/agent"), "the first answer")
+            answer, checks = get(f"{base_url}/api/x402/feed"), get(f"{base_url}/api/status")
+        assert answer is not None
+        assert checks is not None
+        assert answer.status_code == status
+        assert ("terms accept selling" in checks.text) is (status == 404)
+    assert log.read_text().count("selling is not confirmed") == 1

@@ -49,6 +49,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         # Long enough that another collector takes over in time, also on a busy machine.
         "BAROGRAPH_FEED_MAX_AGE_SECONDS": "20",
         "BAROGRAPH_LEASE_SECONDS": "1",
+        "BAROGRAPH_ACCEPT_TERMS": "bybit",
     }
     ports = ("--port", str(exchange_port), "--mail-port", str(mail_port))
     exchange = ("demo", "world", *ports, "--data", str(world))

@@ -22,6 +22,7 @@ from barograph.status.rules import (
     StatusInputs,
     assess,
 )
+from barograph.terms.sources import Unconfirmed
 from support.clock import START
 from support.markets import BTC, ETH, SOL, SOURCE, reading, shares
 from support.service import CHECKS
@@ -423,3 +424,26 @@ def test_a_first_connection_that_is_never_heard_from_is_a_failure(
     totals = LiquidationTotals(NOW, 0.0, 0.0, None, None, watching_since=began)
 
     assert verdict(WELL._replace(liquidations=totals), "liquidations") == condition
+
+
+def test_unconfirmed_source_is_not_configured_and_no_failure() -> None:
+    unconfirmed = Unconfirmed(["treasury", "selling"])
+    status = assess(WELL._replace(unconfirmed=unconfirmed, payments=None))
+    checks = {each.name: each for each in status.checks}
+
+    assert status.status == "ok"
+    assert (checks["treasury"].status, checks["payments"].status) == ("not_configured",) * 2
+    assert "`barograph terms accept treasury`" in checks["treasury"].detail
+    assert "`barograph terms accept selling`" in checks["payments"].detail
+
+
+def test_source_that_is_read_without_confirmation_for_now_says_until_when() -> None:
+    unconfirmed = Unconfirmed(["bybit", "nyfed", "ishares"], used_until=NOW + HOUR)
+    status = assess(WELL._replace(unconfirmed=unconfirmed))
+    checks = {each.name: each for each in status.checks}
+
+    assert status.status == "ok"
+    for name in ("exchange", "daily-figures"):
+        assert checks[name].status == "ok"
+        assert f"a start after {iso_timestamp(NOW + HOUR)} needs" in checks[name].detail
+    assert [*checks] == [*CHECKS, "ishares"]

@@ -22,6 +22,7 @@ from barograph.cli.keys import keys
 from barograph.cli.payments import payments
 from barograph.cli.processes import collect, db, serve
 from barograph.cli.stances import stances
+from barograph.cli.terms import terms
 from barograph.cli.watch import watch
 from barograph.errors import EXIT_CONFIGURATION, BarographError, ConfigurationError
 
@@ -49,7 +50,7 @@ def cli() -> None:
 
 
 for command in (
-    *(demo, serve, collect, db, doctor),
+    *(demo, serve, collect, db, doctor, terms),
     *(briefs, guides, keys, stances, entitlements, payments, watch),
 ):
     cli.add_command(command)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from barograph.history.records import Stances
     from barograph.kit.database import Database
     from barograph.settings import Settings
+    from barograph.terms.sources import Kind
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,6 +47,13 @@ def data_option(function: F) -> F:
 def child_option(function: F) -> F:
     """`--child PID`: run as the child of that process and end with it."""
     return click.option("--child", type=int, hidden=True)(function)
+
+
+def demo_option(function: F) -> F:
+    """`--demo`: work on the simulated data of the demo that started this process."""
+    return click.option("--demo", "kind", flag_value="demo", default="live", hidden=True, type=str)(
+        function
+    )
 
 
 def read_settings(**options: object) -> "Settings":
@@ -84,15 +92,63 @@ def warn_if_world_writable(folder: Path) -> None:
         log.warning("every user may write to the data folder", extra={"run": f"chmod o-w {folder}"})
 
 
-def upgrade_database(settings: "Settings") -> list[str]:
-    """Bring the schema of the service's database up to date; return the applied migrations."""
+def upgrade_database(settings: "Settings", kind: "Kind | None" = None) -> list[str]:
+    """Bring the schema of the service's database up to date; return the applied migrations.
+
+    A database without a mark becomes one of this kind, or of the kind that its folder shows.
+    """
     from barograph.kit.migrations import packaged_migrations, upgrade
+    from barograph.terms.store import mark_instance
+
+    marked = kind or _kind_of_folder(settings.data)
+
+    async def work(database: "Database") -> list[str]:
+        applied = await upgrade(database, packaged_migrations(), system_clock)
+        await database.write(lambda tx: mark_instance(tx, marked, system_clock()))
+        return applied
 
     make_folder(settings.data)
-    return _run(
-        settings.database_path,
-        lambda database: upgrade(database, packaged_migrations(), system_clock),
+    return _run(settings.database_path, work)
+
+
+def require_kind(settings: "Settings", kind: "Kind") -> None:
+    """Refuse to mix simulated and real data, before anything is written.
+
+    Raises:
+        ConfigurationError: the data folder holds the other kind.
+        DatabaseUnavailable: its database can't be read.
+    """
+    found = database_kind(settings)
+    if found in {None, kind}:
+        return
+    if found == "demo":
+        raise ConfigurationError(
+            f"{settings.data} holds the simulated data of a demo: run it with `barograph demo "
+            f"--data {settings.data}`, or choose another folder for live data with --data"
+        )
+    raise ConfigurationError(
+        f"{settings.data} holds live data: choose another folder for the demo with --data"
     )
+
+
+def database_kind(settings: "Settings") -> "Kind | None":
+    """What the data folder was made for; None if it has nothing yet."""
+    from barograph.terms.store import read_instance
+
+    path = settings.database_path
+    if "instance" in _tables(path):
+        marked = _run(path, lambda database: database.read(read_instance), create=False)
+        if marked is not None:
+            return marked.kind
+    kind = _kind_of_folder(settings.data)
+    return kind if kind == "demo" or path.exists() else None
+
+
+def _kind_of_folder(data: Path) -> "Kind":
+    """What an unmarked database was made for: only the demo stores a world beside its database."""
+    from barograph.demo.files import FILE_NAME
+
+    return "demo" if (data / FILE_NAME).exists() else "live"
 
 
 def run_on_database(

@@ -20,6 +20,7 @@ from barograph.cli.common import (
     make_folder,
     progress_bar,
     read_settings,
+    require_kind,
     upgrade_database,
     upgrade_history,
     warn_if_world_writable,
@@ -75,6 +76,7 @@ def run_demo(
     configure_logs("warning")
     read_settings()  # the demo has its own, but rejects a misspelt one here too
     require_free_port(HOST, port)
+    require_kind(Settings(data=data), "demo")
     make_folder(data)
     warn_if_world_writable(data)
     with lock_folder(data):
@@ -84,7 +86,7 @@ def run_demo(
         ports = {name: free_port(HOST) for name in names}
         settings = demo_settings(data, port, workers, ports)
         move_history_away(data, away=False)  # faults end with their demo
-        upgrade_database(settings)
+        upgrade_database(settings, "demo")
         upgrade_history(settings)
         switch_stances(data, expired=False)
         asyncio.run(_grant_tiers(settings))
@@ -250,8 +252,9 @@ async def _supervise(
         if past is not None:
             await _stoppable(_replay_past(settings, past))
         await _until_200(f"{settings.exchange_rest_url}/v5/market/time")
-        await supervisor.start(Child("collector", ["collect"], environment))
-        await supervisor.start(Child("web", ["serve"], environment, settings.stop_seconds + 2))
+        await supervisor.start(Child("collector", ["collect", "--demo"], environment))
+        stop_seconds = settings.stop_seconds + 2
+        await supervisor.start(Child("web", ["serve", "--demo"], environment, stop_seconds))
         await supervisor.until_stopped(ready)
     finally:
         running.unlink(missing_ok=True)

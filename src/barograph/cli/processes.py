@@ -1,6 +1,7 @@
 """`barograph serve`, `collect` and `db upgrade`: the commands of a live instance."""
 
 import asyncio
+import logging
 import os
 import signal
 from pathlib import Path
@@ -11,9 +12,12 @@ import click
 from barograph.cli.common import (
     child_option,
     data_option,
+    demo_option,
     make_folder,
     prepare_history,
     read_settings,
+    require_kind,
+    run_on_database,
     upgrade_database,
     upgrade_history,
     warn_if_world_writable,
@@ -22,6 +26,9 @@ from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
     from barograph.settings import Settings
+    from barograph.terms.sources import Kind, Unconfirmed
+
+log = logging.getLogger(__name__)
 
 
 @click.command()
@@ -32,7 +39,10 @@ if TYPE_CHECKING:
 @click.option("--base-url", help="Public address, for links (BAROGRAPH_BASE_URL).")
 @click.option("--collect", is_flag=True, help="Run the collector beside the web workers.")
 @child_option
-def serve(collect: bool, child: int | None, **options: Path | str | int | None) -> None:
+@demo_option
+def serve(
+    collect: bool, child: int | None, kind: "Kind", **options: Path | str | int | None
+) -> None:
     """Serve the API until stopped.
 
     \b
@@ -42,10 +52,12 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     """
     from barograph.kit.logs import configure_logs
     from barograph.kit.operating_system import die_with_parent, require_free_port
+    from barograph.terms.sources import require_venue
     from barograph.web.server import check_configuration, run_server
 
     settings = read_settings(**options)
     configure_logs(settings.log_level)
+    require_kind(settings, kind)
     make_folder(settings.data)
     if child is None:
         warn_if_world_writable(settings.data)
@@ -53,16 +65,37 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     prepare_history(settings)
     if collect:
         require_free_port(settings.host, settings.port)
-        upgrade_database(settings)
+        require_venue(_prepare_database(settings, kind), settings.data)
         asyncio.run(_serve_and_collect(settings))
         return
     if child is None:
         click.echo(f"serving on {settings.base_url}")
     else:
         die_with_parent(child)
-    upgrade_database(settings)
+    settings = _without_unconfirmed_sale(settings, _prepare_database(settings, kind))
     os.environ.update(settings.to_environment())  # the workers read it after the fork
     run_server(settings)
+
+
+def _prepare_database(settings: "Settings", kind: "Kind") -> "Unconfirmed":
+    """Upgrade the database, and store the confirmations of terms that the settings contain."""
+    from barograph.terms.store import start_with_terms
+
+    upgrade_database(settings, kind)
+    return run_on_database(
+        settings,
+        lambda database: database.write(lambda tx: start_with_terms(tx, settings, system_clock())),
+    )
+
+
+def _without_unconfirmed_sale(settings: "Settings", unconfirmed: "Unconfirmed") -> "Settings":
+    from barograph.terms.sources import SELLING
+    from barograph.terms.store import without_selling
+
+    if SELLING not in unconfirmed.sources:
+        return settings
+    log.critical("selling is not confirmed", extra={"why": unconfirmed.explain(SELLING)})
+    return without_selling(settings) if SELLING in unconfirmed.unused else settings
 
 
 async def _serve_and_collect(settings: "Settings") -> None:
@@ -84,25 +117,43 @@ async def _serve_and_collect(settings: "Settings") -> None:
 @click.command()
 @data_option
 @child_option
-def collect(data: Path | None, child: int | None) -> None:
+@demo_option
+def collect(data: Path | None, child: int | None, kind: "Kind") -> None:
     """Collect from the exchange until stopped; a second collector waits to take over.
+
+    It reads only sources whose terms you have confirmed: see `barograph terms`.
 
     \b
     Example:
-      BAROGRAPH_EXCHANGE_REST_URL=https://api.bybit.eu barograph collect
+      barograph collect --data /var/lib/barograph
     """
     from barograph.kit.logs import configure_logs
     from barograph.kit.operating_system import die_with_parent
+    from barograph.terms.sources import require_venue
+    from barograph.terms.store import without_unconfirmed
 
     if child is not None:
         die_with_parent(child)
     settings = read_settings(data=data)
     configure_logs(settings.log_level)
+    require_kind(settings, kind)
     if child is None:
         warn_if_world_writable(settings.data)
     prepare_history(settings)
-    upgrade_database(settings)
-    asyncio.run(_collect(settings))
+    unconfirmed = _prepare_database(settings, kind)
+    require_venue(unconfirmed, settings.data)
+    _warn_of(unconfirmed)
+    # Payments stay configured: those that were made are resolved even while nothing is sold.
+    asyncio.run(_collect(without_unconfirmed(settings, unconfirmed)))
+
+
+def _warn_of(unconfirmed: "Unconfirmed") -> None:
+    from barograph.terms.sources import SELLING
+
+    for name in unconfirmed.sources:
+        if name != SELLING:  # the web side says so
+            why = {"source": name, "why": unconfirmed.explain(name)}
+            log.warning("terms are not confirmed", extra=why)
 
 
 async def _collect(settings: "Settings") -> None:

@@ -16,6 +16,7 @@ from barograph.markets.view import (
 )
 from barograph.stances.reader import STANCES
 from barograph.status.rules import Reachability, ServiceStatus, StatusInputs, assess
+from barograph.terms.sources import TERMS
 
 LimitsFailing = Callable[[], int | None]
 """Since when the shared store of rate limits fails; None while it works."""
@@ -61,6 +62,7 @@ class StatusReader:
                 identity=None if self._identity is None else reachability(self._identity, now),
                 payments=None if self._payments is None else reachability(self._payments, now),
                 unsigned=self._signed.failure,
+                unconfirmed=board.latest(TERMS),
             )
         )
 

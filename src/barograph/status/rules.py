@@ -13,6 +13,7 @@ from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, ExchangeHealth, LongAccountShares, Perpetuals
 from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.stances.etf import KIND as ETF_STANCE
+from barograph.terms.sources import SELLING, SOURCES, Unconfirmed
 
 DATABASE_SILENT_MS = 5 * SECOND
 
@@ -99,6 +100,9 @@ class StatusInputs(NamedTuple):
     unsigned: str | None = None
     """Why checkpoints cannot be signed, and since when; None while they can."""
 
+    unconfirmed: Unconfirmed | None = None
+    """The sources whose terms are not confirmed; None before the service published them."""
+
 
 def assess(inputs: StatusInputs) -> ServiceStatus:
     """Judge every part, and the service as a whole."""
@@ -115,8 +119,9 @@ def assess(inputs: StatusInputs) -> ServiceStatus:
         _stances(inputs),
         _history(inputs),
         _outside("identity", inputs.identity, "not configured"),
-        _outside("payments", inputs.payments, "this instance does not sell Feed by x402"),
+        _payments(inputs),
     ]
+    checks = _with_terms(checks, inputs.unconfirmed)
     by_name = {check.name: check.status for check in checks}
     return ServiceStatus(
         status=_overall(by_name),
@@ -349,6 +354,35 @@ def _history(inputs: StatusInputs) -> Check:
     if inputs.unsigned is None:
         return _check("history", "ok", "checkpoints are signed")
     return _check("history", "degraded", inputs.unsigned)
+
+
+def _payments(inputs: StatusInputs) -> Check:
+    absent = "this instance does not sell Feed by x402"
+    if inputs.unconfirmed is not None and SELLING in inputs.unconfirmed.unused:
+        absent = inputs.unconfirmed.explain(SELLING)
+    return _outside("payments", inputs.payments, absent)
+
+
+def _with_terms(checks: list[Check], unconfirmed: Unconfirmed | None) -> list[Check]:
+    """A check for each source that is not read, and a note where one is read without confirmation.
+
+    The note changes no condition: nothing has failed.
+    """
+    if unconfirmed is None:
+        return checks
+    notes: dict[str, list[str]] = {}
+    unread: list[Check] = []
+    for name in unconfirmed.sources:
+        why = unconfirmed.explain(name)
+        if name not in unconfirmed.unused:
+            notes.setdefault(SOURCES[name].check, []).append(why)
+        elif name != SELLING:  # `payments` says why
+            unread.append(_check(name, "not_configured", why))
+    noted = [
+        _check(each.name, each.status, "; ".join([each.detail, *notes.get(each.name, [])]))
+        for each in checks
+    ]
+    return noted + unread
 
 
 def _outside(name: str, reach: Reachability | None, absent: str) -> Check:

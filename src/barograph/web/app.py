@@ -80,6 +80,7 @@ from barograph.stances.reader import STANCES, StanceReader
 from barograph.status.endpoints import status_routes
 from barograph.status.reader import StatusReader
 from barograph.status.recorder import StatusRecorder
+from barograph.terms.sources import TERMS
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.identity_provider import identity_provider
 from barograph.web.errors import PRIVATE_PATHS, allowed_methods, error_handlers, refusal
@@ -230,7 +231,7 @@ class _Public:
         self.badges = BadgeReader(
             self.markets, self.signals, self.status, record_since=settings.record_since
         )
-        feeds = (*FEEDS, SIGNALS, BRIEFS, STANCES, MACRO_HEALTH)
+        feeds = (*FEEDS, SIGNALS, BRIEFS, STANCES, MACRO_HEALTH, TERMS)
         self.board = Board(database, feeds, clock=clock, render=self._hot_documents)
 
     def _hot_documents(self, board: Board, now: int) -> Mapping[HotKey, Document]:

@@ -1,0 +1,169 @@
+"""`barograph terms`: the terms of the data sources, and your confirmations of them."""
+
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barograph.cli.common import (
+    data_option,
+    json_option,
+    prepare_history,
+    read_settings,
+    require_kind,
+    run_on_database,
+    upgrade_database,
+)
+from barograph.errors import ConfigurationError
+from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import iso_timestamp
+
+if TYPE_CHECKING:
+    from barograph.kit.database import Transaction
+    from barograph.settings import Settings
+    from barograph.terms.sources import Confirmation, Instance
+
+names_argument = click.argument("names", metavar="SOURCE...", nargs=-1, required=True)
+
+
+@click.group()
+def terms() -> None:
+    """Show and confirm the terms of the data sources.
+
+    The collector reads only sources that you have confirmed. docs/live.md describes their terms.
+    The demo needs no confirmation.
+
+    \b
+    Examples:
+      barograph terms list
+      barograph terms accept bybit treasury nyfed
+    """
+
+
+@terms.command("list")
+@json_option
+@data_option
+def list_terms(as_json: bool, data: Path | None) -> None:
+    """List every source, its terms and whether you have confirmed them.
+
+    \b
+    Examples:
+      barograph terms list
+      barograph terms list --json
+    """
+    settings = read_settings(data=data)
+    require_kind(settings, "live")
+    rows = _rows(settings)
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+    for row in rows:
+        click.echo(f"{row['name']}: {row['state']}\n  {row['title']}. {row['says']}")
+        click.echo(f"  Terms ({row['terms_date']}): {row['url']}")
+        if row["confirmed_terms_date"] not in {None, row["terms_date"]}:
+            click.echo(f"  You confirmed those of {row['confirmed_terms_date']}: confirm again.")
+
+
+@terms.command()
+@names_argument
+@data_option
+def accept(names: tuple[str, ...], data: Path | None) -> None:
+    """Confirm that you have read the terms of a source and that they allow your use.
+
+    For a source whose terms ask for it (`statement` is `consent` in the list), you confirm that
+    you hold the publisher's written consent. `selling` confirms that you may sell access by x402.
+    Confirmations take effect when the service starts.
+
+    \b
+    Examples:
+      barograph terms accept bybit treasury nyfed
+      barograph terms accept selling
+    """
+    from barograph.terms.sources import SOURCES
+    from barograph.terms.store import confirm
+
+    known = _known(names)
+    settings = read_settings(data=data)
+    _change(settings, lambda tx: confirm(tx, known, system_clock()))
+    for name in known:
+        source = SOURCES[name]
+        what = "your use under the terms" if source.statement == "terms" else "written consent"
+        click.echo(f"confirmed {name}: {what} ({source.terms_date}, {source.url})")
+    click.echo("restart the service to apply it", err=True)
+
+
+@terms.command()
+@names_argument
+@data_option
+def revoke(names: tuple[str, ...], data: Path | None) -> None:
+    """End a confirmation. The record of it stays.
+
+    \b
+    Example:
+      barograph terms revoke ishares
+    """
+    from barograph.terms.sources import parse_names
+    from barograph.terms.store import revoke as revoke_terms
+
+    known = _known(names)
+    settings = read_settings(data=data)
+    _change(settings, lambda tx: revoke_terms(tx, known, system_clock()))
+    click.echo(f"revoked {', '.join(known)}")
+    if again := set(known) & set(parse_names(settings.accept_terms)):
+        where = "BAROGRAPH_ACCEPT_TERMS names it, so the next start confirms it again"
+        click.echo(f"{', '.join(sorted(again))}: {where}", err=True)
+    click.echo("restart the service to apply it", err=True)
+
+
+def _known(names: tuple[str, ...]) -> list[str]:
+    from barograph.terms.sources import parse_names
+
+    try:
+        return parse_names(",".join(names))
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error), param_hint="SOURCE") from error
+
+
+def _change(
+    settings: "Settings", work: "Callable[[Transaction], Coroutine[Any, Any, None]]"
+) -> None:
+    """Change the confirmations of a live instance; the first command of all creates it."""
+    require_kind(settings, "live")
+    prepare_history(settings)  # before the database, as at a start
+    upgrade_database(settings, "live")
+    run_on_database(settings, lambda database: database.write(work))
+
+
+def _rows(settings: "Settings") -> list[dict[str, Any]]:
+    from barograph.terms.sources import SOURCES, parse_names
+    from barograph.terms.store import unconfirmed_sources
+
+    instance, held = _stored(settings)
+    unconfirmed = unconfirmed_sources(settings, held, instance, system_clock())
+    confirmed = {*held, *parse_names(settings.accept_terms)}
+    states = dict.fromkeys(SOURCES, "not configured") | dict.fromkeys(confirmed, "confirmed")
+    states |= {name: unconfirmed.explain(name) for name in unconfirmed.sources}
+    return [
+        {"name": name, "state": states[name], **source._asdict(), **_confirmation(held.get(name))}
+        for name, source in SOURCES.items()
+    ]
+
+
+def _stored(settings: "Settings") -> "tuple[Instance | None, dict[str, Confirmation]]":
+    from barograph.terms.store import read_confirmations, read_instance
+
+    async def read(tx: "Transaction") -> "tuple[Instance | None, dict[str, Confirmation]]":
+        return await read_instance(tx), await read_confirmations(tx)
+
+    if not settings.database_path.exists():
+        return None, {}
+    return run_on_database(settings, lambda database: database.read(read))
+
+
+def _confirmation(held: "Confirmation | None") -> dict[str, str | None]:
+    if held is None:
+        return {"confirmed_at": None, "confirmed_terms_date": None}
+    at = iso_timestamp(held.confirmed_at)
+    return {"confirmed_at": at, "confirmed_terms_date": held.terms_date}

@@ -1,0 +1,171 @@
+"""The data sources whose terms the operator confirms, one by one (pure)."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from msgspec import Struct
+
+from barograph.board.feeds import Feed
+from barograph.errors import ConfigurationError
+from barograph.kit.timestamps import DAY, iso_timestamp
+
+Kind = Literal["demo", "live"]
+"""What a database holds: simulated data, or data of real sources."""
+
+Statement = Literal["terms", "consent"]
+"""What a confirmation says: "I have read the terms and they allow my use", or "I hold the written
+consent that the terms ask for"."""
+
+BYBIT: Final = "bybit"
+SELLING: Final = "selling"
+
+GRACE_MS = 30 * DAY
+"""How long a database from before confirmations works without them."""
+
+PAGE = "docs/live.md"
+
+
+class Source(NamedTuple):
+    """A source, or a use of the data, with terms of its own."""
+
+    title: str
+    url: str
+    terms_date: str
+    """The date of the terms; for undated ones the day on which they were last reviewed."""
+
+    says: str
+    check: str
+    """The check of `/api/status` that covers it."""
+
+    statement: Statement = "terms"
+
+
+SOURCES: Final[Mapping[str, Source]] = {
+    BYBIT: Source(
+        "Bybit public market data",
+        "https://www.bybit.com/en/help-center/article/API-Terms",
+        "2026-03-18",
+        "The API terms (6.7 to 6.9) restrict repackaging, reselling and commercial use of the "
+        "data.",
+        "exchange",
+    ),
+    "treasury": Source(
+        "US Treasury par yields",
+        "https://home.treasury.gov/subfooter/site-policies-and-notices",
+        "2026-11-16",
+        "Works of the US government have no copyright in the United States. The site has no "
+        "separate license for the yields.",
+        "daily-figures",
+    ),
+    "nyfed": Source(
+        "New York Fed reference rates (SOFR, EFFR)",
+        "https://www.newyorkfed.org/privacy/termsofuse",
+        "2026-11-16",
+        "You may publish the rates with the New York Fed's notice. The terms include an "
+        "indemnification.",
+        "daily-figures",
+    ),
+    "ishares": Source(
+        "The ETF issuer's holdings file (iShares)",
+        "https://www.blackrock.com/corporate/compliance/terms-and-conditions",
+        "2026-11-16",
+        "The website terms forbid programs to copy data without BlackRock's permission.",
+        "etf-flows",
+        "consent",
+    ),
+    SELLING: Source(
+        "Selling access by x402",
+        "https://www.bybit.com/en/help-center/article/API-Terms",
+        "2026-03-18",
+        "Stances and Feed are derived from the sources above. Bybit's API terms restrict "
+        "reselling and commercial use.",
+        "payments",
+    ),
+}
+
+
+class Instance(NamedTuple):
+    """What a database was made for."""
+
+    kind: Kind
+    created_at: int
+    grace_until: int | None = None
+    """Until when it works without confirmations; None if it never did."""
+
+
+class Confirmation(NamedTuple):
+    """The operator's statement about the terms of one date."""
+
+    terms_date: str
+    confirmed_at: int
+
+
+class Unconfirmed(Struct, frozen=True):
+    """The configured sources whose terms the operator hasn't confirmed."""
+
+    sources: list[str]
+    used_until: int | None = None
+    """Until when they are used nevertheless; None if they are not used."""
+
+    @property
+    def unused(self) -> list[str]:
+        """Those that are not used; one that needs consent is never used without it."""
+        if self.used_until is None:
+            return self.sources
+        return [name for name in self.sources if SOURCES[name].statement == "consent"]
+
+    def explain(self, name: str) -> str:
+        """Why a source is not used, or how long it still is."""
+        remedy = f"`barograph terms accept {name}`"
+        if self.used_until is None or name in self.unused:
+            return f"not used, because its terms are not confirmed ({remedy})"
+        until = iso_timestamp(self.used_until)
+        return f"the terms of {name} are not confirmed; a start after {until} needs {remedy}"
+
+
+TERMS = Feed("terms", Unconfirmed)
+
+
+def find_unconfirmed(
+    configured: Iterable[str], confirmed: Iterable[str], instance: Instance, now: int
+) -> Unconfirmed:
+    """The configured sources without a confirmation; a demo needs none."""
+    if instance.kind == "demo":
+        return Unconfirmed([])
+    missing = set(configured) - set(confirmed)
+    grace = instance.grace_until
+    return Unconfirmed(
+        [name for name in SOURCES if name in missing],
+        grace if grace is not None and now < grace else None,
+    )
+
+
+def parse_names(text: str) -> list[str]:
+    """The sources in a list separated by commas.
+
+    Raises:
+        ConfigurationError: one is unknown.
+    """
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    for name in names:
+        if name not in SOURCES:
+            raise ConfigurationError(
+                f"{name!r} is not a source of data: confirm each by its name "
+                f"({', '.join(SOURCES)}); {PAGE} describes their terms"
+            )
+    return names
+
+
+def require_venue(unconfirmed: Unconfirmed, data: Path) -> None:
+    """Refuse to collect without a venue.
+
+    Raises:
+        ConfigurationError: the terms of the only venue are not confirmed.
+    """
+    if BYBIT in unconfirmed.unused:
+        raise ConfigurationError(
+            "there is nothing to collect, because no exchange's terms are confirmed: read "
+            f"{SOURCES[BYBIT].url} and {PAGE}, then run `barograph terms accept {BYBIT} --data "
+            f"{data}` or set BAROGRAPH_ACCEPT_TERMS={BYBIT}"
+        )

@@ -1,0 +1,146 @@
+"""Demo and live data are never mixed, and only sources with confirmed terms are read."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import httpx2
+import pytest
+from click.testing import CliRunner, Result
+
+from barograph.cli import cli
+from barograph.cli.common import database_kind, require_kind, upgrade_database
+from barograph.cli.demo_settings import payment_settings
+from barograph.collector.app import macro_sources
+from barograph.errors import ConfigurationError
+from barograph.settings import Settings
+from barograph.terms.sources import SOURCES, Unconfirmed
+from barograph.terms.store import without_selling, without_unconfirmed
+from barograph.upstream.files import FileClient
+from support.clock import HandClock
+from support.operator import on_database
+
+
+def run(data: Path, *arguments: str, **environment: str) -> Result:
+    return CliRunner().invoke(cli, [*arguments, "--data", str(data)], env=environment)
+
+
+def states(data: Path, **environment: str) -> dict[str, str]:
+    listed = run(data, "terms", "list", "--json", **environment)
+    assert listed.exit_code == 0, listed.output
+    return {row["name"]: row["state"] for row in json.loads(listed.stdout)}
+
+
+@pytest.mark.outcome(
+    "No exchange's terms are confirmed",
+    "`collect` and `serve --collect` end with exit code 3 before they call any exchange, and name "
+    "the command that confirms them.",
+)
+@pytest.mark.parametrize("command", [["collect"], ["serve", "--collect"]])
+def test_nothing_is_collected_before_the_terms_of_a_venue_are_confirmed(
+    tmp_path: Path, command: list[str]
+) -> None:
+    ended = run(tmp_path, *command, BAROGRAPH_ACCEPT_TERMS="treasury")
+
+    assert isinstance(ended.exception, ConfigurationError)
+    assert f"`barograph terms accept bybit --data {tmp_path}`" in str(ended.exception)
+    assert "docs/live.md" in str(ended.exception)
+
+
+def test_confirmed_terms_are_listed_with_their_date_before_and_after_the_first_start(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    unconfirmed = states(data)
+    assert not data.exists()
+    assert "`barograph terms accept bybit`" in unconfirmed["bybit"]
+    assert unconfirmed["selling"] == "not configured"
+
+    accepted = run(data, "terms", "accept", "bybit", "treasury")
+
+    assert f"confirmed bybit: your use under the terms ({SOURCES['bybit'].terms_date}" in (
+        accepted.stdout
+    )
+    assert (data / "history.sqlite3").exists()  # or the first start would miss it
+    held = states(data, BAROGRAPH_ACCEPT_TERMS="nyfed")
+    assert {name for name, state in held.items() if state == "confirmed"} == {
+        "bybit",
+        "treasury",
+        "nyfed",
+    }
+    run(data, "terms", "revoke", "bybit")
+    assert states(data)["bybit"].startswith("not used")
+
+
+@pytest.mark.parametrize("word", ["all", "bibit"])
+def test_each_source_is_confirmed_by_its_own_name(tmp_path: Path, word: str) -> None:
+    refused = run(tmp_path, "terms", "accept", word)
+    assert refused.exit_code == 2
+    assert "bybit, treasury, nyfed, ishares, selling" in refused.stderr.replace("\n", " ")
+    started = run(tmp_path, "collect", BAROGRAPH_ACCEPT_TERMS=f"bybit,{word}")
+    assert isinstance(started.exception, ConfigurationError)
+    assert f"{word!r} is not a source" in str(started.exception)
+
+
+def test_unconfirmed_sources_of_daily_figures_are_not_read() -> None:
+    async def names(unconfirmed: Unconfirmed) -> list[str]:
+        settings = Settings(etf_url="https://issuer.example/f.csv")
+        nothing = httpx2.MockTransport(lambda _: httpx2.Response(404))
+        files = FileClient(seconds=1, clock=HandClock(), transport=nothing)
+        used = without_unconfirmed(settings, unconfirmed)
+        try:
+            return [each.name for each in macro_sources(used, files, clock=HandClock())]
+        finally:
+            await files.close()
+
+    assert asyncio.run(names(Unconfirmed(["nyfed", "selling"]))) == ["treasury", "etf-ibit"]
+    assert asyncio.run(names(Unconfirmed(["treasury", "nyfed", "ishares"]))) == []
+    used = asyncio.run(names(Unconfirmed(["treasury", "ishares"], used_until=1)))
+    assert used == ["treasury", "sofr", "effr"]
+
+
+def test_workers_start_with_x402_disabled_while_selling_is_not_confirmed() -> None:
+    selling = {**payment_settings("127.0.0.1:1"), "x402_facilitator_token": "secret"}
+    settings = without_selling(Settings.model_validate(selling))
+
+    assert not settings.takes_payments
+    assert Settings.from_environment(settings.to_environment()) == settings
+
+
+@pytest.mark.outcome(
+    "You run `serve` or `collect` on the demo's data folder, or `demo` on a live one",
+    "It refuses with exit code 3, writes nothing and says which folder to choose.",
+)
+def test_demo_and_live_data_are_never_mixed(tmp_path: Path) -> None:
+    demo, live = Settings(data=tmp_path / "demo"), Settings(data=tmp_path / "live")
+    upgrade_database(demo, "demo")
+    upgrade_database(live)
+
+    for command in (["serve"], ["serve", "--collect"], ["collect"], ["terms", "accept", "bybit"]):
+        refused = run(demo.data, *command, BAROGRAPH_ACCEPT_TERMS="bybit")
+        assert isinstance(refused.exception, ConfigurationError)
+        assert "holds the simulated data of a demo" in str(refused.exception)
+    refused = run(live.data, "demo")
+    assert isinstance(refused.exception, ConfigurationError)
+    assert "holds live data" in str(refused.exception)
+    assert [each.name for each in demo.data.iterdir()] == ["barograph.sqlite3"]
+    assert run(demo.data, "keys", "create", "--email", "name@example.com").exit_code == 0
+
+
+@pytest.mark.parametrize(("file", "kind"), [("world.json", "demo"), ("notes.txt", "live")])
+def test_a_database_without_a_mark_is_a_demos_if_a_world_is_beside_it(
+    tmp_path: Path, file: str, kind: str
+) -> None:
+    settings = Settings(data=tmp_path)
+    upgrade_database(settings)
+    unmark = "DELETE FROM instance"
+    on_database(
+        settings.database_path, lambda database: database.write(lambda tx: tx.execute(unmark))
+    )
+    (tmp_path / file).write_text("{}")
+
+    assert database_kind(settings) == kind
+    upgrade_database(settings)
+    (tmp_path / file).unlink()
+    assert database_kind(settings) == kind
+    require_kind(settings, "demo" if kind == "demo" else "live")
