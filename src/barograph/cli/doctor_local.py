@@ -12,8 +12,8 @@ import apsw
 import httpx2
 
 from barograph import NOTICE
-from barograph.cli.common import BUSY_MS, is_history
-from barograph.cli.diagnosis import Diagnosis, failed, ok
+from barograph.cli.common import BUSY_MS, is_history, require_kind
+from barograph.cli.diagnosis import Diagnosis, failed, note, ok
 from barograph.errors import ConfigurationError
 from barograph.guides.files import load_catalog
 from barograph.history.documents import CHECKPOINT_PATH
@@ -22,10 +22,14 @@ from barograph.history.ledger import HISTORY
 from barograph.history.signing import FILE_NAME as HISTORY_KEY
 from barograph.history.signing import load_history_key
 from barograph.keys.api_keys import PEPPER_FILE as PEPPER
+from barograph.kit.clock import system_clock
 from barograph.kit.database import SAFE_WAL, DatabaseUnavailable, SQLiteDatabase, sqlite_version
 from barograph.kit.migrations import Migration, missing_migrations, packaged_migrations
 from barograph.kit.operating_system import is_exposed, is_world_writable, require_free_port
+from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import Settings, reachable
+from barograph.terms.sources import GRACE_MS, PAGE, Instance, Unconfirmed
+from barograph.terms.store import read_unconfirmed, unconfirmed_sources
 
 MIN_DISK_BYTES = 1 << 30
 CHECK_SECONDS = 10.0
@@ -111,6 +115,10 @@ async def _secrets(settings: Settings) -> Diagnosis:
 
 
 async def _database(settings: Settings) -> Diagnosis:
+    try:
+        await asyncio.to_thread(require_kind, settings, "live")
+    except (ConfigurationError, DatabaseUnavailable) as error:
+        return failed("database", str(error), "do what the message says")
     if not settings.database_path.exists():
         return ok("database", "there is no database yet: `serve` creates one")
     return await _inspect("database", settings, settings.database_path, packaged_migrations())
@@ -178,6 +186,32 @@ async def _guides(settings: Settings) -> Diagnosis:
         return ok("guides", load_catalog(settings.guides_file).source)
     except ConfigurationError as error:
         return failed("guides", str(error), f"barograph guides check {settings.guides_file}")
+
+
+async def read_terms(settings: Settings) -> Unconfirmed:
+    """The configured sources whose terms are not confirmed."""
+    now = system_clock()
+    if not settings.database_path.exists():
+        return unconfirmed_sources(settings, (), None, now)
+    database = SQLiteDatabase(settings.database_path, create=False)
+    try:
+        return await database.read(lambda tx: read_unconfirmed(tx, settings, now))
+    except DatabaseUnavailable:  # before its upgrade, it has no confirmations but a grace period
+        return unconfirmed_sources(settings, (), Instance("live", now, now + GRACE_MS), now)
+    finally:
+        await database.close()
+
+
+async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis:
+    """Name the sources that are not used, or only for a while."""
+    names = unconfirmed.sources
+    if not names:
+        return ok("terms", "confirmed for every configured source")
+    last = "" if unconfirmed.used_until is None else iso_timestamp(unconfirmed.used_until)
+    until = f"; all but {', '.join(unconfirmed.unused) or 'none'} are used until {last}"
+    detail = f"not confirmed: {', '.join(names)}" + (until if last else ", so they are not used")
+    accept = f"`barograph terms accept {' '.join(names)} --data {settings.data}`"
+    return note("terms", detail, f"read {PAGE}, then run {accept}")
 
 
 CHECKS: Final[dict[str, Check]] = {

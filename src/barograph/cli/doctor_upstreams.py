@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Final
 
 from websockets.asyncio.client import connect
@@ -26,6 +27,7 @@ from barograph.kit.timestamps import SECOND
 from barograph.markets.records import Perpetuals
 from barograph.payments.records import X402_VERSION, ChainUnavailable
 from barograph.settings import Settings
+from barograph.terms.sources import BYBIT, Unconfirmed
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.facilitator import HttpFacilitator
@@ -111,20 +113,21 @@ async def _clocks_differ(exchange: BybitExchange) -> bool:
     return False
 
 
-async def _exchange(settings: Settings) -> Diagnosis:
+async def _exchange(settings: Settings, *, may_read: bool = True) -> Diagnosis:
+    address = settings.exchange_rest_url
     async with _open_exchange(settings) as exchange:
         try:
-            reading = await exchange.perpetuals()
+            if may_read:
+                return _described(await exchange.perpetuals())
+            await exchange.server_time()
         except Forbidden as error:
             return _geo_block("exchange", str(error))
         except UpstreamError as error:
             if isinstance(error, InvalidReply) and await _clocks_differ(exchange):
                 return failed("exchange", f"the clocks differ: {error}", CLOCK)
-            address = settings.exchange_rest_url
-            return await _failure(
-                "exchange", error, host_of(address), _EXCHANGE, address + TIME_PATH
-            )
-    return _described(reading)
+            page = address + TIME_PATH
+            return await _failure("exchange", error, host_of(address), _EXCHANGE, page)
+    return await _unread("exchange", "it answers, but is", BYBIT, settings)
 
 
 def _geo_block(name: str, said: str) -> Diagnosis:
@@ -314,6 +317,26 @@ async def _mail(settings: Settings) -> Diagnosis:
         detail = str(error) if problem is None else problem.detail
         return failed("mail", detail, f"{remedy}; many networks block port 25")
     return ok("mail", "the mail server answers")
+
+
+async def _unread(name: str, what: str, source: str, settings: Settings) -> Diagnosis:
+    accept = f"barograph terms accept {source} --data {settings.data}"
+    return note(name, f"{what} not read, because its terms are not confirmed", accept)
+
+
+def unread(settings: Settings, unconfirmed: Unconfirmed) -> dict[str, Check]:
+    """The checks in place of those of sources that may not be read."""
+    sources = {"stream": BYBIT, "treasury": "treasury", "nyfed": "nyfed"}
+    if settings.etf_file is None:
+        sources["etf"] = "ishares"
+    found: dict[str, Check] = {
+        name: partial(_unread, name, "it is", source)
+        for name, source in sources.items()
+        if source in unconfirmed.unused
+    }
+    if BYBIT in unconfirmed.unused:
+        found["exchange"] = partial(_exchange, may_read=False)
+    return found
 
 
 CHECKS: Final[dict[str, Check]] = {
